@@ -207,11 +207,11 @@ pub const MOST_TIMES: f64 = 100.0;
 
 /// How many times what was asked for a need is: as [`times`], and `over 100 ×` where the number says nothing more.
 pub fn times_asked(factor: f64) -> String {
-    times_asked_bound(factor, false)
+    times_asked_or_more(factor, false)
 }
 
 /// The same of a need that may be a lower bound: `more than 2.5 ×`.
-pub fn times_asked_bound(factor: f64, is_lower: bool) -> String {
+pub fn times_asked_or_more(factor: f64, is_lower: bool) -> String {
     if factor > MOST_TIMES { format!("over {}", times(MOST_TIMES)) } else { bound(&times(factor), is_lower) }
 }
 

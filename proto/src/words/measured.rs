@@ -88,7 +88,7 @@ pub fn need_of_ask_cell(summary: &Summary) -> String {
 pub fn need_of_ask_words(summary: &Summary) -> Option<String> {
     let share = need_of_ask(summary)?;
     Some(match (share > 1.0, summary.censored) {
-        (true, lower) => format!("needed more than asked: {}", figures::times_asked_bound(share, lower)),
+        (true, lower) => format!("needed more than asked: {}", figures::times_asked_or_more(share, lower)),
         (false, lower) => format!("{} of it needed", figures::bound(&figures::percent(share), lower)),
     })
 }

@@ -73,7 +73,7 @@ pub fn need_over_ask_words(totals: &StatsTotals) -> String {
     let Some((mean, most)) = need_over_ask(totals) else { return NOT_KNOWN.to_owned() };
     let mean = figures::bound(&figures::percent(mean), totals.need_over_ask_lower_bounds > 0);
     let most_is_lower = totals.need_over_ask_max_is_lower_bound;
-    let times = figures::times_asked_bound(most, most_is_lower);
+    let times = figures::times_asked_or_more(most, most_is_lower);
     match totals.needed_above_ask {
         _ if most <= 1.0 => {
             let most = figures::bound(&figures::percent(most), most_is_lower);

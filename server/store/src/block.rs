@@ -8,7 +8,7 @@ use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 use super::{
     bytes::{ByteReader, Damage, put_varint},
     columns::{page, put_presence, read_presence, set_page},
-    grid::{Grid, Ticks},
+    grid::{Grid, SamplePositions},
     lane::{put_lane, read_lane},
 };
 
@@ -102,7 +102,7 @@ pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Dam
     let grid = Grid::of(&times);
     put_varint(out, grid.origin);
     put_varint(out, grid.period);
-    let Ticks { skipped, late } = grid.ticks(&times);
+    let SamplePositions { skipped, late } = grid.positions(&times);
     let (whole, rest): (Vec<_>, Vec<_>) = COLUMNS.iter().map(|column| column.cut(samples)).unzip();
     let lanes: Vec<Vec<i64>> = [skipped, late].into_iter().chain(whole).chain(rest).collect();
     let filled = |lane: &&Vec<i64>| lane.iter().any(|number| *number != 0);
@@ -132,7 +132,7 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
     }
     let mut lanes = lanes.into_iter();
     let mut next = || lanes.next().unwrap_or_default();
-    let times = grid.times(&Ticks { skipped: next(), late: next() });
+    let times = grid.times(&SamplePositions { skipped: next(), late: next() });
     let mut samples: Vec<Sample> =
         times.into_iter().map(|time| Sample { elapsed: Millis(time), ..Sample::default() }).collect();
     let whole: Vec<Vec<i64>> = COLUMNS.iter().map(|_| next()).collect();

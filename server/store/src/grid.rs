@@ -14,9 +14,9 @@ pub(super) struct Grid {
     pub(super) period: u64,
 }
 
-/// Positions of samples on a grid.
+/// Positions of samples on a [`Grid`], one of each list for each sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ticks {
+pub(super) struct SamplePositions {
     /// Ticks from the sample before; the first counts from tick -1.
     pub(super) skipped: Vec<i64>,
     /// Time from a sample's tick to the sample, ms.
@@ -39,7 +39,7 @@ impl Grid {
     }
 
     /// The positions of `times` on it.
-    pub(super) fn ticks(self, times: &[u64]) -> Ticks {
+    pub(super) fn positions(self, times: &[u64]) -> SamplePositions {
         let (mut skipped, mut late) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
         let mut next = 0_u64;
         for time in times {
@@ -50,23 +50,23 @@ impl Grid {
             late.push(since.wrapping_sub(tick.wrapping_mul(self.period)).cast_signed());
             next = tick.wrapping_add(1);
         }
-        Ticks { skipped, late }
+        SamplePositions { skipped, late }
     }
 
-    /// Reverses [`Self::ticks`].
-    pub(super) fn times(self, ticks: &Ticks) -> Vec<u64> {
+    /// Reverses [`Self::positions`].
+    pub(super) fn times(self, positions: &SamplePositions) -> Vec<u64> {
         let mut next = 0_u64;
         let time = |(skipped, late): (&i64, &i64)| {
             let tick = next.wrapping_add(skipped.cast_unsigned());
             next = tick.wrapping_add(1);
             self.origin.wrapping_add(tick.wrapping_mul(self.period)).wrapping_add(late.cast_unsigned())
         };
-        ticks.skipped.iter().zip(&ticks.late).map(time).collect()
+        positions.skipped.iter().zip(&positions.late).map(time).collect()
     }
 
     /// Approximate bits needed for the deviations.
     fn cost(self, times: &[u64]) -> u64 {
-        let Ticks { skipped, late } = self.ticks(times);
+        let SamplePositions { skipped, late } = self.positions(times);
         let off = skipped.iter().chain(&late);
         off.map(|number| u64::from(u64::BITS - zigzag(*number).leading_zeros())).sum()
     }
@@ -92,7 +92,7 @@ mod tests {
             origin in any::<u64>(), period in any::<u64>(),
         ) {
             for grid in [Grid::of(&times), Grid { origin, period }] {
-                prop_assert_eq!(&grid.times(&grid.ticks(&times)), &times);
+                prop_assert_eq!(&grid.times(&grid.positions(&times)), &times);
             }
         }
     }
@@ -104,14 +104,14 @@ mod tests {
         let grid = Grid::of(&times);
         assert_eq!((grid.origin, grid.period), (1000, 1000));
         let late = late.into_iter().map(u64::cast_signed).collect();
-        assert_eq!(grid.ticks(&times), Ticks { skipped: vec![0; 35], late });
+        assert_eq!(grid.positions(&times), SamplePositions { skipped: vec![0; 35], late });
     }
 
     #[test]
     fn a_gap_and_a_faster_beginning_are_skipped_ticks() {
         let times = [50, 100, 150, 1000, 2000, 3000, 9000, 10_000];
         let grid = Grid::of(&times);
-        assert_eq!((grid.period, grid.times(&grid.ticks(&times))), (1000, times.to_vec()));
-        assert_eq!(grid.ticks(&times).skipped.iter().filter(|skipped| **skipped == 5).count(), 1);
+        assert_eq!((grid.period, grid.times(&grid.positions(&times))), (1000, times.to_vec()));
+        assert_eq!(grid.positions(&times).skipped.iter().filter(|skipped| **skipped == 5).count(), 1);
     }
 }

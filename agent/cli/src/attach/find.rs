@@ -30,7 +30,7 @@ pub(super) async fn wait_for(
     let (start, mut earlier) = (Instant::now(), None);
     loop {
         let before = Instant::now();
-        let missing = match look(site, target)? {
+        let missing = match find_once(site, target)? {
             Ok(found) => return Ok(FoundBuild { earlier: same_group(earlier, &found), ..found }),
             Err(missing) => missing,
         };
@@ -53,7 +53,7 @@ fn same_group(earlier: Option<EarlierCounters>, found: &FoundBuild) -> Option<Ea
     earlier.filter(|earlier| now.is_some() && earlier.group == now)
 }
 
-fn look(site: &HostView, target: &Target) -> SearchResult {
+fn find_once(site: &HostView, target: &Target) -> SearchResult {
     match target {
         Target::Process(pid) => match Process::read(&site.proc, *pid) {
             Some(main) => by_process(site, main, None),

@@ -81,7 +81,7 @@ impl Watch {
     /// Waits for the end of the build, and returns it. The future may be dropped and the method called again.
     pub(super) async fn ended(&mut self) -> EndSeen {
         loop {
-            if let Some(end) = self.look() {
+            if let Some(end) = self.end_if_seen() {
                 return end;
             }
             select! {
@@ -92,7 +92,7 @@ impl Watch {
     }
 
     /// The end, if it has happened.
-    fn look(&self) -> Option<EndSeen> {
+    fn end_if_seen(&self) -> Option<EndSeen> {
         let reported = self.file.as_ref().and_then(ExitFile::read);
         reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
     }

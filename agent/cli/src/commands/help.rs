@@ -63,7 +63,7 @@ mod tests {
             let examples: Vec<&str> = examples.lines().skip(1).collect();
             assert!((1..=2).contains(&examples.len()), "{name}: {examples:?}");
             for example in examples {
-                // a shell reads what stands behind
+                // the shell handles the redirection after ">"
                 let typed = example.split(" > ").next().unwrap_or_default();
                 let read = common_options::line().try_get_matches_from(typed.split_whitespace());
                 assert!(read.is_ok(), "{example}: {read:?}");

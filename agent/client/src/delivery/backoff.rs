@@ -1,7 +1,7 @@
-//! How long to wait before the next try.
+//! How long to wait before the next attempt to connect.
 //!
-//! Ten thousand agents may lose one server in the same moment. Each waits by a random number of its own, so that they come
-//! back one after the other: spread over a second at first, and over half a minute if the server stays away.
+//! Ten thousand agents may lose one server in the same moment. Each waits a random time, so that they do not reconnect all at once: they
+//! spread over one second at first, and over half a minute if the server stays unreachable.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The longest wait that a server may ask for, before jitter.
 const LONGEST_ASKED: Duration = Duration::from_mins(2);
 
-/// Waits that double from try to try, with jitter.
+/// Waits that double after each failure, with jitter.
 #[derive(Debug)]
 pub(super) struct Backoff {
     tries: u32,
@@ -20,17 +20,17 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The waits of one session. Sessions are random and unique, and so are the waits; the same session waits the same again.
+    /// The waits of one session. The random numbers are derived from the session's name, so a session always gets the same waits.
     pub(super) fn new(session: &str) -> Self {
         Self { tries: 0, random: u64::from(crc32fast::hash(session.as_bytes())) }
     }
 
-    /// The next wait: what the server asked for, if it did, else the next step.
+    /// The next wait: the time that the server asked for (`asked`), else the next step of the doubling.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let step = SHORTEST.saturating_mul(2_u32.saturating_pow(self.tries)).min(LONGEST);
         self.tries = self.tries.saturating_add(1);
         match asked {
-            // never earlier than asked; all were asked for the same, so they spread over as long again
+            // never earlier than asked; all agents were asked for the same time, so they spread over the same time again
             Some(asked) => {
                 let asked = asked.min(LONGEST_ASKED);
                 asked + self.part(asked.max(SHORTEST))
@@ -39,17 +39,17 @@ impl Backoff {
         }
     }
 
-    /// The longest wait, for what only people can mend.
+    /// The longest wait, for problems that only an operator can solve.
     pub(super) fn longest(&mut self) -> Duration {
         LONGEST / 2 + self.part(LONGEST / 2)
     }
 
-    /// Something worked: the next wait is the shortest again.
+    /// Resets the waits after a success: the next one is the shortest.
     pub(super) fn reset(&mut self) {
         self.tries = 0;
     }
 
-    /// None to all of `time`, at random.
+    /// A random part of `time`, from none to all of it.
     fn part(&mut self, time: Duration) -> Duration {
         // splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -70,7 +70,7 @@ mod tests {
         (0..10_000).map(|agent| Backoff::new(&format!("01JD{agent:022}")))
     }
 
-    /// The most waits that end within the same tenth of `over`.
+    /// The largest number of waits that end within the same tenth of `over`.
     fn most_at_once(waits: impl Iterator<Item = Duration>, over: Duration) -> usize {
         let mut ends = [0; 64];
         waits.for_each(|wait| ends[(wait.as_millis() * 10 / over.as_millis()) as usize] += 1);

@@ -1,10 +1,10 @@
-//! Drops from the front of a spool file what the server has, so that the file of a build of days stays small.
+//! Drops the samples that the server has from the front of a spool file, so that the file of a build that runs for days stays small.
 //!
-//! The rest is copied to a new file, which takes the place of the old one in one rename: a reader sees one or the other, whole
-//! and locked. The newest sample that the server has stays, because it says when the attempt ended if its end is not seen.
-//! A kill before the rename leaves the old file and a `.draft`, which a later run sweeps.
+//! The rest is copied to a new file, which replaces the old one by a rename: a reader sees one or the other, complete and locked. The
+//! newest sample that the server has is kept: if the end of the build is not seen, its time is the end of the attempt. A kill before the
+//! rename leaves the old file and a `.draft` file, which a later run removes.
 //!
-//! An offset counts the bytes that were dropped, so it means the same record before and after.
+//! Offsets include the bytes that were dropped, so an offset means the same record before and after.
 
 use std::{
     fs::{self, File},
@@ -20,14 +20,14 @@ use super::{
     spool::{Spool, lock},
 };
 
-/// Bytes that must be dropped for a copy to be worth it. A new file may also go beyond the bound of the directory by so much,
-/// because a full directory is the one that needs room most.
+/// Least bytes to drop for which a copy is worth it. A new file may exceed the bound of the directory by this much, because a full
+/// directory needs the space most.
 const WORTH: u64 = 64 * 1024;
-/// Bytes that are copied at most: a few milliseconds in which no sample is taken.
+/// Most bytes that are copied: the copy takes a few milliseconds, in which no sample is taken.
 const COPY: u64 = 4 << 20;
 
 impl Spool {
-    /// Drops what the server has up to number `acknowledged`, if it is worth it. A failure costs nothing but disk.
+    /// Drops the samples up to number `acknowledged`, if there are enough of them. After a failure the file only stays larger.
     pub(super) fn forget(&mut self, acknowledged: u64) {
         if self.len.saturating_sub(self.front.first_record_at) < WORTH || self.len < self.front.not_before {
             return;
@@ -59,7 +59,7 @@ impl Spool {
         }
     }
 
-    /// Moves on to the newest record that the server has. Each record is looked at once or twice.
+    /// Advances `acknowledged_at` to the newest record that the server has. Each record is read at most twice.
     fn look_for(&mut self, acknowledged: u64) {
         let mut at = self.front.acknowledged_at;
         while let Some((Message::Batch(batch), next)) = record::read_at(&self.file, at) {

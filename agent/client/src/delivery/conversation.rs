@@ -1,8 +1,8 @@
 //! One stream with the server, from Hello to its end, for one attempt.
 //!
-//! Hello, then Welcome, then batches from the number that Welcome names, several at once but at most [`IN_FLIGHT`] without
-//! an acknowledgement; Finish when all of them are acknowledged. Whatever ends the stream earlier, the next conversation
-//! begins where the server's disk ends.
+//! Hello, then Welcome, then batches from the number that Welcome names, several at once but at most [`IN_FLIGHT`] without an
+//! acknowledgement; Finish when all of them are acknowledged. If the stream ends earlier, the next conversation begins after the last
+//! sample on the server's disk.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -26,15 +26,15 @@ use super::{
 };
 use crate::token::with_token;
 
-/// Batches on the way without an acknowledgement. One is on the wire while the server syncs another; more only fill queues.
+/// Batches that may be unacknowledged at a time. One is on the wire while the server syncs another; more would only fill queues.
 const IN_FLIGHT: usize = 4;
-/// Samples gather this long before they are sent as one batch.
+/// Samples are collected for this long before they are sent as one batch.
 const GATHER: Duration = Duration::from_secs(1);
-/// A batch is sent at once when it is this large.
+/// A batch with this many samples is sent at once.
 const LARGE_BATCH: u64 = 1000;
-/// How long connecting and the Welcome may take.
+/// Time limit for the connection and the Welcome together.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);
-/// How long an acknowledgement may take before the stream is given up. A slow disk is not helped by reconnecting.
+/// How long an acknowledgement may take before the stream is closed. Reconnecting does not make a slow disk faster.
 const ACK_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How a conversation ended.
@@ -42,13 +42,13 @@ const ACK_PATIENCE: Duration = Duration::from_mins(1);
 pub(super) enum ConversationEnd {
     /// The attempt is closed, and everything that was sent is on the server's disk.
     Sealed,
-    /// The attempt was closed before this agent sent an end: what it holds is not wanted.
+    /// The attempt was closed before this agent sent its end, so the server does not want the rest of the samples.
     ClosedBefore,
-    /// Something went wrong.
+    /// The conversation failed.
     Trouble(DeliveryProblem),
 }
 
-/// Talks until the attempt is sealed or something goes wrong.
+/// Sends the attempt's samples until the attempt is sealed or the conversation fails.
 pub(super) async fn converse(
     route: &ServerRoute,
     shared: &SharedBacklog,
@@ -83,7 +83,7 @@ pub(super) async fn converse(
         welcomed.get_or_insert_with(|| route.clone());
         first
     });
-    // what an earlier run left behind has ended long ago, and its ticket with it: its end counts as sent
+    // an attempt of an earlier run has ended long ago, and its ticket too: its end counts as sent
     if is_first && !*finish_was_sent && !welcome.no_place.is_empty() {
         let ticket = shared.with(|backlog| backlog.hello().ticket.clone());
         tracing::warn!(
@@ -129,10 +129,10 @@ struct OpenStream<'a> {
     shared: &'a SharedBacklog,
     messages: mpsc::Sender<AgentMessage>,
     cursor: StreamCursor,
-    /// Last numbers of the batches on the way.
+    /// Last sequence numbers of the unacknowledged batches.
     in_flight: VecDeque<u64>,
     last_sent: Option<Instant>,
-    /// Since when the server owes an answer.
+    /// The time since when an acknowledgement is due; `None` if none is.
     waiting_since: Option<Instant>,
     finish_sent: bool,
     reconnect_after: Option<Duration>,
@@ -172,7 +172,7 @@ impl<'a> OpenStream<'a> {
         }
     }
 
-    /// Sends as much as may be on the way. Returns when to look again even if nothing happens until then.
+    /// Sends as many batches as may be unacknowledged. Returns when to check again if nothing happens until then.
     fn send_what_is_due(&mut self) -> Result<Option<Instant>, DeliveryProblem> {
         if self.finish_sent || self.reconnect_after.is_some() {
             return Ok(None);
@@ -203,7 +203,7 @@ impl<'a> OpenStream<'a> {
 
     fn send(&mut self, message: agent_message::Message) -> Result<(), DeliveryProblem> {
         self.waiting_since.get_or_insert_with(Instant::now);
-        // the channel holds all that may be on the way, so it is only closed, never full
+        // the channel has a slot for every unacknowledged message, so an error means closed, never full
         self.messages.try_send(AgentMessage { message: Some(message) }).map_err(|error| {
             tracing::debug!(%error, "stream takes no message");
             DeliveryProblem::closed(self.reconnect_after)
@@ -239,13 +239,13 @@ impl<'a> OpenStream<'a> {
         if ack.sealed { Some(ConversationEnd::Sealed) } else { self.leave_if_asked() }
     }
 
-    /// An answer about another attempt says nothing of this one, and what was not acknowledged is kept.
+    /// Fails if the server answered about another attempt: that acknowledges nothing of this one.
     fn check_attempt(&self, answered: &str) -> Result<(), DeliveryProblem> {
         let is_own = self.shared.with(|backlog| backlog.runs_as() == answered);
         if is_own { Ok(()) } else { Err(DeliveryProblem::mistaken(answered)) }
     }
 
-    /// A server that is about to stop is left as soon as it owes nothing.
+    /// Ends the stream if the server is about to stop and owes no acknowledgement.
     fn leave_if_asked(&self) -> Option<ConversationEnd> {
         let owed = self.finish_sent || !self.in_flight.is_empty();
         let after = self.reconnect_after.filter(|_| !owed)?;
@@ -253,7 +253,7 @@ impl<'a> OpenStream<'a> {
     }
 }
 
-/// Waits for a moment; for ever if there is none.
+/// Waits for a moment; forever if it is `None`.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

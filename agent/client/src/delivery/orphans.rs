@@ -1,7 +1,7 @@
-//! Delivers what earlier runs left behind: their agents were killed, or had no server for too long.
+//! Delivers spool files of earlier runs, whose agents were killed or did not reach the server in time.
 //!
-//! One file after another, oldest first, each on a connection of its own, so that a server which is slow to take them cannot
-//! hold up the attempt that runs now.
+//! One file after another, oldest first, each on its own connection, so that a server that accepts them slowly does not delay the running
+//! attempt.
 
 use std::{
     fs, io,
@@ -21,19 +21,20 @@ use super::{
     uplink::{DeliveryOutcome, RetryPolicy, deliver},
 };
 
-/// Files that one run delivers at most.
+/// Most files that one run delivers.
 const ORPHANS: usize = 100;
-/// Files that one run leaves to others at most: a connection and a question each, below a second in all. Where each job has a token of its own
-/// these are the files of all other jobs.
+/// Most files that one run tries and leaves because it may not deliver them: each costs a connection and a request, all of them less than a
+/// second. Where each job has its own token, these are the files of all other jobs.
 const LEFT: usize = 20;
-/// Records that are read in one go: below a millisecond, so that a large file does not hold up the samples of this run.
+/// Records that are read at a time: less than a millisecond, so that a large file does not delay the samples of this run.
 const RECORDS: usize = 200;
-/// Troubles in a row after which the rest is left to another run.
+/// Failures in a row after which the other files are left to a later run.
 const TRIES: u32 = 3;
-/// A draft that is older than this run's own file by so much has lost its agent.
+/// A draft that is older than this run's own file by this much is a leftover of a dead agent.
 const DRAFT_AGE: Duration = Duration::from_hours(1);
 
-/// Delivers the files of `dir` that wait for this destination and that no living agent holds, once the own attempt is welcome.
+/// Delivers the files of `dir` that are for this destination and that no living agent has locked, once the server has welcomed the own
+/// attempt.
 pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination, own: Arc<SharedBacklog>) {
     let mut welcomed = own.welcomed.subscribe();
     let Some(route) = welcomed.wait_for(Option::is_some).await.ok().and_then(|route| route.clone()) else {
@@ -67,8 +68,8 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     }
 }
 
-/// The files for this destination, oldest first. Where one run may not come to the end of them, it begins at a place of its own: the files
-/// that it has to leave must not hide those behind them from all runs.
+/// The files for this destination, oldest first. If there are more than one run can try, each run begins at a different file, so that files
+/// that cannot be delivered do not keep all runs from the files after them.
 fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
     let mut files: Vec<_> = files.into_iter().filter(|file| destination.takes(&file.path)).collect();
     if files.len() > LEFT {
@@ -78,7 +79,7 @@ fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str)
     files
 }
 
-/// Takes over a file; says of the first one that is `refused` why.
+/// Locks and opens a file of an earlier run. The reason is logged for the first file that is refused (`refused` is then true).
 async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
     match Spool::adopt(path) {
         Ok(AdoptedSpool::Orphan(spool, mut contents)) => {
@@ -103,7 +104,7 @@ async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
     }
 }
 
-/// Removes drafts whose agents died while they made them. Ages are compared with the own file's, which needs no clock.
+/// Removes drafts whose agents died while they made them. Their age is relative to the own file's, which needs no clock.
 fn sweep_drafts(dir: &Path, own: &SharedBacklog) {
     let now = own.with(|backlog| backlog.path().and_then(|path| fs::metadata(path).ok()?.modified().ok()));
     let Some(oldest) = now.and_then(|now| now.checked_sub(DRAFT_AGE)) else {

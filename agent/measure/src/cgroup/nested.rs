@@ -61,12 +61,12 @@ impl NestedGroups {
         // a folder has a link from each folder in it, beside its name and its own dot
         let none = fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == 2);
         if !(none && self.known.is_empty()) {
-            self.look();
+            self.find_groups();
         }
         self.known.values().fold(self.gone, |sum, &counts| sum.add(counts))
     }
 
-    fn look(&mut self) {
+    fn find_groups(&mut self) {
         let (mut found, mut complete) = (HashMap::new(), true);
         let mut folders = vec![self.dir.clone()];
         while let Some(folder) = folders.pop() {

@@ -202,7 +202,7 @@ impl Guard {
     /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         let keys = rotate::keep_all(Arc::clone(&self.0), end.clone());
-        let files = reload::watch(WHAT, end, move |asked| self.look(asked));
+        let files = reload::watch(WHAT, end, move |asked| self.reload_if_changed(asked));
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
@@ -215,7 +215,7 @@ impl Guard {
     }
 
     /// Reads all files again if one has changed, or if a reload was requested.
-    pub(crate) fn look(&self, asked: bool) {
+    pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
         self.tell();
         let Shared { kept, origins, usages, metrics, .. } = &*self.0;
@@ -228,7 +228,7 @@ impl Guard {
             *origins = read.origins;
             Ok(Arc::new(access))
         };
-        let taken = kept.look(asked, stamps, read, &metrics.access_reloads);
+        let taken = kept.reload_if_changed(asked, stamps, read, &metrics.access_reloads);
         metrics.access_file_refused.set(i64::from(kept.is_refused()));
         if let Some(access) = taken {
             tracing::info!(target: AUDIT, ?access, "took the file of access over");

@@ -63,7 +63,7 @@ impl Backup {
         let opened = if self.in_place {
             OfflineStore::open(&settings)
         } else {
-            OfflineStore::look(&settings, self.scratch.as_deref())
+            OfflineStore::open_copy(&settings, self.scratch.as_deref())
         };
         let store = match opened {
             Ok(store) => Some(store),

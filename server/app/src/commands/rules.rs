@@ -154,7 +154,7 @@ impl Test {
         let open =
             |pool: &str| self.open.iter().rfind(|(name, _)| name == pool).map_or(0, |(_, count)| *count);
         let subject = RuleSubject::of(key);
-        let looked = placement.look(&subject, needs, &open);
+        let looked = placement.trace_rules(&subject, needs, &open);
         let choice = placement.choose(&subject, needs, &open);
         let place = placement.place(&subject, choice.pool);
         let pool = choice.pool.map(|pool| pool.name.as_str());

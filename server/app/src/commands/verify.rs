@@ -46,7 +46,7 @@ impl Verify {
         let store = if self.in_place {
             OfflineStore::open(&settings)?
         } else {
-            OfflineStore::look(&settings, scratch)?
+            OfflineStore::open_copy(&settings, scratch)?
         };
         if let Some(refused) = store.behind() {
             bail!("{refused}");

@@ -109,7 +109,7 @@ impl CompactionQueue {
     }
 
     /// Processes the result of a compaction.
-    pub(crate) fn ended(&mut self, ended: Result<EndedCompaction, JoinError>) -> CompactionOutcome {
+    pub(crate) fn finish(&mut self, ended: Result<EndedCompaction, JoinError>) -> CompactionOutcome {
         match ended {
             Ok(EndedCompaction { attempt, loose, result: Ok(()) }) => {
                 self.running.remove(&attempt);

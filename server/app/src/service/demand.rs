@@ -208,7 +208,7 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in {text}");
         }
         fs::write(dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n").unwrap();
-        demands.0.look(true);
+        demands.0.reload_if_changed(true);
         tokio::time::sleep(TELL * 2).await;
         let text = metrics.encode().unwrap();
         assert!(text.contains("pool=\"big\"") && !text.contains("pool=\"small\""), "{text}");

@@ -19,8 +19,8 @@ const STEP: usize = 256;
 const UNFED: Duration = Duration::from_hours(1);
 
 impl Worker {
-    /// Frees pool slots of agents that are silent for long enough, well before their attempts are closed, because others wait. Attempts
-    /// that are heard again, or had no slot beside others of their job, take one.
+    /// Frees pool slots of agents that are silent for long enough, well before their attempts are closed, because others wait. An
+    /// attempt whose agent sends again takes a slot again, and so does one that had none beside others of its job.
     pub(crate) fn free_silent(&mut self) {
         let pools = &self.parts.pools;
         let patience = pools.now().terms().patience.silent_within_ms;

@@ -44,12 +44,12 @@ impl Compactions {
     }
 
     /// Processes the result of a compaction, and starts the next one; returns the number of sealed samples.
-    pub(super) fn ended(
+    pub(super) fn finish_and_start_next(
         &mut self,
         sessions: &mut SessionTable,
         ended: Result<EndedCompaction, JoinError>,
     ) -> u64 {
-        let sealed = match self.queue.ended(ended) {
+        let sealed = match self.queue.finish(ended) {
             CompactionOutcome::Sealed(samples) => samples,
             CompactionOutcome::StillLoose(id, samples) => {
                 sessions.add_loose(&id, samples);
@@ -73,7 +73,7 @@ impl Compactions {
             self.queue.forget(id);
             while self.queue.is_running(id) {
                 let ended = self.queue.next().await;
-                sealed = sealed.saturating_add(self.ended(sessions, ended));
+                sealed = sealed.saturating_add(self.finish_and_start_next(sessions, ended));
             }
         }
         self.release();

@@ -21,7 +21,7 @@ use crate::{
 impl Worker {
     /// The attempt as it will be when both commits are on disk.
     pub(super) fn latest(&self, id: &AttemptId) -> Option<Session> {
-        let staged = self.commits.staged(id);
+        let staged = self.commits.staged_session(id);
         staged.map(|staged| &staged.session).or_else(|| self.sessions.get(id)).cloned()
     }
 
@@ -198,7 +198,7 @@ impl Worker {
     pub(super) fn release(&mut self, stream: &StreamHandle, attempts: &[AttemptId]) {
         for id in attempts {
             // staged attempts are released by the commit
-            let staged = self.commits.staged_mut(id).map(|staged| &mut staged.session);
+            let staged = self.commits.staged_sessions_mut(id).map(|staged| &mut staged.session);
             for session in staged.chain(self.sessions.get_mut(id)) {
                 session.holder.take_if(|holder| holder == stream);
             }

@@ -93,8 +93,8 @@ impl SessionTable {
         self.0.values().filter(|session| session.is_silent(now, patience)).count()
     }
 
-    /// Frees pool slots of agents that are silent for longer than `patience`. Attempts that are heard again, or had no slot beside others
-    /// of their job, take one.
+    /// Frees pool slots of agents that are silent for longer than `patience`. An attempt whose agent sends again takes a slot
+    /// again, and so does one that had none beside others of its job.
     pub(crate) fn free_silent(&mut self, pools: &PoolRegistry, now: Instant, patience: Duration) {
         for session in self.0.values_mut() {
             if session.is_silent(now, patience) {

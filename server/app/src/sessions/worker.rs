@@ -216,7 +216,7 @@ impl Worker {
 
     /// Handles the result of a compaction.
     pub(super) fn compaction_ended(&mut self, ended: Result<EndedCompaction, JoinError>) {
-        let sealed = self.compactions.ended(&mut self.sessions, ended);
+        let sealed = self.compactions.finish_and_start_next(&mut self.sessions, ended);
         self.note_rolled(sealed);
     }
 

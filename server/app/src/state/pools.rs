@@ -163,14 +163,14 @@ impl PoolRegistry {
     /// # Errors
     /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch(WHAT, end, move |asked| self.look(asked)).await
+        reload::watch(WHAT, end, move |asked| self.reload_if_changed(asked)).await
     }
 
     /// Reloads the file if it has changed, or if a reload was requested.
-    pub(crate) fn look(&self, asked: bool) {
+    pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
-        let again = |before: &Stamps| before.iter().map(|(path, _)| stamped(path)).collect();
-        let taken = kept.look(asked, again, |now| self.read_again(file, now), &metrics.pools_reloads);
+        let (stamp, read) = (|_before: &_| reload::stamp(file).ok(), |_now: &mut _| self.read_again(file));
+        let taken = kept.reload_if_changed(asked, stamp, read, &metrics.pools_reloads);
         metrics.pools_refused.set(i64::from(kept.is_refused()));
         if let Some(taken) = taken {
             tell_warnings(&taken);
@@ -241,19 +241,19 @@ mod tests {
         fs::write(&path, ONE).unwrap();
         let pools = PoolRegistry::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
         let names = || pools.now().pools().iter().map(|pool| pool.name.clone()).collect::<Vec<_>>();
-        pools.look(false);
+        pools.reload_if_changed(false);
         assert_eq!(names(), ["one"]);
         let refused = || pools.0.metrics.pools_refused.get();
         for wrong in ["", "[[pool]]\n", "[[pool]]\nname = \"x\"\nat_once = 0\n", "what is this"] {
             fs::write(&path, wrong).unwrap();
-            pools.look(false);
+            pools.reload_if_changed(false);
             assert_eq!((names(), refused()), (vec!["one".to_owned()], 1), "{wrong}");
         }
         fs::write(&path, format!("{ONE}[[pool]]\nname = \"two\"\n")).unwrap();
-        pools.look(false);
+        pools.reload_if_changed(false);
         assert_eq!((names(), refused()), (vec!["one".to_owned(), "two".to_owned()], 0));
         fs::remove_file(&path).unwrap();
-        pools.look(false);
+        pools.reload_if_changed(false);
         assert_eq!((names().len(), refused()), (2, 1));
     }
 

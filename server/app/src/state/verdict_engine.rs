@@ -204,14 +204,15 @@ impl VerdictEngine {
     /// # Errors
     /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch(WHAT, end, move |asked| self.look(asked)).await
+        reload::watch(WHAT, end, move |asked| self.reload_if_changed(asked)).await
     }
 
     /// Reloads everything if a file has changed, or if a reload was requested.
-    fn look(&self, asked: bool) {
+    fn reload_if_changed(&self, asked: bool) {
         let Shared { sources, kept, metrics, .. } = &*self.0;
         let stamps = |_before: &_| stamps(sources).ok();
-        let taken = kept.look(asked, stamps, |_now| InForce::read(sources), &metrics.rules_reloads);
+        let taken =
+            kept.reload_if_changed(asked, stamps, |_now| InForce::read(sources), &metrics.rules_reloads);
         metrics.rules_refused.set(i64::from(kept.is_refused()));
         if let Some(taken) = taken {
             let (rules, terms) = (taken.rules.len(), taken.policy.terms.len());

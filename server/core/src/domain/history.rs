@@ -102,9 +102,9 @@ impl History {
         }
     }
 
-    /// How far the need was still growing when memory ended the attempt; 0 if unknown.
-    pub(crate) fn growth_of(&self, attempt: &AttemptBrief) -> Bytes {
-        self.memory_ends.of(&attempt.attempt, &attempt.key.project).map_or(Bytes(0), |end| end.growth)
+    /// The size that the need would have grown to when memory ended the attempt; 0 if unknown.
+    pub(crate) fn grown_to_of(&self, attempt: &AttemptBrief) -> Bytes {
+        self.memory_ends.of(&attempt.attempt, &attempt.key.project).map_or(Bytes(0), |end| end.grown_to)
     }
 
     /// Attempts of exactly this key that memory ended and that are missing from the history.

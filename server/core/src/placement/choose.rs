@@ -137,7 +137,7 @@ impl Placement {
     }
 
     /// The result of each rule for a key, in order: for people who write rules.
-    pub fn look(
+    pub fn trace_rules(
         &self,
         subject: &RuleSubject<'_>,
         needs: &ResourceNeeds,

@@ -162,7 +162,7 @@ fn people_see_which_rule_takes_a_key_and_why_the_others_do_not() {
     let pools = parse(RULES);
     let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
     let key = Key { labels, ..key("team/heavy", "x86_64", "gcc") };
-    let looked = pools.look(&RuleSubject::of(&key), &needs(40, 1.0, 3), &|_| 0);
+    let looked = pools.trace_rules(&RuleSubject::of(&key), &needs(40, 1.0, 3), &|_| 0);
     let reasons: Vec<(bool, &str)> = looked.iter().map(|rule| (rule.takes, rule.why.as_str())).collect();
     assert_eq!(reasons[0], (false, "project \"team/heavy\" does not match '@asahi/.*'"));
     assert_eq!(reasons[1], (true, "pool big, rule long (line 43)"));

@@ -179,7 +179,7 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
 
 /// The memory to request after `failed` was too small: see `next_size`.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
-    next_size(history, key, settings, MemoryEnd { stopped: failed, growth: Bytes(0) }).size
+    next_size(history, key, settings, MemoryEnd { stopped: failed, grown_to: Bytes(0) }).size
 }
 
 /// The next memory size after memory ended a build of `key`. Untrusted attempts may raise it, as in a prediction.

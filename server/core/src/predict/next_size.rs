@@ -29,7 +29,7 @@ pub(crate) struct MemoryEnd {
     /// The size that proved too small.
     pub(crate) stopped: Bytes,
     /// The size that its growth just before the end extrapolates to; 0 if unknown.
-    pub(crate) growth: Bytes,
+    pub(crate) grown_to: Bytes,
 }
 
 /// A next size, and what determined it.
@@ -63,9 +63,9 @@ pub(super) fn by_attempts(
             next = NextSize { size: needed, bound, attempts };
         }
     }
-    let growth = end.growth.ceil_mib();
-    if growth > next.size {
-        next = NextSize { size: growth, bound: SizeBound::Grown(stopped), attempts: 0 };
+    let grown_to = end.grown_to.ceil_mib();
+    if grown_to > next.size {
+        next = NextSize { size: grown_to, bound: SizeBound::Grown(stopped), attempts: 0 };
     }
     match settings.bound_memory(next.size) {
         (_, SizeBound::None) => next,
@@ -76,7 +76,7 @@ pub(super) fn by_attempts(
 /// An attempt that memory stopped, without a later success of such a build.
 struct OpenKill {
     stopped: Bytes,
-    growth: Bytes,
+    grown_to: Bytes,
     rung: Rung,
 }
 
@@ -93,11 +93,12 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
     };
     let learnt = similar.of_package().filter(is_open).map(|used| OpenKill {
         stopped: stopped_at(used),
-        growth: history.growth_of(&used.observation.brief),
+        grown_to: history.grown_to_of(&used.observation.brief),
         rung: used.rung,
     });
     let beside = history.unsealed_memory_ends(key).filter(|end| is_newer(end.judged_unix_ms));
-    let beside = beside.map(|end| OpenKill { stopped: end.stopped, growth: end.growth, rung: Rung::Exact });
+    let beside =
+        beside.map(|end| OpenKill { stopped: end.stopped, grown_to: end.grown_to, rung: Rung::Exact });
     learnt.chain(beside).collect()
 }
 
@@ -120,8 +121,8 @@ pub(super) fn apply(
     let highest = open.iter().max_by_key(|kill| kill.stopped)?;
     let (above, rung) = (highest.stopped, highest.rung);
     let kills = u32::try_from(open.len()).unwrap_or(u32::MAX);
-    let growth = open.iter().map(|kill| kill.growth).max().unwrap_or_default();
-    let next = by_attempts(similar, settings, cost, MemoryEnd { stopped: above, growth });
+    let grown_to = open.iter().map(|kill| kill.grown_to).max().unwrap_or_default();
+    let next = by_attempts(similar, settings, cost, MemoryEnd { stopped: above, grown_to });
     let is_known = similar.knows_package() || settings.preset;
     let attempts = if next.attempts > 0 { next.attempts } else { kills };
     let covered =

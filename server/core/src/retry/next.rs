@@ -162,8 +162,8 @@ fn grown_size(
     stopped: StoppedAt,
     sizing: SizingInputs<'_>,
 ) -> NextSize {
-    let growth = forecast(evidence, predicted, stopped.size);
-    let mut grown = sizing.next(MemoryEnd { stopped: stopped.size, growth });
+    let grown_to = forecast(evidence, predicted, stopped.size);
+    let mut grown = sizing.next(MemoryEnd { stopped: stopped.size, grown_to });
     if let (true, SizeBound::Stopped(size)) = (stopped.is_assumed, &grown.bound) {
         grown.bound = SizeBound::MayHaveHad(size.clone());
     }

@@ -131,7 +131,7 @@ mod tests {
     /// A page that was shown every attempt.
     fn looked_at(all: &[(Summary, Arc<AttemptBrief>)], mut page: PageBuilder) -> PageBuilder {
         for (_, brief) in all {
-            page.look(brief);
+            page.consider(brief);
         }
         page
     }

@@ -105,14 +105,14 @@ impl PageBuilder {
     }
 
     /// Considers an attempt if `counts` is true.
-    pub(crate) fn look_if(&mut self, counts: bool, brief: &Arc<AttemptBrief>) {
+    pub(crate) fn consider_if(&mut self, counts: bool, brief: &Arc<AttemptBrief>) {
         if counts {
-            self.look(brief);
+            self.consider(brief);
         }
     }
 
     /// Considers an attempt.
-    pub fn look(&mut self, brief: &Arc<AttemptBrief>) {
+    pub fn consider(&mut self, brief: &Arc<AttemptBrief>) {
         let (rank, ended) = (self.order.rank(brief), brief.ended_unix_ms());
         if self.worst.is_some_and(|worst| (rank, ended) < worst) {
             return;

@@ -182,7 +182,7 @@ impl Stats {
             let rows = if listing.may_take_of(chunk) { chunk.rows() } else { &[] };
             for (index, row) in rows.iter().enumerate() {
                 let counts = listing.may_take_row(row) && row_filter.takes(chunk, index, row);
-                listing.look_if(counts, &row.brief);
+                listing.consider_if(counts, &row.brief);
             }
         }
         listing.choose()

@@ -76,7 +76,7 @@ impl Stats {
         let (count, gone, changed) = {
             let mut table = self.table();
             let rows = table.rows();
-            let prices = prices(&table, settings, pools);
+            let prices = prices_by_pool(&table, settings, pools);
             let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
             let groups = Groups::new(group_by, &table, &rows, settings, &mut notes);
             let gone = table.gone > 0;
@@ -123,7 +123,11 @@ impl Stats {
 }
 
 /// The price in each pool; the last one is for all other pools.
-pub(super) fn prices(table: &AttemptTable, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
+pub(super) fn prices_by_pool(
+    table: &AttemptTable,
+    settings: &super::Settings,
+    pools: &PoolPrices,
+) -> Vec<Price> {
     let of = |pool: &str| pools.pools.get(pool).copied().unwrap_or_else(|| settings.prices.of(pool));
     let mut prices: Vec<Price> = table.pools.texts().iter().map(|pool| of(pool)).collect();
     prices.push(settings.prices.of(""));

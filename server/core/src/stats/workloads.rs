@@ -6,7 +6,7 @@ use super::{
     Coverage, Filter, PoolPrices, Stats,
     attempt_table::RowsSnapshot,
     prices::Price,
-    report::{currency, prices},
+    report::{currency, prices_by_pool},
     row::AttemptRow,
     row_filter::RowFilter,
 };
@@ -70,7 +70,7 @@ impl Stats {
             let table = self.table();
             let rows = table.rows();
             let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
-            (rows, row_filter, prices(&table, settings, pools), table.gone > 0)
+            (rows, row_filter, prices_by_pool(&table, settings, pools), table.gone > 0)
         };
         let prices = match gib_hour {
             Some(gib_hour) => vec![Price { gib_hour: *gib_hour, core_hour: 0.0 }],

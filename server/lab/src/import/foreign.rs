@@ -15,7 +15,9 @@ pub const TARGETS: [Target; 1] = [target("history", read)];
 /// Reads the bytes as a file of CSV or of JSON lines, row by row.
 fn read(bytes: &[u8]) {
     let path = Path::new("history");
-    let Ok(text) = source::look(path, Cursor::new(bytes.to_vec()), ReadPosition::default()) else { return };
+    let Ok(text) = source::open_bytes(path, Cursor::new(bytes.to_vec()), ReadPosition::default()) else {
+        return;
+    };
     // a database is a file, and SQLite's own to read
     if matches!(text.form, FileForm::Sqlite) {
         return;

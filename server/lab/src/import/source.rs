@@ -109,11 +109,11 @@ pub(super) fn open(path: &Path) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
     let file = File::open(path).map_err(fail)?;
     let place = ReadPosition { size: file.metadata().map_err(fail)?.len(), ..ReadPosition::default() };
-    look(path, BufReader::new(CountingReader { file, read: Arc::clone(&place.read) }), place)
+    open_bytes(path, BufReader::new(CountingReader { file, read: Arc::clone(&place.read) }), place)
 }
 
 /// The same of bytes that are being read; `path` is what errors name.
-pub(super) fn look(
+pub(super) fn open_bytes(
     path: &Path,
     mut packed: impl BufRead + 'static,
     place: ReadPosition,

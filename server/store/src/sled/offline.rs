@@ -32,7 +32,7 @@ pub struct OfflineStore {
     /// Why a server would refuse it, if it was opened all the same.
     behind: Option<OpenError>,
     /// The copy that is read instead of the files; removed after the engine is closed.
-    _look: Option<CopiedFiles>,
+    _copy: Option<CopiedFiles>,
 }
 
 impl OfflineStore {
@@ -45,7 +45,7 @@ impl OfflineStore {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let cache_bytes = settings.cache_bytes;
         let (engine, identity) = open_compared(&directory, &marker, cache_bytes, PreparedEngine::in_place)?;
-        Ok(Self { directory, marker, engine, identity, behind: None, _look: None })
+        Ok(Self { directory, marker, engine, identity, behind: None, _copy: None })
     }
 
     /// Opens a copy of a store, below `scratch` if given, so that its files are not changed. A store that ends too early is opened too;
@@ -53,7 +53,7 @@ impl OfflineStore {
     ///
     /// # Errors
     /// As for [`Self::open`], or there is no space for the copy.
-    pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
+    pub fn open_copy(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // the error that a server would report for the files as they are
         let (flipped, foreseen) = match refuse_by_forecast(directory.path(), &directory.engine(), &marker) {
@@ -61,17 +61,17 @@ impl OfflineStore {
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
             Err(refused) => (Vec::new(), Some(refused)),
         };
-        let look = store_copy::copy(&directory, &directory.engine(), scratch);
-        let look = match look.and_then(|look| look.with_right_bits(&flipped)) {
-            Ok(look) => look,
+        let copy = store_copy::copy(&directory, &directory.engine(), scratch);
+        let copy = match copy.and_then(|copy| copy.with_right_bits(&flipped)) {
+            Ok(copy) => copy,
             Err(error) => return Err(foreseen.unwrap_or(error)),
         };
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
-        let (engine, refused) = match Engine::open(&look.engine(), settings.cache_bytes) {
+        let (engine, refused) = match Engine::open(&copy.engine(), settings.cache_bytes) {
             Ok(engine) => (engine, foreseen),
             Err(error) => {
                 let refused = foreseen.unwrap_or_else(|| failed(error));
-                match open_what_is_left(&look.engine(), settings.cache_bytes) {
+                match open_what_is_left(&copy.engine(), settings.cache_bytes) {
                     Ok(engine) => (engine, Some(refused)),
                     Err(_same) => return Err(refused),
                 }
@@ -86,7 +86,7 @@ impl OfflineStore {
             (Err(behind @ OpenError::Behind { .. }), Some(found)) => (found, refused.or(Some(behind))),
             (Err(other), _) => return Err(refused.unwrap_or(other)),
         };
-        Ok(Self { directory, marker, engine, identity, behind, _look: Some(look) })
+        Ok(Self { directory, marker, engine, identity, behind, _copy: Some(copy) })
     }
 
     /// Accepts a store that has lost its last commits: marker and witness are set back to what exists. Tried in a copy first, below
@@ -101,9 +101,9 @@ impl OfflineStore {
         {
             return Err(other);
         }
-        let look = store_copy::copy(&directory, &directory.engine(), scratch)?;
-        what_is_left(&look.engine(), &directory, &marker, settings.cache_bytes)?;
-        drop(look);
+        let copy = store_copy::copy(&directory, &directory.engine(), scratch)?;
+        what_is_left(&copy.engine(), &directory, &marker, settings.cache_bytes)?;
+        drop(copy);
         small_files::remove_unusable(&directory.engine())?;
         let (engine, found) = what_is_left(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
@@ -218,7 +218,7 @@ impl OfflineStore {
         if engine.identity().map_err(|error| failed(error.0))? != Some(identity) {
             return Err(failed("the copy is not what was written; the old files stay".to_owned()));
         }
-        let copy = Self { directory, marker, engine, identity, behind: None, _look: None };
+        let copy = Self { directory, marker, engine, identity, behind: None, _copy: None };
         let read = copy.each(|_entry| Ok(())).map_err(|error: StoreError| failed(error.to_string()))?;
         if read != copied {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));

@@ -61,7 +61,7 @@ pub fn repair(
     let (identity, attempts) = (found.identity, found.attempts());
     let (source, mut losses) = match found.open_whole(&directory, into) {
         // unreadable parts of its log are not in use
-        Some((engine, look)) => (EntrySource::Engine { engine, path: found.engine, _look: look }, Vec::new()),
+        Some((engine, copy)) => (EntrySource::Engine { engine, path: found.engine, _copy: copy }, Vec::new()),
         None if found.log.is_empty() && !found.losses.is_empty() => return Err(nothing_left()),
         None => (EntrySource::Log(Box::new(found.log)), found.losses),
     };
@@ -102,7 +102,7 @@ fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
 
 /// Source of the entries.
 enum EntrySource {
-    Engine { engine: Engine, path: PathBuf, _look: CopiedFiles },
+    Engine { engine: Engine, path: PathBuf, _copy: CopiedFiles },
     Log(Box<RawLog>),
 }
 

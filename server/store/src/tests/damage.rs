@@ -109,7 +109,7 @@ async fn flip_in_an_old_page<'a>(dir: &std::path::Path, names: &[&'a str]) -> &'
         let whole = fs::read(&log).unwrap();
         for name in names {
             flip_in_the_log(dir, name);
-            if OfflineStore::look(&settings(dir), None).is_ok_and(|store| store.behind().is_none()) {
+            if OfflineStore::open_copy(&settings(dir), None).is_ok_and(|store| store.behind().is_none()) {
                 return name;
             }
             fs::write(&log, &whole).unwrap();
@@ -139,7 +139,7 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     store.close().await.unwrap();
     let flipped = flip_in_an_old_page(dir.path(), &["job-0300", "job-0150", "job-0450", "job-0050"]).await;
 
-    let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
+    let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
     let (mut reasons, mut count) = (Vec::new(), 0);
     let checked = looked.check(|flaw| reasons.push(flaw.reason), |_| count += 1);
     assert!(checked.unreadable > 0 && checked.summaries > 400, "{checked:?} {reasons:?}");
@@ -193,7 +193,7 @@ async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_
     flip_in_the_log(dir.path(), "job-0100");
     let error = refusal(dir.path());
     assert!(error.contains("plimsoll-server repair") && error.contains("restore a backup"), "{error}");
-    let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
+    let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
     assert_eq!(looked.behind().unwrap().to_string(), error, "verify says what a server says");
     let left = looked.check(|flaw| panic!("{flaw:?}"), |_| {}).summaries;
     drop(looked);

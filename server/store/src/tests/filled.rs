@@ -27,7 +27,7 @@ async fn served(dir: &Path) {
 
 /// What `restore` makes of a backup of the store.
 fn restore(from: &Path, to: &Path) {
-    let store = OfflineStore::look(&settings(from), None).unwrap();
+    let store = OfflineStore::open_copy(&settings(from), None).unwrap();
     let mut filling = StoreFiller::begin(&settings(to), store.identity()).unwrap();
     let mut entries = Vec::new();
     let each = store.each::<StoreError>(|entry| {
@@ -59,7 +59,7 @@ fn repaired_beside(dir: &Path) -> StoreSettings {
 /// By a start, by `verify` and by `repair`, or by none of them.
 fn is_seen_as_damaged(dir: &Path, attempts: Option<u64>, case: &str) -> bool {
     let repaired = repair(&settings(dir).dir, &repaired_beside(dir), |_| {});
-    let looked = OfflineStore::look(&settings(dir), None);
+    let looked = OfflineStore::open_copy(&settings(dir), None);
     let is_behind = looked.as_ref().map_or(true, |looked| looked.behind().is_some());
     drop(looked);
     let Err(refused) = Store::open(&settings(dir)).map(drop) else {
@@ -150,7 +150,7 @@ async fn what_only_reads_and_a_refused_start_keep_the_files_that_were_replaced_a
         apply(&data.join("sled"));
         let before = files(&data);
         let unchanged = |step: &str| assert!(files(&data) == before, "{step}, {damage}");
-        drop(OfflineStore::look(&settings(dir.path()), None));
+        drop(OfflineStore::open_copy(&settings(dir.path()), None));
         unchanged("verify and backup");
         assert!(StoreCopy::of(&settings(dir.path()), None).and_then(|copied| copied.open()).is_err());
         unchanged("export");
@@ -171,14 +171,14 @@ async fn only_a_start_that_can_read_all_removes_the_files_that_were_replaced() {
     let data = settings(dir.path()).dir;
     let is_kept = || fs::exists(data.join("sled.old")).unwrap();
     copy(&data.join("sled"), &data.join("sled.old"));
-    drop(OfflineStore::look(&settings(dir.path()), None).unwrap());
+    drop(OfflineStore::open_copy(&settings(dir.path()), None).unwrap());
     drop(OfflineStore::open(&settings(dir.path())).unwrap());
     assert!(is_kept(), "a whole store that was only read");
     open(dir.path()).close().await.unwrap();
     assert!(!is_kept(), "a server started");
     // a crash between the two renames of a swap
     fs::rename(data.join("sled"), data.join("sled.old")).unwrap();
-    let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
+    let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
     assert_eq!((looked.behind().is_none(), looked.identity().sequence), (true, COMMITS));
     drop(looked);
     assert!(is_kept() && !fs::exists(data.join("sled")).unwrap(), "it was only read");

@@ -65,7 +65,7 @@ async fn restored(dir: &Path) {
 
 /// Whether `verify` finds nothing against a store.
 fn is_clean(settings: &StoreSettings) -> bool {
-    let Ok(looked) = OfflineStore::look(settings, None) else { return false };
+    let Ok(looked) = OfflineStore::open_copy(settings, None) else { return false };
     let checked = looked.check(|_flaw| {}, |_bytes| {});
     looked.behind().is_none() && checked.damaged + checked.unreadable == 0
 }
@@ -89,7 +89,7 @@ fn in_use(log: &Path) -> usize {
 
 /// Damages one byte after the other, each in a store of its own.
 async fn damage(whole: &Path, mask: fn(usize) -> u8) -> Vec<Damaged> {
-    let before = entries(&OfflineStore::look(&settings(whole), None).unwrap());
+    let before = entries(&OfflineStore::open_copy(&settings(whole), None).unwrap());
     let log = settings(whole).dir.join("sled/db");
     let bytes = fs::read(&log).unwrap();
     let mut all = Vec::new();

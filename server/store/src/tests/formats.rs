@@ -259,7 +259,7 @@ fn refusals(dir: &Path) -> Vec<(&'static str, Option<OpenError>)> {
     vec![
         ("open", Store::open(&store).err()),
         ("open at rest", OfflineStore::open(&store).err()),
-        ("look", OfflineStore::look(&store, None).err()),
+        ("look", OfflineStore::open_copy(&store, None).err()),
         ("accept loss", OfflineStore::accept_loss(&store, None).err()),
         ("copy", StoreCopy::of(&store, None).err()),
         ("doctor", look_at(&store.dir).err()),

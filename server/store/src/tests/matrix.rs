@@ -142,7 +142,7 @@ fn one(range: Range<u64>) -> Vec<Range<u64>> {
 
 /// Exit status and sentence of `verify`.
 fn verify(settings: &StoreSettings) -> (u8, String) {
-    let store = match OfflineStore::look(settings, None) {
+    let store = match OfflineStore::open_copy(settings, None) {
         Ok(store) => store,
         Err(error) => return (1, error.to_string()),
     };
@@ -169,7 +169,7 @@ async fn serve(settings: &StoreSettings) -> Result<u64, OpenError> {
 }
 
 fn back_up(settings: &StoreSettings) -> Result<u64, String> {
-    let store = OfflineStore::look(settings, None).map_err(|error| error.to_string())?;
+    let store = OfflineStore::open_copy(settings, None).map_err(|error| error.to_string())?;
     backup::write(&store, &mut Vec::new(), |_| {}).map_err(|error| error.to_string())
 }
 

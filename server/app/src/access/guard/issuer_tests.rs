@@ -293,7 +293,7 @@ async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more(
     let is_shown = || site.metrics.encode().unwrap().contains("issuer_keys_until_timestamp_seconds{");
     assert!(is_shown());
     fs::write(site.guard.0.file.as_ref().unwrap(), "").unwrap();
-    site.guard.look(true);
+    site.guard.reload_if_changed(true);
     assert!(site.guard.0.origins.lock().unwrap().is_empty());
     assert!(site.check(&signer.token(|claims| claims["iss"] = json!(name))).is_err());
     eventually("its keys are not shown any more", async || is_shown(), |shown| !shown).await;

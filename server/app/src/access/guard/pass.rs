@@ -60,7 +60,11 @@ impl Pass {
     pub(crate) fn check(&self) -> Result<(), Denied> {
         let generation = self.guard.generation();
         let is_due = self.identity.expires.is_some_and(|expires| self.guard.now() >= expires);
-        if is_due || self.seen.swap(generation, Relaxed) != generation { self.look() } else { Ok(()) }
+        if is_due || self.seen.swap(generation, Relaxed) != generation {
+            self.check_identity_again()
+        } else {
+            Ok(())
+        }
     }
 
     /// Runs `ask`, and counts an exceeded bound.
@@ -78,7 +82,7 @@ impl Pass {
     pub(crate) async fn over(&self) -> Denied {
         let mut changes = self.guard.0.changes.subscribe();
         loop {
-            if let Err(denied) = self.look() {
+            if let Err(denied) = self.check_identity_again() {
                 self.guard.refused(&denied, self.guard.now(), "a call that lasted");
                 return denied;
             }
@@ -94,7 +98,7 @@ impl Pass {
     }
 
     /// Identifies the caller again.
-    fn look(&self) -> Result<(), Denied> {
+    fn check_identity_again(&self) -> Result<(), Denied> {
         let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.roles)?;
         if *now == *self.identity { Ok(()) } else { Err(Denied::Changed) }
     }

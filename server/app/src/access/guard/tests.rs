@@ -24,17 +24,17 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
     let may = |role| guard.check(Some("Bearer secret"), &[], role, "test").is_ok();
     assert!(may(Role::Reader) && !may(Role::Agent));
     fs::write(&path, file("reader") + "nonsense = 1\n").unwrap();
-    guard.look(false);
+    guard.reload_if_changed(false);
     assert!(may(Role::Reader) && !may(Role::Agent));
     assert_eq!(metrics.access_file_refused.get(), 1);
     fs::write(&path, file("agent")).unwrap();
-    guard.look(false);
+    guard.reload_if_changed(false);
     assert!(may(Role::Agent) && !may(Role::Reader));
     assert_eq!((metrics.access_file_refused.get(), metrics.access_callers.get()), (0, 1));
     let count = |kind| metrics.access_reloads.get_or_create(&Kind::of(kind)).get();
     assert_eq!((count("taken"), count("refused")), (1, 1));
     fs::remove_file(&path).unwrap();
-    guard.look(false);
+    guard.reload_if_changed(false);
     assert!(may(Role::Agent), "a file that is gone for a moment neither lets in nor shuts out any caller");
 }
 
@@ -52,13 +52,13 @@ async fn a_call_that_lasts_ends_when_access_changes_for_its_caller_and_not_when_
         tokio::time::timeout(std::time::Duration::from_millis(20), over).await.ok()
     };
     fs::write(&path, file("agent") + &other("reader")).unwrap();
-    guard.look(true);
+    guard.reload_if_changed(true);
     assert_eq!((ended(over.as_mut()).await, pass.check()), (None, Ok(())));
     fs::write(&path, file("agent") + "trusted = true\n").unwrap();
-    guard.look(true);
+    guard.reload_if_changed(true);
     assert_eq!((ended(over.as_mut()).await, pass.check()), (Some(Denied::Changed), Err(Denied::Changed)));
     fs::write(&path, "").unwrap();
-    guard.look(true);
+    guard.reload_if_changed(true);
     assert!(matches!(pass.over().await, Denied::NotAccepted(_)));
 }
 

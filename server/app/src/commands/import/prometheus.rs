@@ -135,7 +135,7 @@ impl FromPrometheus {
             token_file: self.prometheus_token_file,
             ca_file: self.prometheus_ca_file,
         };
-        let client = PrometheusClient::open(access)?;
+        let client = PrometheusClient::from_files(access)?;
         note(into(config));
         let mut progress = Progress::new();
         let read = read_history(&client, &question, |share| progress.tell("reading", share)).await;

@@ -81,7 +81,7 @@ impl PrometheusClient {
     ///
     /// # Errors
     /// A file cannot be read or is invalid.
-    pub(crate) fn open(access: PrometheusAccess) -> anyhow::Result<Self> {
+    pub(crate) fn from_files(access: PrometheusAccess) -> anyhow::Result<Self> {
         let PrometheusAccess { url, token_file, ca_file } = access;
         let token = token_file.map(|file| reload::secret(&file, "Bearer ", "a token that may read"));
         let token = token.transpose().context("--prometheus-token-file")?;
@@ -100,7 +100,7 @@ impl PrometheusClient {
     #[cfg(test)]
     pub(super) fn hasty(url: &str, answer_within: Duration, answer_bytes: usize) -> Self {
         let access = PrometheusAccess { url: BaseUrl::parse(url).unwrap(), token_file: None, ca_file: None };
-        Self { backoff: Duration::ZERO, answer_within, answer_bytes, ..Self::open(access).unwrap() }
+        Self { backoff: Duration::ZERO, answer_within, answer_bytes, ..Self::from_files(access).unwrap() }
     }
 
     /// Evaluates an expression at a time, milliseconds since 1970; repeats the request if that can help.

@@ -142,10 +142,11 @@ impl Tls {
     }
 
     /// Takes changed files over. Those that are wrong are named in the log and counted, and the certificate in force stays.
-    fn look(&self, asked: bool, metrics: &Metrics) {
+    fn reload_if_changed(&self, asked: bool, metrics: &Metrics) {
         let Shared { files, kept } = &*self.0;
         let stamps = |_before: &_| files.stamps();
-        if kept.look(asked, stamps, |_now| files.read(), &metrics.certificates_reloads).is_some() {
+        if kept.reload_if_changed(asked, stamps, |_now| files.read(), &metrics.certificates_reloads).is_some()
+        {
             tracing::info!(certificate = %files.chain.display(), "took a renewed certificate over");
         }
     }
@@ -160,13 +161,13 @@ pub(crate) async fn watch(
     metrics: Arc<Metrics>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    reload::watch(WHAT, end, move |asked| look(&all, asked, &metrics)).await
+    reload::watch(WHAT, end, move |asked| reload_all(&all, asked, &metrics)).await
 }
 
 /// Looks at the files of all listeners, and says how many of them have wrong ones.
-fn look(all: &[Tls], asked: bool, metrics: &Metrics) {
+fn reload_all(all: &[Tls], asked: bool, metrics: &Metrics) {
     for tls in all {
-        tls.look(asked, metrics);
+        tls.reload_if_changed(asked, metrics);
     }
     let refused = all.iter().filter(|tls| tls.0.kept.is_refused()).count();
     metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
@@ -208,7 +209,7 @@ mod tests {
         let tls = Tls::new(files).unwrap();
         let in_force = || tls.0.kept.now();
         let (first, metrics) = (in_force(), Metrics::new());
-        let look = |asked| look(std::slice::from_ref(&tls), asked, &metrics);
+        let look = |asked| reload_all(std::slice::from_ref(&tls), asked, &metrics);
         look(false);
         assert!(Arc::ptr_eq(&first, &in_force()), "nothing has changed");
         fs::write(&chain, "nonsense").unwrap();

@@ -41,7 +41,7 @@ impl<T, L: PartialEq> Kept<T, L> {
 
     /// Reads the files again if their state changed, or if a reload was requested (`asked`); `read` may return a more exact state. Returns
     /// new content, and counts the result in `reloads`.
-    pub(crate) fn look(
+    pub(crate) fn reload_if_changed(
         &self,
         asked: bool,
         look: impl FnOnce(&L) -> L,
@@ -88,7 +88,7 @@ mod tests {
         let (kept, reloads) = (Kept::new("numbers", Arc::new(1), 1), Family::default());
         let look = |asked: bool, looks: u8, read: anyhow::Result<i32>| {
             let mut is_read = false;
-            let taken = kept.look(
+            let taken = kept.reload_if_changed(
                 asked,
                 |_before| looks,
                 |_now| {

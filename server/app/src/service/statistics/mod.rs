@@ -100,7 +100,7 @@ impl StatisticsService {
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
         let (stats, ingest) = (self.history.stats().clone(), self.ingest.clone());
-        let prices = prices(&self.pools.now());
+        let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
         let mut wrong =
             self.ingest.wrong(|project| caller.sees(project) && (asked.is_empty() || asked == project));
@@ -185,7 +185,7 @@ impl StatisticsService {
 }
 
 /// The prices in the file of pools.
-fn prices(placement: &Placement) -> PoolPrices {
+fn prices_by_pool(placement: &Placement) -> PoolPrices {
     let price = |pool: &Pool| Price { gib_hour: pool.price.gib_hour, core_hour: pool.price.core_hour };
     PoolPrices {
         pools: placement.pools().iter().map(|pool| (pool.name.clone(), price(pool))).collect(),

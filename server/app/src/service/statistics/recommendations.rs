@@ -11,7 +11,7 @@ use plimsoll_core::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{SizingService, StatisticsService, prices};
+use super::{SizingService, StatisticsService, prices_by_pool};
 use crate::{access::identity::Identity, runtime::clock::Clock, service::Refusal};
 
 /// A question about proposals.
@@ -107,7 +107,7 @@ impl StatisticsService {
         filter.from_unix_ms = Some(time.from);
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
         let (stats, sizing) = (self.history.stats().clone(), sizing.clone());
-        let prices = prices(&self.pools.now());
+        let prices = prices_by_pool(&self.pools.now());
         // a million attempts and some thousand predictions take a while
         let counting = move || {
             let Workloads { found, left_out, first_ended_unix_ms, priced, currency, notes } =

@@ -49,12 +49,12 @@ impl CommitInFlight {
     }
 
     /// An attempt of the commit.
-    pub(super) fn staged(&self, id: &AttemptId) -> Option<&StagedSession> {
+    pub(super) fn staged_session(&self, id: &AttemptId) -> Option<&StagedSession> {
         self.0.as_ref()?.staged.staged.get(id)
     }
 
     /// The same, mutable.
-    pub(super) fn staged_mut(&mut self, id: &AttemptId) -> Option<&mut StagedSession> {
+    pub(super) fn staged_session_mut(&mut self, id: &AttemptId) -> Option<&mut StagedSession> {
         self.0.as_mut()?.staged.staged.get_mut(id)
     }
 

@@ -51,13 +51,13 @@ impl CommitPipeline {
     }
 
     /// An attempt as it will be when everything staged is on disk.
-    pub(crate) fn staged(&self, id: &AttemptId) -> Option<&StagedSession> {
-        self.filling.staged.get(id).or_else(|| self.in_flight.staged(id))
+    pub(crate) fn staged_session(&self, id: &AttemptId) -> Option<&StagedSession> {
+        self.filling.staged.get(id).or_else(|| self.in_flight.staged_session(id))
     }
 
     /// All that is staged of an attempt.
-    pub(crate) fn staged_mut(&mut self, id: &AttemptId) -> impl Iterator<Item = &mut StagedSession> {
-        self.filling.staged.get_mut(id).into_iter().chain(self.in_flight.staged_mut(id))
+    pub(crate) fn staged_sessions_mut(&mut self, id: &AttemptId) -> impl Iterator<Item = &mut StagedSession> {
+        self.filling.staged.get_mut(id).into_iter().chain(self.in_flight.staged_session_mut(id))
     }
 
     /// How many attempts are new.

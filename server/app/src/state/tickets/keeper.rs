@@ -57,7 +57,7 @@ impl Keeper {
             let stopping = tokio::select! {
                 () = self.0.wake.notified() => false,
                 _ = tick.tick() => {
-                    self.look();
+                    self.apply_pools_and_expire();
                     false
                 }
                 () = stop.cancelled() => true,
@@ -71,7 +71,7 @@ impl Keeper {
     }
 
     /// Applies a changed file of pools, and ends silent tickets. Releases the lock between steps.
-    pub(super) fn look(&self) {
+    pub(super) fn apply_pools_and_expire(&self) {
         let now = self.0.now();
         let placement = self.0.pools.now();
         let mut state = self.0.state();

@@ -290,7 +290,7 @@ async fn a_changed_file_of_pools_is_in_force_for_those_who_wait() {
         let caller = Identity::anyone();
         let mut watching = tickets.watch(&id("b"), false, &caller).unwrap();
         fs::write(site.dir.path().join("pools.toml"), POOLS.replace("at_once = 1", "at_once = 20")).unwrap();
-        site.pools.look(true);
+        site.pools.reload_if_changed(true);
         watching.changed().await;
         assert_eq!(word(&watching.view().await.unwrap()), "granted");
     })

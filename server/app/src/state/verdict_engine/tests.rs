@@ -46,19 +46,19 @@ fn rules_and_terms_change_together_or_not_at_all() {
     let verdict_engine = open(dir.path()).unwrap();
     assert_eq!(judged(&verdict_engine), ("unknown", Action::AsIs));
     write(dir.path(), RULE, NEVER);
-    verdict_engine.look(false);
+    verdict_engine.reload_if_changed(false);
     assert_eq!(judged(&verdict_engine), ("contention", Action::No));
     for (rules, terms) in
         [("", "[[terms]]\njitter = 7\n"), ("[[rule]]\nid = 1\n", ""), ("[[rule]]\n", "terms = 1\n")]
     {
         write(dir.path(), rules, terms);
-        verdict_engine.look(false);
+        verdict_engine.reload_if_changed(false);
         assert_eq!(judged(&verdict_engine), ("contention", Action::No), "{rules:?} {terms:?}");
         assert_eq!(verdict_engine.0.metrics.rules_refused.get(), 1);
     }
     assert_eq!((reloads(&verdict_engine, "taken"), reloads(&verdict_engine, "refused")), (1, 3));
     write(dir.path(), RULE, "");
-    verdict_engine.look(false);
+    verdict_engine.reload_if_changed(false);
     assert_eq!(judged(&verdict_engine), ("contention", Action::AsIs));
     assert_eq!(verdict_engine.0.metrics.rules_refused.get(), 0);
 }
@@ -78,9 +78,9 @@ fn files_are_read_again_on_request_although_nothing_changed() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), RULE, "");
     let verdict_engine = open(dir.path()).unwrap();
-    verdict_engine.look(false);
+    verdict_engine.reload_if_changed(false);
     assert_eq!(reloads(&verdict_engine, "taken"), 0);
-    verdict_engine.look(true);
+    verdict_engine.reload_if_changed(true);
     assert_eq!(reloads(&verdict_engine, "taken"), 1);
 }
 
@@ -91,12 +91,12 @@ fn files_that_go_away_are_named_once_and_change_nothing() {
     let verdict_engine = open(dir.path()).unwrap();
     fs::remove_file(dir.path().join("terms.toml")).unwrap();
     for _ in 0..3 {
-        verdict_engine.look(false);
+        verdict_engine.reload_if_changed(false);
     }
     assert_eq!(judged(&verdict_engine), ("contention", Action::No));
     assert_eq!(reloads(&verdict_engine, "refused"), 1);
     write(dir.path(), RULE, "");
-    verdict_engine.look(false);
+    verdict_engine.reload_if_changed(false);
     assert_eq!(judged(&verdict_engine), ("contention", Action::AsIs));
 }
 

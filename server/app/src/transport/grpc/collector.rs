@@ -60,7 +60,7 @@ impl Collector for CollectorService {
         &self,
         request: Request<Streaming<pb::AgentMessage>>,
     ) -> Result<Response<Self::StreamStream>, Status> {
-        let stream = self.streams.take(admitted(&request))?;
+        let stream = self.streams.reserve(admitted(&request))?;
         let (caller, metrics) = (caller(&request), Arc::clone(&self.metrics));
         let (ingest, pools) = (self.ingest.clone(), self.pools.clone());
         let answers = stream.serve(|outbound, admitted, stopping| async move {

@@ -236,7 +236,7 @@ pub(super) mod tests {
         /// Changes the caller's permissions.
         pub(in crate::transport::grpc) fn change(&self) {
             std::fs::write(self.dir.path().join("access.toml"), Self::file(self.role, true)).unwrap();
-            self.guard.look(true);
+            self.guard.reload_if_changed(true);
         }
     }
 

@@ -79,7 +79,7 @@ impl Placement for PlacementService {
     ) -> Result<Response<Self::WatchTicketStream>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let stream = self.watchers.take(admitted(&request))?;
+        let stream = self.watchers.reserve(admitted(&request))?;
         let watching =
             self.tickets.watch(&caller, &id, asked.hold).map_err(|refusal| of_refusal(&refusal))?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))

@@ -46,7 +46,7 @@ impl PredictorService {
         caller: Arc<Identity>,
         admitted: Admitted,
     ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
-        let (stream, service) = (self.batches.take(admitted.clone())?, self.clone());
+        let (stream, service) = (self.batches.reserve(admitted.clone())?, self.clone());
         Ok(stream.answer(move |outbound| {
             Box::pin(async move { service.answer_all(questions, &caller, &admitted, outbound).await })
         }))

@@ -35,7 +35,7 @@ pub(super) struct Streams {
 }
 
 /// A stream with its slots that has not started.
-pub(super) struct Stream<'s> {
+pub(super) struct ReservedStream<'s> {
     of: &'s Streams,
     admitted: Admitted,
     places: (OwnedSemaphorePermit, UsageSlot),
@@ -54,12 +54,12 @@ impl Streams {
     ///
     /// # Errors
     /// The status for the call: all slots are taken, or the caller has its most.
-    pub(super) fn take(&self, admitted: Admitted) -> Result<Stream<'_>, Status> {
+    pub(super) fn reserve(&self, admitted: Admitted) -> Result<ReservedStream<'_>, Status> {
         let AtOnce { what, most } = self.at_once;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd(what, most))?;
         let own = admitted.within(|caller| caller.place(Bound::Streams))?;
-        Ok(Stream { of: self, admitted, places: (place, own) })
+        Ok(ReservedStream { of: self, admitted, places: (place, own) })
     }
 
     /// Number of free slots.
@@ -69,7 +69,7 @@ impl Streams {
     }
 }
 
-impl Stream<'_> {
+impl ReservedStream<'_> {
     /// Starts the stream. `serve` ends when the client leaves, when the caller is no longer admitted, and when the server stops.
     pub(super) fn serve<T, F>(
         self,

@@ -183,7 +183,7 @@ mod tests {
             let asked = PageRequest::read(&request).unwrap();
             let mut listing = asked.builder();
             for brief in attempts {
-                listing.look(brief);
+                listing.consider(brief);
             }
             let chosen = listing.choose();
             let mut page = Page::new(asked.query);

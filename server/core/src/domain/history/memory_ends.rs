@@ -21,8 +21,8 @@ const REMEMBERED: usize = 512;
 pub(crate) struct JudgedMemoryEnd {
     /// The size that was too small.
     pub(crate) stopped: Bytes,
-    /// How far the need was still growing; 0 if it did not grow or that is unknown.
-    pub(crate) growth: Bytes,
+    /// The size that the need would have grown to; 0 if it did not grow or that is unknown.
+    pub(crate) grown_to: Bytes,
     /// When the verdict was given, milliseconds since 1970.
     pub(crate) judged_unix_ms: u64,
     /// What was built.
@@ -37,10 +37,10 @@ impl JudgedMemoryEnd {
             verdict.cause.is_memory() && verdict.outlook.proven && verdict.action == Action::Bigger;
         let stopped = verdict.outlook.stopped_at.filter(|_| is_proven)?;
         let limit = &verdict.next.as_ref()?.memory_limit;
-        let growth = Bytes(if matches!(limit.basis.bound, SizeBound::Grown(_)) { limit.value } else { 0 });
+        let grown_to = Bytes(if matches!(limit.basis.bound, SizeBound::Grown(_)) { limit.value } else { 0 });
         let judged_unix_ms = verdict.given_unix_ms.unwrap_or(0);
         let key = (**verdict.basis.built.as_ref()?).clone();
-        verdict.counts_for(&key.project).then_some(Self { stopped, growth, judged_unix_ms, key })
+        verdict.counts_for(&key.project).then_some(Self { stopped, grown_to, judged_unix_ms, key })
     }
 }
 

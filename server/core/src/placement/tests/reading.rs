@@ -189,7 +189,7 @@ pool = "big"
             "line 54: rule no name: no labels. can match 'b'",
         ]
     );
-    let looked = pools.look(&RuleSubject::of(&key("a/b", "x86_64", "c")), &needs(1, 1.0, 1), &|_| 0);
+    let looked = pools.trace_rules(&RuleSubject::of(&key("a/b", "x86_64", "c")), &needs(1, 1.0, 1), &|_| 0);
     assert_eq!(looked[0].why, "takes it, but no pool has all of the tags powerful, large");
 }
 
@@ -269,7 +269,7 @@ fn a_rule_reported_as_never_reached_is_never_reached() {
         let dead: Vec<usize> = pools.warnings().iter().map(|warning| warning.line).collect();
         for (package, stack, gib, arch) in asked {
             let key = Key { stack: stack.into(), ..key("team/heavy", arch, package) };
-            let looked = pools.look(&RuleSubject::of(&key), &needs(gib, 1.0, 0), &|_| 0);
+            let looked = pools.trace_rules(&RuleSubject::of(&key), &needs(gib, 1.0, 0), &|_| 0);
             prop_assert!(looked.iter().all(|rule| !rule.takes || !dead.contains(&rule.line)), "{text}\n{looked:?}");
         }
     });

@@ -19,7 +19,7 @@ fn pages(attempts: &[Arc<AttemptBrief>], order: AttemptOrder, size: usize) -> Ve
     loop {
         let mut listing = PageBuilder::new(order, size, after);
         for brief in attempts {
-            listing.look(brief);
+            listing.consider(brief);
         }
         let chosen = listing.choose();
         assert!(chosen.places.len() <= size);
@@ -58,7 +58,7 @@ fn attempts_that_come_meanwhile_do_not_shift_the_pages() {
     let page = |attempts: &[Arc<AttemptBrief>], after| {
         let mut listing = PageBuilder::new(AttemptOrder::Wall, 10, after);
         for brief in attempts {
-            listing.look(brief);
+            listing.consider(brief);
         }
         listing.choose().places
     };

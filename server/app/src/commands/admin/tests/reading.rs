@@ -21,7 +21,7 @@ async fn a_store_is_the_same_to_the_byte_after_every_command_that_reads() {
     let before = files(&settings.dir);
     let unchanged = |command: &str| assert!(files(&settings.dir) == before, "{command} changed it");
 
-    let looked = OfflineStore::look(&settings, None).unwrap();
+    let looked = OfflineStore::open_copy(&settings, None).unwrap();
     assert_eq!(
         (looked.identity().format, looked.check(|flaw| panic!("{flaw:?}"), |_| {}).damaged),
         (FORMAT_VERSION, 0)
@@ -29,7 +29,7 @@ async fn a_store_is_the_same_to_the_byte_after_every_command_that_reads() {
     drop(looked);
     unchanged("verify");
 
-    let looked = OfflineStore::look(&settings, None).unwrap();
+    let looked = OfflineStore::open_copy(&settings, None).unwrap();
     assert!(backup::write(&looked, &mut Vec::new(), |_| {}).unwrap() > 5);
     drop(looked);
     unchanged("backup");

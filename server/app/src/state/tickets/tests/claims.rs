@@ -207,7 +207,7 @@ async fn a_build_that_waits_for_a_pool_makes_it_busy_for_those_who_ask_for_a_pre
     let site = Site::new();
     let pools = POOLS.replace("by_rule = true", "by_rule = true\nat_once = 1");
     fs::write(site.dir.path().join("pools.toml"), pools.replace("busy_from = 1", "busy_from = 2")).unwrap();
-    site.pools.look(true);
+    site.pools.reload_if_changed(true);
     let key = Key { project: "team/x".into(), git_ref: "main".into(), ..Key::default() };
     let predicted = || {
         let unknown = predict::predict(&History::new(1), &key, &predict::Settings::default());

@@ -31,7 +31,7 @@ async fn a_copy_is_made_where_it_is_asked_for_and_gone_when_it_was_read() {
     filled(dir.path()).await;
     let log = settings(dir.path()).dir.join("sled/db");
     let before = fs::read(&log).unwrap();
-    let looked = OfflineStore::look(&settings(dir.path()), Some(scratch.path())).unwrap();
+    let looked = OfflineStore::open_copy(&settings(dir.path()), Some(scratch.path())).unwrap();
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
     drop(looked);
     let copied = StoreCopy::of(&settings(dir.path()), Some(scratch.path())).unwrap();
@@ -75,7 +75,7 @@ async fn a_store_on_a_disk_that_is_mounted_to_be_read_only_is_read_as_a_copy() {
     filled(dir.path()).await;
     disk.read_only();
     assert!(OfflineStore::open(&settings(dir.path())).unwrap_err().is_write_refused());
-    let looked = OfflineStore::look(&settings(dir.path()), None).unwrap();
+    let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
     assert!(looked.behind().is_none() && looked.identity().sequence > 0);
     drop(looked);
     assert_eq!(value_in(&StoreCopy::of(&settings(dir.path()), None).unwrap()).await, b"value");
@@ -89,7 +89,7 @@ async fn a_store_on_a_full_disk_is_read_as_a_copy_and_no_room_at_all_is_reported
     // all of it, to the last byte
     let mut ballast = fs::File::create(dir.path().join("ballast")).unwrap();
     assert!(io::copy(&mut io::repeat(1), &mut ballast).is_err());
-    drop(OfflineStore::look(&settings(dir.path()), None).unwrap());
+    drop(OfflineStore::open_copy(&settings(dir.path()), None).unwrap());
     assert_eq!(value_in(&StoreCopy::of(&settings(dir.path()), None).unwrap()).await, b"value");
     let Some(_other) = SmallDisk::mount(small.path()) else { return };
     fs::write(small.path().join("ballast"), vec![1; 23 << 20]).unwrap();
