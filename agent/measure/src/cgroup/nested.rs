@@ -1,8 +1,7 @@
-//! Groups that the build makes below its own, as test suites and container tools do. v1 counts a kill and a failed charge only in
-//! the group of the victim, so all of them are looked at; v2 adds them up by itself.
+//! Groups that the build makes below its own, as test suites and container tools do. v1 counts a kill and a failed charge only in the group
+//! of the victim, so all of them are read; v2 adds them up by itself.
 //!
-//! What a group had counted when it was last seen stays counted after it is gone. One that comes and goes between two looks is
-//! missed.
+//! The last counters of a group still count after the group is removed. A group that is made and removed between two readings is missed.
 
 use std::{
     collections::HashMap,
@@ -14,21 +13,20 @@ use std::{
 use super::parse::parse_field;
 use crate::kernel;
 
-/// Groups of one look. A build that makes more is counted by its first ones.
+/// Most groups of one reading. If a build makes more, only the first ones count.
 const GROUPS: usize = 256;
 
-/// What the groups below have counted since they were made.
+/// Sums of the counters of the groups below, since they were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NestedCounts {
     pub(super) kills: u64,
     pub(super) failures: u64,
-    /// Threads of now.
+    /// Number of threads at the last reading.
     pub(super) tasks: u64,
 }
 
 impl NestedCounts {
-    /// What is known of a group after another look at it. What it has counted never becomes less: a file that goes while the group
-    /// is removed reads as nothing.
+    /// Combines the counters of a group with a new reading. A counter never decreases: while a group is removed, its files read as empty.
     fn seen_again(self, now: Self) -> Self {
         Self { kills: self.kills.max(now.kills), failures: self.failures.max(now.failures), tasks: now.tasks }
     }
@@ -46,7 +44,7 @@ impl NestedCounts {
 #[derive(Debug)]
 pub(super) struct NestedGroups {
     dir: PathBuf,
-    /// By inode, which the kernel does not use again for another group.
+    /// Last counters by inode number, which the kernel does not use again for another group.
     known: HashMap<u64, NestedCounts>,
     gone: NestedCounts,
 }
@@ -56,9 +54,9 @@ impl NestedGroups {
         Self { dir, known: HashMap::new(), gone: NestedCounts::default() }
     }
 
-    /// Adds up what all groups below count, those that are gone included. Costs one `stat` where there is none.
+    /// The sum of the counters of all groups below, including removed ones. Costs one `stat` if there is none.
     pub(super) fn read(&mut self) -> NestedCounts {
-        // a folder has a link from each folder in it, beside its name and its own dot
+        // a folder has a link for each folder in it, besides its name and its own "."
         let none = fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == 2);
         if !(none && self.known.is_empty()) {
             self.find_groups();
@@ -96,14 +94,14 @@ impl NestedGroups {
             if known.len() >= GROUPS && !known.contains_key(&group) {
                 continue;
             }
-            // removed while it was looked at: what was known before stays, until the next look misses it
+            // removed while it was read: the earlier counters stay, until the next reading does not find the group
             let before = known.entry(group).or_default();
             *before = counts.map_or(*before, |now| before.seen_again(now));
         }
     }
 }
 
-/// Inode and path of the groups in one.
+/// Inode numbers and paths of the groups directly below `folder`.
 fn groups_in(folder: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| {
         let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
