@@ -19,14 +19,14 @@ use crate::{
     standard_error,
 };
 
-pub(crate) use crate::standard_error::say;
+pub(crate) use crate::standard_error::write_line;
 
 /// Which attempt is measured, how, and where samples are sent.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Its id; `None` generates a ULID.
+    /// ID of the attempt; `None` generates a ULID.
     pub id: Option<String>,
-    /// Its key.
+    /// Key of the attempt.
     pub key: Key,
     /// 1 for the first execution.
     pub number: u32,
@@ -73,16 +73,16 @@ pub(crate) struct BuildEnd {
     pub(crate) interrupted: Option<String>,
     /// The end of its log, if it was read; at most 64 KiB.
     pub(crate) log_tail: Vec<u8>,
-    /// The verdict will be acted on, so it is requested even if it is not shown.
+    /// Whether the verdict will be acted on, so it is requested even if it is not shown.
     pub(crate) wants_verdict: bool,
-    /// Another try may follow in the place of its ticket.
+    /// Whether another try may follow in the place of its ticket.
     pub(crate) keeps_ticket: bool,
 }
 
 /// A closed attempt.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedAttempt {
-    /// Its id.
+    /// ID of the attempt.
     pub(crate) attempt: String,
     /// Requests, and limits in force.
     pub(crate) resources: Resources,
@@ -90,7 +90,7 @@ pub(crate) struct ClosedAttempt {
     pub(crate) verdict: Option<Verdict>,
     /// Why there is no verdict, if one was requested.
     pub(crate) problem: Option<String>,
-    /// The server has received everything.
+    /// Whether the server has received everything.
     pub(crate) delivered: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Attempt<'a> {
             self.delivery.push(sample);
         }
         if let Some(notice) = self.sampler.take_notice() {
-            say(&format!("plimsoll: {notice}"));
+            write_line(&format!("plimsoll: {notice}"));
         }
     }
 
@@ -261,7 +261,7 @@ async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl
     if let Some(path) = &report.file
         && let Err(error) = job_summary::write_file(facts, path)
     {
-        say(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
+        write_line(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
     }
     if let Some(text) = job_summary::render(facts, report) {
         let patience = settings.patience.max(standard_error::LINE_PATIENCE);

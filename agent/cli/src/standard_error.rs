@@ -93,7 +93,7 @@ fn reopen() -> io::Result<Option<OwnedFd>> {
 
 /// Writes a line to standard error while the build runs: waits a moment for a slow reader; after a failure not at all until there is space
 /// again.
-pub(crate) fn say(line: &str) {
+pub(crate) fn write_line(line: &str) {
     let limit = if STUCK.load(Relaxed) { Duration::ZERO } else { LINE_PATIENCE };
     let result = write_within(descriptor(), format!("{}\n", fitted(line, stderr())).as_bytes(), limit);
     STUCK.store(
@@ -137,7 +137,7 @@ pub struct StderrLog;
 impl Write for StderrLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        say(text.strip_suffix('\n').unwrap_or(&text));
+        write_line(text.strip_suffix('\n').unwrap_or(&text));
         Ok(bytes.len())
     }
 

@@ -3,10 +3,10 @@
 //! Units are binary for memory, and a number has about three digits that count. What was not measured is [`NOT_KNOWN`] in a
 //! sentence and [`DASH`] in the cell of a table; it is never 0. A number that is above zero is never shown as zero.
 
-/// What stands in a sentence for a number that was not measured.
+/// The words in a sentence for a number that was not measured.
 pub const NOT_KNOWN: &str = "not known";
 
-/// What stands in the cell of a table for a number that was not measured, or has nothing to be compared with.
+/// The mark in a table cell for a number that was not measured, or has nothing to be compared with.
 pub const DASH: &str = "–";
 
 /// `512 B`, `300 MiB`, `1.50 GiB`, `2.00 TiB`: whole numbers below a gibibyte, two digits after the point from there on.
@@ -23,12 +23,12 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// The same; [`NOT_KNOWN`] without a number.
+/// Bytes in words; [`NOT_KNOWN`] without a number.
 pub fn known_bytes(number: Option<u64>) -> String {
     number.map_or_else(|| NOT_KNOWN.to_owned(), bytes)
 }
 
-/// The same for a cell of a table: [`DASH`] without a number.
+/// Bytes for a cell of a table; [`DASH`] without a number.
 pub fn cell_bytes(number: Option<u64>) -> String {
     number.map_or_else(|| DASH.to_owned(), bytes)
 }
@@ -127,7 +127,7 @@ pub fn amount(value: f64) -> String {
     }
 }
 
-/// The same with its sign: `+1.5`, `-0.3`, `0`.
+/// An amount with its sign: `+1.5`, `-0.3`, `0`.
 pub fn signed(value: f64) -> String {
     let text = amount(value);
     if value > 0.0 && value.is_finite() { format!("+{text}") } else { text }
@@ -141,12 +141,13 @@ pub fn gib_hours(gib_hours: f64) -> String {
     format!("{} GiB·h", amount(gib_hours))
 }
 
-/// What amounts in GiB·h are multiplied by to be in the unit that [`gib_hours`] gives `whole`.
+/// The factor for amounts in GiB·h, so that they are in the unit that [`gib_hours`] gives `whole`.
 pub fn gib_hours_scale(whole: f64) -> f64 {
     if gib_hours(whole).ends_with(" MiB·h") { 1024.0 } else { 1.0 }
 }
 
-/// What takes the place of another amount of memory over time, the unit once if both have the same: `40 instead of 100 GiB·h`.
+/// Two amounts of memory over time, the new one in place of the old one, with the unit once if both have the same: `40 instead of 100
+/// GiB·h`.
 pub fn gib_hours_instead(now: f64, before: f64) -> String {
     let (now, before) = (gib_hours(now), gib_hours(before));
     let amount = match (now.split_once(' '), before.split_once(' ')) {
@@ -210,7 +211,7 @@ pub fn times_asked(factor: f64) -> String {
     times_asked_or_more(factor, false)
 }
 
-/// The same of a need that may be a lower bound: `more than 2.5 ×`.
+/// How many times what was asked for is needed, where the need may be a lower bound: `more than 2.5 ×`.
 pub fn times_asked_or_more(factor: f64, is_lower: bool) -> String {
     if factor > MOST_TIMES { format!("over {}", times(MOST_TIMES)) } else { bound(&times(factor), is_lower) }
 }
@@ -220,12 +221,12 @@ pub fn bound(number: &str, is_lower: bool) -> String {
     format!("{}{number}", if is_lower { "more than " } else { "" })
 }
 
-/// The same; [`NOT_KNOWN`] without a number.
+/// A number in a sentence as by [`bound`]; [`NOT_KNOWN`] without a number.
 pub fn known_bound(number: Option<String>, is_lower: bool) -> String {
     number.map_or_else(|| NOT_KNOWN.to_owned(), |number| bound(&number, is_lower))
 }
 
-/// The same for a cell of a table: `> 114 MiB`; [`DASH`] without a number.
+/// A number, or a lower bound, for a cell of a table: `> 114 MiB`; [`DASH`] without a number.
 pub fn cell_bound(number: Option<String>, is_lower: bool) -> String {
     number.map_or_else(|| DASH.to_owned(), |number| format!("{}{number}", if is_lower { "> " } else { "" }))
 }

@@ -28,7 +28,7 @@ pub fn need(summary: &Summary) -> Option<u64> {
     above_zero(summary.need_peak_bytes)
 }
 
-/// What the attempt proves of the need, bytes: its highest need, or what it needs more than ([`stopped_at`]) if memory stopped it.
+/// The need that the attempt proves, bytes: its highest need, or the size that it needs more than ([`stopped_at`]) if memory stopped it.
 pub fn proven_need(summary: &Summary) -> Option<u64> {
     let limit = summary.resources.and_then(|resources| resources.memory_limit_bytes);
     let limit = limit.filter(|_| summary.censored);
@@ -36,12 +36,12 @@ pub fn proven_need(summary: &Summary) -> Option<u64> {
     above_zero(Some(stopped_at(need(summary).unwrap_or(0), limit, is_above)))
 }
 
-/// The same in words: `114 MiB`, `more than 114 MiB`, `not known`.
+/// The need in words: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn need_words(summary: &Summary) -> String {
     figures::known_bound(proven_need(summary).map(figures::bytes), summary.censored)
 }
 
-/// The same for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
+/// The need for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
 pub fn need_cell(summary: &Summary) -> String {
     figures::cell_bound(proven_need(summary).map(figures::bytes), summary.censored)
 }
@@ -56,13 +56,13 @@ pub fn memory_peak(summary: &Summary) -> Option<u64> {
     above_zero(summary.memory_peak_bytes).map(|mark| mark.max(need(summary).unwrap_or(0)))
 }
 
-/// The same in words: `324 MiB with page cache`. `None` as there.
+/// The memory peak in words: `324 MiB with page cache`. `None` if it is unknown.
 pub fn memory_peak_words(summary: &Summary) -> Option<String> {
     let mark = memory_peak(summary)?.max(proven_need(summary).unwrap_or(0));
     Some(format!("{} with page cache", figures::bytes(mark)))
 }
 
-/// Why the need stands below the kernel's mark, where it does by more than a tenth: one sentence.
+/// Why the need is below the kernel's high-water mark, if it is by more than a tenth: one sentence.
 pub fn need_below_mark(summary: &Summary) -> Option<&'static str> {
     let (need, mark) = (proven_need(summary)?, memory_peak(summary)?);
     (mark > need.saturating_add(need / 10)).then_some(
@@ -76,7 +76,7 @@ pub fn need_of_ask(summary: &Summary) -> Option<f64> {
     proven_need(summary).map(|need| float(need) / float(asked.bytes))
 }
 
-/// The same for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
+/// The need as a share of the ask, for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
 pub fn need_of_ask_cell(summary: &Summary) -> String {
     match need_of_ask(summary) {
         Some(share) if share > figures::MOST_TIMES => figures::times_asked(share),
@@ -84,7 +84,8 @@ pub fn need_of_ask_cell(summary: &Summary) -> String {
     }
 }
 
-/// The same in words: `28 % of it needed`, `more than 95 % of it needed`, `needed more than asked: 2.5 ×`. `None` as there.
+/// The need as a share of the ask, in words: `28 % of it needed`, `more than 95 % of it needed`, `needed more than asked: 2.5 ×`. `None` as
+/// for [`need_of_ask`].
 pub fn need_of_ask_words(summary: &Summary) -> Option<String> {
     let share = need_of_ask(summary)?;
     Some(match (share > 1.0, summary.censored) {
@@ -162,7 +163,7 @@ pub fn running_cores(running: &Running) -> Option<f64> {
     cores_over(running.cpu_usec, running.elapsed_ms)
 }
 
-/// What was known from earlier attempts when it opened. A default is no prediction.
+/// The prediction at the start of the attempt; `None` if earlier attempts gave none. A default is no prediction.
 pub fn predicted(summary: &Summary) -> Option<Predicted> {
     summary.predicted.filter(|predicted| !predicted.is_default)
 }

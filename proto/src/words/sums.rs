@@ -11,7 +11,7 @@ pub fn memory_asked(totals: &StatsTotals) -> Option<f64> {
     (counted > 0 && totals.memory_asked_gib_hours > 0.0).then_some(totals.memory_asked_gib_hours)
 }
 
-/// What of [`memory_asked`] was wasted, GiB x h: all that was not put to use.
+/// The part of [`memory_asked`] that was wasted, GiB x h: all that was not put to use.
 pub fn memory_wasted_hours(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|_| totals.memory_wasted_gib_hours)
 }
@@ -32,7 +32,7 @@ pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
-/// No attempt is known to have passed: what it held was for nothing, whatever a build needs.
+/// Whether no attempt is known to have passed: then everything that they held was wasted, whatever a build needs.
 pub fn is_nothing_built(totals: &StatsTotals) -> bool {
     let StatsTotals { attempts, failed, lost, ended, canceled, .. } = totals;
     *attempts > 0 && failed + lost + ended + canceled >= *attempts
@@ -55,8 +55,8 @@ pub fn cpu_used(totals: &StatsTotals) -> Option<f64> {
     cpu_asked(totals).map(|asked| totals.cpu_used_of_asked_core_hours / asked)
 }
 
-/// Mean of the share of the ask that the highest need took, which is 1 at most, and the maximum of need over ask; `None` if no attempt
-/// tells both.
+/// Mean of the share of the ask that the highest need took, which is 1 at most, and the maximum of need over ask; `None` if no attempt has
+/// both.
 pub fn need_over_ask(totals: &StatsTotals) -> Option<(f64, f64)> {
     (totals.need_over_ask_max > 0.0).then_some((totals.need_over_ask_mean, totals.need_over_ask_max))
 }
@@ -91,17 +91,17 @@ pub fn highest_need(totals: &StatsTotals) -> Option<u64> {
     Some(totals.need_peak_max_bytes).filter(|need| *need > 0)
 }
 
-/// The same in words: `114 MiB`, `more than 114 MiB`, `not known`.
+/// The highest need in words: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn highest_need_words(totals: &StatsTotals) -> String {
     figures::known_bound(highest_need(totals).map(figures::bytes), totals.need_peak_max_is_lower_bound)
 }
 
-/// The same for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
+/// The highest need for a cell of a table: `114 MiB`, `> 114 MiB`, a dash.
 pub fn highest_need_cell(totals: &StatsTotals) -> String {
     figures::cell_bound(highest_need(totals).map(figures::bytes), totals.need_peak_max_is_lower_bound)
 }
 
-/// What stands for the sums of what was asked for and used where no attempt is in them.
+/// The sentence in place of the sums of what was asked for and used, if no attempt is in them.
 pub const NOTHING_ASKED_AND_MEASURED: &str = "no attempt reported both what it asked for and its mean memory";
 
 /// Need over time of all attempts, GiB x h; `None` if none of them measured it.
@@ -138,7 +138,7 @@ pub fn not_in_asked(totals: &StatsTotals) -> [u64; 2] {
     [totals.memory_not_measured + totals.memory_not_asked, totals.cpu_not_measured + totals.cpu_not_asked]
 }
 
-/// What is left out of the sums, in words; `None` if nothing is. Where nothing was asked for there is no sum of that.
+/// The attempts that are left out of the sums, in words; `None` if none are. If nothing was asked for, there is no such sum.
 pub fn left_out(totals: &StatsTotals) -> Option<String> {
     let missing = [
         ("without mean memory", totals.memory_not_measured),
@@ -192,12 +192,12 @@ pub fn within_limit(held: &Calibration) -> String {
     figures::rate(held.within_limit, held.attempts)
 }
 
-/// The same of the predicted request.
+/// Share of the needs that stayed within the predicted request, in words: `97.1 %`.
 pub fn within_request(held: &Calibration) -> String {
     figures::rate(held.within_request, held.request_attempts)
 }
 
-/// By which factor predicted limits and needs differ in the mean, at least 1; `None` if nothing was predicted.
+/// The factor by which predicted limits and needs differ on average, at least 1; `None` if nothing was predicted.
 pub fn limit_factor(held: &Calibration) -> Option<f64> {
     (held.attempts > 0 && held.error_log2_mean > 0.0).then(|| held.error_log2_mean.exp2())
 }

@@ -4,16 +4,16 @@
 //! JSON, shell assignments, generated files and command lines to copy stay as they are, so that programs read them line by line.
 
 /// The least room that is left beside a hanging indent.
-const ROOM: usize = 40;
+const LEAST_ROOM: usize = 40;
 /// Indent of what follows a line without columns.
-const HANG: usize = 2;
+const HANGING_INDENT: usize = 2;
 
 /// Words that stay beside their number.
 const UNITS: [&str; 13] =
     ["%", "B", "KiB", "MiB", "GiB", "TiB", "s", "min", "h", "core", "cores", "attempt", "attempts"];
 
-/// The text with each line broken at spaces, so that it fits `columns` cells. What follows stands below the last column of the line, as
-/// far as two spaces show one. Words stay whole, also those that are wider. Colours and other escape sequences take no room.
+/// The text with each line broken at spaces, so that it fits `columns` cells. The rest is indented to the last column of the line, if two
+/// spaces mark one. Words are never split, not even those wider than `columns`. Colours and other escape sequences have no width.
 #[must_use]
 pub fn wrapped(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
@@ -30,7 +30,7 @@ fn wrap_line(out: &mut String, line: &str, columns: usize) {
         out.push_str(line);
         return;
     }
-    let hang = hanging(line, columns.saturating_sub(ROOM).max(HANG));
+    let hang = hanging(line, columns.saturating_sub(LEAST_ROOM).max(HANGING_INDENT));
     let (indent, mut rest) = line.split_at(indent(line));
     out.push_str(indent);
     let (mut used, mut is_first) = (indent.len(), true);
@@ -86,7 +86,7 @@ fn hanging(line: &str, most: usize) -> usize {
             }
         }
     }
-    hang.unwrap_or(first + HANG).min(most)
+    hang.unwrap_or(first + HANGING_INDENT).min(most)
 }
 
 /// Cells of a text without its colours.

@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
         Ok(loaded) => loaded,
         Err(mistakes) => {
             for mistake in mistakes {
-                say(&format!("plimsoll-server: {mistake}"));
+                print_error(&format!("plimsoll-server: {mistake}"));
             }
             return ExitCode::from(WRONG_SETTINGS);
         }
@@ -56,13 +56,13 @@ pub fn main() -> ExitCode {
     match run(loaded.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("plimsoll-server: {error:#}"));
+            print_error(&format!("plimsoll-server: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn say(line: &str) {
+fn print_error(line: &str) {
     // if stderr is closed, there is no other way to report it
     let _unheard = writeln!(std::io::stderr(), "{}", in_lines(line));
 }
@@ -85,7 +85,7 @@ async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
     ended
 }
 
-/// From opening the store to closing it.
+/// Runs the server, from opening the store to closing it.
 async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let (mut stop, mut again) = (signals()?, signals()?);
     // SIGHUP reloads rules; one that arrives before the handler is installed must not end the server

@@ -87,16 +87,16 @@ impl SharedHistory {
     }
 
     /// Replaces the summary of an attempt, if it is still known.
-    pub fn settle(&self, summary: &Summary) {
+    pub fn replace_summary(&self, summary: &Summary) {
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (earlier, now) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
             let earlier = history.get(id).map(Arc::clone);
-            history.settle(observation);
+            history.replace_summary(observation);
             (earlier, history.get(id).map(Arc::clone))
         };
         if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
-            self.stats.settle(&earlier, &summary.into(), &now);
+            self.stats.replace_summary(&earlier, &summary.into(), &now);
             let _retries = self.relate(&now);
         }
     }
@@ -159,8 +159,8 @@ impl SharedHistory {
     }
 
     /// Capacity for trusted and for untrusted attempts.
-    pub fn room(&self) -> [HistoryLimits; 2] {
-        self.read(History::room)
+    pub fn capacity(&self) -> [HistoryLimits; 2] {
+        self.read(History::capacity)
     }
 
     /// Whether the attempt with this id is in memory.

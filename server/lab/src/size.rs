@@ -21,13 +21,13 @@ const FIRST_SAMPLES: f64 = 39.0;
 const SAMPLE_BYTES: f64 = 4.5;
 /// Bytes of a summary with its keys: 21,633 bytes of entries for 60 builds of 65 samples, and 5,593 for 6 of 159.
 const SUMMARY_BYTES: f64 = 300.0;
-/// The files of the store take so many times what is in them while the server works.
+/// Size of the store's files while the server works, as a multiple of their content.
 const FILES_OVER_ENTRIES: f64 = 2.0;
 /// Bytes of an empty store with its first segments: 1.4 MB on disk with 60 short builds.
 const EMPTY_STORE_BYTES: f64 = 1.0e6;
 /// Bytes on the network, to the server: 56,370 for 952 samples, with headers of HTTP/2 and the ends of six builds.
 const SENT_BYTES: f64 = 59.0;
-/// The same back to the agents: 17,061.
+/// Bytes on the network from the server back to the agents: 17,061.
 const ANSWERED_BYTES: f64 = 18.0;
 /// Seconds of CPU for a sample at most, with its share of commits, beginnings and ends: 2.87 s for 3,929 samples of 60 builds of 40 s, by a
 /// server that was compiled without optimization. A release takes less.
@@ -35,8 +35,8 @@ const SAMPLE_CPU_SECONDS: f64 = 0.00073;
 /// Memory of a connected agent with its open attempt: 9.6 MiB for 60.
 const AGENT_BYTES: f64 = 163.0 * 1024.0;
 
-/// Builds of which there are so many at the busiest time, against the mean of the day.
-const PEAK: f64 = 3.0;
+/// Builds at the busiest time, as a multiple of the mean of the day.
+const PEAK_FACTOR: f64 = 3.0;
 /// Days of a month.
 const MONTH_DAYS: f64 = 30.0;
 /// A day, seconds.
@@ -54,16 +54,16 @@ pub const MOST_AGENTS: f64 = 1e6;
 pub struct FleetLoad {
     /// Builds in a day; above 0, at most [`MOST_BUILDS`].
     pub builds_per_day: f64,
-    /// Their mean wall time, minutes; above 0, at most [`MOST_MINUTES`].
+    /// Mean wall time of the builds, minutes; above 0, at most [`MOST_MINUTES`].
     pub mean_minutes: f64,
     /// Agents that run at once at the busiest time, at most [`MOST_AGENTS`]; `None` for three times the mean of the day.
     pub agents: Option<f64>,
 }
 
-/// What the server's settings say of its memory.
+/// The server's settings that decide its memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryTerms {
-    /// Attempts that predictions and statistics come from at most.
+    /// Most attempts that predictions and statistics use.
     pub history_attempts: f64,
     /// Memory of one of them, bytes.
     pub attempt_bytes: f64,
@@ -73,14 +73,14 @@ pub struct MemoryTerms {
     pub file_share: f64,
 }
 
-/// What a server needs. Bytes are bytes, shares are of one core.
+/// The resources that a server needs. Shares are of one core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServerSize {
     /// Agents at the busiest time.
     pub agents: f64,
     /// Samples in a second then.
     pub samples_per_second: f64,
-    /// Cores then at most, without predictions and pages.
+    /// Most cores in use at that time, without predictions and pages.
     pub cores: f64,
     /// Memory after a month.
     pub memory_bytes: f64,
@@ -88,25 +88,25 @@ pub struct ServerSize {
     pub disk_month_bytes: f64,
     /// To the server and back, bytes in a second at the busiest time.
     pub network_bytes_per_second: f64,
-    /// The same over a month.
+    /// Bytes on the network, to the server and back, in a month.
     pub network_month_bytes: f64,
 }
 
-/// Samples of a build of so many seconds.
+/// Number of samples of a build that takes `seconds`.
 fn samples(seconds: f64) -> f64 {
     seconds * SAMPLES_A_SECOND + FIRST_SAMPLES
 }
 
-/// Bytes of the store's files with so many builds of so many seconds each, all of them ended.
+/// Bytes of the store's files with `builds` ended builds of `seconds` each.
 pub fn disk_bytes(builds: f64, seconds: f64) -> f64 {
     EMPTY_STORE_BYTES + builds * (SUMMARY_BYTES + samples(seconds) * SAMPLE_BYTES) * FILES_OVER_ENTRIES
 }
 
-/// What a server needs for these builds.
+/// The resources that a server needs for these builds.
 pub fn size(load: &FleetLoad, terms: &MemoryTerms) -> ServerSize {
     let seconds = load.mean_minutes * 60.0;
     let mean_agents = load.builds_per_day * seconds / DAY_SECONDS;
-    let agents = load.agents.unwrap_or_else(|| (mean_agents * PEAK).ceil()).max(1.0);
+    let agents = load.agents.unwrap_or_else(|| (mean_agents * PEAK_FACTOR).ceil()).max(1.0);
     // each agent is at its build's mean number of samples in a second
     let samples_per_second = agents * samples(seconds) / seconds;
     let month_builds = load.builds_per_day * MONTH_DAYS;
@@ -140,7 +140,7 @@ pub fn cells(load: &FleetLoad, size: &ServerSize) -> [String; 6] {
     ]
 }
 
-/// What a server needs, for people.
+/// The resources that a server needs, as text for people.
 pub fn text(load: &FleetLoad, size: &ServerSize) -> String {
     let [builds, agents, cores, memory, disk, network] = cells(load, size);
     let month = Bytes::from_f64(size.network_month_bytes);
@@ -159,7 +159,7 @@ pub fn text(load: &FleetLoad, size: &ServerSize) -> String {
     )
 }
 
-/// The same as one JSON object; units are in the names.
+/// The size as one JSON object; units are in the names.
 pub fn json(load: &FleetLoad, size: &ServerSize) -> String {
     let whole = |value: f64| Bytes::from_f64(value).0;
     serde_json::json!({

@@ -16,14 +16,14 @@ use super::{
 };
 
 /// Rows of each list of what is worst.
-const WORST: usize = 8;
+const WORST_ROWS: usize = 8;
 
 /// What the first page shows.
 #[derive(Debug, Clone, Copy)]
 pub struct OverviewPage<'a> {
     /// What the reader has chosen.
     pub view: &'a View,
-    /// By package, with steps in time.
+    /// Statistics by package, with steps in time.
     pub stats: &'a pb::GetStatsResponse,
     /// The width of a step.
     pub step_ms: u64,
@@ -110,7 +110,7 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
     }
 }
 
-/// What the sums above it are not over.
+/// The attempts that the sums above leave out.
 pub(super) fn left_out(totals: &StatsTotals) -> Markup {
     html! { @if let Some(text) = sums::left_out(totals) { p.quiet { (words::sentence(&text)) } } }
 }
@@ -119,7 +119,7 @@ fn numbers_of(running: usize) -> u64 {
     u64::try_from(running).unwrap_or(u64::MAX)
 }
 
-/// What predictions were worth, where attempts have one.
+/// The savings of predictions, if attempts have one.
 fn saved(totals: &StatsTotals, currency: &str) -> Markup {
     let calibration = totals.calibration.unwrap_or_default();
     let would = totals.would_have_been.unwrap_or_default();
@@ -189,7 +189,7 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
                     th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
                 } }
                 tbody {
-                    @for (name, totals) in groups.into_iter().take(WORST) {
+                    @for (name, totals) in groups.into_iter().take(WORST_ROWS) {
                         tr {
                             th scope="row" { a href=(view.package(name)) { (name) } }
                             td.n { (some_amount(known(totals))) }
@@ -220,7 +220,7 @@ fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
                 table {
                     thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
                     tbody {
-                        @for group in named_groups(groups).take(WORST) {
+                        @for group in named_groups(groups).take(WORST_ROWS) {
                             @let totals = group.totals.clone().unwrap_or_default();
                             tr {
                                 th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
@@ -249,7 +249,7 @@ pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
                         th.n scope="col" { "Now" } th scope="col" { "What changed with it" } th.n scope="col" { "Extra GiB·h" }
                     } }
                     tbody {
-                        @for one in regressions.iter().take(WORST) {
+                        @for one in regressions.iter().take(WORST_ROWS) {
                             tr {
                                 th scope="row" { (one.key) }
                                 td { "attempt " a.id href=(view.attempt(&one.attempt)) { (one.attempt) } " " span.quiet { (sums::moved_over(one)) } }
@@ -277,7 +277,7 @@ fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
                 table {
                     thead { tr { th scope="col" { "Build" } th.n scope="col" { "Extra GiB·h" } th scope="col" { "Groups" } } }
                     tbody {
-                        @for one in builds.iter().take(WORST) {
+                        @for one in builds.iter().take(WORST_ROWS) {
                             tr {
                                 th scope="row" { a href=(view.package(&one.package)) { (one.key) } }
                                 td.n { (amount(one.extra_gib_hours)) }
@@ -299,7 +299,7 @@ fn variable(variable: &[pb::Variable], view: &View) -> Markup {
                 table {
                     thead { tr { th scope="col" { "Package" } th.n scope="col" { "Deviation" } th.n scope="col" { "Need from" } th.n scope="col" { "to" } } }
                     tbody {
-                        @for one in variable.iter().take(WORST) {
+                        @for one in variable.iter().take(WORST_ROWS) {
                             tr {
                                 th scope="row" { a href=(view.package(&one.package)) { (one.package) } }
                                 td.n { (percent(one.variation)) }
@@ -322,7 +322,7 @@ fn flaky(flaky: &[pb::Flaky]) -> Markup {
                 table {
                     thead { tr { th scope="col" { "Build" } th scope="col" { "Failure" } th.n scope="col" { "Retried" } th.n scope="col" { "Passed" } } }
                     tbody {
-                        @for one in flaky.iter().take(WORST) {
+                        @for one in flaky.iter().take(WORST_ROWS) {
                             tr {
                                 th scope="row" { (one.key) }
                                 td.text { code { (plimsoll_proto::reasons::failure_line(&one.failure_line, &one.signature_line)) } }
@@ -345,7 +345,7 @@ fn wrong(wrong: &[pb::WrongVerdicts]) -> Markup {
                 table {
                     thead { tr { th scope="col" { "Rule" } th scope="col" { "Found" } th scope="col" { "Corrected to" } th.n scope="col" { "Attempts" } } }
                     tbody {
-                        @for one in wrong.iter().take(WORST) {
+                        @for one in wrong.iter().take(WORST_ROWS) {
                             tr {
                                 th scope="row" { (one.rule) }
                                 td.text { (words::cause(one.found())) }

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Packages of one page of the table.
-const ROWS: usize = 50;
+const PAGE_ROWS: usize = 50;
 
 /// Name in an address, head, number to sort by.
 type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
@@ -42,7 +42,7 @@ pub fn columns() -> impl Iterator<Item = &'static str> {
 pub struct PackagesPage<'a> {
     /// What the reader has chosen.
     pub view: &'a View,
-    /// What is sought, and how it is sorted.
+    /// The search text, and the order.
     pub fields: &'a Fields,
     /// The page of the table, from 1 on.
     pub number: u64,
@@ -60,9 +60,10 @@ impl PackagesPage<'_> {
         groups.retain(|group| group.name.to_lowercase().contains(&sought));
         let sort = Sort::of(fields.get("sort"), fields.get("order"), usual(&groups));
         sorted(&mut groups, sort);
-        let pages_count = groups.len().div_ceil(ROWS).max(1);
+        let pages_count = groups.len().div_ceil(PAGE_ROWS).max(1);
         let number = usize::try_from(number).unwrap_or(usize::MAX).clamp(1, pages_count);
-        let shown: Vec<Group> = groups.iter().skip((number - 1) * ROWS).take(ROWS).cloned().collect();
+        let shown: Vec<Group> =
+            groups.iter().skip((number - 1) * PAGE_ROWS).take(PAGE_ROWS).cloned().collect();
         let kept = [("q", fields.get("q")), ("sort", fields.get("sort")), ("order", fields.get("order"))];
         let body = html! {
             h1 { "Packages" }

@@ -13,18 +13,18 @@ use super::{
 /// Attempts that a page shows.
 pub const SHOWN: usize = 200;
 
-/// Seconds until a page looks again.
-const AGAIN: u32 = 3;
+/// Seconds after which a page is loaded again.
+const RELOAD_SECONDS: u32 = 3;
 
-/// The same without scripts, where the whole page is loaded anew.
-const AGAIN_WHOLE: u32 = 15;
+/// Seconds after which a page without scripts is loaded again as a whole.
+const RELOAD_WHOLE_SECONDS: u32 = 15;
 
 /// What runs now.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningPage<'a> {
     /// What the reader has chosen.
     pub view: &'a View,
-    /// Those with the highest need, at most [`SHOWN`].
+    /// The attempts with the highest need, at most [`SHOWN`].
     pub attempts: &'a [pb::Running],
     /// How many run.
     pub running: usize,
@@ -37,7 +37,7 @@ impl RunningPage<'_> {
         let body = html! {
             h1 { "Running" }
             p { button type="button" data-pause aria-pressed="false" hidden { "Pause" } }
-            div data-live=(AGAIN) {
+            div data-live=(RELOAD_SECONDS) {
                 @if running == 0 {
                     div.empty {
                         p { strong { "Nothing runs now." } " What an agent measures appears here from its first seconds on:" }
@@ -53,7 +53,7 @@ impl RunningPage<'_> {
                 }
             }
         };
-        live("Running", "/running", view, AGAIN_WHOLE, &body)
+        live("Running", "/running", view, RELOAD_WHOLE_SECONDS, &body)
     }
 }
 

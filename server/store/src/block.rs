@@ -43,7 +43,8 @@ fn mark(row: &Sample, before: u64) -> u64 {
     before.max(row.memory.0 / PAGE)
 }
 
-/// In the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others follow the order of the presence bits.
+/// The columns of a block, in the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others follow the order of the
+/// presence bits.
 const COLUMNS: [SampleField; 12] = [
     SampleField { unit: PAGE, get: |s| Some(s.need.0), set: |s, v| s.need = Bytes(v), guess: nothing },
     SampleField { unit: PAGE, get: |s| Some(s.memory.0), set: |s, v| s.memory = Bytes(v), guess: need },

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Size of one page of blocks, so that a step is short.
-const STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
+const PAGE_OF_BLOCKS: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
 /// Memory is counted in multiples of this many bytes.
 const PAGE: u64 = 4096;
@@ -28,7 +28,7 @@ pub struct SealedBlocks {
 /// The sealed blocks after the key `after`, sorted by attempt id.
 pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<SealedBlocks, StoreError> {
     // a range that cannot be read is skipped with its blocks
-    let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, STEP).await?;
+    let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, PAGE_OF_BLOCKS).await?;
     let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
     let owned = |entry: KeyValue| keys::id_of(&entry.key).map(|id| (id, entry));
     Ok(SealedBlocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })

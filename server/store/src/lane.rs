@@ -32,7 +32,7 @@ const PCO_32: u8 = 4;
 const PCO_64: u8 = 5;
 
 /// Fewer numbers than this are stored as varints: the headers of pco and zstd are larger.
-const FEW: usize = 12;
+const FEW_NUMBERS: usize = 12;
 /// For so few numbers higher levels save nothing measurable.
 const ZSTD_LEVEL: i32 = 6;
 /// The first bytes of every zstd frame (RFC 8878, 3.1.1), which are not stored.
@@ -141,7 +141,7 @@ fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     for number in numbers {
         put_varint(&mut varints, zigzag(*number));
     }
-    if numbers.len() < FEW {
+    if numbers.len() < FEW_NUMBERS {
         return Ok((VARINTS, varints));
     }
     let (zstd, pco) = (pack_zstd(&varints)?, pack_pco(numbers)?);

@@ -31,7 +31,7 @@ pub enum SealError {
 }
 
 /// Entries examined or removed in one step.
-const STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
+const ENTRIES_A_STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
 /// Adds the record of an open attempt.
 pub fn put_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
@@ -180,7 +180,7 @@ pub async fn ended_after(
     ids_after(store, KeyKind::Summary, after).await
 }
 
-/// The same for attempts with verdicts, ended or not.
+/// IDs of attempts with verdicts, ended or not, as [`ended_after`].
 pub async fn judged_after(
     store: &Store,
     after: Option<&[u8]>,
@@ -194,7 +194,7 @@ async fn ids_after(
     after: Option<&[u8]>,
 ) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
     // a range that cannot be read was reported at the start
-    let (page, _gap) = store.scan_past(&kind.prefix(), after, STEP).await?;
+    let (page, _gap) = store.scan_past(&kind.prefix(), after, ENTRIES_A_STEP).await?;
     let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
     ids.dedup();
     Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
@@ -203,14 +203,14 @@ async fn ids_after(
 /// Removes all entries of an attempt, the summary last. Not atomic: if interrupted, it is repeated for the summary that remains.
 pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     for kind in [KeyKind::Verdict, KeyKind::Fragment, KeyKind::Block, KeyKind::Summary, KeyKind::Attempt] {
-        while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
+        while store.delete_prefix(&kind.prefix_of(id), ENTRIES_A_STEP).await?.more {}
     }
     Ok(())
 }
 
 /// Removes the verdicts on one attempt. Not atomic: if interrupted, the rest remains.
 pub async fn forget_verdicts_on(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
-    while store.delete_prefix(&KeyKind::Verdict.prefix_of(id), STEP).await?.more {}
+    while store.delete_prefix(&KeyKind::Verdict.prefix_of(id), ENTRIES_A_STEP).await?.more {}
     Ok(())
 }
 
@@ -225,7 +225,7 @@ pub async fn forget_verdicts_if(
     let meant: Vec<Vec<u8>> =
         all.into_iter().filter(|(_, verdict)| is_meant(verdict)).map(|(key, _)| key).collect();
     for key in &meant {
-        while store.delete_prefix(key, STEP).await?.more {}
+        while store.delete_prefix(key, ENTRIES_A_STEP).await?.more {}
     }
     Ok(meant.len())
 }

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Fragments compacted in one step: with the resulting blocks and the record of the end they fit into one commit.
-const STEP: PageLimit = PageLimit { items: 700, bytes: BATCH_BYTES / 2 };
+const FRAGMENTS_A_STEP: PageLimit = PageLimit { items: 700, bytes: BATCH_BYTES / 2 };
 
 /// A block stores CPU time in milliseconds: so many microseconds.
 const MICROS_A_MILLI: u64 = 1000;
@@ -29,7 +29,7 @@ const MICROS_A_MILLI: u64 = 1000;
 pub struct CompactedSamples {
     /// Adds the blocks and removes the fragments; empty if there are no fragments.
     pub batch: Batch,
-    /// There may be more fragments: commit this batch and compact again.
+    /// Whether there may be more fragments: commit this batch and compact again.
     pub more: bool,
 }
 
@@ -58,7 +58,7 @@ pub async fn compact_samples_up_to(
 
 /// Fragments whose first number is at most `last`, as many as fit into one commit.
 async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
-    let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, STEP).await?;
+    let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, FRAGMENTS_A_STEP).await?;
     let all = page.entries.len();
     page.entries.retain(|entry| keys::start_of(&entry.key).is_none_or(|start| start <= last));
     page.more &= page.entries.len() == all;

@@ -38,7 +38,7 @@ use plimsoll_proto::{
 pub use terminal_style::TerminalStyle;
 use without_project::hint_other_projects;
 
-use crate::standard_error::say;
+use crate::standard_error::write_line;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -81,7 +81,7 @@ pub enum ProposalFormat {
 /// An answer, ready to be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// For standard output, with a line feed at the end.
+    /// Text for standard output, ending with a line feed.
     pub output: String,
     /// Exit status of the command.
     pub status: u8,
@@ -119,7 +119,7 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
         PredictFormat::Json => CommandOutput::data(json::render_prediction(&prediction)),
         PredictFormat::Env => {
             if let Some(why) = shell::why_less(&prediction) {
-                say(&why);
+                write_line(&why);
             }
             CommandOutput::data(shell::render_prediction(&prediction))
         }
@@ -129,7 +129,7 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
 /// The build to explain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedBuild {
-    /// Its key.
+    /// Key of the attempt.
     pub key: Key,
     /// Memory that the build may have at most.
     pub memory_limit_bytes: Option<u64>,

@@ -11,7 +11,7 @@ use plimsoll_proto::{
 };
 
 /// Projects that are named at most.
-const NAMED: usize = 3;
+const MOST_PROJECTS: usize = 3;
 
 /// A line for people below an answer; empty where something is known of the package itself.
 pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Option<&Prediction>) -> String {
@@ -68,8 +68,8 @@ fn line(package: &str, groups: &[Group]) -> String {
             .to_owned();
     };
     let has = |group: &&Group| format!("{} has {}", clean(&group.name), counted(attempts(group), "attempt"));
-    let named: Vec<String> = projects.iter().take(NAMED).map(has).collect();
-    let more = if projects.len() > NAMED { ", and others" } else { "" };
+    let named: Vec<String> = projects.iter().take(MOST_PROJECTS).map(has).collect();
+    let more = if projects.len() > MOST_PROJECTS { ", and others" } else { "" };
     format!(
         "nothing is known of {package} without a project; {package} of {}{more}: add --key project={}\n",
         named.join(", of "),

@@ -33,7 +33,7 @@ pub(super) fn by_id(site: &HostView, id: &str) -> SearchResult {
 }
 
 pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
-    let others = others(site);
+    let others = processes_of_others(site);
     let named: Vec<(Process, ContainerName)> = others
         .iter()
         .filter_map(|process| Some((process.clone(), process.kubernetes(&site.proc)?)))
@@ -65,7 +65,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
 }
 
 /// The processes of other containers, except pause containers.
-fn others(site: &HostView) -> Vec<Process> {
+fn processes_of_others(site: &HostView) -> Vec<Process> {
     const KERNEL_THREADS: i32 = 2;
     let is_one = |process: &Process| {
         let of_kernel = process.pid == KERNEL_THREADS || process.parent == KERNEL_THREADS;

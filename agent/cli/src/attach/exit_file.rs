@@ -9,13 +9,13 @@ use std::{
 use plimsoll_proto::v1::Exit;
 
 /// A status, a line break, and a little more that is not read.
-const BYTES: u64 = 16;
+const READ_BYTES: u64 = 16;
 
 /// How the end of a build was seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EndSeen {
     pub(super) how: &'static str,
-    /// Its exit, if the exit file contains it or the kernel reports it.
+    /// Exit status of the build, if the exit file contains it or the kernel reports it.
     pub(super) exit: Option<Exit>,
 }
 
@@ -31,7 +31,7 @@ impl ExitFile {
     /// `None` while it does not exist. A file without a status has ended the build all the same.
     pub(super) fn read(&self) -> Option<EndSeen> {
         let mut text = String::new();
-        let read = File::open(&self.0).and_then(|file| file.take(BYTES).read_to_string(&mut text));
+        let read = File::open(&self.0).and_then(|file| file.take(READ_BYTES).read_to_string(&mut text));
         let exit = match read {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => {

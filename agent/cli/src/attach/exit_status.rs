@@ -15,12 +15,12 @@ use tokio::time::sleep;
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PidfdInfo {
-    /// What is asked for, then what is filled.
+    /// The bits of the requested fields; the kernel sets those that it filled.
     mask: u64,
     cgroup: u64,
     /// Numbers of the process, of users and of groups.
     ids: [u32; 11],
-    /// As `wait` has it.
+    /// The status in the form of `wait(2)`.
     exit_code: i32,
 }
 
@@ -31,17 +31,17 @@ const EXIT: u64 = 1 << 3;
 const GET_INFO: ioctl::Opcode = ioctl::opcode::read_write::<PidfdInfo>(0xff, 11);
 
 /// Between two questions to the kernel.
-const PACE: Duration = Duration::from_millis(10);
+const QUESTION_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Questions to the kernel, for a process whose parent has not waited for it yet: a shell does that within a millisecond.
-const QUESTIONS: u32 = 100;
+const MOST_QUESTIONS: u32 = 100;
 
 /// How the process of this pidfd ended. Waits for at most a second until its parent has taken the status. `None` where the parent does not, and
 /// on an older kernel.
 pub(super) async fn exit_status(process: impl AsFd) -> Option<Exit> {
-    for _question in 0..QUESTIONS {
+    for _question in 0..MOST_QUESTIONS {
         match read(&process) {
-            Ok(None) => sleep(PACE).await,
+            Ok(None) => sleep(QUESTION_INTERVAL).await,
             Ok(Some(status)) => return Some(Exit { code: status.code(), signal: status.signal() }),
             Err(error) => {
                 tracing::debug!(%error, "the kernel does not say how the build ended");

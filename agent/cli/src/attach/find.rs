@@ -19,7 +19,7 @@ use super::{
 /// Shortest and longest pause between two searches.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Length of a pause, in multiples of the search before it.
-const IDLE: u32 = 100;
+const PAUSE_FACTOR: u32 = 100;
 
 /// Searches repeatedly until the build is found.
 pub(super) async fn wait_for(
@@ -42,7 +42,7 @@ pub(super) async fn wait_for(
             return Err(Refusal::nothing(format!("{why} (waited {waited}; --wait sets how long)")));
         }
         tracing::debug!(why, "the build is not there yet");
-        let pause = (before.elapsed() * IDLE).clamp(PAUSES.0, PAUSES.1);
+        let pause = (before.elapsed() * PAUSE_FACTOR).clamp(PAUSES.0, PAUSES.1);
         sleep(pause.min(rest)).await;
     }
 }

@@ -29,13 +29,13 @@ struct CgroupView {
 }
 
 /// A container is set up within this time; until then its cgroup may be out of sight.
-const SETTLED: Duration = Duration::from_secs(2);
+const SETUP_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>) -> SearchResult {
     let (pid, proc, age) = (main.pid, site.proc.clone(), main.age(&site.proc));
     match to_process(site, main, container) {
         // while a container is being set up, its first process still sees the host's mounts
-        Ok(found) if container.is_some() && found.groups.is_none() && age < SETTLED => {
+        Ok(found) if container.is_some() && found.groups.is_none() && age < SETUP_TIME => {
             Ok(Err(format!("process {pid} has just started: {}", found.worse.join("; ")).into()))
         }
         Ok(found) => Ok(Ok(found)),

@@ -39,7 +39,7 @@ use self::{
     watch::Watch,
 };
 use crate::{
-    attempt::{self, Attempt, BuildEnd, say},
+    attempt::{self, Attempt, BuildEnd, write_line},
     job_summary::{self, MeasurementEnd, Style},
 };
 
@@ -62,9 +62,9 @@ pub struct Settings {
     pub host_proc: Option<PathBuf>,
     /// How long to wait for the build to appear.
     pub wait: Duration,
-    /// The build of a group ends with its first process, and not only when the group is empty.
+    /// Whether the build of a group ends with its first process, and not only when the group is empty.
     pub until_exit: bool,
-    /// A cgroup that the agent itself is in measures the build as well.
+    /// Whether a cgroup that the agent itself is in measures the build as well.
     pub own_cgroup: bool,
     /// The build ends when this file appears; its first line is the exit status.
     pub exit_file: Option<PathBuf>,
@@ -93,7 +93,7 @@ async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
             0
         }
         Err(refusal) => {
-            say(&format!("plimsoll: {}", refusal.problem));
+            write_line(&format!("plimsoll: {}", refusal.problem));
             refusal.status
         }
     }
@@ -129,7 +129,7 @@ impl<'a> Build<'a> {
         };
         if settings.attempt.report.style != Style::None {
             let line = [vec![format!("plimsoll: follows {way}, counting from {counted}")], worse].concat();
-            say(&line.join("; "));
+            write_line(&line.join("; "));
         }
         let by_main = groups.is_none() || settings.until_exit || settings.target.is_process();
         let file = settings.exit_file.as_deref().map(ExitFile::at);

@@ -1,5 +1,5 @@
 //! Detects the end of a build, in two ways: by kernel events (a pidfd, or the events of a v2 group), which come at once, and by polling
-//! every [`PACE`], for everything without events. Speed matters: a runtime removes the group of a container some ten milliseconds after
+//! every [`POLL_INTERVAL`], for everything without events. Speed matters: a runtime removes the group of a container some ten milliseconds after
 //! its end, and the last counters with it.
 
 use std::{
@@ -32,7 +32,7 @@ use super::{
 };
 
 /// Polling interval.
-const PACE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Sources for the end of one build.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Watch {
             }
             select! {
                 () = kernel_event(&mut self.event) => {}
-                () = sleep_until(self.next) => self.next = Instant::now() + PACE,
+                () = sleep_until(self.next) => self.next = Instant::now() + POLL_INTERVAL,
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Exit statuses of `should-retry`.
-const JUDGED: &str = "Exit status: 0 retry, 10 do not retry, 2 wrong usage or a question that the server refused, \
+const JUDGED_STATUSES: &str = "Exit status: 0 retry, 10 do not retry, 2 wrong usage or a question that the server refused, \
 3 no answer from the server.";
 
 /// Predict what the next attempt of a key should request.
@@ -62,7 +62,7 @@ pub(super) struct ExplainArgs {
 ///
 /// The key is needed only for an attempt that was not measured. In a CI job it comes from the environment.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(JUDGED, &[
+#[command(after_help = help::end(JUDGED_STATUSES, &[
     "should-retry --attempt 204 --log build.log",
     "should-retry --attempt 204 --key package=zlib --exit-code 137",
 ]))]

@@ -10,13 +10,13 @@ use super::Cli;
 /// The options, by their long names.
 const COMMON: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
 /// The command whose options are copied: one that only asks the server.
-const MODEL: &str = "predict";
+const MODEL_COMMAND: &str = "predict";
 
 /// The command line, with these options before the command.
-pub(super) fn line() -> Command {
+pub(super) fn command_line() -> Command {
     let line = Cli::command();
     let is_common = |option: &&Arg| option.get_long().is_some_and(|name| COMMON.contains(&name));
-    let all = line.find_subcommand(MODEL).into_iter().flat_map(Command::get_arguments);
+    let all = line.find_subcommand(MODEL_COMMAND).into_iter().flat_map(Command::get_arguments);
     let common: Vec<Arg> = all.filter(is_common).cloned().map(without_default).collect();
     line.args(common)
 }
@@ -36,9 +36,11 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        line().debug_assert();
-        let all: Vec<_> =
-            line().get_arguments().filter_map(|option| option.get_long().map(ToOwned::to_owned)).collect();
+        command_line().debug_assert();
+        let all: Vec<_> = command_line()
+            .get_arguments()
+            .filter_map(|option| option.get_long().map(ToOwned::to_owned))
+            .collect();
         assert_eq!(all, COMMON);
     }
 
@@ -67,7 +69,7 @@ mod tests {
                 continue;
             }
             let seen = |text: String| {
-                let matches = line().try_get_matches_from(text.split_whitespace()).unwrap();
+                let matches = command_line().try_get_matches_from(text.split_whitespace()).unwrap();
                 format!("{:?}", Cli::from_arg_matches(&matches).unwrap())
             };
             let options = if name == "gitlab-ci" {
@@ -84,8 +86,9 @@ mod tests {
 
     #[test]
     fn the_option_behind_the_command_counts() {
-        let matches =
-            line().try_get_matches_from(["plimsoll", "--server", "a", "explain", "--server", "b"]).unwrap();
+        let matches = command_line()
+            .try_get_matches_from(["plimsoll", "--server", "a", "explain", "--server", "b"])
+            .unwrap();
         let (_name, explain) = matches.subcommand().unwrap();
         assert_eq!(explain.get_one::<String>("server").map(String::as_str), Some("b"));
     }

@@ -79,7 +79,7 @@ fn with_lines(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(S
     let table = match DeTable::parse(text) {
         Ok(table) => table.into_inner(),
         Err(error) => {
-            let at = place(file, text, error.span());
+            let at = file_and_line(file, text, error.span());
             warn(format!("{at}: {}; the file is left out: each line is option = \"value\"", error.message()));
             return command;
         }
@@ -93,7 +93,7 @@ fn with_lines(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(S
             Err(problem) => {
                 warn(format!(
                     "{}: {} is left out: {problem}",
-                    place(file, text, Some(name.span())),
+                    file_and_line(file, text, Some(name.span())),
                     name.get_ref()
                 ));
                 command
@@ -103,7 +103,7 @@ fn with_lines(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(S
 }
 
 /// `FILE:LINE`.
-fn place(file: &Path, text: &str, span: Option<Range<usize>>) -> String {
+fn file_and_line(file: &Path, text: &str, span: Option<Range<usize>>) -> String {
     let before = text.as_bytes().iter().take(span.map_or(0, |span| span.start));
     format!("{}:{}", file.display(), before.filter(|byte| **byte == b'\n').count() + 1)
 }
@@ -189,7 +189,7 @@ mod tests {
         let mut warnings = Vec::new();
         let absent = dir.path().join("absent/config.toml");
         let all: Vec<PathBuf> = names.into_iter().chain([absent]).collect();
-        let command = with_defaults(common_options::line(), &all, |problem| warnings.push(problem));
+        let command = with_defaults(common_options::command_line(), &all, |problem| warnings.push(problem));
         let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
         assert!(Cli::from_arg_matches(&matches).is_ok());
         let folder = format!("{}/", dir.path().display());

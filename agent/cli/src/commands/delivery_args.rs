@@ -61,7 +61,7 @@ pub(super) struct SpoolArgs {
 
 impl SpoolArgs {
     /// The directory, and the bytes that all files in it together may take.
-    pub(super) fn place(&self, job: &CiJob) -> (PathBuf, u64) {
+    pub(super) fn directory_and_bound(&self, job: &CiJob) -> (PathBuf, u64) {
         (self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)), self.spool_max)
     }
 }
@@ -98,7 +98,7 @@ impl DeliveryArgs {
     /// Where samples are sent.
     fn delivery(&self, job: &CiJob) -> delivery::Settings {
         let server = named_server(&self.server);
-        let (spool_dir, spool_bytes) = self.spool.place(job);
+        let (spool_dir, spool_bytes) = self.spool.directory_and_bound(job);
         delivery::Settings { trust: self.trust.towards(server.as_deref()), server, spool_dir, spool_bytes }
     }
 

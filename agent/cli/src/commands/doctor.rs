@@ -41,7 +41,7 @@ pub(super) struct DoctorArgs {
 
 impl DoctorArgs {
     pub(super) async fn check(self, job: &CiJob) -> Result<CommandOutput, Failure> {
-        let (spool_dir, spool_bytes) = self.spool.place(job);
+        let (spool_dir, spool_bytes) = self.spool.directory_and_bound(job);
         let server = named_server(&self.server);
         // a token that others can read is a line of the result
         let trust = self.trust.quietly();

@@ -35,7 +35,7 @@ mod tests {
     }
 
     fn all(mut visit: impl FnMut(&Command)) {
-        let mut line = common_options::line();
+        let mut line = common_options::command_line();
         line.build();
         walk(&line, &mut visit);
     }
@@ -65,7 +65,7 @@ mod tests {
             for example in examples {
                 // the shell handles the redirection after ">"
                 let typed = example.split(" > ").next().unwrap_or_default();
-                let read = common_options::line().try_get_matches_from(typed.split_whitespace());
+                let read = common_options::command_line().try_get_matches_from(typed.split_whitespace());
                 assert!(read.is_ok(), "{example}: {read:?}");
                 let is_own = name == "plimsoll" || typed.split_whitespace().nth(1) == Some(name);
                 assert!(is_own, "{name}: {example}");

@@ -152,7 +152,7 @@ impl TrustArgs {
         trust
     }
 
-    /// The same for any server, without a warning.
+    /// What to trust in any server, without a warning.
     fn quietly(&self) -> Trust {
         // an empty variable names no file
         let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -166,7 +166,7 @@ impl Cli {
     pub fn from_process() -> Self {
         let lookup = |name: &OsStr| env::var_os(name);
         let warn = |problem| tracing::warn!("{problem}");
-        let line = config_file::with_defaults(common_options::line(), &config_file::files(), warn);
+        let line = config_file::with_defaults(common_options::command_line(), &config_file::files(), warn);
         let read = |lookup: &dyn Fn(&OsStr) -> Option<OsString>| {
             variables::without_unusable(line.clone(), lookup, warn).get_matches()
         };

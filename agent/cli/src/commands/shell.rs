@@ -28,14 +28,14 @@ pub(super) struct ManArgs {
 impl CompletionsArgs {
     pub(super) fn print(&self) -> CommandOutput {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut common_options::line(), "plimsoll", &mut script);
+        clap_complete::generate(self.shell, &mut common_options::command_line(), "plimsoll", &mut script);
         CommandOutput::data(String::from_utf8_lossy(&script).into_owned())
     }
 }
 
 impl ManArgs {
     pub(super) fn write(&self) -> Result<CommandOutput, Failure> {
-        let written = clap_mangen::generate_to(common_options::line(), &self.directory);
+        let written = clap_mangen::generate_to(common_options::command_line(), &self.directory);
         let shown = self.directory.display();
         written.map_err(|error| Failure::Question(format!("cannot write pages into {shown}: {error}")))?;
         Ok(CommandOutput::prose(format!("wrote the manual pages into {shown}\n")))

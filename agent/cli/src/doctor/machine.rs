@@ -18,7 +18,7 @@ pub(super) async fn measuring(kernel: &Kernel) -> Vec<CheckLine> {
     let mut costs: Vec<Duration> = (0..READINGS).filter_map(|_| reading(&mut meter)).collect();
     costs.sort_unstable();
     let cost = costs.get(costs.len() / 2).copied();
-    let lines = vec![way(meter.source(), meter.has_own_group(), cost), limits(meter.limits())];
+    let lines = vec![measurement_source(meter.source(), meter.has_own_group(), cost), limits(meter.limits())];
     meter.close().await;
     lines
 }
@@ -29,7 +29,7 @@ fn reading(meter: &mut Meter) -> Option<Duration> {
 }
 
 /// The source of measurements, what they lack, and the cost of one reading.
-fn way(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
+fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
     const CHECK: &str = "cgroup";
     let Some(cost) = cost else {
         let says = "nothing can be measured here: neither a cgroup nor /proc can be read; run it as the build's user, with /proc mounted";
@@ -124,14 +124,14 @@ mod tests {
     async fn a_cgroup_that_cannot_be_read_is_a_warning_and_no_kernel_at_all_a_failure() {
         let nothing = measuring(&FakeKernel::new().kernel()).await;
         assert!(nothing[0].is_failed() && nothing[0].says.contains("/proc can be read"), "{nothing:?}");
-        let tree = way(Source::ProcessTree, false, Some(Duration::from_millis(2)));
+        let tree = measurement_source(Source::ProcessTree, false, Some(Duration::from_millis(2)));
         assert!(
             !tree.is_ok()
                 && tree.says.contains("a reading takes 2.00 ms")
                 && tree.says.contains("kills for memory"),
             "{tree:?}"
         );
-        let shared = way(Source::CgroupV2, false, Some(Duration::ZERO));
+        let shared = measurement_source(Source::CgroupV2, false, Some(Duration::ZERO));
         assert!(shared.is_ok() && shared.says.contains("other commands in it are counted"), "{shared:?}");
     }
 

@@ -11,10 +11,10 @@ use plimsoll_proto::{certificate::last_second, checks::CheckLine, times, v1::Get
 
 /// A certificate that ends sooner is to be renewed now.
 const RENEW_WITHIN_MS: u64 = 14 * 86_400_000;
-/// Clocks may differ by so much: signed tokens are good for a minute more.
+/// Tolerated difference of clocks, milliseconds: signed tokens are accepted for a minute more.
 const CLOCK_MS: u64 = 60_000;
 /// Roles that an agent and its requests need.
-const WANTED: [(&str, &str); 2] =
+const WANTED_ROLES: [(&str, &str); 2] =
     [("agent", "samples are refused"), ("caller", "predict and should-retry are refused")];
 
 /// All lines about a server.
@@ -116,7 +116,7 @@ fn token(server: &GetServerResponse, has_token: bool) -> CheckLine {
     let trust = if server.trusted { "" } else { "; its builds do not lower predictions for others" };
     let says = format!("{who} {}: {} for {projects}{trust}", server.caller, server.roles.join(", "));
     let says = plimsoll_proto::shown::in_line(&says).into_owned();
-    let missing = WANTED.into_iter().find(|(role, _)| !server.roles.iter().any(|own| own == role));
+    let missing = WANTED_ROLES.into_iter().find(|(role, _)| !server.roles.iter().any(|own| own == role));
     match missing {
         Some((role, so)) => CheckLine::warn(
             "token",

@@ -23,7 +23,7 @@ use super::{BuildFacts, MeasurementEnd, advice};
 use crate::{ask::json::for_programs, standard_error};
 
 /// Links that are followed, as many as the kernel does (`path_resolution(7)`).
-const LINKS: usize = 40;
+const MOST_LINKS: usize = 40;
 /// Time that a pipe or a terminal as target gets to take the report.
 const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ fn is_stream_of_ours(found: &fs::Metadata) -> bool {
 /// The target of a link, even if it does not exist yet. The user made the link on purpose, so it stays.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
-    for _link in 0..LINKS {
+    for _link in 0..MOST_LINKS {
         match fs::read_link(&path) {
             Ok(next) => path = path.with_file_name("").join(next),
             Err(_no_link) => return Ok(path),
@@ -81,7 +81,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     made
 }
 
-/// What was seen of the end of a build that the agent did not start, where its exit status is not known.
+/// How the end of a build was seen that the agent did not start, if its exit status is not known.
 fn followed_until(end: &MeasurementEnd) -> Option<&str> {
     match end {
         MeasurementEnd::Exited(_) => None,

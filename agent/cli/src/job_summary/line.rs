@@ -16,7 +16,7 @@ use super::{
 use crate::ask::outlook;
 
 /// The n-th part of a limit: a need that is closer to it has met it.
-const NEAR: u64 = 8;
+const NEAR_LIMIT_PART: u64 = 8;
 
 /// All that matters, in one line.
 #[derive(Debug)]
@@ -61,10 +61,11 @@ impl fmt::Display for ReportHead<'_> {
 }
 
 impl ReportHead<'_> {
-    /// At which limit the build was killed. A limit that the build set for a part of itself is lower than its own.
+    /// The limit at which the build was killed. A limit that the build set for a part of itself is lower than its own.
     fn killed_where(&self) -> String {
         let totals = &self.0.totals;
-        let near = |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR);
+        let near =
+            |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR_LIMIT_PART);
         match (totals.oom_origin(), self.0.resources.memory_limit_bytes) {
             (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => format!("at the limit of {}", Bytes(limit)),
             (origin, _limit) => words::origin(origin).to_owned(),

@@ -18,7 +18,7 @@ use super::{
 use crate::ask::outlook;
 
 /// Phases in the table; the rest is one line.
-const PHASES: usize = 8;
+const MOST_PHASES: usize = 8;
 /// Marks of the curve.
 const CURVE_WIDTH: usize = 60;
 /// Characters of a phase's name.
@@ -142,7 +142,7 @@ fn phases(page: &mut ReportPage, phases: &[Phase]) {
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_name, sum)| std::cmp::Reverse(sum.wall_ms));
     page.line("phases", &format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu"));
-    let rest = rows.split_off(rows.len().min(PHASES));
+    let rest = rows.split_off(rows.len().min(MOST_PHASES));
     let mut row = |name: &str, sum: &PhaseSum| {
         let short: String = name.chars().take(NAME_WIDTH).collect();
         let (wall, cpu) = (Duration::from_millis(sum.wall_ms), Duration::from_micros(sum.cpu_usec));

@@ -9,7 +9,7 @@ use memchr::memmem;
 use serde_json::Value;
 
 /// A variable with one of these in its name is secret.
-const NAMES: [&str; 19] = [
+const SECRET_NAME_PARTS: [&str; 19] = [
     "TOKEN",
     "PASSWORD",
     "PASSWD",
@@ -31,7 +31,7 @@ const NAMES: [&str; 19] = [
     "KUBECONFIG",
 ];
 /// A variable is secret if its name is one of these, or ends with `_` and one of these.
-const ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
+const SECRET_NAME_ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
 /// Shorter values are not masked: they would blacken half of the log, and GitLab does not mask them either.
 const LEAST_BYTES: usize = 8;
 /// Longest secret, bytes: the kernel allows no longer variable (`MAX_ARG_STRLEN`, 32 pages).
@@ -111,7 +111,7 @@ impl Secrets {
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let ends = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
-    NAMES.iter().any(|part| name.contains(part)) || ENDS.into_iter().any(ends)
+    SECRET_NAME_PARTS.iter().any(|part| name.contains(part)) || SECRET_NAME_ENDS.into_iter().any(ends)
 }
 
 fn in_lines(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {

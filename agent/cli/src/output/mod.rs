@@ -35,7 +35,7 @@ use rustix::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::standard_error::say;
+use crate::standard_error::write_line;
 
 pub use markers::{PATTERNS, Pattern, PhaseMarks};
 pub(crate) use phase_board::PhaseChange;
@@ -82,7 +82,7 @@ impl Output {
             terminal: None,
             on_terminal: Vec::new(),
         };
-        let one = same(stdout(), stderr());
+        let one = is_same_file(stdout(), stderr());
         let first = if one { vec![stdout(), stderr()] } else { vec![stdout()] };
         let second = if one { Vec::new() } else { vec![stderr()] };
         for targets in [first, second] {
@@ -228,7 +228,7 @@ impl Output {
             terminal.give_back();
         }
         if let Some(lost) = self.lost.in_words() {
-            say(&format!("plimsoll: {lost}"));
+            write_line(&format!("plimsoll: {lost}"));
         }
         let skipped = self.board.skipped();
         if skipped > 0 {
@@ -252,7 +252,7 @@ fn type_into(terminal: &Terminal, stop: &PumpStop) -> io::Result<()> {
 }
 
 /// Whether two descriptors are the same file, pipe, socket or terminal.
-fn same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+fn is_same_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     match (fstat(one), fstat(other)) {
         (Ok(one), Ok(other)) => {
             (one.st_dev, one.st_ino, one.st_rdev) == (other.st_dev, other.st_ino, other.st_rdev)

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::{log_tail::LogTail, markers::PhaseMark, tracker::PhaseTracker};
 
 /// Most queued changes. If a build changes its phase faster than they are taken, intermediate ones are lost, never the last.
-const WAITING: usize = 1024;
+const MOST_WAITING: usize = 1024;
 
 /// A change of phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl PhaseBoard {
             }
             let change =
                 state.tracker.phase().map_or(PhaseChange::End, |name| PhaseChange::Begin(name.to_owned()));
-            if state.waiting.len() >= WAITING {
+            if state.waiting.len() >= MOST_WAITING {
                 state.waiting.pop_back();
                 state.skipped = state.skipped.saturating_add(1);
             }
@@ -67,7 +67,7 @@ impl PhaseBoard {
         }
     }
 
-    /// As [`Self::next`], if something waits.
+    /// The next change as [`Self::next`], if one waits; does not wait itself.
     pub(super) fn take(&self) -> Option<PhaseChange> {
         self.state().waiting.pop_front()
     }
@@ -93,7 +93,10 @@ mod tests {
         board.note((0..5000).map(|number| PhaseMark::Phase(number.to_string())).collect());
         assert_eq!(board.next().await, PhaseChange::Begin("0".to_owned()));
         let rest: Vec<_> = std::iter::from_fn(|| board.take()).collect();
-        assert_eq!((rest.len(), rest.last()), (WAITING - 1, Some(&PhaseChange::Begin("4999".to_owned()))));
-        assert_eq!(board.skipped(), 5000 - WAITING as u64);
+        assert_eq!(
+            (rest.len(), rest.last()),
+            (MOST_WAITING - 1, Some(&PhaseChange::Begin("4999".to_owned())))
+        );
+        assert_eq!(board.skipped(), 5000 - MOST_WAITING as u64);
     }
 }

@@ -6,7 +6,7 @@
 use super::markers::PhaseMark;
 
 /// Deepest nesting of sections; deeper ones count as part of their parent.
-const DEPTH: usize = 32;
+const DEEPEST_NESTING: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OpenSection {
@@ -40,7 +40,7 @@ impl PhaseTracker {
     }
 
     fn enter(&mut self, level: OpenSection) -> bool {
-        let room = self.levels.len() < DEPTH;
+        let room = self.levels.len() < DEEPEST_NESTING;
         if room {
             self.levels.push(level);
         }
@@ -100,6 +100,6 @@ mod tests {
     #[test]
     fn the_depth_is_bounded() {
         let deep = vec!["+a"; 10_000];
-        assert_eq!(follow(&deep).len(), DEPTH);
+        assert_eq!(follow(&deep).len(), DEEPEST_NESTING);
     }
 }

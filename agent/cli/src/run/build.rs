@@ -14,7 +14,7 @@ use super::{
     signals::{ReceivedSignal, Signals},
 };
 use crate::{
-    attempt::{self, Attempt, BuildEnd, ClosedAttempt, say},
+    attempt::{self, Attempt, BuildEnd, ClosedAttempt, write_line},
     job_summary::{self, MeasurementEnd},
     key::Secrets,
     output::{Output, PhaseChange, PhaseMarks},
@@ -28,14 +28,14 @@ const LAST_OUTPUT: Duration = Duration::from_secs(2);
 pub(super) struct Try<'a> {
     pub(super) attempt: &'a attempt::Settings,
     pub(super) command: Vec<OsString>,
-    /// In place of the agent's own.
+    /// Environment variables of the build that replace the agent's own.
     pub(super) variables: Vec<(OsString, OsString)>,
     pub(super) limit_memory: Option<u64>,
     pub(super) marks: Option<&'a PhaseMarks>,
     pub(super) secrets: &'a Secrets,
-    /// Something will be done about the verdict.
+    /// Whether something will be done about the verdict.
     pub(super) wants_verdict: bool,
-    /// A retry here may follow a failure: then its ticket keeps the slot.
+    /// Whether a retry here may follow a failure: then its ticket keeps the slot.
     pub(super) more_may_follow: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Try<'a> {
 #[derive(Debug)]
 pub(super) struct TryResult {
     pub(super) exit: Exit,
-    /// A signal asked the job to end, or the user does not want to wait.
+    /// Whether a signal asked the job to end, or the user does not want to wait.
     pub(super) asked_to_end: bool,
     pub(super) closed: ClosedAttempt,
     /// Session that can give back the ticket's slot, which is kept for a retry.
@@ -76,7 +76,7 @@ impl Try<'_> {
                 // the real terminal is restored before anything is printed
                 drop(output);
                 let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-                say(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
+                write_line(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
                 meter.close().await;
                 return Err(command::exit_code_of(error));
             }
@@ -85,7 +85,7 @@ impl Try<'_> {
             output.started();
         }
         if let Some(why) = meter.no_limit() {
-            say(&format!("plimsoll: the build runs without the memory limit: {why}"));
+            write_line(&format!("plimsoll: the build runs without the memory limit: {why}"));
         }
         protection.take();
         let hello = attempt::hello(self.attempt, session.clone(), &meter, started_unix_ms);
@@ -109,7 +109,7 @@ struct Build<'a> {
     secrets: &'a Secrets,
     /// Session that can give back the ticket's slot, if a retry here may follow.
     place: Option<String>,
-    /// A signal was passed on that asks the job to end.
+    /// Whether a signal was passed on that asks the job to end.
     asked_to_end: bool,
 }
 

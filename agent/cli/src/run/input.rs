@@ -13,9 +13,9 @@ use rustix::{
 };
 
 /// Device number of `/dev/null`.
-const NULL: (u32, u32) = (1, 3);
+const NULL_DEVICE: (u32, u32) = (1, 3);
 /// Why most inputs that cannot be given again cannot.
-const GONE: &str = "what it read from its standard input is gone (give it a file, or </dev/null)";
+const INPUT_GONE: &str = "what it read from its standard input is gone (give it a file, or </dev/null)";
 
 /// A standard input before the first try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum StandardInput {
     Same,
     /// A file, read from here, bytes.
     File(u64),
-    /// A pipe without a writer, with so many bytes left: GitLab gives its jobs an empty one.
+    /// A pipe without a writer, with this many bytes left: GitLab gives its jobs an empty one.
     Written(u64),
     /// Anything else.
     Once,
@@ -42,7 +42,7 @@ impl StandardInput {
             Err(_unknown) => return Self::Once,
         };
         match kind {
-            (FileType::CharacterDevice, device) if device == NULL || isatty(&input) => Self::Same,
+            (FileType::CharacterDevice, device) if device == NULL_DEVICE || isatty(&input) => Self::Same,
             (FileType::RegularFile, _) => tell(&input).map_or(Self::Once, Self::File),
             (FileType::Fifo, _) => written(&input).map_or(Self::Once, Self::Written),
             _other => Self::Once,
@@ -54,7 +54,7 @@ impl StandardInput {
         match self {
             Self::Same | Self::File(_) => None,
             Self::Written(bytes) if written(input) == Some(bytes) => None,
-            Self::Written(_) | Self::Once => Some(GONE),
+            Self::Written(_) | Self::Once => Some(INPUT_GONE),
         }
     }
 
@@ -124,7 +124,11 @@ mod tests {
     fn a_pipe_can_be_given_again_only_if_nothing_of_it_was_read() {
         let (reader, writer) = io::pipe().unwrap();
         let open = StandardInput::of(&reader);
-        assert_eq!((open, open.used_up(&reader)), (StandardInput::Once, Some(GONE)), "more may have come");
+        assert_eq!(
+            (open, open.used_up(&reader)),
+            (StandardInput::Once, Some(INPUT_GONE)),
+            "more may have come"
+        );
         drop(writer);
         let empty = StandardInput::of(&reader);
         assert_eq!((empty, empty.used_up(&reader)), (StandardInput::Written(0), None));
@@ -134,6 +138,6 @@ mod tests {
         let full = StandardInput::of(&reader);
         assert_eq!((full, full.used_up(&reader)), (StandardInput::Written(6), None));
         reader.read_exact(&mut [0; 1]).unwrap();
-        assert_eq!(full.used_up(&reader), Some(GONE));
+        assert_eq!(full.used_up(&reader), Some(INPUT_GONE));
     }
 }

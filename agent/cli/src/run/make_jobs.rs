@@ -17,13 +17,13 @@ use crate::key;
 /// Placeholder for the number in the command.
 const PLACEHOLDER: &[u8] = b"{jobs}";
 /// Variables that contain only the number: Spack, `cmake --build`, cargo.
-const PLAIN: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
+const NUMBER_VARIABLES: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
 /// Tools that heed these, or `MAKEFLAGS`.
-const HEEDING: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
+const HEEDING_TOOLS: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
 /// Tools that take their number only from the command line.
-const DEAF: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
+const DEAF_TOOLS: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
 /// Characters that end a word in a shell script, besides spaces.
-const BETWEEN: &str = ";&|()<>`'\"";
+const WORD_ENDS: &str = ";&|()<>`'\"";
 /// Options of make for the number of jobs, and for the jobserver that an outer make has for it.
 const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
 
@@ -34,12 +34,12 @@ pub(super) struct BuildJobs {
     has_placeholder: bool,
     /// Why its words cannot be changed.
     fixed: Option<String>,
-    /// It runs a tool that heeds the variables.
+    /// Whether the command runs a tool that reads the variables.
     heeds: bool,
     make_flags: String,
     /// The current number; `None` if unknown.
     now: Option<u32>,
-    /// It was changed from the original number.
+    /// Whether the number was changed from the original one.
     changed: bool,
 }
 
@@ -54,7 +54,7 @@ impl BuildJobs {
             command: command.to_vec(),
             has_placeholder,
             fixed: fixed(&words).filter(|_| !has_placeholder),
-            heeds: words.iter().any(|word| HEEDING.contains(&name(word))),
+            heeds: words.iter().any(|word| HEEDING_TOOLS.contains(&name(word))),
             make_flags: make_flags.to_owned(),
             now,
             changed: false,
@@ -89,7 +89,7 @@ impl BuildJobs {
         self.fixed.clone()
     }
 
-    /// From now on so many.
+    /// Sets the number of jobs from now on.
     pub(super) fn set(&mut self, jobs: u32) {
         (self.now, self.changed) = (Some(jobs), true);
     }
@@ -107,7 +107,7 @@ impl BuildJobs {
     /// Variables to replace the agent's. None while the number is the original one.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let Some(jobs) = self.now.filter(|_| self.changed) else { return Vec::new() };
-        let plain = PLAIN.map(|name| (OsString::from(name), OsString::from(jobs.to_string())));
+        let plain = NUMBER_VARIABLES.map(|name| (OsString::from(name), OsString::from(jobs.to_string())));
         let make = (OsString::from("MAKEFLAGS"), OsString::from(merged(&self.make_flags, jobs)));
         plain.into_iter().chain([make]).collect()
     }
@@ -115,7 +115,7 @@ impl BuildJobs {
 
 /// Splits a word, which may be a script.
 fn split(word: &str) -> impl Iterator<Item = &str> {
-    word.split(|c: char| c.is_whitespace() || BETWEEN.contains(c)).filter(|word| !word.is_empty())
+    word.split(|c: char| c.is_whitespace() || WORD_ENDS.contains(c)).filter(|word| !word.is_empty())
 }
 
 /// The file name of a possible program.
@@ -131,7 +131,7 @@ fn fixed(words: &[&str]) -> Option<String> {
         let own = number.map_or_else(|| (*word).to_owned(), |number| format!("{word} {number}"));
         return Some(format!("the command says {own} itself; write {{jobs}} in place of the number"));
     }
-    let deaf = words.iter().map(|word| name(word)).find(|name| DEAF.contains(name))?;
+    let deaf = words.iter().map(|word| name(word)).find(|name| DEAF_TOOLS.contains(name))?;
     Some(format!("{deaf} reads its number of jobs from the command alone; write -j{{jobs}} there"))
 }
 
@@ -147,7 +147,7 @@ fn sets_jobs(word: &str) -> bool {
     let long = ["--jobs=", "--parallel="].into_iter().find_map(|option| word.strip_prefix(option));
     let value = long.or_else(|| Some(cluster?.1));
     value.is_some_and(|value| match value.strip_prefix('$') {
-        Some(variable) => !PLAIN.contains(&variable.trim_matches(['{', '}'])),
+        Some(variable) => !NUMBER_VARIABLES.contains(&variable.trim_matches(['{', '}'])),
         None => key::jobs_flag(std::iter::once(format!("-j{value}").as_str())).is_some(),
     })
 }

@@ -9,7 +9,7 @@ use std::{fs, io, path::PathBuf};
 use plimsoll_measure::kernel::Kernel;
 
 /// `OOM_SCORE_ADJ_MIN`: never killed for memory.
-const NEVER: &str = "-1000";
+const NEVER_KILLED: &str = "-1000";
 
 /// Protection of the calling process. Its children inherit it.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Protection {
 }
 
 impl Protection {
-    /// Not protected yet.
+    /// A build that is not protected yet.
     pub(super) fn new(kernel: &Kernel) -> Self {
         Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
     }
@@ -28,7 +28,7 @@ impl Protection {
     /// Protects the calling process, if it has the right to (`CAP_SYS_RESOURCE`). Call it after the command is started.
     pub(super) fn take(&mut self) {
         let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
-        match fs::write(&self.file, NEVER) {
+        match fs::write(&self.file, NEVER_KILLED) {
             Ok(()) => self.before = Some(before),
             Err(error) => tracing::debug!(%error, "the kernel may kill the agent for memory"),
         }

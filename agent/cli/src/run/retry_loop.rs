@@ -25,7 +25,7 @@ use super::{
     run_ids::{self, RunNumber},
     signals::Signals,
 };
-use crate::{attempt::say, job_summary::Style};
+use crate::{attempt::write_line, job_summary::Style};
 
 /// How long the end of a job waits for a place to be given back.
 const GIVE_BACK: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(super) struct RetryLoop<'a> {
     protection: Protection,
     jobs: BuildJobs,
     input: StandardInput,
-    /// Retries so far.
+    /// Number of retries so far.
     retried: u32,
     /// Id of the first attempt.
     first: String,
@@ -264,7 +264,7 @@ impl<'a> RetryLoop<'a> {
 
     fn say(&self, text: &str) {
         if self.settings.attempt.report.style != Style::None {
-            say(&format!("plimsoll: {text}"));
+            write_line(&format!("plimsoll: {text}"));
         }
     }
 }

@@ -19,15 +19,15 @@ use tokio::{sync::oneshot, time::timeout};
 use ulid::Ulid;
 
 /// Runs of one job that get numbers of their own.
-const RUNS: u32 = 1000;
+const NUMBERED_RUNS: u32 = 1000;
 /// Older files belong to ended jobs.
-const KEPT: Duration = Duration::from_hours(24 * 7);
+const KEEP_FILES_FOR: Duration = Duration::from_hours(24 * 7);
 /// Files examined in one cleanup.
-const SWEPT: usize = 10_000;
+const SWEPT_FILES: usize = 10_000;
 /// How long the file system is waited for before the build.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit after the build.
-const SWEEPING: Duration = Duration::from_secs(1);
+const SWEEP_TIME: Duration = Duration::from_secs(1);
 
 /// The file and number of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn named(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<R
 
 /// Removes files of jobs that ended long ago, as far as that is quick.
 pub(super) async fn sweep(claim: RunNumber) {
-    let _late = in_time(SWEEPING, move || sweep_beside(&claim.file)).await;
+    let _late = in_time(SWEEP_TIME, move || sweep_beside(&claim.file)).await;
 }
 
 /// Runs `work` in a thread; `None` if it does not finish in time, or there are no threads left. A thread that hangs is abandoned.
@@ -83,7 +83,7 @@ fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
     DirBuilder::new().recursive(true).mode(0o700).create(spool)?;
     own_files::make_dir(dir)?;
     let name = job.replace('/', "%");
-    for number in 1..=RUNS {
+    for number in 1..=NUMBERED_RUNS {
         let file = dir.join(format!("{name}.{number}"));
         match own_files::create_new(&file) {
             Ok(_made) => return Ok(RunNumber { file, number }),
@@ -91,15 +91,15 @@ fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other(format!("{RUNS} runs of one job")))
+    Err(io::Error::other(format!("{NUMBERED_RUNS} runs of one job")))
 }
 
 /// Removes files much older than the file `own`, so that no clock is needed.
 fn sweep_beside(own: &Path) {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
-    let Some(oldest) = modified(own).and_then(|now| now.checked_sub(KEPT)) else { return };
+    let Some(oldest) = modified(own).and_then(|now| now.checked_sub(KEEP_FILES_FOR)) else { return };
     let Some(Ok(entries)) = own.parent().map(fs::read_dir) else { return };
-    for entry in entries.flatten().take(SWEPT) {
+    for entry in entries.flatten().take(SWEPT_FILES) {
         if modified(&entry.path()).is_some_and(|time| time < oldest) {
             drop(fs::remove_file(entry.path()));
         }
@@ -170,7 +170,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         own(dir.path(), "old");
         let file = dir.path().join("runs/old.1");
-        let long_ago = fs::metadata(&file).unwrap().modified().unwrap() - KEPT - Duration::from_mins(1);
+        let long_ago =
+            fs::metadata(&file).unwrap().modified().unwrap() - KEEP_FILES_FOR - Duration::from_mins(1);
         fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
         let left = || fs::read_dir(dir.path().join("runs")).unwrap().count();
         let new = claim(&dir.path().join("runs"), "new").unwrap();

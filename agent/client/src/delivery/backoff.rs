@@ -33,15 +33,15 @@ impl Backoff {
             // never earlier than asked; all agents were asked for the same time, so they spread over the same time again
             Some(asked) => {
                 let asked = asked.min(LONGEST_ASKED);
-                asked + self.part(asked.max(SHORTEST))
+                asked + self.random_part(asked.max(SHORTEST))
             }
-            None => step / 8 + self.part(step / 8 * 7),
+            None => step / 8 + self.random_part(step / 8 * 7),
         }
     }
 
     /// The longest wait, for problems that only an operator can solve.
     pub(super) fn longest(&mut self) -> Duration {
-        LONGEST / 2 + self.part(LONGEST / 2)
+        LONGEST / 2 + self.random_part(LONGEST / 2)
     }
 
     /// Resets the waits after a success: the next one is the shortest.
@@ -50,7 +50,7 @@ impl Backoff {
     }
 
     /// A random part of `time`, from none to all of it.
-    fn part(&mut self, time: Duration) -> Duration {
+    fn random_part(&mut self, time: Duration) -> Duration {
         // splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

@@ -22,24 +22,26 @@ use super::{
 
 /// Least bytes to drop for which a copy is worth it. A new file may exceed the bound of the directory by this much, because a full
 /// directory needs the space most.
-const WORTH: u64 = 64 * 1024;
+const WORTH_DROPPING_BYTES: u64 = 64 * 1024;
 /// Most bytes that are copied: the copy takes a few milliseconds, in which no sample is taken.
-const COPY: u64 = 4 << 20;
+const MOST_COPIED_BYTES: u64 = 4 << 20;
 
 impl Spool {
     /// Drops the samples up to number `acknowledged`, if there are enough of them. After a failure the file only stays larger.
     pub(super) fn forget(&mut self, acknowledged: u64) {
-        if self.len.saturating_sub(self.front.first_record_at) < WORTH || self.len < self.front.not_before {
+        if self.len.saturating_sub(self.front.first_record_at) < WORTH_DROPPING_BYTES
+            || self.len < self.front.not_before
+        {
             return;
         }
         self.look_for(acknowledged);
         let gain = self.front.acknowledged_at.saturating_sub(self.front.first_record_at);
         let rest = self.len.saturating_sub(self.front.acknowledged_at);
-        if gain < WORTH || rest > gain.min(COPY) {
+        if gain < WORTH_DROPPING_BYTES || rest > gain.min(MOST_COPIED_BYTES) {
             return;
         }
         let len = self.front.first_record_at.saturating_add(rest);
-        if len > WORTH && !self.room.admits(&self.path, self.len, len) {
+        if len > WORTH_DROPPING_BYTES && !self.room.admits(&self.path, self.len, len) {
             return;
         }
         let draft = self.path.with_extension(DRAFT);
@@ -54,7 +56,7 @@ impl Spool {
             Err(error) => {
                 tracing::debug!(path = %draft.display(), %error, "cannot drop acknowledged samples");
                 drop(fs::remove_file(&draft));
-                self.front.not_before = self.len.saturating_add(WORTH);
+                self.front.not_before = self.len.saturating_add(WORTH_DROPPING_BYTES);
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::token::with_token;
 /// Batches that may be unacknowledged at a time. One is on the wire while the server syncs another; more would only fill queues.
 const IN_FLIGHT: usize = 4;
 /// Samples are collected for this long before they are sent as one batch.
-const GATHER: Duration = Duration::from_secs(1);
+const GATHER_TIME: Duration = Duration::from_secs(1);
 /// A batch with this many samples is sent at once.
 const LARGE_BATCH: u64 = 1000;
 /// Time limit for the connection and the Welcome together.
@@ -60,7 +60,7 @@ pub(super) async fn converse(
     if let Err(trouble) = talk.send(agent_message::Message::Hello(hello)) {
         return ConversationEnd::Trouble(trouble);
     }
-    let opened = match timeout(OPEN_PATIENCE, open(route, receiver)).await {
+    let opened = match timeout(OPEN_PATIENCE, open_stream(route, receiver)).await {
         Ok(opened) => opened,
         Err(elapsed) => {
             tracing::debug!(%elapsed, "no welcome");
@@ -101,7 +101,7 @@ pub(super) async fn converse(
     ended
 }
 
-async fn open(
+async fn open_stream(
     route: &ServerRoute,
     receiver: mpsc::Receiver<AgentMessage>,
 ) -> Result<(Welcome, Streaming<ServerMessage>), DeliveryProblem> {
@@ -161,7 +161,7 @@ impl<'a> OpenStream<'a> {
             let give_up = self.waiting_since.map(|since| since + ACK_PATIENCE);
             select! {
                 answer = answers.message() => {
-                    if let Some(ended) = self.hear(answer) {
+                    if let Some(ended) = self.handle_answer(answer) {
                         return ended;
                     }
                 }
@@ -180,7 +180,8 @@ impl<'a> OpenStream<'a> {
         while self.in_flight.len() < IN_FLIGHT {
             let cursor = &self.cursor;
             let (waiting, ended) = self.shared.with(|backlog| (backlog.waiting(cursor), backlog.ended()));
-            let gathered = self.last_sent.map(|sent| sent + GATHER).filter(|until| *until > Instant::now());
+            let gathered =
+                self.last_sent.map(|sent| sent + GATHER_TIME).filter(|until| *until > Instant::now());
             if let Some(until) = gathered.filter(|_| !ended && waiting < LARGE_BATCH) {
                 return Ok((waiting > 0).then_some(until));
             }
@@ -210,7 +211,7 @@ impl<'a> OpenStream<'a> {
         })
     }
 
-    fn hear(&mut self, answer: Result<Option<ServerMessage>, Status>) -> Option<ConversationEnd> {
+    fn handle_answer(&mut self, answer: Result<Option<ServerMessage>, Status>) -> Option<ConversationEnd> {
         match answer {
             Ok(Some(ServerMessage { message: Some(Answer::Ack(ack)) })) => self.hear_ack(&ack),
             Ok(Some(ServerMessage { message: Some(Answer::Advice(advice)) })) => {

@@ -22,14 +22,14 @@ use super::{
 };
 
 /// Most files that one run delivers.
-const ORPHANS: usize = 100;
+const MOST_DELIVERED: usize = 100;
 /// Most files that one run tries and leaves because it may not deliver them: each costs a connection and a request, all of them less than a
 /// second. Where each job has its own token, these are the files of all other jobs.
-const LEFT: usize = 20;
+const MOST_LEFT: usize = 20;
 /// Records that are read at a time: less than a millisecond, so that a large file does not delay the samples of this run.
-const RECORDS: usize = 200;
+const RECORDS_AT_ONCE: usize = 200;
 /// Failures in a row after which the other files are left to a later run.
-const TRIES: u32 = 3;
+const FAILURES_IN_A_ROW: u32 = 3;
 /// A draft that is older than this run's own file by this much is a leftover of a dead agent.
 const DRAFT_AGE: Duration = Duration::from_hours(1);
 
@@ -44,14 +44,14 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     let (mut delivered, mut left, mut refused) = (0, 0, false);
     let session = own.with(|backlog| backlog.hello().session.clone());
     for entry in in_turn(list(&dir, SPOOL), &destination, &session) {
-        if delivered == ORPHANS || left == LEFT {
+        if delivered == MOST_DELIVERED || left == MOST_LEFT {
             return;
         }
         let Some(orphan) = take_over(&entry.path, &mut refused).await else {
             continue;
         };
         delivered += 1;
-        match deliver(&route, &orphan, RetryPolicy::Orphan { tries: TRIES }).await {
+        match deliver(&route, &orphan, RetryPolicy::Orphan { tries: FAILURES_IN_A_ROW }).await {
             DeliveryOutcome::Delivered => {
                 tracing::info!(path = %entry.path.display(), "delivered an earlier attempt");
             }
@@ -72,7 +72,7 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
 /// that cannot be delivered do not keep all runs from the files after them.
 fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
     let mut files: Vec<_> = files.into_iter().filter(|file| destination.takes(&file.path)).collect();
-    if files.len() > LEFT {
+    if files.len() > MOST_LEFT {
         let place = usize::try_from(crc32fast::hash(session.as_bytes())).unwrap_or(0) % files.len();
         files.rotate_left(place);
     }
@@ -83,7 +83,7 @@ fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str)
 async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
     match Spool::adopt(path) {
         Ok(AdoptedSpool::Orphan(spool, mut contents)) => {
-            while spool.look_through(&mut contents, RECORDS) {
+            while spool.look_through(&mut contents, RECORDS_AT_ONCE) {
                 yield_now().await;
             }
             Some(SharedBacklog::new(Backlog::orphan(spool, *contents)))
@@ -133,10 +133,10 @@ mod tests {
         };
         let asked = |count, session: &str| {
             let turn = in_turn(files(count), &destination, session);
-            turn.into_iter().take(LEFT).map(|file| file.path).collect::<Vec<_>>()
+            turn.into_iter().take(MOST_LEFT).map(|file| file.path).collect::<Vec<_>>()
         };
-        let few: Vec<PathBuf> = files(LEFT).into_iter().map(|file| file.path).collect();
-        assert_eq!(asked(LEFT, "any"), few, "oldest first");
+        let few: Vec<PathBuf> = files(MOST_LEFT).into_iter().map(|file| file.path).collect();
+        assert_eq!(asked(MOST_LEFT, "any"), few, "oldest first");
         let all: BTreeSet<PathBuf> = (0..1000).flat_map(|run: u32| asked(300, &run.to_string())).collect();
         assert_eq!(all.len(), 300);
     }

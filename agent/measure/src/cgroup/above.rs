@@ -28,7 +28,7 @@ pub(super) struct AncestorCounts {
 #[derive(Debug)]
 pub(super) struct AncestorLimits {
     files: Vec<LimitFiles>,
-    /// Every group up to the root of the machine can be read, so a failure that none of them counted was at no limit.
+    /// Whether every group up to the root of the machine can be read, so a failure that none of them counted was at no limit.
     complete: bool,
 }
 

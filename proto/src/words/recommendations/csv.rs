@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Names of the columns, with their units.
-const HEAD: &str = "project,package,attempts,failed_for_memory,memory_request_bytes,proposed_memory_request_bytes,\
+const COLUMN_NAMES: &str = "project,package,attempts,failed_for_memory,memory_request_bytes,proposed_memory_request_bytes,\
     memory_limit_bytes,proposed_memory_limit_bytes,cpu_request_cores,proposed_cpu_request_cores,\
     asked_gib_hours_a_month,saved_gib_hours_a_month,judged,above_limit,above_limit_at_most,above_request,confidence,\
     no_proposal";
@@ -17,7 +17,7 @@ const HEAD: &str = "project,package,attempts,failed_for_memory,memory_request_by
 pub fn csv(answer: &RecommendResponse) -> String {
     let money = if answer.has_prices { ",saved_money_a_month" } else { "" };
     let rows = answer.recommendations.iter().map(|row| line(row, answer.has_prices));
-    format!("{HEAD}{money}\r\n{}", rows.collect::<String>())
+    format!("{COLUMN_NAMES}{money}\r\n{}", rows.collect::<String>())
 }
 
 fn line(row: &Recommendation, money: bool) -> String {

@@ -11,7 +11,7 @@ use crate::{
 /// Columns of a terminal.
 const COLUMNS: usize = 80;
 /// Cells of a size, of what is saved, of its price, of the risk, of the confidence.
-const WIDTHS: [usize; 5] = [8, 8, 8, 8, 4];
+const COLUMN_WIDTHS: [usize; 5] = [8, 8, 8, 8, 4];
 
 /// A line that says what is saved, the rows, and what the numbers cannot tell.
 pub fn table(answer: &RecommendResponse) -> String {
@@ -48,7 +48,7 @@ fn cells(row: &Recommendation, money: bool) -> String {
     let name = shown::clean(&row.package);
     if let Some(why) = reason(row) {
         let width = name_width(money);
-        return format!("{} {}  {why}\n", fit(&name, width), pad(&size(request.today), WIDTHS[0]));
+        return format!("{} {}  {why}\n", fit(&name, width), pad(&size(request.today), COLUMN_WIDTHS[0]));
     }
     let cells = [
         size(request.today),
@@ -63,7 +63,7 @@ fn cells(row: &Recommendation, money: bool) -> String {
     line(&name, &cells, money)
 }
 
-/// What a size becomes: `=` if it stays.
+/// The new value of a size: `=` if it stays.
 fn proposed(change: SizeChange) -> String {
     match change.proposed {
         Some(bytes) => size(Some(bytes)),
@@ -77,13 +77,13 @@ fn size(bytes: Option<u64>) -> String {
 }
 
 fn name_width(money: bool) -> usize {
-    let [size, gain, price, risk, sure] = WIDTHS;
+    let [size, gain, price, risk, sure] = COLUMN_WIDTHS;
     let numbers = 4 * size + gain + risk + sure + if money { price } else { 0 };
     COLUMNS - numbers - if money { 8 } else { 7 }
 }
 
 fn line(name: &str, cells: &[String; 8], money: bool) -> String {
-    let [size, gain, price, risk, sure] = WIDTHS;
+    let [size, gain, price, risk, sure] = COLUMN_WIDTHS;
     let widths = [size, size, size, size, gain, price, risk, sure];
     let mut text = fit(name, name_width(money));
     for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -100,7 +100,7 @@ fn pad(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// A name in so many letters, cut with a mark where it is longer.
+/// A name in at most `width` characters; a longer one is cut, with a mark.
 fn fit(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return format!("{name:<width$}");

@@ -207,7 +207,7 @@ impl Guard {
     }
 
     /// Reports metrics of the known callers.
-    fn tell(&self) {
+    fn report_callers(&self) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
         let tokens = (*self.0.kept.now()).as_ref().map_or(0, Access::remembered);
@@ -217,7 +217,7 @@ impl Guard {
     /// Reads all files again if one has changed, or if a reload was requested.
     pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
-        self.tell();
+        self.report_callers();
         let Shared { kept, origins, usages, metrics, .. } = &*self.0;
         let stamps = |known: &Vec<Look>| known.iter().map(|(path, _)| stamp(path)).collect();
         let read = |stamps: &mut Vec<Look>| {

@@ -34,7 +34,7 @@ pub(super) fn all(
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
     let rules = app.verdict_engine.clone().watch(end.clone());
     let pools = app.pools.clone().watch(end.clone());
-    let demand = app.demands.clone().tell(Arc::clone(&app.metrics), end.clone());
+    let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
     let jobs = follow(app.follower.take(), end.clone());

@@ -14,13 +14,13 @@ use plimsoll_core::domain::{AttemptId, Cause, Outcome, Summary};
 use tokio::time::Instant;
 
 /// How long a report is awaited: GitLab sends a hook when a job ends, and repeats failed ones for some minutes.
-const PATIENCE: Duration = Duration::from_hours(1);
+const REPORT_PATIENCE: Duration = Duration::from_hours(1);
 
 /// How long a verdict is awaited: a job, its wrapper or its hook asks for one within seconds.
 const VERDICT: Duration = Duration::from_mins(1);
 
 /// Most waiting attempts: more than end within an hour in a fleet of thousands of runners. About 10 MB.
-const MOST: usize = 10_000;
+const MOST_WAITING: usize = 10_000;
 
 /// Attempts that wait for a report on their end, oldest first.
 #[derive(Debug, Default)]
@@ -34,11 +34,11 @@ pub(super) struct AwaitedOutcomes {
 /// State of an attempt after a verdict on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitAfterVerdict {
-    /// It did not wait: it was counted, or ended before the start.
+    /// The attempt did not wait: it was counted, or ended before the server's start.
     None,
-    /// It waited for the verdict, and is to be counted now.
+    /// The attempt waited for the verdict, and is counted now.
     Over,
-    /// It still waits for a report on its end.
+    /// The attempt still waits for a report on its end.
     GoesOn,
 }
 
@@ -62,21 +62,21 @@ impl AwaitedOutcomes {
     pub(super) fn update(&mut self, summary: &Summary) -> WaitAfterVerdict {
         let Some(waiting) = self.waiting.get_mut(&summary.attempt) else { return WaitAfterVerdict::None };
         *waiting = Summary { phases: Vec::new(), ..summary.clone() };
-        if !is_unseen(summary) && self.settle(&summary.attempt) {
+        if !is_unseen(summary) && self.stop_waiting(&summary.attempt) {
             return WaitAfterVerdict::Over;
         }
         WaitAfterVerdict::GoesOn
     }
 
     /// Removes an attempt whose end was reported; false if it does not wait, because it was counted or ended before the server started.
-    pub(super) fn settle(&mut self, id: &AttemptId) -> bool {
+    pub(super) fn stop_waiting(&mut self, id: &AttemptId) -> bool {
         self.waiting.remove(id).is_some()
     }
 
     /// Removes an attempt that has waited long enough, or exceeds the capacity.
     pub(super) fn given_up(&mut self, now: Instant) -> Option<Summary> {
         let Self { waiting, order, unjudged } = self;
-        oldest(order, waiting, PATIENCE, now).or_else(|| oldest(unjudged, waiting, VERDICT, now))
+        oldest(order, waiting, REPORT_PATIENCE, now).or_else(|| oldest(unjudged, waiting, VERDICT, now))
     }
 }
 
@@ -93,7 +93,7 @@ fn oldest(
 ) -> Option<Summary> {
     loop {
         let (since, _) = order.front()?;
-        if now.saturating_duration_since(*since) < patience && order.len() <= MOST {
+        if now.saturating_duration_since(*since) < patience && order.len() <= MOST_WAITING {
             return None;
         }
         let (_, id) = order.pop_front()?;
@@ -121,19 +121,19 @@ mod tests {
             assert!(AwaitedOutcomes::is(&lost(n)));
             awaited.wait(&lost(n), now);
         }
-        assert!(awaited.settle(&lost(0).attempt) && !awaited.settle(&lost(0).attempt));
+        assert!(awaited.stop_waiting(&lost(0).attempt) && !awaited.stop_waiting(&lost(0).attempt));
         assert_eq!(awaited.given_up(now), None);
-        let given_up = awaited.given_up(now + PATIENCE);
+        let given_up = awaited.given_up(now + REPORT_PATIENCE);
         assert_eq!(given_up.map(|summary| summary.attempt), Some(lost(1).attempt));
-        assert!(!awaited.settle(&lost(1).attempt), "it was counted as lost");
-        assert!(awaited.settle(&lost(2).attempt));
-        assert_eq!(awaited.given_up(now + PATIENCE), None);
+        assert!(!awaited.stop_waiting(&lost(1).attempt), "it was counted as lost");
+        assert!(awaited.stop_waiting(&lost(2).attempt));
+        assert_eq!(awaited.given_up(now + REPORT_PATIENCE), None);
     }
 
     #[test]
     fn the_oldest_make_room() {
         let (mut awaited, now) = (AwaitedOutcomes::default(), Instant::now());
-        for n in 0..MOST + 2 {
+        for n in 0..MOST_WAITING + 2 {
             awaited.wait(&lost(n), now);
         }
         let mut given_up = std::iter::from_fn(|| awaited.given_up(now)).map(|summary| summary.attempt);

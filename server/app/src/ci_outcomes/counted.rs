@@ -15,7 +15,7 @@ use plimsoll_core::domain::{AttemptId, Summary};
 use crate::runtime::metrics::Metrics;
 
 /// Attempts kept: those of some hours in a fleet of thousands of runners. About 8 MB.
-const REMEMBERED: usize = 50_000;
+const MOST_COUNTED: usize = 50_000;
 
 /// The counted attempts, and whether each was counted as a retry.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl CountedAttempts {
         if self.counted.insert(summary.attempt.clone(), is_retry).is_none() {
             self.order.push_back(summary.attempt.clone());
         }
-        while self.order.len() > REMEMBERED {
+        while self.order.len() > MOST_COUNTED {
             let Some(oldest) = self.order.pop_front() else { break };
             self.counted.remove(&oldest);
         }
@@ -73,8 +73,8 @@ mod tests {
             counted.are_retries(&retries(n), &metrics);
         }
         assert_eq!(metrics.fleet_retries.get(), 2);
-        (2..=REMEMBERED).for_each(|n| counted.count(&summary(n), false, &metrics));
+        (2..=MOST_COUNTED).for_each(|n| counted.count(&summary(n), false, &metrics));
         assert!(!counted.has(&summary(0).attempt) && counted.has(&summary(1).attempt));
-        assert_eq!((counted.counted.len(), counted.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((counted.counted.len(), counted.order.len()), (MOST_COUNTED, MOST_COUNTED));
     }
 }

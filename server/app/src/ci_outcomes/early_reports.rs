@@ -8,7 +8,7 @@ use std::{
 use plimsoll_core::domain::{AttemptId, ReportedOutcome};
 
 /// Ends that are remembered until their attempt opens: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
-const REMEMBERED: usize = 10_000;
+const MOST_EARLY_REPORTS: usize = 10_000;
 /// Most reports on one attempt, each by another reporter: few reporters of single projects know of one job.
 const OF_ONE: usize = 8;
 
@@ -17,7 +17,7 @@ const OF_ONE: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct EarlyReports {
     ends: HashMap<AttemptId, Vec<Arc<ReportedOutcome>>>,
-    /// Of each speaker, oldest first.
+    /// Reports of each reporter, oldest first.
     order: HashMap<String, VecDeque<(AttemptId, Arc<ReportedOutcome>)>>,
     count: usize,
 }
@@ -43,7 +43,7 @@ impl EarlyReports {
         words.push(Arc::clone(report));
         self.order.entry(report.by.name().to_owned()).or_default().push_back((id, Arc::clone(report)));
         self.count += 1;
-        while self.count > REMEMBERED {
+        while self.count > MOST_EARLY_REPORTS {
             self.forget_one();
         }
         true
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
         let mut early_reports = EarlyReports::default();
-        for n in 0..REMEMBERED + 5 {
-            early_reports.keep(id(n), &test_report("a", JobStatus::Failed).into());
-            early_reports.keep(id(n), &test_report("a", JobStatus::Succeeded).into());
+        for n in 0..MOST_EARLY_REPORTS + 5 {
+            early_reports.keep(id(n), &report(JobStatus::Failed, "").into());
+            early_reports.keep(id(n), &report(JobStatus::Succeeded, "").into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
         assert_eq!(
             (early_reports.ends.len(), order, early_reports.count),
-            (REMEMBERED, REMEMBERED, REMEMBERED)
+            (MOST_EARLY_REPORTS, MOST_EARLY_REPORTS, MOST_EARLY_REPORTS)
         );
         assert!(early_reports.of(&id(4), "").is_none());
         assert_eq!(early_reports.of(&id(5), "").map(|report| report.end), Some(JobStatus::Failed));
@@ -123,7 +123,7 @@ mod tests {
         for n in 0..100 {
             early_reports.keep(id(n), &reported_by(limited("b"), JobStatus::Failed));
         }
-        for n in 0..3 * REMEMBERED {
+        for n in 0..3 * MOST_EARLY_REPORTS {
             early_reports.keep(id(n), &reported_by(limited("a"), JobStatus::Succeeded));
         }
         let by = |other: u32| reported_by(limited(&other.to_string()), JobStatus::Succeeded);
@@ -137,7 +137,7 @@ mod tests {
             "who speaks of all"
         );
         let words: usize = early_reports.ends.values().map(Vec::len).sum();
-        assert_eq!((words, early_reports.count), (REMEMBERED, REMEMBERED));
+        assert_eq!((words, early_reports.count), (MOST_EARLY_REPORTS, MOST_EARLY_REPORTS));
         assert!(early_reports.ends[&id(7)].len() <= OF_ONE);
     }
 }

@@ -49,7 +49,7 @@ impl FleetCounters {
 
     /// Counts an attempt whose reported outcome is on disk.
     pub(crate) fn outcome_reported(&mut self, summary: &Summary) {
-        if self.awaited.settle(&summary.attempt) {
+        if self.awaited.stop_waiting(&summary.attempt) {
             self.count(summary);
         }
     }

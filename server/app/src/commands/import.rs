@@ -94,7 +94,7 @@ impl Import {
             host: self.host,
             now_unix_ms: Clock.now_unix_ms(),
         };
-        let tell = |share| progress.tell("importing", share);
+        let tell = |share| progress.show_share("importing", share);
         let imported = import::commit(&file, &store, &unsaid, tell).await;
         progress.end();
         store.close().await.context("closing the store")?;

@@ -138,7 +138,7 @@ fn end_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
     Ok(held)
 }
 
-fn place(at: LogPlace) -> (u32, bool) {
+fn line_number(at: LogPlace) -> (u32, bool) {
     match at {
         LogPlace::FromStart(number) => (number, false),
         LogPlace::FromEnd(number) => (number, true),
@@ -158,7 +158,7 @@ fn text(explained: &LogExplanation) -> String {
         let weak = if *weak { ", weak" } else { "" };
         lines.push(format!("{mark}  {} ({}{weak}): {why}", clean(rule), cause.as_str()));
         for (at, line) in &fired.lines {
-            let (number, from_end) = place(*at);
+            let (number, from_end) = line_number(*at);
             let place = reasons::line_place(number, from_end).unwrap_or_default();
             lines.push(format!("           {place}: {}", clean(line)));
         }
@@ -172,7 +172,7 @@ fn text(explained: &LogExplanation) -> String {
 
 fn answer(explained: &LogExplanation) -> Answer<'_> {
     fn line((at, line): &(LogPlace, String)) -> LineAnswer<'_> {
-        let (number, from_end) = place(*at);
+        let (number, from_end) = line_number(*at);
         LineAnswer { number, from_end, line }
     }
     fn rule(fired: &FiredRule) -> RuleAnswer<'_> {

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Updates a second.
 const A_SECOND: u8 = 10;
-/// Steps of a share.
+/// Steps into which a share of 0 to 1 is divided, for the progress bar.
 const STEPS: u32 = 1000;
 
 /// What is shown beside the name of the work.
@@ -12,7 +12,7 @@ const STEPS: u32 = 1000;
 enum ProgressForm {
     /// How much of all is done.
     Share,
-    /// How many bytes of all are done.
+    /// Progress in bytes, of a known total.
     Bytes,
     /// Bytes done; the total is unknown.
     BytesSoFar,
@@ -57,7 +57,7 @@ impl Progress {
         self.show(what, ProgressForm::Count, count, 0);
     }
 
-    /// Shows that `done` of `whole` are done.
+    /// Shows that `done` of `whole` steps are finished.
     pub(super) fn part(&mut self, what: &str, done: u64, whole: u64) {
         self.show(what, ProgressForm::Part, done.min(whole), whole);
     }
@@ -71,7 +71,7 @@ impl Progress {
 
     /// Shows the share that is done, 0 to 1.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and STEPS")]
-    pub(super) fn tell(&mut self, what: &str, share: f64) {
+    pub(super) fn show_share(&mut self, what: &str, share: f64) {
         let steps = (share.clamp(0.0, 1.0) * f64::from(STEPS)).round() as u64;
         self.show(what, ProgressForm::Share, steps, u64::from(STEPS));
     }
@@ -117,7 +117,7 @@ mod tests {
             progress.bar.force_draw();
             terminal.contents()
         };
-        let half = shown(&mut |progress| progress.tell("reading", 0.5));
+        let half = shown(&mut |progress| progress.show_share("reading", 0.5));
         assert!(half.starts_with("reading          [###############") && half.contains(" 50 %"), "{half}");
         assert!(half.ends_with(" left"), "{half}");
         let bytes = shown(&mut |progress| progress.bytes("backup", 3 << 20, 4 << 20));

@@ -81,7 +81,7 @@ impl Replay {
         let Some(file) = &self.file else { anyhow::bail!("name a file") };
         let kinds = kinds(&self.policy)?;
         let mut progress = Progress::new();
-        let mut tape = ReplayTape::read(Reader::open(file)?, |share| progress.tell("reading", share))?;
+        let mut tape = ReplayTape::read(Reader::open(file)?, |share| progress.show_share("reading", share))?;
         if let Some(memory) = self.memory {
             tape.fill_presets(Bytes(memory));
         }
@@ -94,13 +94,13 @@ impl Replay {
         }
         let mut results = Vec::new();
         for kind in kinds {
-            let tell = |share| progress.tell(kind.name(), share);
+            let tell = |share| progress.show_share(kind.name(), share);
             let goal = TuneGoal { target: self.target(), warmup: self.warmup };
             if let Some(tally) = replay::run(&tape, kind, &settings, goal, tell) {
                 results.push((kind, tally));
             }
         }
-        let tell = |share| progress.tell("comparing", share);
+        let tell = |share| progress.show_share("comparing", share);
         let gain = replay::gain_threshold(&tape, &results, &settings, self.warmup, tell);
         progress.end();
         let text = match self.output {

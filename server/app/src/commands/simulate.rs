@@ -123,7 +123,8 @@ impl Simulate {
         let kinds = replay::kinds(&self.policy)?;
         let fleets = self.fleets(&pools, config)?;
         let mut progress = Progress::new();
-        let tape = ReplayTape::read(Reader::open(&self.file)?, |share| progress.tell("reading", share))?;
+        let tape =
+            ReplayTape::read(Reader::open(&self.file)?, |share| progress.show_share("reading", share))?;
         let (tape, window) = self.window(tape)?;
         if kinds.contains(&PolicyKind::Preset) && !tape.has_presets && self.memory.is_none() {
             bail!(
@@ -140,13 +141,13 @@ impl Simulate {
             settings: config.predict.clone(),
         };
         let spread = self.spread.map(millis);
-        let cores = self.held_cores(&tape, config, |share| progress.tell("predicting cores", share))?;
+        let cores = self.held_cores(&tape, config, |share| progress.show_share("predicting cores", share))?;
         let rows = SimulatedRows { tape: &tape, window, cores: &cores };
         let mut all = Vec::new();
         for fleet in &fleets {
             let mut outcomes = Vec::new();
             for (kind, spread) in ways(&kinds, spread) {
-                let tell = |share| progress.tell(kind.name(), share);
+                let tell = |share| progress.show_share(kind.name(), share);
                 let outcome = simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, tell);
                 outcomes.push((named(kind, spread), outcome));
             }

@@ -8,7 +8,7 @@ use rustix::termios::{isatty, tcgetwinsize};
 /// Columns if the terminal's width is unknown.
 const COLUMNS: u16 = 80;
 /// A narrower terminal breaks lines itself.
-const LEAST: u16 = 40;
+const LEAST_COLUMNS: u16 = 40;
 
 /// A text wrapped for this stream.
 pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
@@ -18,7 +18,7 @@ pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     }
     let width = tcgetwinsize(stream).map_or(0, |size| size.ws_col);
     match if width == 0 { COLUMNS } else { width } {
-        ..LEAST => Cow::Borrowed(text),
+        ..LEAST_COLUMNS => Cow::Borrowed(text),
         columns => Cow::Owned(wrapped(text, usize::from(columns))),
     }
 }

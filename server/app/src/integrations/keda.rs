@@ -7,10 +7,10 @@ use plimsoll_core::domain::{Bytes, FieldViolation};
 use crate::service::demand::{Demands, PoolDemand, cores};
 
 /// Highest target: more than any builder has.
-const MOST: f64 = 1e9;
+const HIGHEST_TARGET: f64 = 1e9;
 
 /// Names in a trigger's metadata: ours, and those for KEDA itself (keda.sh, "External" trigger), which passes all of them on.
-const NAMES: [&str; 3] = ["pool", "measure", "target"];
+const METADATA_NAMES: [&str; 3] = ["pool", "measure", "target"];
 const OF_KEDA: [&str; 8] = [
     "scalerAddress",
     "metricType",
@@ -38,7 +38,7 @@ pub(crate) enum Measure {
 impl Measure {
     const ALL: [Self; 3] = [Self::Places, Self::Cores, Self::Memory];
 
-    /// Its name in the metadata, and of the metric.
+    /// Name in the trigger's metadata, and of the metric.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Places => "places",
@@ -87,26 +87,27 @@ impl Trigger {
         let given = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let of = |name: &str| given(name).or_else(|| given(&format!("{name}{FROM_ENV}")));
         let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
-        let is_known = |name: &str| NAMES.contains(&name) || OF_KEDA.contains(&name);
+        let is_known = |name: &str| METADATA_NAMES.contains(&name) || OF_KEDA.contains(&name);
         let is_known = |name: &str| is_known(name) || name.strip_suffix(FROM_ENV).is_some_and(is_known);
         let unknown = metadata.keys().map(String::as_str).find(|name| !is_known(name));
         if let Some(unknown) = unknown {
             let shown: String = unknown.chars().take(64).collect();
             return Err(FieldViolation::new(
                 field(&shown),
-                format!("is not known; known are {}", NAMES.join(", ")),
+                format!("is not known; known are {}", METADATA_NAMES.join(", ")),
             ));
         }
         let measure = of("measure").map(|word| Measure::parse(&field("measure"), word)).transpose()?;
         let target = match of("target") {
             None => 1.0,
             Some(text) => {
-                let number = text.parse::<f64>().ok().filter(|target| *target > 0.0 && *target <= MOST);
+                let number =
+                    text.parse::<f64>().ok().filter(|target| *target > 0.0 && *target <= HIGHEST_TARGET);
                 number.ok_or_else(|| {
                     let shown: String = text.chars().take(64).collect();
                     FieldViolation::new(
                         field("target"),
-                        format!("{shown:?} is not a number above 0, up to {MOST}"),
+                        format!("{shown:?} is not a number above 0, up to {HIGHEST_TARGET}"),
                     )
                 })?
             }
@@ -140,7 +141,7 @@ impl Trigger {
 /// Parses a trigger's metadata; asserts that a valid one is within bounds.
 pub(crate) fn understood(metadata: &HashMap<String, String>) {
     match Trigger::read(metadata) {
-        Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= MOST, "{target}"),
+        Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= HIGHEST_TARGET, "{target}"),
         Err(fault) => assert!(fault.to_string().len() < 1000, "a fault repeats no more than a word"),
     }
 }

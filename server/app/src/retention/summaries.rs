@@ -16,7 +16,7 @@ use super::{Retention, aging::REST_MS, trusted_clock::ms};
 use crate::verdict_records::known::STORED;
 
 /// Attempts deleted at once: they wait for the disk, and their commits share a sync.
-const AT_ONCE: usize = 16;
+const DELETES_AT_ONCE: usize = 16;
 
 /// How far the walk is.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Retention {
         if !self.is_forgetting(now) {
             return;
         }
-        // summaries are kept for ever: only verdicts have to be examined
+        // summaries are kept forever: only verdicts have to be examined
         self.summaries.over_verdicts |= self.parts.policy.summaries_for.is_none();
         if let Err(error) = self.forget_page(now, running_since).await {
             tracing::warn!(%error, "could not remove old summaries; trying again in an hour");
@@ -99,7 +99,7 @@ impl Retention {
         let mut forgetting = JoinSet::new();
         let mut ids = ids.into_iter();
         loop {
-            for id in ids.by_ref().take(AT_ONCE - forgetting.len()) {
+            for id in ids.by_ref().take(DELETES_AT_ONCE - forgetting.len()) {
                 forgetting.spawn(forget(self.parts.store.clone(), id));
             }
             let Some(ended) = forgetting.join_next().await else { return Ok(()) };

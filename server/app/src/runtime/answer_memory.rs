@@ -17,7 +17,7 @@ use plimsoll_core::domain::Bytes;
 use super::settings::MachineMemory;
 
 /// Memory kept free for everything else, so that samples are accepted and predictions answered meanwhile.
-const KEPT: u64 = 16 << 20;
+const KEPT_FREE: u64 = 16 << 20;
 
 /// Hands out shares of the memory. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl AnswerMemory {
     pub(crate) fn take(&self, what: &'static str, needed: Bytes) -> Result<AnswerShare, TooLittleMemory> {
         let before = self.taken.fetch_add(needed.0, Relaxed);
         let share = AnswerShare { bytes: needed.0, taken: Arc::clone(&self.taken) };
-        match self.left(before) {
+        match self.available(before) {
             Some(left) if left < needed => Err(TooLittleMemory { what, needed, left }),
             _ => Ok(share),
         }
@@ -75,15 +75,15 @@ impl AnswerMemory {
     /// # Errors
     /// It is not.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
-        match self.left(0) {
-            Some(left) if left.0 == 0 => Err(TooLittleMemory { what, needed: Bytes(KEPT), left }),
+        match self.available(0) {
+            Some(left) if left.0 == 0 => Err(TooLittleMemory { what, needed: Bytes(KEPT_FREE), left }),
             _ => Ok(()),
         }
     }
 
-    fn left(&self, taken: u64) -> Option<Bytes> {
+    fn available(&self, taken: u64) -> Option<Bytes> {
         let left = MachineMemory::left(&self.root)?;
-        Some(Bytes(left.0.saturating_sub(KEPT).saturating_sub(taken)))
+        Some(Bytes(left.0.saturating_sub(KEPT_FREE).saturating_sub(taken)))
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A kernel with so much memory left, MiB.
+    /// A kernel with `available` MiB of free memory.
     pub(crate) fn kernel(available: u64) -> (tempfile::TempDir, AnswerMemory) {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("proc")).unwrap();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::runtime::audit::AUDIT;
 
 /// How often files are checked.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Largest file that is read, bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
@@ -30,7 +30,7 @@ pub(crate) async fn watch(
     look: impl Fn(bool) + Clone + Send + 'static,
 ) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut tick = tokio::time::interval(LOOK);
+    let mut tick = tokio::time::interval(CHECK_INTERVAL);
     loop {
         let asked = tokio::select! {
             () = end.cancelled() => return Ok(()),

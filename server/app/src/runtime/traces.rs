@@ -15,8 +15,8 @@ use crate::runtime::settings::{CRATES, SERVER};
 
 /// The name under which traces are found.
 const SERVICE: &str = "plimsoll-server";
-/// A collector that does not answer for so long is not waited for.
-const WITHIN: Duration = Duration::from_secs(5);
+/// Time limit of a collector's answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time to send remaining spans when the server stops.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
 
@@ -30,7 +30,8 @@ impl Traces {
     /// # Errors
     /// It is not an address.
     pub(crate) fn start(endpoint: &str) -> anyhow::Result<Self> {
-        let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(WITHIN);
+        let exporter =
+            SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(ANSWER_WITHIN);
         let exporter =
             exporter.build().with_context(|| format!("{endpoint} is not an address of a collector"))?;
         let about = Resource::builder().with_service_name(SERVICE).build();

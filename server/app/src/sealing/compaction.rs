@@ -14,18 +14,18 @@ use tokio::task::{self, JoinError, JoinSet};
 pub(crate) const COMPACT_AFTER: u64 = 900;
 
 /// Samples in fragments of one attempt at which its acknowledgements wait for the compaction: a reader loads all of them at once. Samples
-/// in flight on its stream come on top.
+/// in flight on its stream are added to these.
 pub(crate) const FAR_BEHIND: u64 = 8 * COMPACT_AFTER;
 
 /// Attempts packed at once: while one waits for the disk, another one uses a core; more cores are not used.
-const AT_ONCE: usize = 2;
+const COMPACTIONS_AT_ONCE: usize = 2;
 
 /// The samples covered by a compaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LooseSamples {
     /// Everything up to this number is on disk.
     pub(crate) acknowledged: u64,
-    /// How many are in no sealed block.
+    /// Number of samples that are in no sealed block.
     pub(crate) count: u64,
 }
 
@@ -38,10 +38,10 @@ pub(crate) struct EndedCompaction {
     result: Result<(), SealError>,
 }
 
-/// What the owner of the attempt has to do after a compaction.
+/// The result of a compaction, for the owner of the attempt.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
-    /// So many samples are in sealed blocks.
+    /// This many samples were sealed into blocks.
     Sealed(u64),
     /// The compaction failed: this many samples of the attempt are still in fragments.
     StillLoose(AttemptId, u64),
@@ -61,13 +61,13 @@ pub(crate) struct CompactionQueue {
 }
 
 impl CompactionQueue {
-    /// No compaction runs.
+    /// A queue in which no compaction runs.
     pub(crate) fn new(store: Store) -> Self {
         let (tasks, running) = (JoinSet::new(), HashMap::new());
         Self { store, tasks, running, waiting: VecDeque::new(), asked: HashSet::new() }
     }
 
-    /// Waits for the next compaction to end; for ever if none runs. The future may be dropped and the method called again.
+    /// Waits for the next compaction to end; forever if none runs. The future may be dropped and the method called again.
     pub(crate) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         match self.tasks.join_next().await {
             Some(ended) => ended,
@@ -75,7 +75,7 @@ impl CompactionQueue {
         }
     }
 
-    /// Has an attempt compacted that has so many loose samples, if these are many.
+    /// Requests the compaction of an attempt with `loose` samples in fragments, if these are many.
     pub(crate) fn ask(&mut self, id: &AttemptId, loose: u64) {
         if loose >= COMPACT_AFTER && !self.running.contains_key(id) && self.asked.insert(id.clone()) {
             self.waiting.push_back(id.clone());
@@ -99,7 +99,7 @@ impl CompactionQueue {
 
     /// Starts waiting compactions, up to the bound. `take` returns the samples of an open attempt in fragments, and resets their count.
     pub(crate) fn begin(&mut self, mut take: impl FnMut(&AttemptId) -> Option<LooseSamples>) {
-        while self.tasks.len() < AT_ONCE {
+        while self.tasks.len() < COMPACTIONS_AT_ONCE {
             let Some(id) = self.waiting.pop_front() else { return };
             self.asked.remove(&id);
             let Some(loose) = take(&id) else { continue };

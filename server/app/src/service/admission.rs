@@ -12,7 +12,7 @@ use super::{SizingService, sizing::WithheldAnswer};
 use crate::sessions::{AfterMemoryEnd, Ingest};
 
 /// Time reserved for writing the answer.
-const MARGIN: Duration = Duration::from_millis(20);
+const ANSWER_MARGIN: Duration = Duration::from_millis(20);
 
 /// Source of a pod's sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +23,7 @@ pub(crate) enum SizeSource {
     ByVerdict {
         /// The cause in the verdict.
         cause: Cause,
-        /// The last attempt's sizes are unknown: those of this pod are assumed.
+        /// Whether the last attempt's sizes are unknown: those of this pod are assumed.
         had_unknown: bool,
     },
 }
@@ -53,7 +53,8 @@ impl AdmissionService {
     ) -> Option<(Arc<Prediction>, SizeSource)> {
         let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
         // time to answer with the prediction alone
-        let again = timeout_at(terms.until - MARGIN.min(terms.within / 4), self.ingest.again(&key));
+        let again =
+            timeout_at(terms.until - ANSWER_MARGIN.min(terms.within / 4), self.ingest.after_memory_end(&key));
         let next = match again.await {
             Ok(Ok(next)) => next,
             Ok(Err(refusal)) => {

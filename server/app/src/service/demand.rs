@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// How often metrics are updated: well below the usual scrape interval.
-const TELL: Duration = Duration::from_secs(2);
+const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Demand of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolDemand {
-    /// Its name.
+    /// Name of the pool.
     pub(crate) pool: String,
-    /// Its builders are created on demand.
+    /// Whether the pool's builders are created on demand.
     pub(crate) on_demand: bool,
     pub(crate) taken: Taken,
 }
@@ -35,7 +35,7 @@ impl Demands {
         Self(pools)
     }
 
-    /// Of all pools, in the order of the file.
+    /// The demand for all pools, in the order of the file.
     pub(crate) fn all(&self) -> Vec<PoolDemand> {
         self.0.now().pools().iter().map(|pool| self.demand(pool)).collect()
     }
@@ -65,9 +65,13 @@ impl Demands {
     }
 
     /// Carries the demand into the metrics until `end`.
-    pub(crate) async fn tell(self, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn report_metrics(
+        self,
+        metrics: Arc<Metrics>,
+        end: CancellationToken,
+    ) -> anyhow::Result<()> {
         let mut shown: Vec<String> = Vec::new();
-        let mut tick = tokio::time::interval(TELL);
+        let mut tick = tokio::time::interval(METRICS_INTERVAL);
         while end.run_until_cancelled(tick.tick()).await.is_some() {
             let all = self.all();
             for gone in shown.iter().filter(|name| !all.iter().any(|demand| demand.pool == **name)) {
@@ -196,8 +200,9 @@ mod tests {
             tickets::PoolDemand { pool: "big".into(), queued: amount(3), held: amount(0), attended: 0 };
         let (demands, dir, metrics) = demands(&[ticket]);
         let end = CancellationToken::new();
-        let telling = TaskTracker::new().spawn(demands.clone().tell(Arc::clone(&metrics), end.clone()));
-        tokio::time::sleep(TELL / 2).await;
+        let telling =
+            TaskTracker::new().spawn(demands.clone().report_metrics(Arc::clone(&metrics), end.clone()));
+        tokio::time::sleep(METRICS_INTERVAL / 2).await;
         let text = metrics.encode().unwrap();
         for line in [
             "plimsoll_pool_places{pool=\"big\",state=\"wanted\"} 3\n",
@@ -209,7 +214,7 @@ mod tests {
         }
         fs::write(dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n").unwrap();
         demands.0.reload_if_changed(true);
-        tokio::time::sleep(TELL * 2).await;
+        tokio::time::sleep(METRICS_INTERVAL * 2).await;
         let text = metrics.encode().unwrap();
         assert!(text.contains("pool=\"big\"") && !text.contains("pool=\"small\""), "{text}");
         end.cancel();

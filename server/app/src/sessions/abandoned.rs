@@ -13,10 +13,10 @@ use super::{
 };
 
 /// Silent attempts that are closed in one step.
-const STEP: usize = 256;
+const CLOSED_A_STEP: usize = 256;
 
 /// Silence after which an untrusted attempt without any measurement is dropped: it is worthless and takes a slot from others.
-const UNFED: Duration = Duration::from_hours(1);
+const UNMEASURED_SILENCE: Duration = Duration::from_hours(1);
 
 impl Worker {
     /// Frees pool slots of agents that are silent for long enough, well before their attempts are closed, because others wait. An
@@ -45,10 +45,11 @@ impl Worker {
             return false;
         }
         let unfed = self.drop_unfed(now).await;
-        let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
+        let silent =
+            self.sessions.values().filter(|session| session.is_silent(now, patience)).take(CLOSED_A_STEP);
         let endings: Vec<_> =
             silent.map(|s| EndRequest { finish: abandoned(s), stream: None, answer: None }).collect();
-        let (full, before) = (endings.len() == STEP, self.sessions.len());
+        let (full, before) = (endings.len() == CLOSED_A_STEP, self.sessions.len());
         self.seal_all(endings).await;
         self.count_open();
         // if the store refuses writes, try again later
@@ -57,8 +58,8 @@ impl Worker {
 
     /// Drops some of the untrusted attempts that were opened and never sent samples, without a summary; returns whether there may be more.
     async fn drop_unfed(&mut self, now: Instant) -> bool {
-        let unfed = self.sessions.values().filter(|s| s.is_unfed() && s.is_silent(now, UNFED));
-        let unfed: Vec<Arc<Attempt>> = unfed.take(STEP).map(|s| Arc::clone(&s.attempt)).collect();
+        let unfed = self.sessions.values().filter(|s| s.is_unfed() && s.is_silent(now, UNMEASURED_SILENCE));
+        let unfed: Vec<Arc<Attempt>> = unfed.take(CLOSED_A_STEP).map(|s| Arc::clone(&s.attempt)).collect();
         for attempt in &unfed {
             if let Err(refusal) = self.drop_stored(&attempt.id).await {
                 tracing::warn!(attempt = %attempt.id, error = %refusal, "could not drop an attempt without samples");
@@ -68,7 +69,7 @@ impl Worker {
             self.parts.tickets.end(attempt, false);
             drop(self.changes.send(Change::Ended(attempt.id.clone())));
         }
-        unfed.len() == STEP
+        unfed.len() == CLOSED_A_STEP
     }
 }
 

@@ -37,7 +37,7 @@ impl Worker {
         landed.begun.iter().for_each(|attempt| self.parts.tickets.begin(attempt));
         for change in &landed.causes {
             self.fleet.cause_changed(&change.before, &change.summary);
-            self.parts.history.settle(&change.summary);
+            self.parts.history.replace_summary(&change.summary);
         }
         // the disk has something to do again before this is answered
         self.commits.send().await;

@@ -15,27 +15,27 @@ use crate::ci_outcomes::OutcomeStatus;
 
 impl Ingest {
     /// Queues a report; false if the queue is full or the server is stopping.
-    pub(crate) fn tell(&self, reported: ReportedOutcome) -> bool {
-        self.begin_to_tell(reported, None)
+    pub(crate) fn queue_report(&self, reported: ReportedOutcome) -> bool {
+        self.try_queue_report(reported, None)
     }
 
-    /// The same; the receiver gets the result.
-    pub(crate) fn tell_and_hear(
+    /// Queues a report; the receiver gets the result. `None` if the queue is full or the server is stopping.
+    pub(crate) fn queue_report_for_result(
         &self,
         reported: ReportedOutcome,
     ) -> Option<oneshot::Receiver<OutcomeStatus>> {
         let (answer, answered) = oneshot::channel();
-        self.begin_to_tell(reported, Some(answer)).then_some(answered)
+        self.try_queue_report(reported, Some(answer)).then_some(answered)
     }
 
-    /// The same, but waits for space in the queue and for the result; `None` if the worker has stopped.
-    pub(crate) async fn tell_in_turn(&self, reported: ReportedOutcome) -> Option<OutcomeStatus> {
+    /// Queues a report, waiting for space in the queue and for the result; `None` if the worker has stopped.
+    pub(crate) async fn queue_report_when_free(&self, reported: ReportedOutcome) -> Option<OutcomeStatus> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request::Report(CiReport { reported, answer: Some(answer) })).await.ok()?;
         answered.await.ok()
     }
 
-    fn begin_to_tell(
+    fn try_queue_report(
         &self,
         reported: ReportedOutcome,
         answer: Option<oneshot::Sender<OutcomeStatus>>,

@@ -19,7 +19,7 @@ impl Compactions {
         Self { queue, held: Vec::new() }
     }
 
-    /// Waits for the next compaction to end; for ever if none runs. The future may be dropped and the method called again.
+    /// Waits for the next compaction to end; forever if none runs. The future may be dropped and the method called again.
     pub(super) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         self.queue.next().await
     }

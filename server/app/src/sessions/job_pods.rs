@@ -18,11 +18,11 @@ use plimsoll_store::{self as store, Batch, Store, StoreError};
 use super::{Ingest, request::Request};
 
 /// Most pods kept: those of some days. About 4 MB, and as much on disk.
-const REMEMBERED: usize = 10_000;
-/// How long they are kept: no job runs longer and is retried after that.
+const MOST_PODS: usize = 10_000;
+/// How long pods are remembered, milliseconds: no job runs longer than that and is then retried.
 const KEPT_MS: u64 = 7 * 24 * 3_600_000;
 /// Pods removed from disk at once.
-const AT_ONCE: usize = 64;
+const REMOVED_AT_ONCE: usize = 64;
 
 /// The newest pods, by the attempts that their jobs are.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ struct NewestPods {
     pods: HashMap<AttemptId, JobPod>,
     /// Oldest first.
     order: VecDeque<AttemptId>,
-    /// Hosts with a job of a number, for attempts and pods that do not name their host.
+    /// The hosts that have a job with a number, for attempts and pods that do not name their host.
     hosts: HashMap<String, Vec<String>>,
 }
 
@@ -52,7 +52,7 @@ impl NewestPods {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.order.front() {
             let is_old = |pod: &JobPod| pod.seen_unix_ms.saturating_add(KEPT_MS) < now_unix_ms;
-            if self.order.len() <= REMEMBERED && !self.pods.get(oldest).is_some_and(is_old) {
+            if self.order.len() <= MOST_PODS && !self.pods.get(oldest).is_some_and(is_old) {
                 break;
             }
             let Some(oldest) = self.order.pop_front() else { break };
@@ -150,7 +150,7 @@ impl JobPods {
             }
             gone.extend(newest.forget(now));
         }
-        for ids in gone.chunks(AT_ONCE) {
+        for ids in gone.chunks(REMOVED_AT_ONCE) {
             let mut batch = Batch::default();
             for id in ids {
                 store::delete_pod(&mut batch, id);

@@ -163,7 +163,7 @@ impl Ingest {
         append: Append,
         stream: &StreamHandle,
     ) -> Result<Pending<u64>, Refusal> {
-        self.begin(|answer| Request::Append { append, stream: stream.clone(), answer }).await
+        self.queue_request(|answer| Request::Append { append, stream: stream.clone(), answer }).await
     }
 
     /// Seals an attempt; returns its last number.
@@ -255,11 +255,14 @@ impl Ingest {
     }
 
     async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
-        self.begin(request).await?.answer().await
+        self.queue_request(request).await?.answer().await
     }
 
     /// Queues a request.
-    async fn begin<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<Pending<T>, Refusal> {
+    async fn queue_request<T>(
+        &self,
+        request: impl FnOnce(Answer<T>) -> Request,
+    ) -> Result<Pending<T>, Refusal> {
         let (answer, answered) = oneshot::channel();
         let pending = Pending { answered, metrics: Arc::clone(&self.parts.metrics) };
         match self.requests.send(request(answer)).await {

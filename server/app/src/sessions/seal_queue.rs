@@ -8,7 +8,7 @@ use super::{request::Answer, session::Session};
 use crate::{state::verdict_engine::VerdictEngine, verdict_records::causes::judged_early};
 
 /// Attempts packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
-const AT_ONCE: usize = 16;
+const SEALS_AT_ONCE: usize = 16;
 
 /// An ended attempt, as it will be when it is sealed.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct ClosedAttempt {
     pub(super) session: Session,
     /// Once it is sealed, with the cause from all evidence of its verdicts.
     pub(super) summary: Summary,
-    /// Its start is the agent's, not an estimate.
+    /// Whether the start time is the agent's, not an estimate.
     pub(super) believed: bool,
     pub(super) keeps_ticket: bool,
     pub(super) answer: Option<Answer<u64>>,
@@ -26,7 +26,7 @@ pub(super) struct ClosedAttempt {
 #[derive(Debug)]
 pub(super) struct SealedAttempt {
     pub(super) closed: ClosedAttempt,
-    /// There was a verdict on it before its end.
+    /// Whether there was a verdict on it before its end.
     pub(super) was_judged: bool,
     pub(super) result: Result<(), SealError>,
 }
@@ -49,7 +49,7 @@ impl SealQueue {
     /// The next sealed attempt; `None` if none is being sealed.
     pub(super) async fn next(&mut self) -> Option<SealedAttempt> {
         loop {
-            for attempt in self.waiting.by_ref().take(AT_ONCE - self.sealing.len()) {
+            for attempt in self.waiting.by_ref().take(SEALS_AT_ONCE - self.sealing.len()) {
                 self.sealing.spawn(seal(self.store.clone(), self.verdict_engine.clone(), attempt));
             }
             match self.sealing.join_next().await? {

@@ -64,7 +64,7 @@ impl SessionTable {
     }
 
     /// Records a message of an attempt's agent, whatever its result.
-    pub(crate) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastMessage) {
+    pub(crate) fn note_message(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastMessage) {
         if let Some(session) = self.0.get_mut(id).filter(|session| session.check_holder(stream).is_ok()) {
             session.last_message = now;
         }

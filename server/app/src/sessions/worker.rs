@@ -33,7 +33,7 @@ use crate::{
 
 /// Most requests taken at once: as many one-fragment appends as fit into a commit. A disk with slow syncs then gets ten commits a second
 /// instead of forty, for ten thousand samples.
-const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
+const GATHER_TIME: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
 /// Requests handled, and answers sent, before other tasks get a turn: each answer wakes a stream, and a prediction must not wait behind a
 /// thousand of them. A batch of a hundred samples takes some tens of microseconds.
@@ -42,7 +42,7 @@ pub(crate) const TURN: usize = 16;
 /// Longest interval between searches for silent attempts; shorter if the time limit is short.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// Interval between the steps of such a search: requests come first.
+/// Interval between the steps of a search for abandoned attempts: requests have precedence.
 const SWEEP_ON: Duration = Duration::from_millis(100);
 
 /// Silence after which an agent counts as silent: a live one sends something every few seconds.
@@ -111,11 +111,11 @@ impl Worker {
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut retain = tokio::time::interval(retention::STEP);
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut requests = Vec::with_capacity(GATHER);
+        let mut requests = Vec::with_capacity(GATHER_TIME);
         loop {
             tokio::select! {
                 outcome = self.commits.outcome() => self.landed(outcome).await,
-                taken = self.queue.recv_many(&mut requests, GATHER) => {
+                taken = self.queue.recv_many(&mut requests, GATHER_TIME) => {
                     if taken == 0 {
                         self.commit_all().await;
                         return self.compactions.release_all();
@@ -153,7 +153,7 @@ impl Worker {
             match request {
                 // needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => {
-                    self.sessions.hear(&finish.attempt, &stream, self.now());
+                    self.sessions.note_message(&finish.attempt, &stream, self.now());
                     finishing.push(EndRequest { finish, stream: Some(stream), answer: Some(answer) });
                 }
                 // resuming needs the open attempts, and rejudging needs their ends
@@ -162,7 +162,7 @@ impl Worker {
                     self.stage_open(*attempt, (&stream, takes_new_id), answer).await;
                 }
                 Request::Append { append, stream, answer } => {
-                    self.sessions.hear(&append.attempt, &stream, self.now());
+                    self.sessions.note_message(&append.attempt, &stream, self.now());
                     self.stage_append(append, &stream, answer);
                 }
                 Request::Record { fingerprint, verdict, answer } => {

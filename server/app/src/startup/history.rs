@@ -86,7 +86,7 @@ pub(crate) struct LoadedHistory {
 impl HistoryLoader {
     /// Loads the newest finished attempts, and the verdicts on them.
     pub(crate) async fn load(&self) -> Result<LoadedHistory, StoreError> {
-        let room = self.history.room();
+        let room = self.history.capacity();
         let mut judged = LearnableVerdicts::of(room[0].attempts);
         let mut short = NewestMemoryEnds::default();
         let stats = self.history.stats();

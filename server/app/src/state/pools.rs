@@ -112,7 +112,7 @@ impl PoolRegistry {
         put
     }
 
-    /// The same for the attempt's record, without counting it.
+    /// A prediction for the attempt's record, with its pool and lowered to that; not counted in the metrics.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
         self.now().put(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
     }
@@ -129,7 +129,7 @@ impl PoolRegistry {
     ) -> Option<PlacementTarget> {
         let now = self.now();
         let subject = RuleSubject { os, ..RuleSubject::of(key) };
-        // on nodes of another architecture its image would not run, and with labels of both it would wait for ever
+        // on nodes of another architecture its image would not run, and with labels of both it would never be scheduled
         let is_unsure = subject.family.is_empty() && now.is_mixed(os);
         let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.takes(needs));
         let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));

@@ -129,7 +129,7 @@ impl VerdictEngine {
         }
     }
 
-    /// The same for verdicts read at the start; call [`Self::count_corrections`] after the last.
+    /// Records the correction in a verdict that was read at the start; call [`Self::count_corrections`] after the last.
     pub(crate) fn recall_correction(&self, verdict: &Verdict) {
         self.corrections().note(verdict);
     }
@@ -140,8 +140,8 @@ impl VerdictEngine {
     }
 
     /// Which rules were wrong how often, in the projects for which `sees` is true: most often first.
-    pub(crate) fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
-        self.corrections().wrong(sees)
+    pub(crate) fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
+        self.corrections().wrong_verdicts(sees)
     }
 
     /// Removes the correction of a deleted attempt.
@@ -155,7 +155,7 @@ impl VerdictEngine {
     fn count_wrong(&self, corrections: &Corrections) {
         let wrong = &self.0.metrics.verdicts_wrong;
         wrong.clear();
-        for WrongVerdicts { rule, count, .. } in corrections.wrong(|_project| true) {
+        for WrongVerdicts { rule, count, .. } in corrections.wrong_verdicts(|_project| true) {
             wrong.get_or_create(&OfRule { rule }).inc_by(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }

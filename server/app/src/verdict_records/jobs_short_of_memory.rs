@@ -9,7 +9,7 @@ use std::{
 use plimsoll_core::domain::{AttemptId, JobName, Key, Verdict};
 
 /// Capacity: the jobs that memory ended in some days. About 3 MB.
-const REMEMBERED: usize = 10_000;
+const MOST_JOBS: usize = 10_000;
 
 /// Jobs that memory ended according to a verdict, oldest first; no agent need have measured them. A start loads them from the verdicts on
 /// disk.
@@ -26,7 +26,7 @@ impl JobsShortOfMemory {
         if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
             self.order.push_back(job);
         }
-        while self.order.len() > REMEMBERED {
+        while self.order.len() > MOST_JOBS {
             let Some(oldest) = self.order.pop_front() else { break };
             self.attempts.remove(&oldest);
         }
@@ -62,14 +62,14 @@ impl NewestMemoryEnds {
         }
         let none = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict.clone() };
         self.0.push(none);
-        if self.0.len() >= 2 * REMEMBERED {
+        if self.0.len() >= 2 * MOST_JOBS {
             self.cut();
         }
     }
 
     fn cut(&mut self) {
         self.0.sort_by_key(|verdict| Reverse(verdict.given_unix_ms));
-        self.0.truncate(REMEMBERED);
+        self.0.truncate(MOST_JOBS);
     }
 
     /// Records them, oldest first.

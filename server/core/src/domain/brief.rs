@@ -24,7 +24,7 @@ impl JobMark {
 }
 
 /// Flag: the attempt's memory request or limit is known.
-const ASKED: u8 = 1;
+const MEMORY_ASKED: u8 = 1;
 /// Flag: the cause rests on a line of the log alone.
 const BY_LOG: u8 = 2;
 /// Flag: the attempt was opened with its own job's token.
@@ -37,7 +37,7 @@ const BY_PROCESSES: u8 = 16;
 /// A finished attempt, reduced to what sums, lists and verdicts on other attempts use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptBrief {
-    /// Its id.
+    /// ID of the attempt.
     pub attempt: AttemptId,
     /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
     pub key: Arc<Key>,
@@ -55,7 +55,7 @@ pub struct AttemptBrief {
     pub need_peak: Bytes,
     /// Mean of the need over time; 0 if it was not measured.
     pub need_mean: Bytes,
-    /// Memory that it reserved; meaningful only with the flag [`ASKED`] (an `Option` would take eight bytes more).
+    /// Memory that it reserved; meaningful only with the flag [`MEMORY_ASKED`] (an `Option` would take eight bytes more).
     memory: Bytes,
     /// Samples kept.
     pub samples: u32,
@@ -69,7 +69,7 @@ pub struct AttemptBrief {
     pub cause: Option<Cause>,
     /// See [`Summary::is_nodes_fault`].
     pub is_nodes_fault: bool,
-    /// [`ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: one field more would take eight.
+    /// [`MEMORY_ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: one field more would take eight.
     flags: u8,
     /// See [`super::OpeningRecord::untrusted`].
     pub untrusted: bool,
@@ -95,7 +95,7 @@ impl AttemptBrief {
         self.flags & BY_LOG != 0
     }
 
-    /// Whether its job's own token opened it. Then its labels come from the token.
+    /// Whether the job's own token opened the attempt. Its labels then come from the token.
     pub(crate) fn is_of_own_job(&self) -> bool {
         self.flags & OWN_JOB != 0
     }
@@ -116,7 +116,7 @@ impl AttemptBrief {
 
     /// Memory that it reserved ([`super::Resources::memory_size_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
-        (self.flags & ASKED != 0).then_some(self.memory)
+        (self.flags & MEMORY_ASKED != 0).then_some(self.memory)
     }
 
     /// How much of the memory it reserved was used and wasted, GiB x h; `None` if it reserved none or its need was not measured.
@@ -141,7 +141,7 @@ impl AttemptBrief {
             job: JobMark::of(&summary.key),
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
             memory: summary.resources.memory_size_asked().unwrap_or_default(),
-            flags: if summary.resources.memory_size_asked().is_some() { ASKED } else { 0 }
+            flags: if summary.resources.memory_size_asked().is_some() { MEMORY_ASKED } else { 0 }
                 | if summary.is_cause_unmeasured() { BY_LOG } else { 0 }
                 | if summary.opening.proven { OWN_JOB } else { 0 }
                 | match summary.incomplete() {
@@ -194,7 +194,7 @@ pub struct RungObservation {
     pub jobs: u16,
     /// Memory request and limit predicted when it opened, encoded by [`step_of`]; 0 without a prediction.
     predicted_at_start: [u16; 2],
-    /// The need is a lower bound: memory stopped the attempt.
+    /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,
     /// See [`Summary::incomplete`].
     pub incomplete: Option<IncompleteNeed>,
@@ -230,7 +230,7 @@ impl RungObservation {
             f32::NAN
         };
         let hints = summary.key.hints;
-        // a command of some milliseconds may look like many cores, and had no time for a peak
+        // a command of some milliseconds may seem to use many cores, and was too short for a measured peak
         let cpu_mean = summary.cpu.cores_over(summary.wall.max(CPU_WINDOW)).0;
         // a mean alone, as an import has it, is no highest use
         let cpu_peak = match summary.measured_cpu_peak() {
@@ -277,7 +277,7 @@ impl RungObservation {
 }
 
 /// Steps in each doubling of a predicted size.
-const STEPS: f64 = 1024.0;
+const STEPS_A_DOUBLING: f64 = 1024.0;
 
 /// Encodes a size as a number of steps on a logarithmic scale. A decoded size of whole MiB encodes to the same step again, so values do
 /// not drift when they are stored again.
@@ -287,11 +287,11 @@ const STEPS: f64 = 1024.0;
     reason = "64 doublings, and `as` saturates"
 )]
 fn step_of(size: Bytes) -> u16 {
-    (size.as_f64().max(2.0).log2() * STEPS).round() as u16
+    (size.as_f64().max(2.0).log2() * STEPS_A_DOUBLING).round() as u16
 }
 
 fn size_of_step(step: u16) -> Bytes {
-    let size = Bytes::from_f64((f64::from(step) / STEPS).exp2());
+    let size = Bytes::from_f64((f64::from(step) / STEPS_A_DOUBLING).exp2());
     Bytes((size.0 + Bytes::MIB.0 / 2) / Bytes::MIB.0 * Bytes::MIB.0)
 }
 

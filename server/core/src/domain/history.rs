@@ -150,7 +150,7 @@ impl History {
     }
 
     /// Replaces the summary of a known attempt with the same key; does nothing if the attempt is unknown.
-    pub fn settle(&mut self, attempt: impl Into<RungObservation>) {
+    pub fn replace_summary(&mut self, attempt: impl Into<RungObservation>) {
         let mut observation = attempt.into();
         let tier = self.trust_tier(&observation.brief);
         let known =
@@ -286,7 +286,7 @@ impl History {
     }
 
     /// Capacity for trusted and for untrusted attempts.
-    pub fn room(&self) -> [HistoryLimits; 2] {
+    pub fn capacity(&self) -> [HistoryLimits; 2] {
         [self.trusted.room, self.untrusted.room]
     }
 

@@ -23,14 +23,14 @@
 use serde::{Deserialize, Serialize};
 
 /// Longest stored name of a reporter, in characters; longer names are cut.
-const NAME: usize = 64;
+const NAME_CHARS: usize = 64;
 
 /// A caller that reported a fact, and the projects that it may report on; by default none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reporter {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
-    /// It may report on every project, and on attempts without one.
+    /// Whether it may report on every project, and on attempts without one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     all: bool,
     /// Names of projects, or of groups (`group/*`).
@@ -46,7 +46,7 @@ impl Reporter {
 
     /// A reporter for these projects only; for none if the list is empty.
     pub fn of(name: &str, projects: Vec<String>) -> Self {
-        Self { name: name.chars().take(NAME).collect(), all: false, projects }
+        Self { name: name.chars().take(NAME_CHARS).collect(), all: false, projects }
     }
 
     /// The server itself or the operator; it has no name.
@@ -54,7 +54,7 @@ impl Reporter {
         Self { name: String::new(), all: true, projects: Vec::new() }
     }
 
-    /// Its name, for logs.
+    /// The reporter's name, for logs.
     pub fn name(&self) -> &str {
         &self.name
     }

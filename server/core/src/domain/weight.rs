@@ -1,9 +1,9 @@
 //! Memory that values take in glibc's allocator. Bounds in bytes use these estimates.
 
 /// An `Arc` has two counters in front of its value.
-const COUNTERS: usize = 2 * size_of::<usize>();
+const ARC_COUNTERS: usize = 2 * size_of::<usize>();
 /// Least size of an allocation (`MINSIZE` in glibc's malloc.c, 64 bits).
-const LEAST: usize = 32;
+const LEAST_ALLOCATION: usize = 32;
 /// Allocations are multiples of this (`MALLOC_ALIGNMENT`), and start with a header of eight bytes.
 pub(super) const STEP: usize = 16;
 
@@ -13,12 +13,12 @@ pub(super) const fn piece(bytes: usize) -> usize {
         return 0;
     }
     let whole = (bytes + size_of::<usize>()).next_multiple_of(STEP);
-    if whole < LEAST { LEAST } else { whole }
+    if whole < LEAST_ALLOCATION { LEAST_ALLOCATION } else { whole }
 }
 
 /// Bytes of an allocation behind an `Arc`.
 pub(super) const fn shared(bytes: usize) -> usize {
-    piece(COUNTERS + bytes)
+    piece(ARC_COUNTERS + bytes)
 }
 
 /// Mean bytes that an entry takes in a hash table, which is between 7/16 and 7/8 full.

@@ -11,17 +11,17 @@ const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &[u8] = b"-----";
 /// Part of the marker that all kinds share: `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
-const KIND: &str = "PRIVATE KEY";
+const KEY_BLOCK: &str = "PRIVATE KEY";
 /// Longest name of a kind, bytes.
 const KIND_BYTES: usize = 48;
 /// Longest key that is recognized, bytes: a key of 16384 bits has 13 KB.
-const MOST: usize = 24 << 10;
+const LONGEST_KEY: usize = 24 << 10;
 /// Least number of base64 characters in a line of a key, except its last line.
-const ROW: usize = 40;
+const LEAST_ROW_CHARS: usize = 40;
 
 /// The text with private keys masked.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
-    if !text.contains(KIND) {
+    if !text.contains(KEY_BLOCK) {
         return Cow::Borrowed(text);
     }
     let (mut masked, mut from) = (String::new(), 0);
@@ -36,7 +36,7 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
             (None, Some((at, behind))) => (rows_before(text, from, at), behind),
             (Some(begin), Some((at, behind))) if at < begin.0 => (rows_before(text, from, at), behind),
             (Some((at, behind)), _) => {
-                let near = end.filter(|end| end.0.saturating_sub(behind) <= MOST);
+                let near = end.filter(|end| end.0.saturating_sub(behind) <= LONGEST_KEY);
                 let rows = || behind.saturating_add(rows_behind(text.get(behind..).unwrap_or_default()));
                 (at, near.map_or_else(rows, |end| end.1))
             }
@@ -57,7 +57,7 @@ fn next(text: &str, mark: &str, from: usize) -> Option<(usize, usize)> {
         let name = text.as_bytes().get(kind..)?;
         let name = name.get(..name.len().min(KIND_BYTES))?;
         let end = memchr::memmem::find(name, DASHES)?;
-        let ours = memchr::memmem::find(name.get(..end)?, KIND.as_bytes()).is_some();
+        let ours = memchr::memmem::find(name.get(..end)?, KEY_BLOCK.as_bytes()).is_some();
         ours.then_some((at, kind.saturating_add(end).saturating_add(DASHES.len())))
     })
 }
@@ -80,7 +80,7 @@ fn rows_behind(text: &str) -> usize {
     while let Some(line) = lines.next_if(|line| is_row(line) || !rows && is_before_rows(line)) {
         rows |= is_row(line);
         taken = taken.saturating_add(line.len());
-        if taken > MOST {
+        if taken > LONGEST_KEY {
             return taken;
         }
     }
@@ -98,7 +98,7 @@ fn is_before_rows(line: &str) -> bool {
 /// Whether a line ends like a line of a key.
 fn is_row(line: &str) -> bool {
     let line = line.trim_end();
-    line.len().saturating_sub(line.trim_end_matches(is_letter).len()) >= ROW
+    line.len().saturating_sub(line.trim_end_matches(is_letter).len()) >= LEAST_ROW_CHARS
 }
 
 /// Whether the last word of a line can be the end of a key.

@@ -7,15 +7,15 @@ use plimsoll_proto::limits;
 use super::MASK;
 
 /// Logs longer than this were probably cut: their first line is incomplete.
-const CUT: usize = limits::LOG_TAIL_BYTES / 2;
+const PROBABLY_CUT_FROM: usize = limits::LOG_TAIL_BYTES / 2;
 /// Most bytes of the first line that are masked.
 const FIRST_LINE: usize = 4 << 10;
 /// Least length of a mixed run of letters and digits that may be the remainder of a secret.
-const OPAQUE: usize = 8;
+const LEAST_REMAINDER: usize = 8;
 
 /// The log with a possible remainder of a secret masked.
 pub(super) fn mask(tail: &str) -> Cow<'_, str> {
-    if tail.len() > CUT {
+    if tail.len() > PROBABLY_CUT_FROM {
         return Cow::Borrowed(without_first_line(tail));
     }
     let first = tail.split(char::is_whitespace).next().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn is_opaque(word: &str) -> bool {
     let digits = word.bytes().any(|byte| byte.is_ascii_digit());
     let lower = word.bytes().any(|byte| byte.is_ascii_lowercase());
     let upper = word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
-    word.len() >= OPAQUE
+    word.len() >= LEAST_REMAINDER
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte))
         && (digits && (lower || upper) || lower && upper && !word.contains(['_', '-', '/']))
 }

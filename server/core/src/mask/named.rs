@@ -18,7 +18,7 @@ use super::{
 const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
 
 /// Least length of a secret, bytes.
-const LEAST: usize = 4;
+const LEAST_SECRET_BYTES: usize = 4;
 /// Least length of a secret after a colon, bytes.
 const LEAST_IN_A_SENTENCE: usize = 6;
 
@@ -179,7 +179,7 @@ impl Names {
         let is_short_number =
             value.len() < LEAST_IN_A_SENTENCE && value.bytes().all(|byte| byte.is_ascii_digit());
         let word = value.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        value.len() < LEAST
+        value.len() < LEAST_SECRET_BYTES
             || is_short_number
             || is_version(value)
             || is_file(&name) && value.bytes().all(|byte| byte.is_ascii_digit() || b":,.()".contains(&byte))

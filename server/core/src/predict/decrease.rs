@@ -9,7 +9,7 @@ use super::{Settings, memory::MemorySizes, similar::is_near};
 use crate::domain::{Bytes, History, Key, Quantity, Rung, RungObservation};
 
 /// Least decrease, as a share; smaller ones are not made (openshift/ci-tools: changes below 5 % are not worth the churn).
-const TRIFLE: f64 = 0.05;
+const LEAST_DECREASE: f64 = 0.05;
 
 /// Raises request and limit that would decrease too far.
 pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, settings: &Settings) {
@@ -37,8 +37,11 @@ fn hold(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {
     if share >= 1.0 {
         return;
     }
-    let least =
-        if share >= 1.0 - TRIFLE { last } else { Bytes::from_f64(last.as_f64() * (1.0 - most.min(1.0))) };
+    let least = if share >= 1.0 - LEAST_DECREASE {
+        last
+    } else {
+        Bytes::from_f64(last.as_f64() * (1.0 - most.min(1.0)))
+    };
     if least.0 > quantity.value {
         // a cap may be below the earlier prediction
         let (size, cap) = settings.bound_memory(least.ceil_mib());

@@ -10,9 +10,9 @@ use super::{
 use crate::domain::Rung;
 
 /// Steps of the grid in each doubling: one step is 2.2 %.
-pub(super) const STEPS: f64 = 32.0;
+pub(super) const STEPS_A_DOUBLING: f64 = 32.0;
 /// Longest grid: 48 doublings reach from a byte to 256 TiB.
-const LONGEST: usize = 48 * 32;
+const LONGEST_GRID: usize = 48 * 32;
 /// Factor above `s` where "more than s" goes if nothing is known above it.
 pub(super) const BEYOND: f64 = 1.5;
 /// Noise of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
@@ -20,23 +20,23 @@ const NOISE: f64 = 0.03;
 /// Most noise, as a share of the deviation: some keys repeat to a thousandth.
 const NOISE_SHARE: f64 = 0.1;
 /// Width of the noise on each side, in steps: four deviations.
-const REACH: i32 = 6;
+const NOISE_STEPS: i32 = 6;
 /// Index of the centre of the noise.
-const MIDDLE: usize = 6;
+const NOISE_CENTRE: usize = 6;
 /// Share of each value that is spread over a thin tail above it: builds grow more often than they shrink.
-const TAIL: f64 = 0.1;
+const TAIL_SHARE: f64 = 0.1;
 /// Mean length of that tail, in observed deviations.
 const TAIL_LENGTH: f64 = 0.8;
 /// Longest mean length of a tail: attempts that differ more say nothing about what is above them, and the grid has to hold the tail.
 const LONGEST_TAIL: f64 = 0.6;
 /// Grid steps reserved above the largest value for noise and tail: five times the longest mean.
-const ROOM: usize = 96;
+const SPARE_STEPS: usize = 96;
 
 /// The operator's defaults, as two values for what no attempt shows.
 #[derive(Debug, Clone, Copy)]
 struct DefaultValues {
     values: [f64; 2],
-    /// Their share of the total weight.
+    /// Share of the two values in the total weight.
     share: f64,
 }
 
@@ -141,9 +141,9 @@ impl Distribution {
     fn of(points: &[WeightedValue]) -> Self {
         let least = points.iter().map(|p| p.log).fold(f64::INFINITY, f64::min);
         // whole steps, so that adding one point moves no other into another bin
-        let start = (least * STEPS).floor() / STEPS;
+        let start = (least * STEPS_A_DOUBLING).floor() / STEPS_A_DOUBLING;
         let end = points.iter().map(|p| p.log).fold(start, f64::max) + BEYOND.log2();
-        let length = (step_of(end, start) + 2).min(LONGEST);
+        let length = (step_of(end, start) + 2).min(LONGEST_GRID);
         let (mut seen, mut above) = (vec![Bin::default(); length], Vec::new());
         for point in points {
             if point.censored && above.is_empty() {
@@ -185,13 +185,13 @@ impl Distribution {
     }
 
     fn smoothed_by(&self, deviation: Deviation) -> Self {
-        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * deviation.alike) * STEPS;
+        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * deviation.alike) * STEPS_A_DOUBLING;
         let kernel: Vec<f64> =
-            (-REACH..=REACH).map(|n| (-0.5 * (f64::from(n) / sigma).powi(2)).exp()).collect();
+            (-NOISE_STEPS..=NOISE_STEPS).map(|n| (-0.5 * (f64::from(n) / sigma).powi(2)).exp()).collect();
         let unit: f64 = kernel.iter().sum();
-        let tail = TAIL * (1.0 - self.unseen);
+        let tail = TAIL_SHARE * (1.0 - self.unseen);
         let near = 1.0 - tail - self.unseen;
-        let mut bins = vec![Bin::default(); self.bins.len() + kernel.len() + ROOM];
+        let mut bins = vec![Bin::default(); self.bins.len() + kernel.len() + SPARE_STEPS];
         for (at, from) in self.bins.iter().enumerate().filter(|(_, bin)| bin.share > 0.0) {
             for (bin, weight) in bins.iter_mut().skip(at).zip(&kernel) {
                 bin.add(*from, near * weight / unit);
@@ -199,7 +199,7 @@ impl Distribution {
         }
         self.add_tail(&mut bins, tail, TAIL_LENGTH * deviation.alike);
         self.add_tail(&mut bins, self.unseen, deviation.jump);
-        Self { start: self.start - f64::from(REACH) / STEPS, bins, ..*self }
+        Self { start: self.start - f64::from(NOISE_STEPS) / STEPS_A_DOUBLING, bins, ..*self }
     }
 
     /// Adds an exponential tail above every value.
@@ -207,10 +207,10 @@ impl Distribution {
         if share <= 0.0 {
             return;
         }
-        let fade = (-1.0 / (length.min(LONGEST_TAIL) * STEPS)).exp();
+        let fade = (-1.0 / (length.min(LONGEST_TAIL) * STEPS_A_DOUBLING)).exp();
         let mut tail = Bin::default();
         let values = self.bins.iter().copied().chain(std::iter::repeat(Bin::default()));
-        for (bin, value) in bins.iter_mut().skip(MIDDLE).zip(values) {
+        for (bin, value) in bins.iter_mut().skip(NOISE_CENTRE).zip(values) {
             tail.add(value, share);
             bin.add(tail, 1.0 - fade);
             tail = tail.times(fade);
@@ -243,7 +243,7 @@ impl Distribution {
 
     /// Every size of the grid in ascending order, with the content of its step.
     pub(super) fn covers(&self) -> impl Iterator<Item = (CoveredSize, Bin)> {
-        let step = (1.0 / STEPS).exp2();
+        let step = (1.0 / STEPS_A_DOUBLING).exp2();
         let mut value = self.start.exp2();
         let mut covered = 0.0;
         self.bins.iter().map(move |bin| {
@@ -290,5 +290,5 @@ fn move_up(seen: &mut [Bin], above: &[Bin]) {
     reason = "`as` saturates; callers bound the result"
 )]
 fn step_of(log: f64, start: f64) -> usize {
-    ((log - start) * STEPS) as usize
+    ((log - start) * STEPS_A_DOUBLING) as usize
 }

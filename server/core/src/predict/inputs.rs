@@ -7,13 +7,13 @@ use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{Bytes, Key};
 
 /// Fewest attempts for a line.
-const FEWEST: usize = 5;
+const FEWEST_FOR_LINE: usize = 5;
 /// Least share of the variance that the line must explain.
-const EXPLAINED: f64 = 0.2;
+const LEAST_EXPLAINED: f64 = 0.2;
 /// Distance in input size at which an attempt has a quarter of the weight, as a logarithm to base 2: 19 %.
 const NEAR: f64 = 0.25;
 /// Largest shift, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
-const FARTHEST: f64 = 2.0;
+const LARGEST_SHIFT: f64 = 2.0;
 
 /// Shifts needs along the line, if there is one.
 pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, key: &Key) {
@@ -25,7 +25,7 @@ pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, key: &Key) {
     }
     for used in &mut similar.used {
         if let Some(had) = input(used) {
-            used.need += (slope * (asked - had)).clamp(-FARTHEST, FARTHEST);
+            used.need += (slope * (asked - had)).clamp(-LARGEST_SHIFT, LARGEST_SHIFT);
         }
     }
 }
@@ -46,13 +46,13 @@ fn slope(similar: &SimilarAttempts<'_>, asked: f64) -> f64 {
         })
     };
     let (count, x, y) = points().fold((0.0, 0.0, 0.0), |(n, x, y), (w, a, b)| (n + w, x + w * a, y + w * b));
-    if points().nth(FEWEST - 1).is_none() {
+    if points().nth(FEWEST_FOR_LINE - 1).is_none() {
         return 0.0;
     }
     let (x, y) = (x / count, y / count);
     let (xx, xy, yy) = points().fold((0.0, 0.0, 0.0), |(xx, xy, yy), (w, a, b)| {
         (xx + w * (a - x).powi(2), xy + w * (a - x) * (b - y), yy + w * (b - y).powi(2))
     });
-    let explained = xy * xy > EXPLAINED * xx * yy && xx > 0.0;
+    let explained = xy * xy > LEAST_EXPLAINED * xx * yy && xx > 0.0;
     if explained { xy / xx } else { 0.0 }
 }

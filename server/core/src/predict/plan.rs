@@ -9,31 +9,31 @@ use super::distribution::{Bin, Distribution};
 use crate::domain::Bytes;
 
 /// Least factor between a size that was too small and the next one: less may fail again, more is wasted by a build that was just above.
-pub(super) const STEP: f64 = 1.5;
+pub(super) const LEAST_STEP: f64 = 1.5;
 /// Least step above a size that was too small: one more linker or compiler.
 const STEP_LEAST: Bytes = Bytes(100 << 20);
 /// Capacity for candidate sizes: usually there are 40 to 90.
-const SIZES: usize = 96;
+const USUAL_SIZES: usize = 96;
 /// One candidate for each such share of the needs, so that candidates are dense where needs are.
-const FINE: f64 = 1.0 / 128.0;
+const SHARE_A_CANDIDATE: f64 = 1.0 / 128.0;
 /// In sparse regions, one candidate for each 14 %.
-const COARSE: u32 = 6;
-/// Shares below this get no candidate.
+const SPARSE_CANDIDATE_STEP: u32 = 6;
+/// Shares of the needs below this get no candidate.
 const TOO_LOW: f64 = 1e-4;
 /// The largest candidate may leave this share uncovered.
 const TOO_HIGH: f64 = 1e-5;
-/// A retry that reserves more than this multiple of the need is not a good one.
-const FITS: f64 = 1.5;
-/// Extra cost of a retry that fails again or is not a good one, in average builds. Without it a retry often reserves twice the need
-/// (replayed on Spack's CI: 69 % instead of 58 % of the retries are good ones, at the same waste; 1 gives 65 %, 10 no more).
-const MISSED: f64 = 3.0;
+/// A retry that reserves more than this multiple of the need counts as oversized.
+const OVERSIZED_ABOVE: f64 = 1.5;
+/// Extra cost of a retry that fails again or is oversized, in average builds. Without it a retry often reserves twice the need (replayed on
+/// Spack's CI: 69 % instead of 58 % of the retries are not oversized, at the same waste; 1 gives 65 %, 10 no more).
+const FAILED_RETRY_COST: f64 = 3.0;
 /// Half a grid step down: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
 
 /// The next size after `stopped` was too small, in whole MiB.
 pub(super) fn step_above(stopped: Bytes) -> Bytes {
     let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
-    Bytes::from_f64(stopped.as_f64() * STEP).max(least).ceil_mib()
+    Bytes::from_f64(stopped.as_f64() * LEAST_STEP).max(least).ceil_mib()
 }
 
 /// A candidate size, with sums over all needs that it covers.
@@ -62,7 +62,7 @@ pub(super) struct ChosenSize {
 impl SizePlan {
     /// `price`: what one failure costs, in GiB x h.
     pub(super) fn new(spread: &Distribution, price: f64) -> Self {
-        let mut sizes = Vec::with_capacity(SIZES);
+        let mut sizes = Vec::with_capacity(USUAL_SIZES);
         let (mut sum, mut last, mut steps) = (CandidateSize::default(), 0.0, 0_u32);
         for (cover, bin) in spread.covers() {
             // a need is in the middle of its step
@@ -74,7 +74,7 @@ impl SizePlan {
             }
             steps += 1;
             let share = cover.share - last;
-            if share >= FINE || (steps >= COARSE && share > TOO_LOW) {
+            if share >= SHARE_A_CANDIDATE || (steps >= SPARSE_CANDIDATE_STEP && share > TOO_LOW) {
                 sizes.push(sum);
                 (last, steps) = (cover.share, 0);
             }
@@ -92,18 +92,18 @@ impl SizePlan {
         self.cheapest(0, &self.onward(1), |_| 0.0).1.map_or(ChosenSize { bytes: 1.0, share: 0.0 }, bytes)
     }
 
-    /// The size to try after `failed` was too small: the cheapest, where a retry that is too small, or larger than [`FITS`] times the
-    /// need, costs [`MISSED`] times `missed` more; GiB x h.
+    /// The size to try after `failed` was too small: the cheapest, where a retry that is too small, or larger than [`OVERSIZED_ABOVE`]
+    /// times the need, costs [`FAILED_RETRY_COST`] times `missed` more; GiB x h.
     pub(super) fn above(&self, failed: f64, missed: f64) -> f64 {
-        let from = self.sizes.partition_point(|size| size.bytes < failed * STEP);
+        let from = self.sizes.partition_point(|size| size.bytes < failed * LEAST_STEP);
         let below = self.covered(failed);
         let all = self.sizes.last().map_or(0.0, |size| size.covered.share);
         let more = |size: &CandidateSize| {
-            let far_too_much = self.covered(size.bytes / FITS).max(below) - below;
-            MISSED * missed * Bytes::GIB.as_f64() * (all - size.covered.share + far_too_much)
+            let far_too_much = self.covered(size.bytes / OVERSIZED_ABOVE).max(below) - below;
+            FAILED_RETRY_COST * missed * Bytes::GIB.as_f64() * (all - size.covered.share + far_too_much)
         };
         let (_, best) = self.cheapest(from, &self.onward(from), more);
-        best.map_or(failed * STEP, |size| size.bytes)
+        best.map_or(failed * LEAST_STEP, |size| size.bytes)
     }
 
     /// The share of needs that a size covers, to the resolution of the candidates.

@@ -44,7 +44,7 @@ pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) 
 }
 
 /// Confidence below which a prediction names the reason.
-const SURE: f64 = 0.6;
+const SURE_CONFIDENCE: f64 = 0.6;
 /// A factor of [`confidence`] above this does not lower it noticeably.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -55,7 +55,7 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
     if sizes.by_kills.is_some() || (fitted == 0 && !similar.used.is_empty()) {
         return "memory stopped every known attempt".to_owned();
     }
-    if confidence >= SURE || similar.used.is_empty() {
+    if confidence >= SURE_CONFIDENCE || similar.used.is_empty() {
         return String::new();
     }
     let all = similar.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
@@ -71,7 +71,7 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
             _ => "few attempts have exactly this key".to_owned(),
         };
     }
-    if fitted < FEW {
+    if fitted < FEW_ATTEMPTS {
         return if fitted == 1 {
             "only 1 attempt is known".to_owned()
         } else {
@@ -86,7 +86,7 @@ const FAR_ABOVE: f64 = 2.0;
 /// If the least room for file pages is the cause: the multiple of that need plus room.
 const SMALL_ROOM: f64 = 1.5;
 /// Fewer attempts than this are few: values not yet seen may be far above the observed ones.
-const FEW: usize = 5;
+const FEW_ATTEMPTS: usize = 5;
 
 /// One sentence for a CI engineer. A default number of build jobs is not mentioned: no attempt and no question named it.
 pub(super) fn reason(
@@ -168,7 +168,7 @@ fn few_attempts_reason(similar: &SimilarAttempts<'_>) -> String {
     let which = if fitted == all { "" } else { " that memory did not stop" };
     match fitted {
         1 => format!("only 1 attempt{which} is known"),
-        few @ 2..FEW => format!("only {few} attempts{which} are known"),
+        few @ 2..FEW_ATTEMPTS => format!("only {few} attempts{which} are known"),
         _ => "the attempts differ so much".to_owned(),
     }
 }

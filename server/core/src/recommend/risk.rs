@@ -6,16 +6,16 @@ use super::{NeedSource, WorkloadAttempt};
 use crate::domain::Bytes;
 
 /// Confidence of the upper bound: the true share is above it one time in twenty.
-const SURE: f64 = 0.95;
+const BOUND_CONFIDENCE: f64 = 0.95;
 /// Bisection steps: 2^-40 of the interval is left.
-const HALVINGS: u32 = 40;
+const BISECTION_STEPS: u32 = 40;
 
 /// Attempts compared with a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Risk {
     /// Attempts of which it is known whether they fit, trusted or not.
     pub judged: u64,
-    /// Of these, those that exceed the size.
+    /// Attempts of these whose need exceeds the size.
     pub above: u64,
     /// Upper bound of the share of future attempts that exceed it, with 95 % confidence; 1 if nothing was judged.
     pub at_most: f64,
@@ -45,9 +45,9 @@ fn upper_bound(above: u64, judged: u64) -> f64 {
         return 1.0;
     }
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
-    for _halving in 0..HALVINGS {
+    for _halving in 0..BISECTION_STEPS {
         let middle = f64::midpoint(low, high);
-        if at_most_seen(above, judged, middle) > 1.0 - SURE {
+        if at_most_seen(above, judged, middle) > 1.0 - BOUND_CONFIDENCE {
             low = middle;
         } else {
             high = middle;

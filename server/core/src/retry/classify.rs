@@ -24,7 +24,7 @@ const EACH_CLUE: f64 = 0.05;
 /// Highest confidence in a fault outside the build if the same log also shows a failure of the build itself.
 const UNCERTAIN: f64 = 0.5;
 /// Confidence if nothing names a cause.
-const NOTHING: f64 = 0.2;
+const NO_CAUSE_CONFIDENCE: f64 = 0.2;
 
 /// Why the attempt failed, from everything reported now and in earlier questions; `rules` match its log.
 pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
@@ -217,7 +217,7 @@ fn decide(found: &[Clue]) -> Finding {
     let named = || found.iter().filter(|clue| clue.cause.is_some());
     let winner = named().find(|clue| !clue.weak).or_else(|| named().next()).cloned();
     let cause = winner.as_ref().and_then(|clue| clue.cause).unwrap_or(Cause::Unknown);
-    let mut confidence = winner.as_ref().map_or(NOTHING, |clue| clue.confidence);
+    let mut confidence = winner.as_ref().map_or(NO_CAUSE_CONFIDENCE, |clue| clue.confidence);
     for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
         confidence += if clue.supports(cause) { EACH_CLUE } else { -EACH_CLUE };
     }

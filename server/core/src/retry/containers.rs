@@ -7,13 +7,13 @@ use super::{clues::clue, finding::Clue};
 use crate::domain::{Cause, EvidenceSource as Source};
 
 /// The name of the build's container.
-const BUILD: &str = "build";
+const BUILD_CONTAINER: &str = "build";
 /// Separator between a reason of Kubernetes and the container's name.
-const OF: &str = " in container ";
+const REASON_SEPARATOR: &str = " in container ";
 
 /// A reason with its container, as callers report it: `OOMKilled in container helper`. For the build's container it is the reason alone.
 pub fn reason_in_container(reason: &str, container: &str) -> String {
-    if is_build(container) { reason.to_owned() } else { format!("{reason}{OF}{container}") }
+    if is_build(container) { reason.to_owned() } else { format!("{reason}{REASON_SEPARATOR}{container}") }
 }
 
 /// The container other than the build's that a line of GitLab's runner names: `ERROR: Job failed (system failure): Error in container
@@ -24,13 +24,13 @@ pub fn container_beside_build(line: &str) -> Option<&str> {
 }
 
 /// The container other than the build's that a reason names.
-pub(super) fn named(reason: &str) -> Option<&str> {
-    let (_, name) = reason.split_once(OF)?;
+pub(super) fn named_container(reason: &str) -> Option<&str> {
+    let (_, name) = reason.split_once(REASON_SEPARATOR)?;
     name.split([':', ' ', '\n']).next().filter(|name| !is_build(name))
 }
 
 fn is_build(container: &str) -> bool {
-    container.is_empty() || container == BUILD
+    container.is_empty() || container == BUILD_CONTAINER
 }
 
 /// The clue that memory ended this container: its configuration has to change. `text` is the evidence.

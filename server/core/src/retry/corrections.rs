@@ -17,7 +17,7 @@ use super::{
 use crate::domain::{AttemptId, Cause, EvidenceLine, EvidenceSource, Verdict, VerdictCorrection};
 
 /// Confidence in a person's correction.
-const SURE: f64 = 0.99;
+const CORRECTION_CONFIDENCE: f64 = 0.99;
 /// Name of the rule if nothing decided the cause.
 const NO_RULE: &str = "none";
 /// Longest rule id in the counts, bytes.
@@ -119,7 +119,7 @@ impl Corrections {
     }
 
     /// How often each rule was wrong, in the projects for which `sees` returns true; most often first.
-    pub fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
+    pub fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         let mut counts: BTreeMap<(&str, &str, &str), WrongVerdicts> = BTreeMap::new();
         let seen = self.of.values().filter(|correction| sees(&correction.project));
         for VerdictCorrection { rule, found, cause, .. } in seen.filter(|one| one.found != one.cause) {
@@ -160,7 +160,7 @@ impl Finding {
         }
         self.lines.insert(0, EvidenceLine { source: EvidenceSource::Person, text: says, supports: true });
         let (decided_by, cause) = (Some(EvidenceSource::Person), Some(cause));
-        Self { cause, decided_by, confidence: SURE, mend: None, own_failure: None, ..self }
+        Self { cause, decided_by, confidence: CORRECTION_CONFIDENCE, mend: None, own_failure: None, ..self }
     }
 }
 

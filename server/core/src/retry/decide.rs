@@ -72,7 +72,7 @@ fn weigh(
     let signature = signature::of(&finding);
     let (mut again, mut helped) = (0, RetrySuccess::default());
     if let Some(signature) = &signature {
-        again = known.seen.again(key, signature, &evidence.attempt, &lineage.ids());
+        again = known.seen.repeats_of(key, signature, &evidence.attempt, &lineage.ids());
         helped = known.seen.helped(key, signature, known.history);
     }
     let went_away = helped.passed > 0 && can_be_flaky(&finding, cause);

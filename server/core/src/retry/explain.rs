@@ -16,7 +16,7 @@ use super::{
 use crate::domain::{AttemptId, Cause, Evidence, LogOrder, LogPlace};
 
 /// Most lines shown for each rule: the first ones of the log.
-const LINES: usize = 5;
+const MOST_LINES: usize = 5;
 
 /// Result of the rules on a log.
 #[derive(Debug)]
@@ -34,17 +34,17 @@ pub struct LogExplanation {
 /// A rule that matches lines of a log.
 #[derive(Debug)]
 pub struct FiredRule {
-    /// Its id.
+    /// ID of the rule.
     pub rule: String,
-    /// Its cause.
+    /// The cause that the rule names.
     pub cause: Cause,
-    /// It counts only if no other rule matches.
+    /// Whether the rule counts only if no other rule matches.
     pub weak: bool,
-    /// It decides.
+    /// Whether the rule decides.
     pub decides: bool,
-    /// Why it decides or not.
+    /// Why the rule decides or not.
     pub why: String,
-    /// Its first lines with their positions, at most 5.
+    /// First lines that the rule matches, with their positions; at most 5.
     pub lines: Vec<(LogPlace, String)>,
     /// Total number of matching lines.
     pub count: usize,
@@ -95,7 +95,7 @@ fn lines_by_rule<'l, 'r>(
         for rule in rules.matching(line.text) {
             let (first, count) = found.entry(rule.id.as_str()).or_default();
             *count += 1;
-            if first.len() < LINES {
+            if first.len() < MOST_LINES {
                 first.push(line);
             }
         }

@@ -14,9 +14,9 @@ use super::{
 };
 
 /// Most rules in all files together.
-const MOST: usize = 1000;
+const MOST_RULES: usize = 1000;
 /// Most bytes of one compiled rule.
-const COMPILED: usize = 1 << 20;
+const MOST_COMPILED_BYTES: usize = 1 << 20;
 
 impl LogRules {
     /// The built-in rules and those of `files`, each a name and a text: Spack's taxonomy if the name ends in `.yaml` or `.yml`, else the
@@ -38,8 +38,8 @@ impl LogRules {
                 Err(error) => wrong.push(format!("{name}: {error}")),
             }
         }
-        if more.len() > MOST {
-            wrong.push(format!("there are {} rules, at most {MOST} can be read", more.len()));
+        if more.len() > MOST_RULES {
+            wrong.push(format!("there are {} rules, at most {MOST_RULES} can be read", more.len()));
         }
         if !wrong.is_empty() {
             return Err(wrong);
@@ -89,6 +89,6 @@ fn fault(rule: &Rule) -> Option<String> {
 }
 
 fn compile(rule: &Rule) -> Result<Regex, String> {
-    let pattern = RegexBuilder::new(&rule.pattern).unicode(false).size_limit(COMPILED).build();
+    let pattern = RegexBuilder::new(&rule.pattern).unicode(false).size_limit(MOST_COMPILED_BYTES).build();
     pattern.map_err(|error| error.to_string())
 }

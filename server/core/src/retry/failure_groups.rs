@@ -11,12 +11,12 @@ use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature}
 /// Most failures of a build, newest first and by signature, that one answer examines: a few milliseconds.
 const LOOKED_AT: usize = 1000;
 /// Most packages listed for a group.
-const PACKAGES: usize = 10;
+const MOST_PACKAGES: usize = 10;
 
 /// Failures in one project with the same signature and cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailureGroup {
-    /// Their project; empty for none.
+    /// Project of the attempts; empty for none.
     pub project: String,
     /// The cause.
     pub cause: Cause,
@@ -24,7 +24,7 @@ pub struct FailureGroup {
     pub signature: Signature,
     /// Number of attempts.
     pub attempts: u64,
-    /// Their packages, those with most attempts first; at most 10.
+    /// Packages of the attempts, those with most attempts first; at most 10.
     pub packages: Vec<String>,
     /// Number of packages, also of those not listed.
     pub packages_total: u64,
@@ -34,7 +34,7 @@ pub struct FailureGroup {
     pub ended_unix_ms: u64,
     /// Retries of them that have ended.
     pub retried: u64,
-    /// Those of `retried` that passed.
+    /// Attempts of `retried` that passed.
     pub passed: u64,
     /// Memory that those retries requested, times their duration, GiB x h; a retry without a request counts as 0.
     pub retries_gib_h: f64,
@@ -120,7 +120,7 @@ impl GroupCount {
         group.packages_total = packages.len() as u64;
         let mut packages: Vec<(String, u64)> = packages.into_iter().collect();
         packages.sort_by_key(|(_, attempts)| std::cmp::Reverse(*attempts));
-        group.packages = packages.into_iter().take(PACKAGES).map(|(package, _)| package).collect();
+        group.packages = packages.into_iter().take(MOST_PACKAGES).map(|(package, _)| package).collect();
         group
     }
 }

@@ -20,7 +20,7 @@ use super::rule::Rule;
 use crate::domain::{Cause, LogOrder};
 
 /// GitLab's runner writes this when the job was taken from the build: that ends it, whatever failed before.
-const TAKEN: &str = "ERROR: Job failed (system failure)";
+const JOB_TAKEN_LINE: &str = "ERROR: Job failed (system failure)";
 
 /// A download succeeded.
 static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -64,11 +64,11 @@ struct Trouble {
     /// Index of its rule.
     rule: usize,
     order: LogOrder,
-    /// A tool reported failure before the first line of the fault read so far.
+    /// Whether a tool reported failure before the first line of the fault read so far.
     tool_failed: bool,
-    /// The fault is the runner's own report that the job is over.
+    /// Whether the fault is the runner's own report that the job is over.
     is_taken: bool,
-    /// The lines before it in the log were considered.
+    /// Whether the lines before it in the log were considered.
     weighed: bool,
     /// State of its lines.
     lines: TroubleLines,
@@ -77,7 +77,7 @@ struct Trouble {
 /// What the lines of a fault read so far have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TroubleLines {
-    /// In all of them a tool only retries, and the build went on.
+    /// All of them are retries of a tool, and the build went on.
     Overcome,
     /// One of them reports more, or the build did not go on.
     Open,
@@ -96,11 +96,11 @@ enum Afterwards {
 #[derive(Debug, Default)]
 pub(super) struct OrderReader {
     troubles: Vec<Trouble>,
-    /// A failure of the build that no earlier fault explains.
+    /// Whether the build has a failure that no earlier fault explains.
     other: bool,
-    /// A failure that a fault explains, unless tests began in between.
+    /// Whether there is a failure that a fault explains, unless tests began in between.
     unless_tests: bool,
-    /// A failure that a fault explains, unless a download succeeded in between.
+    /// Whether there is a failure that a fault explains, unless a download succeeded in between.
     unless_fetched: bool,
     afterwards: Afterwards,
 }
@@ -140,7 +140,7 @@ impl OrderReader {
             return;
         }
         let order = if self.other { LogOrder::Overcome } else { LogOrder::Alone };
-        let is_taken = line.starts_with(TAKEN);
+        let is_taken = line.starts_with(JOB_TAKEN_LINE);
         let is_over = tries_again && self.afterwards == Afterwards::WentOn;
         let lines = if is_over { TroubleLines::Overcome } else { TroubleLines::Open };
         self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });

@@ -55,9 +55,10 @@ struct FailedAttempt {
     attempt: AttemptId,
     /// Commit, else pipeline and job.
     place: Option<String>,
-    /// What a retry of it shows; `None`: nothing, because its size changed, or better evidence than a log proved the cause.
+    /// The result of a retry after it; `None`: it shows nothing, because its size changed, or because better evidence than a log proved the
+    /// cause.
     retry: Option<RetryAfter>,
-    /// Its verdict still has the line of the signature.
+    /// Whether the verdict still has the line of the signature.
     has_line: bool,
 }
 
@@ -76,7 +77,7 @@ enum RetryAfter {
 pub struct RetrySuccess {
     /// Retries that have ended.
     pub tried: u32,
-    /// Those that succeeded.
+    /// Retries of these that succeeded.
     pub passed: u32,
 }
 
@@ -122,7 +123,7 @@ impl KnownFailures {
         }
         let (attempt, retry) = (verdict.attempt.clone(), RetryAfter::of(verdict));
         let has_line = !signature.line.is_empty();
-        list.push_back(FailedAttempt { attempt, place: lineage::place(key), retry, has_line });
+        list.push_back(FailedAttempt { attempt, place: lineage::repeat_scope(key), retry, has_line });
     }
 
     /// Clears the line of each failure whose verdicts no longer have it: `verdicts` lost theirs.
@@ -160,8 +161,14 @@ impl KnownFailures {
     }
 
     /// Other attempts of this key with this failure, at the same commit or in the same job.
-    pub fn again(&self, key: &Key, signature: &Signature, attempt: &AttemptId, earlier: &[AttemptId]) -> u32 {
-        let place = lineage::place(key);
+    pub fn repeats_of(
+        &self,
+        key: &Key,
+        signature: &Signature,
+        attempt: &AttemptId,
+        earlier: &[AttemptId],
+    ) -> u32 {
+        let place = lineage::repeat_scope(key);
         let others = self.of(key, signature).filter(|failure| failure.attempt != *attempt);
         let same = others.filter(|failure| {
             (place.is_some() && failure.place == place) || earlier.contains(&failure.attempt)

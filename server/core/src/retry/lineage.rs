@@ -105,7 +105,7 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
 }
 
 /// Identifies where a failure counts as repeated: one commit, else one job of one pipeline.
-pub(super) fn place(key: &Key) -> Option<String> {
+pub(super) fn repeat_scope(key: &Key) -> Option<String> {
     let commit =
         COMMIT_LABELS.iter().find_map(|name| key.labels.get(*name)).filter(|commit| !commit.is_empty());
     if let Some(commit) = commit {

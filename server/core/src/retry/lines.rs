@@ -11,12 +11,12 @@ use super::{
 use crate::domain::LogPlace;
 
 /// Bytes read at the end of a log. The reason of a failure is near the end; this bounds the time.
-const READ: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 /// Longest line shown, bytes.
-const SHOWN: usize = 200;
+const SHOWN_BYTES: usize = 200;
 
 /// A log within this many bytes of the maximum was probably cut by its sender: masking removes a line or two.
-const NEARLY: usize = 4 << 10;
+const CUT_MARGIN_BYTES: usize = 4 << 10;
 
 /// The end of a log as plain text, with its carriage returns.
 #[derive(Debug)]
@@ -36,8 +36,9 @@ pub(super) struct NumberedLine<'l> {
 impl LogTail {
     /// The end of this log.
     pub(super) fn of(log: &str) -> Self {
-        let text = plain(end(log, READ));
-        let cut = (log.len() + NEARLY > READ).then(|| text.trim_end_matches('\n').split('\n').count());
+        let text = plain(end(log, READ_BYTES));
+        let cut = (log.len() + CUT_MARGIN_BYTES > READ_BYTES)
+            .then(|| text.trim_end_matches('\n').split('\n').count());
         Self { text, cut }
     }
 
@@ -70,10 +71,10 @@ impl LogTail {
 
 /// A line to show: start and end of a long one.
 pub(super) fn shown(line: &str) -> String {
-    if line.len() <= SHOWN {
+    if line.len() <= SHOWN_BYTES {
         return line.to_owned();
     }
-    format!("{} ... {}", start(line, SHOWN / 2), end(line, SHOWN / 2))
+    format!("{} ... {}", start(line, SHOWN_BYTES / 2), end(line, SHOWN_BYTES / 2))
 }
 
 /// The last `most` bytes, at a character boundary.
@@ -120,7 +121,7 @@ mod tests {
         let log = "ü building\n".repeat(1_000_000);
         let end = LogTail::of(&log);
         let text = &end.text;
-        assert!(text.len() <= READ && text.capacity() <= 2 * READ && end.rev().count() > 1000);
+        assert!(text.len() <= READ_BYTES && text.capacity() <= 2 * READ_BYTES && end.rev().count() > 1000);
     }
 
     #[test]

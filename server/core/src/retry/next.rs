@@ -59,7 +59,7 @@ impl SizingInputs<'_> {
 pub(super) struct StoppedAt {
     /// The size that proved too small.
     pub(super) size: Bytes,
-    /// Nothing was measured: the size is the predicted limit of such a build.
+    /// Whether nothing was measured: the size is the predicted limit of such a build.
     pub(super) is_assumed: bool,
 }
 
@@ -86,7 +86,7 @@ impl StoppedAt {
 pub(super) struct SizesHad {
     pub(super) request: Option<Bytes>,
     pub(super) limit: Option<Bytes>,
-    /// Its request exceeded its limit, so the limit was in force.
+    /// Whether the request exceeded the limit, so that the limit was in force.
     is_cut: bool,
 }
 

@@ -17,7 +17,7 @@ use std::{borrow::Cow, sync::LazyLock};
 use regex::Regex;
 
 /// Most wrappers removed from one line.
-const WRAPPERS: usize = 8;
+const MOST_WRAPPERS: usize = 8;
 
 static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -61,7 +61,7 @@ pub(super) fn plain(text: &str) -> String {
 /// The line without wrappers and without trailing white space; its own indentation stays.
 pub(super) fn unwrapped(line: &str) -> &str {
     let mut line = line.trim_end();
-    for _ in 0..WRAPPERS {
+    for _ in 0..MOST_WRAPPERS {
         let wrapper = WRAPPER.as_ref().and_then(|wrapper| wrapper.find(line));
         let Some(wrapper) = wrapper.filter(|wrapper| !warns(wrapper.as_str())) else { break };
         line = line.get(wrapper.end()..).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::domain::{Cause, EvidenceSource as Source};
 /// The clue from the container's reason.
 pub(super) fn container(reason: &str) -> Option<Clue> {
     let text = || format!("container reason {reason}");
-    let named = match (word(reason), containers::named(reason)) {
+    let named = match (word(reason), containers::named_container(reason)) {
         ("OOMKilled", Some(other)) => {
             return Some(containers::out_of_memory(Source::Container, other, 0.95, text()));
         }
@@ -79,7 +79,7 @@ pub(super) fn ci_strength(reason: &str) -> u32 {
     strength(ci(reason, OutOfMemory::Unknown).as_ref())
 }
 
-/// A cause ranks above a weak one, that above an unknown reason, and that above a reason without meaning.
+/// The rank of a clue: one with a cause is above a weak one, that above an unknown reason, and that above a reason without meaning.
 fn strength(clue: Option<&Clue>) -> u32 {
     match clue {
         None => 0,

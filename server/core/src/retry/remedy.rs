@@ -59,7 +59,7 @@ const UNDER_ULIMIT: &str = "the kernel killed nothing and the build has no memor
                             way; raise its `ulimit -v`, or run it on a machine with more free memory";
 
 /// CPU use below which the build stood still: a twentieth of a core.
-const STANDSTILL: f64 = 0.05;
+const STANDSTILL_CORES: f64 = 0.05;
 
 /// The remedy for a cause.
 pub(super) fn remedy(
@@ -311,7 +311,7 @@ pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
 }
 
 fn stood_still(summary: &Summary) -> bool {
-    summary.cpu.cores_over(summary.wall).0 < STANDSTILL
+    summary.cpu.cores_over(summary.wall).0 < STANDSTILL_CORES
 }
 
 /// The key that the caller named, else the agent's.

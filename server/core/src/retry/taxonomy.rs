@@ -9,7 +9,7 @@ use crate::domain::Cause;
 
 /// Causes of the classes, and whether a class only reports a failure or matches words that any log may contain. A class that is not listed
 /// is weak and explains nothing.
-const MEANING: &[(&str, Cause, bool)] = &[
+const CAUSES_OF_REASONS: &[(&str, Cause, bool)] = &[
     ("oidc_certificate_expired", Cause::Infra, false),
     ("dns_error", Cause::Infra, false),
     ("network_timeout", Cause::Infra, false),
@@ -115,7 +115,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
 }
 
 fn rule((class, patterns): (String, Vec<String>)) -> Rule {
-    let known = MEANING.iter().find(|(name, _, _)| *name == class);
+    let known = CAUSES_OF_REASONS.iter().find(|(name, _, _)| *name == class);
     let (cause, weak) = known.map_or((Cause::Unknown, true), |(_, cause, weak)| (*cause, *weak));
     let pattern = patterns.iter().map(|pattern| format!("(?:{pattern})")).collect::<Vec<_>>().join("|");
     Rule {

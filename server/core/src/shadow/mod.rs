@@ -22,7 +22,7 @@ pub(crate) const ANY_STACK: &str = "*";
 impl Settings {
     /// Whether predictions for this key are only shown and not applied.
     pub fn withholds(&self, key: &Key) -> bool {
-        self.on && place(key) >= self.share(&key.stack)
+        self.on && position(key) >= self.share(&key.stack)
     }
 
     fn share(&self, stack: &str) -> f64 {
@@ -33,7 +33,7 @@ impl Settings {
 
 /// Position of a build between 0 and 1, uniformly distributed: [`Fnv`] over its key, then the finalizer of `SplitMix64` (Steele, Lea,
 /// Flood 2014), which mixes all bits.
-fn place(key: &Key) -> f64 {
+fn position(key: &Key) -> f64 {
     let built = key.texts().into_iter().filter(|(name, _)| !["ref", "owner"].contains(name));
     // a byte that occurs in no text separates the fields
     let mut hash = Fnv::default().with(built.flat_map(|(_, text)| text.bytes().chain([0xff]))).value();
@@ -50,9 +50,9 @@ pub struct ShadowComparison {
     pub asked: f64,
     /// Predicted request times duration, bytes x s.
     pub predicted: f64,
-    /// Memory ended it.
+    /// Whether memory ended it.
     pub failed: bool,
-    /// Its need is above the predicted limit.
+    /// Whether the need is above the predicted limit.
     pub would_fail: bool,
 }
 

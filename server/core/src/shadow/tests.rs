@@ -37,7 +37,7 @@ fn a_share_is_kept_by_stack_and_a_larger_one_only_adds_builds() {
 #[test]
 fn a_build_is_in_the_same_share_in_every_release() {
     let zlib = Key { package: "zlib".into(), ..Key::default() };
-    assert!((place(&zlib) - 0.680_614_663_912).abs() < 1e-9, "{}", place(&zlib));
+    assert!((position(&zlib) - 0.680_614_663_912).abs() < 1e-9, "{}", position(&zlib));
 }
 
 #[test]

@@ -27,9 +27,9 @@ use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 /// Most distinct owners, and most distinct pools.
 const NAMES: usize = 32_768;
 /// A chunk with fewer rows than this is merged away.
-const FEW: usize = chunk::ROWS / 8;
+const FEW_ROWS: usize = chunk::ROWS / 8;
 /// Rows checked for each added row, to find those whose attempt the history dropped.
-const SWEPT: usize = 64;
+const ROWS_SWEPT: usize = 64;
 
 /// All rows, and the tables that their numbers refer to.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl AttemptTable {
     fn take(&mut self, at: usize, row: usize) -> Option<FullRow> {
         let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
         let whole = chunk.take(row)?;
-        if chunk.rows().len() < FEW && at + 1 < self.chunks.len() {
+        if chunk.rows().len() < FEW_ROWS && at + 1 < self.chunks.len() {
             self.refill(at);
         }
         self.changed.insert(self.builds.line(whole.row.build));
@@ -166,7 +166,7 @@ impl AttemptTable {
     }
 
     /// Replaces the values of an attempt. [`Self::relate`] then sets what it retries.
-    pub(super) fn settle(
+    pub(super) fn replace_summary(
         &mut self,
         earlier: &AttemptBrief,
         beside: &StatsFields<'_>,
@@ -269,7 +269,7 @@ impl AttemptTable {
     /// Checks some rows and removes those whose attempt the history dropped: the row's pointer is then the only one. Returns true at the
     /// end of all rows.
     pub(super) fn sweep(&mut self) -> bool {
-        for _row in 0..SWEPT {
+        for _row in 0..ROWS_SWEPT {
             let (at, index) = self.swept;
             let Some(chunk) = self.chunks.get(at) else {
                 self.swept = (0, 0);

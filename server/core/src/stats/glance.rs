@@ -9,7 +9,7 @@ use super::{
 use crate::domain::RequestUsage;
 
 /// Relative error of a 24-bit number, or of a difference of two, with a margin.
-const ERROR: f64 = 1e-6;
+const RELATIVE_ERROR: f64 = 1e-6;
 
 impl AttemptOrder {
     /// The lowest and the highest possible rank of an attempt with this row.
@@ -23,8 +23,8 @@ impl AttemptOrder {
                 let held = row.memory_use().unwrap_or(RequestUsage { asked: 0.0, used: 0.0, wasted: 0.0 });
                 let (wasted, held) = (held.wasted, held.asked);
                 RankBounds {
-                    lowest: (wasted - held * ERROR).max(0.0).to_bits(),
-                    highest: (wasted + held * ERROR).to_bits(),
+                    lowest: (wasted - held * RELATIVE_ERROR).max(0.0).to_bits(),
+                    highest: (wasted + held * RELATIVE_ERROR).to_bits(),
                 }
             }
         }
@@ -57,7 +57,10 @@ fn turned(ended: RankBounds) -> RankBounds {
     reason = "not below zero, and what is too large becomes the largest"
 )]
 fn around(value: f64) -> RankBounds {
-    RankBounds { lowest: (value * (1.0 - ERROR)) as u64, highest: (value * (1.0 + ERROR) + 1.0) as u64 }
+    RankBounds {
+        lowest: (value * (1.0 - RELATIVE_ERROR)) as u64,
+        highest: (value * (1.0 + RELATIVE_ERROR) + 1.0) as u64,
+    }
 }
 
 impl PageBuilder {

@@ -7,11 +7,11 @@ use super::interner::Interner;
 /// Most label names that are counted; each takes two bytes an attempt.
 pub(super) const NAMES: usize = 16;
 /// Most values of one label.
-const VALUES: usize = 32_768;
+const MOST_VALUES: usize = 32_768;
 /// Most values of all labels together: about 12 MB.
 const ALL_VALUES: usize = 131_072;
 /// Untrusted attempts may use one in so many of each bound, so that pull requests do not displace other labels.
-const SHARE: usize = 2;
+const UNTRUSTED_PART: usize = 2;
 
 /// A label of an attempt: number of the name, and number of the value.
 pub(super) type Label = (u8, u16);
@@ -20,20 +20,20 @@ pub(super) type Label = (u8, u16);
 #[derive(Debug, Default)]
 pub(super) struct LabelTable {
     names: Vec<(Arc<str>, Interner)>,
-    /// A name did not fit.
+    /// Whether a name did not fit.
     overflowed: bool,
 }
 
 impl LabelTable {
     /// The labels of an attempt; counts one more use of each.
     pub(super) fn acquire(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
-        let share = if untrusted { SHARE } else { 1 };
+        let share = if untrusted { UNTRUSTED_PART } else { 1 };
         let mut held = Vec::new();
         for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
             let Some(label) = self.name(name, NAMES / share) else { continue };
             let of_all = self.names.iter().map(|(_, values)| values.len()).sum::<usize>();
             let of_this = self.values(label).map_or(0, Interner::len);
-            let room = of_all < ALL_VALUES / share && (!untrusted || of_this < VALUES / share);
+            let room = of_all < ALL_VALUES / share && (!untrusted || of_this < MOST_VALUES / share);
             if let Some((_, values)) = self.names.get_mut(usize::from(label)) {
                 held.push((label, values.acquire(value, room)));
             }
@@ -50,7 +50,7 @@ impl LabelTable {
             self.overflowed = true;
             return None;
         }
-        self.names.push((name.into(), Interner::new(VALUES)));
+        self.names.push((name.into(), Interner::new(MOST_VALUES)));
         u8::try_from(self.names.len() - 1).ok()
     }
 
@@ -104,10 +104,10 @@ mod tests {
             let one = [("stage".to_owned(), n.to_string())].into();
             labels.acquire(&one, untrusted)[0].1
         };
-        for n in 0..VALUES / 2 + 10 {
+        for n in 0..MOST_VALUES / 2 + 10 {
             value(n, true);
         }
-        assert_eq!(value(VALUES, true), super::super::interner::OTHERS);
-        assert_ne!(value(VALUES, false), super::super::interner::OTHERS);
+        assert_eq!(value(MOST_VALUES, true), super::super::interner::OTHERS);
+        assert_ne!(value(MOST_VALUES, false), super::super::interner::OTHERS);
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct LevelChange {
 /// How the level changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// From one attempt to the next.
+    /// The need shifted from one attempt to the next.
     Step,
     /// A step that reverses the one before it.
     Back,
@@ -29,31 +29,31 @@ pub enum ChangeKind {
 }
 
 /// Fewest values before a step: fewer do not show the usual range.
-const BEFORE: usize = 6;
+const FEWEST_BEFORE: usize = 6;
 /// Values that make up a level.
-const LEVEL: usize = 3;
+const LEVEL_VALUES: usize = 3;
 /// Least change that is reported: 30 %.
-const LEAST: f64 = 0.378_5;
+const LEAST_CHANGE: f64 = 0.378_5;
 /// Least step, in deviations of the usual values.
-const CLEAR: f64 = 3.0;
+const LEAST_DEVIATIONS: f64 = 3.0;
 /// Deviation of one build repeated: 3 %.
 const NOISE: f64 = 0.043;
 /// Highest probability that a step occurs by chance.
-const CHANCE: f64 = 0.0011;
+const MOST_CHANCE: f64 = 0.0011;
 /// Share of the values that may be on the wrong side of the middle between two levels.
-const STRAY: f64 = 0.15;
+const STRAY_SHARE: f64 = 0.15;
 /// Fewest values for a drift.
-const DRIFT: usize = 12;
+const FEWEST_FOR_DRIFT: usize = 12;
 
 /// The last change in `values` (logarithms to base 2, oldest first), if the newest values are still on that level.
 pub(super) fn last_change(values: &[f64]) -> Option<LevelChange> {
     let mut starts = vec![0];
-    let mut at = BEFORE;
-    while at + LEVEL <= values.len() {
+    let mut at = FEWEST_BEFORE;
+    while at + LEVEL_VALUES <= values.len() {
         let start = starts.last().copied().unwrap_or(0);
         if is_step(values.get(start..at)?, values.get(at..)?) {
             starts.push(at);
-            at += LEVEL;
+            at += LEVEL_VALUES;
         } else {
             at += 1;
         }
@@ -69,16 +69,16 @@ fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
     let up = now > before;
     let strays = |values: &[f64], above: bool| {
         let count = values.iter().filter(|value| (**value > middle) == above).count();
-        float(count) > STRAY * float(values.len())
+        float(count) > STRAY_SHARE * float(values.len())
     };
-    if (now - before).abs() < LEAST || strays(old, up) || strays(new, !up) {
+    if (now - before).abs() < LEAST_CHANGE || strays(old, up) || strays(new, !up) {
         return None;
     }
     let first = match *starts {
         [.., first, _, _] => values.get(first..earlier).map(median),
         _ => None,
     };
-    let kind = if first.is_some_and(|first| (first - now).abs() < LEAST / 2.0) {
+    let kind = if first.is_some_and(|first| (first - now).abs() < LEAST_CHANGE / 2.0) {
         ChangeKind::Back
     } else {
         ChangeKind::Step
@@ -91,22 +91,22 @@ fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     let usual = median(level);
     let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
     // 1.4826 converts a median absolute deviation to a standard deviation (Hampel 1974)
-    let clear = LEAST.max(CLEAR * (1.4826 * median(&apart)).max(NOISE));
+    let clear = LEAST_CHANGE.max(LEAST_DEVIATIONS * (1.4826 * median(&apart)).max(NOISE));
     let side = if ahead.first().is_some_and(|first| *first < usual) { -1.0 } else { 1.0 };
     let beyond = |value: &f64| (value - usual) * side;
     let row: Vec<f64> = ahead.iter().copied().take_while(|value| beyond(value) >= clear).collect();
-    if row.len() < LEVEL {
+    if row.len() < LEVEL_VALUES {
         return false;
     }
     // values seen before on that side may recur: the probability that all of these do (rule of succession, Laplace)
     let seen = level.iter().filter(|value| beyond(value) >= clear / 2.0).count();
     let again = float(seen + 1) / float(level.len() + 2);
     let chance = again.powf(float(row.len()));
-    chance <= CHANCE
+    chance <= MOST_CHANCE
 }
 
 fn drift(values: &[f64]) -> Option<LevelChange> {
-    if values.len() < DRIFT {
+    if values.len() < FEWEST_FOR_DRIFT {
         return None;
     }
     let third = values.len() / 3;
@@ -118,13 +118,13 @@ fn drift(values: &[f64]) -> Option<LevelChange> {
     let order = |low: &[f64], high: &[f64]| {
         let most = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let strays = high.iter().filter(|value| **value <= most).count();
-        float(strays) <= STRAY * float(high.len())
+        float(strays) <= STRAY_SHARE * float(high.len())
     };
     let apart = if now > before { order(first, last) } else { order(last, first) };
     let part = (between - before) / (now - before);
     // the middle third is in transition, on neither level
     let on_its_way = (0.25..=0.75).contains(&part);
-    let moved = way.abs() >= LEAST && apart && on_its_way;
+    let moved = way.abs() >= LEAST_CHANGE && apart && on_its_way;
     moved.then(|| LevelChange {
         kind: ChangeKind::Drift,
         at: 0,

@@ -84,7 +84,7 @@ type Candidate = (u64, u64, Arc<AttemptBrief>);
 pub struct AttemptPage {
     /// Position of each.
     pub places: Vec<ListCursor>,
-    /// More attempts follow.
+    /// Whether more attempts follow.
     pub more: bool,
 }
 

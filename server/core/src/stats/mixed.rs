@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Fields by which predictions distinguish attempts already: groups explained by them are not reported.
-const KNOWN: [&str; 3] = ["version", "compiler", "compiler_version"];
+const KNOWN_FIELDS: [&str; 3] = ["version", "compiler", "compiler_version"];
 
 /// A build whose attempts form several groups of need.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub(super) fn mixed(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
         line.iter().filter(teaches).map(|(brief, need)| (need.as_f64().max(1.0).log2(), *brief)).collect();
     let (_, newest) = needs.last()?;
     let (found, places) = groups::among(&needs, &groups::fields_of_key(&newest.key))?;
-    if found.told_apart_by.as_ref().is_some_and(|by| KNOWN.contains(&by.field.as_str())) {
+    if found.told_apart_by.as_ref().is_some_and(|by| KNOWN_FIELDS.contains(&by.field.as_str())) {
         return None;
     }
     let most = |group: &NeedGroup| group.need[2];

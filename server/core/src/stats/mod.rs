@@ -143,8 +143,13 @@ impl Stats {
     }
 
     /// Replaces the values that statistics hold for an attempt.
-    pub fn settle(&self, earlier: &AttemptBrief, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
-        self.table().settle(earlier, beside, brief, &self.0.settings);
+    pub fn replace_summary(
+        &self,
+        earlier: &AttemptBrief,
+        beside: &StatsFields<'_>,
+        brief: &Arc<AttemptBrief>,
+    ) {
+        self.table().replace_summary(earlier, beside, brief, &self.0.settings);
     }
 
     /// Removes an attempt for good.
@@ -163,7 +168,7 @@ impl Stats {
         }
     }
 
-    /// The same before the attempts are loaded; all are kept until then.
+    /// Refuses an attempt as [`Self::refuse`], before the attempts are loaded. All such refusals are kept until then.
     pub fn expect_refused(&self, attempt: &AttemptId, project: &str, refuses: bool) {
         self.table().refuse_early(attempt, project, refuses, usize::MAX);
     }

@@ -35,7 +35,7 @@ pub struct Report {
     pub totals: StatsTotals,
     /// Largest waste first.
     pub groups: Vec<Group>,
-    /// In the order of time.
+    /// The steps, in order of time.
     pub steps: Vec<TimeStep>,
     /// The most expensive first.
     pub regressions: Vec<Regression>,
@@ -58,7 +58,7 @@ pub struct Coverage {
     pub attempts: u64,
     /// Earliest and latest end, whole seconds; `None` without attempts.
     pub ended: Option<(u32, u32)>,
-    /// Older attempts are no longer in memory.
+    /// Whether older attempts are no longer in memory.
     pub cut: bool,
 }
 

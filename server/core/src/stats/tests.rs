@@ -127,7 +127,7 @@ proptest! {
         for (n, attempt) in all.iter_mut().enumerate() {
             if attempt.outcome == Outcome::Lost && n.is_multiple_of(2) {
                 *attempt = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..attempt.clone() };
-                history.settle(attempt);
+                history.replace_summary(attempt);
             }
             if n.is_multiple_of(5) {
                 history.judged(&no(&attempt.attempt), None);
@@ -350,7 +350,7 @@ fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
 fn a_retry_follows_what_becomes_of_the_attempt_that_it_retries() {
     let history = history(&[of_gitlab(7001, Some(Cause::Unknown)), of_gitlab(7002, None)]);
     assert_eq!(retries(&history).2, [(Some(Cause::Unknown), 1)]);
-    history.settle(&of_gitlab(7001, Some(Cause::Oom)));
+    history.replace_summary(&of_gitlab(7001, Some(Cause::Oom)));
     assert_eq!(retries(&history).2, [(Some(Cause::Oom), 1)]);
     history.unlearn(&of_gitlab(7001, None).attempt);
     assert_eq!(retries(&history), (0, 0, Vec::new()), "it is the first of those that are known");

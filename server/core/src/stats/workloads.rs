@@ -36,14 +36,14 @@ pub struct WorkloadQuestion {
 /// Packages to make proposals for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workloads {
-    /// Those that request most, at most [`WORKLOADS`], in no order.
+    /// The workloads that request most, at most [`WORKLOADS`], in no order.
     pub found: Vec<Workload>,
     /// Number of other packages.
     pub left_out: u64,
     /// The earliest end of an attempt that the server still has, matching the filter or not, milliseconds since 1970; in a confined query,
     /// of the filter's project alone.
     pub first_ended_unix_ms: Option<u64>,
-    /// At least one attempt has a price.
+    /// Whether at least one attempt has a price.
     pub priced: bool,
     /// Currency of the prices; empty if none is configured.
     pub currency: String,

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Read};
 
 /// Longest line, bytes: a whole log of 100 MB fits, also when every second byte of it is escaped.
-const LONGEST: u64 = 256 << 20;
+const LONGEST_LINE: u64 = 256 << 20;
 
 /// A reader of one line.
 pub(super) struct ShorteningReader<'r> {
@@ -44,7 +44,7 @@ impl<'r> ShorteningReader<'r> {
     /// The next line of `from`, its texts cut to between `keep` and twice as many bytes.
     pub(super) fn new(from: &'r mut dyn BufRead, keep: usize) -> Self {
         let (ready, text) = (Vec::new(), None);
-        Self { from, keep, longest: LONGEST, read: 0, ended: false, text, ready, given: 0 }
+        Self { from, keep, longest: LONGEST_LINE, read: 0, ended: false, text, ready, given: 0 }
     }
 
     #[cfg(test)]

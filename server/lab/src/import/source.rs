@@ -12,10 +12,10 @@ use std::{
 
 use crate::gzip::{self, GzipMembers};
 
-/// What makes a file as a whole unusable.
+/// Why a whole file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be opened or read.
     #[error("{path}: cannot be read: {cause}")]
     Open {
         /// The file.
@@ -23,7 +23,7 @@ pub enum FileError {
         /// Why not.
         cause: io::Error,
     },
-    /// It breaks off or is damaged.
+    /// The file is truncated or damaged.
     #[error("{path}: unreadable behind {unit} {line}: {reason}")]
     Broken {
         /// The file.
@@ -40,7 +40,7 @@ pub enum FileError {
     Columns {
         /// The file.
         path: PathBuf,
-        /// What is missing and what is there instead.
+        /// The missing column, and the columns that the file has.
         reason: String,
     },
 }
@@ -48,12 +48,12 @@ pub enum FileError {
 /// How far a file is read, in bytes of the file itself.
 #[derive(Debug, Clone, Default)]
 pub struct ReadPosition {
-    read: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
     size: u64,
 }
 
 impl ReadPosition {
-    /// Of something that has `size` parts.
+    /// The position at the start of something with `size` parts.
     #[cfg(feature = "sqlite")]
     pub(super) fn of(size: u64) -> Self {
         Self { size, ..Self::default() }
@@ -62,12 +62,12 @@ impl ReadPosition {
     /// `count` more are read.
     #[cfg(feature = "sqlite")]
     pub(super) fn forward(&self, count: u64) {
-        self.read.fetch_add(count, Ordering::Relaxed);
+        self.bytes_read.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Share of the file that is read, 0 to 1.
     pub fn share(&self) -> f64 {
-        let read = plimsoll_core::domain::Bytes(self.read.load(Ordering::Relaxed)).as_f64();
+        let read = plimsoll_core::domain::Bytes(self.bytes_read.load(Ordering::Relaxed)).as_f64();
         let size = plimsoll_core::domain::Bytes(self.size).as_f64();
         if size > 0.0 { (read / size).min(1.0) } else { 0.0 }
     }
@@ -75,13 +75,13 @@ impl ReadPosition {
 
 struct CountingReader {
     file: File,
-    read: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read(buffer)?;
-        self.read.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+        self.bytes_read.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
         Ok(count)
     }
 }
@@ -104,15 +104,19 @@ pub(super) struct UnpackedFile {
     pub(super) place: ReadPosition,
 }
 
-/// Opens a file and looks at its first bytes.
+/// Opens a file and reads its first bytes to find its format.
 pub(super) fn open(path: &Path) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
     let file = File::open(path).map_err(fail)?;
     let place = ReadPosition { size: file.metadata().map_err(fail)?.len(), ..ReadPosition::default() };
-    open_bytes(path, BufReader::new(CountingReader { file, read: Arc::clone(&place.read) }), place)
+    open_bytes(
+        path,
+        BufReader::new(CountingReader { file, bytes_read: Arc::clone(&place.bytes_read) }),
+        place,
+    )
 }
 
-/// The same of bytes that are being read; `path` is what errors name.
+/// Finds the format of bytes that are being read; `path` is the name for errors.
 pub(super) fn open_bytes(
     path: &Path,
     mut packed: impl BufRead + 'static,

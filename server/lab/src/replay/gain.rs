@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Settings of the knob over its whole range.
-const STEPS: u32 = 13;
+const KNOB_STEPS: u32 = 13;
 /// Halvings between the last setting with more surplus and the first with less.
 const HALVINGS: u32 = 6;
 
@@ -46,9 +46,9 @@ pub fn threshold(
     };
     let gains = |tally: &PolicyTally| tally.all.surplus_gib_hours < preset.surplus_gib_hours;
     let (low, mut above) = (low.ln(), high.ln());
-    let step = (above - low) / f64::from(STEPS - 1);
+    let step = (above - low) / f64::from(KNOB_STEPS - 1);
     let mut first = None;
-    for number in 0..STEPS {
+    for number in 0..KNOB_STEPS {
         let knob = high.ln() - step * f64::from(number);
         let tally = at(knob);
         if gains(&tally) {
@@ -74,7 +74,7 @@ pub fn threshold(
 }
 
 impl GainThreshold {
-    /// The same for people, a line.
+    /// The threshold in words, one line.
     pub(crate) fn line(self) -> String {
         let lost = format!(
             "plimsoll has more surplus than preset where {} of the first tries fail",

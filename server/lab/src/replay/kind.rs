@@ -51,7 +51,7 @@ impl PolicyKind {
         Self::Oracle,
     ];
 
-    /// Its name in tables and JSON.
+    /// The policy's name in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plimsoll => "plimsoll",
@@ -132,8 +132,8 @@ impl SizingPolicy for ScaledPolicy {
         self.policy.size(ask) * self.factor
     }
 
-    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
-        self.policy.again(ask, failed)
+    fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
+        self.policy.size_after_failure(ask, failed)
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {

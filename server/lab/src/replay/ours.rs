@@ -78,7 +78,7 @@ impl SizingPolicy for PlimsollPolicy {
         }
     }
 
-    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
         let above = Bytes::from_f64(failed);
         predict::predict_above(&self.history, &ask.key, &self.settings(ask), above).as_f64()
     }
@@ -92,7 +92,7 @@ impl SizingPolicy for PlimsollPolicy {
             started_unix_ms: Millis::from_f64(ask.start_ms).0,
             wall,
             cpu,
-            // recorded history tells the mean alone
+            // recorded history has only the mean
             cpu_peak: Cores(0.0),
             need_peak: Bytes::from_f64(done.peak),
             need_mean: Bytes::from_f64(done.mean),

@@ -24,7 +24,7 @@ impl SizingPolicy for Preset {
         ask.preset.unwrap_or(self.default)
     }
 
-    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
         failed * 2.0
     }
 
@@ -40,7 +40,7 @@ impl SizingPolicy for Oracle {
         ask.need
     }
 
-    fn again(&mut self, ask: &PolicyQuestion, _failed: f64) -> f64 {
+    fn size_after_failure(&mut self, ask: &PolicyQuestion, _failed: f64) -> f64 {
         ask.need
     }
 

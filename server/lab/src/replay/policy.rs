@@ -7,7 +7,7 @@ use plimsoll_core::domain::{Key, Millis};
 pub struct PolicyQuestion {
     /// What is built.
     pub key: Key,
-    /// The same number for keys that differ in the version and the hints alone: what others take for one workload.
+    /// Number of the workload: equal for keys that differ only in the version and the hints, which other policies treat as one workload.
     pub(crate) workload: u64,
     /// What was asked for when it was recorded, bytes.
     pub preset: Option<f64>,
@@ -20,7 +20,7 @@ pub struct PolicyQuestion {
 /// What is known when an attempt has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedBuild {
-    /// Its number in the file.
+    /// Number of the row in the file.
     pub number: u64,
     /// Highest need, bytes; if it was stopped, what it had.
     pub peak: f64,
@@ -30,9 +30,9 @@ pub struct FinishedBuild {
     pub wall_ms: f64,
     /// CPU time, microseconds.
     pub cpu_usec: u64,
-    /// Memory stopped it: the need is more than its peak.
+    /// Whether memory stopped it: the need is more than its peak.
     pub stopped: bool,
-    /// It may lower no size of another build.
+    /// Whether the row is untrusted: it may not lower a size of another build.
     pub untrusted: bool,
 }
 
@@ -46,16 +46,16 @@ pub struct MemorySizes {
 }
 
 impl MemorySizes {
-    /// The same size for both.
+    /// The same size for request and limit.
     pub fn of(size: f64) -> Self {
         Self { request: size, limit: size }
     }
 }
 
-/// What a policy says of a build before its first try.
+/// The answer of a policy before the first try of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PolicyPlan {
-    /// Its memory.
+    /// Memory sizes that the policy chooses.
     pub memory: MemorySizes,
     /// Thousandths of a core to ask for; `None` if the policy knows nothing of CPU.
     pub milli: Option<u64>,
@@ -79,7 +79,7 @@ pub trait SizingPolicy {
     }
 
     /// The size for the next try, request and limit alike, after `failed` was too little. What is not above `failed` is doubled by the caller.
-    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;
+    fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;
 
     /// An attempt has ended.
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild);

@@ -76,7 +76,9 @@ pub fn serve(settings: &Settings, input: impl BufRead, mut output: impl Write) -
                 None
             }
             Request::Predict { task } => Some(policy.size(&task.ask())),
-            Request::Retry { task, failed_bytes } => Some(policy.again(&task.ask(), failed_bytes)),
+            Request::Retry { task, failed_bytes } => {
+                Some(policy.size_after_failure(&task.ask(), failed_bytes))
+            }
             Request::Observe { task, peak_bytes, runtime_ms } => {
                 observed += 1;
                 let done = FinishedBuild {

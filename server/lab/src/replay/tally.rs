@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::kind::PolicyKind;
 
-/// What each policy cost.
+/// Results of all policies.
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
 /// A GiB for an hour, in bytes x milliseconds.
 const GIB_HOUR: f64 = 1_073_741_824.0 * 3_600_000.0;
 
-/// A retry that holds more than this many times the need is not a good one.
-const FITS: f64 = 1.5;
+/// A retry that holds more than this multiple of the need counts as oversized.
+const OVERSIZED_ABOVE: f64 = 1.5;
 
 /// Sums over the attempts that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -24,7 +24,7 @@ pub struct PolicyCost {
     pub failures: u64,
     /// Builds whose first retry was large enough.
     pub(crate) retry_enough: u64,
-    /// Those of them whose retry held at most 1.5 times the need.
+    /// Attempts of these whose retry reserved at most 1.5 times the need.
     pub(crate) retry_fitted: u64,
     /// Held above the highest need, and all that lost attempts held, GiB x h.
     pub(crate) surplus_gib_hours: f64,
@@ -35,12 +35,12 @@ pub struct PolicyCost {
 /// One build as a policy sized it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScoredBuild {
-    /// What it needed, bytes.
+    /// Need of the build, bytes.
     pub(super) peak: f64,
     pub(super) wall_ms: f64,
-    /// What it held when it fitted, bytes.
+    /// Memory that the successful try held, bytes.
     pub(super) held: f64,
-    /// What the attempts before lost, bytes.
+    /// Memory that the failed tries held, bytes.
     pub(super) lost: f64,
     /// How many there were.
     pub(super) failures: u64,
@@ -53,7 +53,7 @@ impl PolicyCost {
         self.first_failed += u64::from(failures > 0);
         self.failures += failures;
         self.retry_enough += u64::from(failures == 1);
-        self.retry_fitted += u64::from(failures == 1 && held <= FITS * peak);
+        self.retry_fitted += u64::from(failures == 1 && held <= OVERSIZED_ABOVE * peak);
         self.surplus_gib_hours += (lost + held - peak) * wall_ms / GIB_HOUR;
         self.need_gib_hours += peak * wall_ms / GIB_HOUR;
     }
@@ -74,7 +74,7 @@ impl PolicyCost {
     }
 }
 
-/// What one policy cost, over all and for each package.
+/// Costs of one policy, in total and by package.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyTally {
     /// Over all.

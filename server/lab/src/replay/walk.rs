@@ -21,7 +21,7 @@ pub(super) struct PolicySetting {
     pub(super) knob: Option<f64>,
 }
 
-/// What one policy costs over the tape. The first `warmup` share of the rows is learnt and not counted.
+/// Runs one policy over the tape and returns its costs. The first `warmup` share of the rows only teaches the policy and does not count.
 pub(super) fn walk(
     tape: &ReplayTape,
     setting: PolicySetting,
@@ -83,7 +83,7 @@ fn attempt(
         // it used all of its limit, and was stopped there
         lost += sizes.limit;
         failures += 1;
-        let next = policy.again(ask, sizes.limit);
+        let next = policy.size_after_failure(ask, sizes.limit);
         sizes = MemorySizes::of(if next > sizes.limit { next } else { sizes.limit * 2.0 });
     }
     if let Some(tally) = tally {

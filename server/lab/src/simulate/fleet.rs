@@ -11,12 +11,12 @@ const KINDS: usize = 16;
 /// Nodes of one kind, also where no number is given: a bound for memory and time, above any fleet of builders.
 const NODES: usize = 100_000;
 /// Highest price of a node for an hour: a slip of the finger is refused.
-const MOST: f64 = 1_000_000.0;
+const HIGHEST_PRICE: f64 = 1_000_000.0;
 
 /// Nodes of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeKind {
-    /// As it was written, without number and price.
+    /// The kind's name as it was written, without number and price.
     pub name: String,
     /// Thousandths of a core.
     pub milli: u64,
@@ -24,16 +24,16 @@ pub struct NodeKind {
     pub memory: Bytes,
     /// Nodes that may be open at once.
     pub most: usize,
-    /// Of one node for one hour.
+    /// Price of one node for one hour.
     pub(crate) price_hour: f64,
 }
 
-/// What nodes there may be; at least one kind.
+/// The kinds of nodes that may be used; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
-    /// As it was written.
+    /// The fleet's text as it was written.
     pub name: String,
-    /// In the order in which they are filled.
+    /// The kinds of nodes, in the order in which they are filled.
     pub kinds: Vec<NodeKind>,
 }
 
@@ -52,7 +52,7 @@ impl Fleet {
         Ok(Self { name: text.to_owned(), kinds })
     }
 
-    /// The size that a build gets that asks for so much: what it asks for, or the largest there is, if no node has that.
+    /// The size that a build gets: what it requests, or the largest node if no node is large enough.
     pub(super) fn clamp(&self, milli: u64, memory: u64) -> (u64, u64) {
         if self.kinds.iter().any(|kind| kind.milli >= milli && kind.memory.0 >= memory) {
             return (milli, memory);
@@ -91,11 +91,11 @@ fn kind(part: &str, pools: &Placement, price: PoolPrice) -> Result<NodeKind, Str
 
 fn node_price(part: &str, text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(price) if (0.0..=MOST).contains(&price) => Ok(price),
+        Ok(price) if (0.0..=HIGHEST_PRICE).contains(&price) => Ok(price),
         _ if text.contains(':') => {
             Err(format!("{part:?}: the number of nodes stands before the price, as 16x64GiB:8@3.20"))
         }
-        _ => Err(format!("{part:?}: {text:?} is not a price of a node for an hour, 0 to {MOST}")),
+        _ => Err(format!("{part:?}: {text:?} is not a price of a node for an hour, 0 to {HIGHEST_PRICE}")),
     }
 }
 

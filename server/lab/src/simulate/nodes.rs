@@ -5,7 +5,7 @@ use super::{
     outcome::{FreeShare, NodeUsage},
 };
 
-/// What a build holds.
+/// Cores and memory that a build holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuildSize {
     /// Thousandths of a core.
@@ -16,7 +16,7 @@ pub(super) struct BuildSize {
     pub(super) limit: u64,
     /// The most that it uses, if it is not stopped before, bytes.
     pub(super) needs: u64,
-    /// By the spread hint: it shares nodes with others that are rather than with those that are not.
+    /// Whether the spread hint calls the build long: it shares nodes with other long ones where possible.
     pub(super) is_long: bool,
 }
 
@@ -87,17 +87,17 @@ pub(super) struct Nodes<'f> {
     /// An empty node is closed after this; `None` for never.
     idle_ms: Option<u64>,
     /// Whether the length of builds is heeded.
-    spread: bool,
+    has_spread_hint: bool,
     /// By kind; a closed node leaves its place empty, and the next one takes the first such place.
     open: Vec<Vec<Option<Node>>>,
     used: NodeUsage,
 }
 
 impl<'f> Nodes<'f> {
-    pub(super) fn new(fleet: &'f Fleet, boot_ms: u64, idle_ms: Option<u64>, spread: bool) -> Self {
+    pub(super) fn new(fleet: &'f Fleet, boot_ms: u64, idle_ms: Option<u64>, has_spread_hint: bool) -> Self {
         let kinds = fleet.kinds.len();
         let used = NodeUsage { peaks: vec![0; kinds], ..NodeUsage::default() };
-        Self { fleet, boot_ms, idle_ms, spread, open: vec![Vec::new(); kinds], used }
+        Self { fleet, boot_ms, idle_ms, has_spread_hint, open: vec![Vec::new(); kinds], used }
     }
 
     /// A place for a build; `None` if it must wait.
@@ -157,7 +157,7 @@ impl<'f> Nodes<'f> {
         most
     }
 
-    /// Memory of a node in all, bytes.
+    /// Total memory of a node, bytes.
     pub(super) fn memory(&self, (kind, _): NodeSlot) -> u64 {
         self.fleet.kinds.get(kind).map_or(0, |kind| kind.memory.0)
     }
@@ -171,7 +171,7 @@ impl<'f> Nodes<'f> {
     fn with_room(&self, size: BuildSize) -> Option<NodeSlot> {
         let has_room = |node: &Node| node.free_milli >= size.milli && node.free_memory >= size.memory;
         let any = || self.first(has_room);
-        if !self.spread {
+        if !self.has_spread_hint {
             return any();
         }
         let same = |node: &Node| node.builds > 0 && node.is_long == size.is_long && has_room(node);

@@ -7,19 +7,19 @@ use plimsoll_core::domain::Millis;
 use super::{CpuRule, Fleet, FleetOutcome};
 use plimsoll_proto::figures::counted;
 
-/// What the columns mean.
+/// The explanation of the columns.
 const COLUMNS: &str = "Nodes: most that were open at once. Core h: cores of open nodes x hours; free: what no build held; stranded: the part of \
      that for which no memory was left on its node. Wait: of a build in all, for room and for new nodes. Lost: attempts that needed more \
      memory than they were given, with their time and the memory that they had meanwhile; given up: builds that need more than any node \
      has.\n";
-/// What a row with a request and a higher limit adds.
+/// The explanation added for rows with a request and a higher limit.
 const EVICTED: &str = "Evicted: of the lost attempts those that were above their request on a node whose builds together needed more than it has.\n";
-/// What builds add that hold fewer cores than they used.
+/// The explanation added for builds that hold fewer cores than they used.
 const SLOWER: &str = "Slower h: what all attempts took longer because they held fewer cores than they used; contained in the hours of nodes.\n";
-/// What the row of the oracle is.
+/// The explanation of the oracle's row.
 const ORACLE: &str = "Oracle: the least that any sizes can take, with exactly the needs and full nodes; each number is a bound by itself.\n";
-/// What a bound does not have.
-const NONE: &str = "-";
+/// The cell of a value that a bound does not have.
+const NO_VALUE: &str = "-";
 /// Instead of a column of zeros.
 const NO_PRICES: &str = "No money: no prices are given. Give --prices GIB_HOUR/CORE_HOUR, or a price of a node for an hour, as in --nodes 16x64GiB@3.20.\n";
 
@@ -30,16 +30,16 @@ pub struct FleetReport<'f> {
     pub fleet: &'f Fleet,
     /// The cores that all builds hold.
     pub cpu: CpuRule,
-    /// In the order of the table.
+    /// The outcomes by policy, in the order of the table.
     pub outcomes: Vec<(String, FleetOutcome)>,
 }
 
 /// Which columns a table has beside those that all have.
 #[derive(Debug, Clone, Copy)]
 struct ShownColumns<'c> {
-    /// Some row has limits above its requests.
+    /// Whether some row has limits above its requests.
     evicted: bool,
-    /// Some build takes longer than recorded.
+    /// Whether some build takes longer than recorded.
     slower: bool,
     /// The head of the column of money, if there are prices.
     money: Option<&'c str>,
@@ -49,7 +49,7 @@ impl FleetReport<'_> {
     /// Peaks by kind, as `12 (8+4)` where there are several.
     fn nodes(outcome: &FleetOutcome) -> String {
         if outcome.is_bound {
-            return NONE.to_owned();
+            return NO_VALUE.to_owned();
         }
         match outcome.used.peaks.as_slice() {
             [_] | [] => outcome.used.peak.to_string(),
@@ -86,7 +86,7 @@ impl FleetReport<'_> {
 
 fn row(name: &str, outcome: &FleetOutcome, shown: ShownColumns<'_>) -> Vec<String> {
     let used = &outcome.used;
-    let wait = |share| if outcome.is_bound { NONE.to_owned() } else { outcome.wait(share).to_string() };
+    let wait = |share| if outcome.is_bound { NO_VALUE.to_owned() } else { outcome.wait(share).to_string() };
     let mut row = vec![
         name.to_owned(),
         FleetReport::nodes(outcome),

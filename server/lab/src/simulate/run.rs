@@ -21,7 +21,7 @@ use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, SizingPolicy};
 /// Tries after which a build is given up; doubling reaches the largest node long before.
 const MOST_TRIES: u32 = 60;
 
-/// What holds for all fleets and policies.
+/// Settings of the simulation that are the same for all fleets and policies.
 #[derive(Debug, Clone)]
 pub struct SimulationTerms {
     /// What was asked for by hand where the file does not say it, bytes.
@@ -34,7 +34,7 @@ pub struct SimulationTerms {
     pub settings: Settings,
 }
 
-/// What happens at a time; at the same time, what ends comes before what arrives, because it leaves room.
+/// An event of the simulation. Of events at the same time, ends come before arrivals, because they free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BuildEvent {
     /// A row that is not simulated has ended.
@@ -53,7 +53,7 @@ struct SimulatedBuild {
     waits_since_ms: u64,
     waited_ms: u64,
     tries: u32,
-    /// Its node's memory stops this try.
+    /// Whether the node's lack of memory stops this try.
     evicted: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct SimulatedSizes {
     pub spread: Option<Millis>,
 }
 
-/// What one policy's sizes take of one fleet.
+/// Simulates one policy's sizes on one fleet.
 pub fn run(
     rows: SimulatedRows<'_>,
     fleet: &Fleet,
@@ -103,7 +103,7 @@ pub fn run(
             now_ms = row.start_ms;
             day.arrive(number, now_ms);
         } else {
-            // it is learned from
+            // a row before the window is only learned from, at its end
             let end = row.start_ms.saturating_add(row.wall.0);
             day.events.push(Reverse((end, BuildEvent::Taught { row: number })));
         }
@@ -260,7 +260,7 @@ impl SimulatedDay<'_> {
         }
         self.lost(row, size, stopped_at);
         let failed = if evicted { size.memory } else { stopped_at };
-        // an evicted build comes back as its verdict says: with what it used as its request, and the same limit
+        // an evicted build is retried as its verdict says: its request is what it used, the limit stays
         let [memory, limit] = if evicted {
             let request = request_after_eviction(Bytes(size.uses()), Bytes(size.limit)).0;
             [request, size.limit.max(request)]
@@ -286,7 +286,7 @@ impl SimulatedDay<'_> {
     /// The policy's next size after one that was too small, bytes.
     fn next(&mut self, ask: &PolicyQuestion, failed: u64) -> u64 {
         let failed = Bytes(failed).as_f64();
-        let next = self.policy.again(ask, failed);
+        let next = self.policy.size_after_failure(ask, failed);
         Bytes::from_f64(if next > failed { next } else { failed * 2.0 }).0
     }
 

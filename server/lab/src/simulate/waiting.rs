@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::nodes::BuildSize;
 
 /// Builds that the smallest tree has room for; a power of two.
-const LEAST: usize = 16;
+const LEAST_BUILDS: usize = 16;
 
 /// The least of some builds, each of its own: thousandths of a core, and bytes of memory.
 type LeastSize = (u64, u64);
@@ -30,9 +30,9 @@ pub(super) struct WaitingBuilds {
 }
 
 impl WaitingBuilds {
-    /// No builds.
+    /// A queue without builds.
     pub(super) fn new() -> Self {
-        Self { builds: Vec::new(), tree: vec![EMPTY; 2 * LEAST], count: 0 }
+        Self { builds: Vec::new(), tree: vec![EMPTY; 2 * LEAST_BUILDS], count: 0 }
     }
 
     /// One more, behind all others.
@@ -45,8 +45,8 @@ impl WaitingBuilds {
         self.set(self.builds.len() - 1, (size.milli, size.memory));
     }
 
-    /// The first at `from` or behind it that is not too large: where it stands, its number and its size. What is too large stays so with
-    /// more cores, more memory, or both.
+    /// The first build at position `from` or after it that is not too large: its position, number and size. A build that is too large stays
+    /// so with more cores, more memory, or both.
     pub(super) fn first(
         &self,
         from: usize,
@@ -70,7 +70,7 @@ impl WaitingBuilds {
         self.tree.len() / 2
     }
 
-    /// The first build from `from` on that is not too large, of those that stand `below` a node.
+    /// The first build from position `from` on that is not too large, among those `below` a node of the tree.
     fn find(
         &self,
         node: usize,
@@ -108,7 +108,7 @@ impl WaitingBuilds {
     /// Takes the gaps out, and makes room for as many more as wait.
     fn close_ranks(&mut self) {
         let waiting: Vec<(usize, BuildSize)> = self.builds.drain(..).flatten().collect();
-        let room = (2 * waiting.len()).next_power_of_two().max(LEAST);
+        let room = (2 * waiting.len()).next_power_of_two().max(LEAST_BUILDS);
         self.tree = vec![EMPTY; 2 * room];
         self.count = 0;
         for (build, size) in waiting {
@@ -153,7 +153,7 @@ mod tests {
                     prop_assert!(waiting.first(at, &mut too_large).is_none_or(|(_, other, _)| other != build));
                 }
                 prop_assert_eq!(waiting.count, plain.len());
-                prop_assert!(waiting.tree.len() <= 2 * LEAST.max(4 * (waiting.builds.len())));
+                prop_assert!(waiting.tree.len() <= 2 * LEAST_BUILDS.max(4 * (waiting.builds.len())));
             }
         }
     }

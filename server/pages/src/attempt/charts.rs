@@ -161,10 +161,10 @@ fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
 }
 
 /// Rows of the table at most: all of them are in the JSON.
-const ROWS: usize = 60;
+const MOST_ROWS: usize = 60;
 
 fn table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
-    let every = series.len().div_ceil(ROWS).max(1);
+    let every = series.len().div_ceil(MOST_ROWS).max(1);
     html! {
         table {
             @if every > 1 { caption { "Every " (every) ". row; all of them are in the JSON of this page." } }

@@ -1,4 +1,4 @@
-//! Axes: where they begin and end, and what stands at them.
+//! Axes of charts: where they begin and end, and their labels.
 
 use crate::{numbers, times};
 
@@ -77,7 +77,7 @@ impl Axis {
         Self { from, to: if to > from { to } else { from + MINUTE }, kind: Kind::Calendar, unit: "UTC" }
     }
 
-    /// From a start on, milliseconds.
+    /// An axis of time since the start, milliseconds.
     pub(crate) fn elapsed(to: f64) -> Self {
         Self { from: 0.0, to: to.max(SECOND), kind: Kind::Elapsed, unit: "" }
     }
@@ -88,14 +88,14 @@ impl Axis {
         Self { from: from - 0.5, to: to + 0.5, kind: Kind::Whole, unit: "" }
     }
 
-    /// From zero to a round number at or above `highest`.
+    /// An axis from zero to a round number at or above `highest`.
     pub(crate) fn from_zero(highest: f64, unit: &'static str) -> Self {
         let highest = if highest.is_finite() && highest > 0.0 { highest * 1.04 } else { 1.0 };
         let step = round_step(highest, 5);
         Self { from: 0.0, to: (highest / step).ceil() * step, kind: Kind::Number, unit }
     }
 
-    /// As [`Self::from_zero`] for what comes in whole pieces.
+    /// An axis as [`Self::from_zero`] for whole numbers.
     pub(crate) fn counts(highest: f64, unit: &'static str) -> Self {
         let axis = Self::from_zero(highest, unit);
         Self { to: axis.to.ceil().max(1.0), kind: Kind::Whole, ..axis }
@@ -111,7 +111,7 @@ impl Axis {
         self.unit
     }
 
-    /// At most `most` places (and one more) for marks.
+    /// Positions of at most `most + 1` marks.
     pub(super) fn marks(&self, most: u32) -> Vec<f64> {
         let length = self.to - self.from;
         let step = match self.kind {
@@ -125,7 +125,7 @@ impl Axis {
         marks.take_while(|at| *at <= self.to + step * 1e-9).collect()
     }
 
-    /// What stands at a mark, if `length` is what lies between two of them.
+    /// The label of a mark, if the distance of two marks is `step`.
     pub(super) fn label(&self, at: f64, step: f64) -> String {
         let ms = numbers::whole(at);
         match self.kind {
@@ -140,7 +140,7 @@ impl Axis {
 }
 
 /// Times of what is usual from which on a value would press all others flat.
-const FAR: f64 = 6.0;
+const FAR_FROM_USUAL: f64 = 6.0;
 
 /// Where an axis may end that shows all of `values` but the few that are far above nearly all others. Those must be named in words.
 pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
@@ -149,7 +149,7 @@ pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
     // nine tenths are no more than this
     let usual =
         values.len().checked_sub(1).and_then(|last| values.get(last * 9 / 10)).copied().unwrap_or(0.0);
-    values.into_iter().rfind(|value| *value <= usual * FAR).unwrap_or(0.0)
+    values.into_iter().rfind(|value| *value <= usual * FAR_FROM_USUAL).unwrap_or(0.0)
 }
 
 /// `30 s`, `5 min`, `1:30 h`.

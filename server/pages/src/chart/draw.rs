@@ -6,7 +6,7 @@ use super::{Axis, Break, Chart, Layer, Tone};
 use crate::numbers;
 
 /// Pixels that one letter takes, about.
-const LETTER: f64 = 7.0;
+const LETTER_PIXELS: f64 = 7.0;
 /// Pixels between two marks of the horizontal axis at least.
 const MARK_EVERY: u32 = 90;
 /// Marks of the vertical axis.
@@ -30,7 +30,7 @@ struct Point {
     y: f64,
 }
 
-/// Where text stands to its point.
+/// Horizontal position of text relative to its point.
 #[derive(Debug, Clone, Copy)]
 enum Anchor {
     Start,
@@ -46,11 +46,11 @@ struct Plane<'a> {
     height: f64,
 }
 
-/// What stands inside the SVG element, from the back to the front.
+/// The content of the SVG element, from back to front.
 pub(super) fn draw(chart: &Chart, size: Size) -> Markup {
     let (across, up) = (chart.x.marks(size.width / MARK_EVERY), chart.y.marks(HEIGHTS));
     let longest = up.iter().map(|at| label(&chart.y, *at, &up).chars().count()).max().unwrap_or(1);
-    let left = f64::from(u32::try_from(longest).unwrap_or(8)) * LETTER + 10.0;
+    let left = f64::from(u32::try_from(longest).unwrap_or(8)) * LETTER_PIXELS + 10.0;
     let plane = Plane {
         chart,
         left,
@@ -165,7 +165,7 @@ impl Plane<'_> {
         let top = self.chart.y.to;
         let Point { x, y } = self.at((from, top));
         let share = (to - from) / (self.chart.x.to - self.chart.x.from);
-        let name = cut(name, share * (self.width + self.left) * 0.9 / LETTER);
+        let name = cut(name, share * (self.width + self.left) * 0.9 / LETTER_PIXELS);
         html! {
             (self.rectangle(tone, (from, 0.0), (to, top)))
             (text(Tone::Ink, Point { x, y: y - 4.0 }, Anchor::Start, &name))
@@ -227,7 +227,7 @@ fn text(tone: Tone, Point { x, y }: Point, anchor: Anchor, words: &str) -> Marku
     }
 }
 
-/// As much of a name as so many letters have room for.
+/// As much of a name as fits into this many characters.
 fn cut(name: &str, letters: f64) -> String {
     let letters = usize::try_from(numbers::whole(letters)).unwrap_or(0);
     if name.chars().count() <= letters {

@@ -31,9 +31,9 @@ use crate::{
 /// Key of the identity; no other key starts with this byte.
 pub(crate) const IDENTITY: &[u8] = b"i";
 /// How long to wait until the files are released: sled closes in the background.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between two tries.
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: if fragments come and go
 /// faster than that, the files grow. At 130,000 samples a second they grow to 10.6 times their content at sled's default of 500 ms, and to
 /// 6.9 times at 100 ms; at 10,000 a second to less than 3 times with either.
@@ -57,7 +57,8 @@ impl Engine {
         Self::open_with(dir, cache_bytes, Some(FLUSH_EVERY_MS))
     }
 
-    /// The same for files that are filled once, in large batches: their size must not depend on the speed of the disk.
+    /// Opens files that are filled once, in large batches, without flushing them by time: their size must not depend on the speed of the
+    /// disk.
     pub(crate) fn open_to_fill(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
         Self::open_with(dir, cache_bytes, None)
     }
@@ -72,7 +73,9 @@ impl Engine {
         loop {
             match guarded(|| Ok(config.open())) {
                 Ok(Ok(db)) => return Ok(Self(Some(db))),
-                Ok(Err(error)) if is_held(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                Ok(Err(error)) if is_held(&error) && begin.elapsed() < RELEASE_PATIENCE => {
+                    thread::sleep(RETRY_INTERVAL);
+                }
                 Ok(Err(error)) => return Err(EngineError(in_words(&error))),
                 Err(error) => return Err(error),
             }
@@ -105,7 +108,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// The same in one allocation.
+    /// Reads a page of entries as `scan`, into one allocation.
     pub(crate) fn scan_packed(
         &self,
         prefix: &[u8],
@@ -117,7 +120,7 @@ impl Engine {
         Ok(strip)
     }
 
-    /// Passes on keys, versions and values; returns whether there may be more.
+    /// Passes keys, versions and values to `take`; returns whether there may be more.
     fn walk(
         &self,
         prefix: &[u8],

@@ -93,7 +93,7 @@ impl OfflineStore {
     /// `scratch` if given; if that fails, nothing was changed.
     ///
     /// # Errors
-    /// As for [`Self::look`]; or the store is empty, or another one.
+    /// As for [`Self::open_copy`]; or the store is empty, or another one.
     pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         if let Err(other @ OpenError::OtherFormat { .. }) =
@@ -118,7 +118,7 @@ impl OfflineStore {
         self.behind.as_ref()
     }
 
-    /// Its identity, and its last commit.
+    /// Identity of the store, and its last commit.
     pub fn identity(&self) -> StoreIdentity {
         self.identity
     }

@@ -15,9 +15,9 @@ use crate::{
 /// An entry or record that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckFinding {
-    /// Its key.
+    /// Key of the record.
     pub key: KeyText,
-    /// What is wrong with it.
+    /// Why the record cannot be read, in words.
     pub reason: String,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
 pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     let (parts, record) = value.split_first()?;
     let (codec, payload) = bytes::open(record).ok().filter(|_| *parts == 1)?;
-    RECORDS.into_iter().find_map(|kind| {
+    RECORD_KINDS.into_iter().find_map(|kind| {
         let tail = end.get(end.len().checked_sub(kind.tail())?..)?;
         let owner = owner_of(kind, codec, payload).ok()?;
         let key = [&[kind as u8], owner.as_bytes(), &[0], tail].concat();
@@ -101,7 +101,7 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Kinds whose entries are parts of records.
-const RECORDS: [KeyKind; 6] =
+const RECORD_KINDS: [KeyKind; 6] =
     [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Numbers];
 
 /// Checks that a record can be decoded and is of the attempt or ticket in its key.

@@ -35,13 +35,13 @@ const HOOKS: &str = "hooks";
 /// Result of a repair.
 #[derive(Debug)]
 pub struct RepairReport {
-    /// The engine opened and read everything.
+    /// Whether the engine opened and read everything.
     pub by_engine: bool,
     /// Number of ended attempts that the store had, if known: for a store that was filled and not served since.
     pub attempts: Option<u64>,
     /// Content of the new store.
     pub checked: CheckReport,
-    /// What could not be recovered.
+    /// The records that could not be recovered.
     pub losses: Vec<RepairLoss>,
 }
 

@@ -11,9 +11,9 @@ use crate::ask::{
 /// Columns of a file or a pipe.
 const COLUMNS: usize = 80;
 /// Cells of a name at most; a longer one is cut.
-const NAME: usize = 18;
+const NAME_CELLS: usize = 18;
 /// Cells before and between columns: the mark, and two gaps.
-const GAPS: usize = 6;
+const GAP_CELLS: usize = 6;
 
 /// A table with a column for each attempt. Rows that differ begin with `*`.
 pub(in crate::ask) fn render_comparison(
@@ -21,8 +21,8 @@ pub(in crate::ask) fn render_comparison(
     rows: &[ComparisonRow],
     look: TerminalStyle,
 ) -> String {
-    let widest = rows.iter().map(|row| width(&row.name)).max().unwrap_or_default().min(NAME);
-    let cell = look.columns.unwrap_or(COLUMNS).max(COLUMNS / 2).saturating_sub(GAPS + widest) / 2;
+    let widest = rows.iter().map(|row| width(&row.name)).max().unwrap_or_default().min(NAME_CELLS);
+    let cell = look.columns.unwrap_or(COLUMNS).max(COLUMNS / 2).saturating_sub(GAP_CELLS + widest) / 2;
     let head = ComparisonRow { name: String::new(), first: clean(ids[0]), second: clean(ids[1]) };
     let mut text = row_lines(&head, "", (widest, cell), (look, Paint::Head));
     for row in rows {

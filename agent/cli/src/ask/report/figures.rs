@@ -32,11 +32,11 @@ enum More {
 }
 
 /// Changes below this share are noise.
-const NOISE: f64 = 0.02;
+const NOISE_SHARE: f64 = 0.02;
 
 fn figure(name: &str, (now, before): (f64, f64), more: More, say: &dyn Fn(f64) -> String) -> Figure {
     let share = (now - before) / before;
-    let moved = before > 0.0 && share.abs() >= NOISE;
+    let moved = before > 0.0 && share.abs() >= NOISE_SHARE;
     let better = match more {
         More::Good if moved => Some(share > 0.0),
         More::Bad if moved => Some(share < 0.0),

@@ -13,19 +13,19 @@ use super::{Digest, figures as rows};
 use crate::ask::numbers::{self, count};
 
 /// A package with at least this share of all waste is named.
-const WASTER: f64 = 0.1;
+const WASTER_SHARE: f64 = 0.1;
 
 /// Least number of failures of a cause for a suggestion, and least factor of their increase.
-const RISE: (u64, f64) = (5, 1.5);
+const FAILURE_RISE: (u64, f64) = (5, 1.5);
 
 /// Fewest attempts for a statement about predictions.
-const ENOUGH: u64 = 20;
+const FEWEST_ATTEMPTS: u64 = 20;
 
 /// Expected share of attempts within the predicted limit: the one that the server aims at.
-const EXPECTED: f64 = 0.99;
+const EXPECTED_SHARE: f64 = 0.99;
 
 /// Standard deviations below it that still count as chance: a single miss in twenty proves nothing.
-const CHANCE: f64 = 2.0;
+const CHANCE_DEVIATIONS: f64 = 2.0;
 
 /// Sentences, at least one.
 pub(super) fn next(digest: &Digest) -> Vec<String> {
@@ -38,11 +38,11 @@ pub(super) fn next(digest: &Digest) -> Vec<String> {
         out_of_memory(digest),
         rising(digest),
         waster(digest),
-        moved(digest),
+        shifted_builds(digest),
         mixed(digest),
         switch_on(&digest.now),
-        held(&digest.now),
-        again(&digest.now),
+        predictions_below_promise(&digest.now),
+        useless_retries(&digest.now),
     ];
     let advice: Vec<String> = all.into_iter().flatten().collect();
     if advice.is_empty() { vec!["Nothing stands out: go on as you are.".to_owned()] } else { advice }
@@ -81,7 +81,9 @@ fn rising(digest: &Digest) -> Option<String> {
     let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified].map(i32::from);
     #[expect(clippy::cast_precision_loss, reason = "compared with half as much again")]
     let rose = |(cause, now): &(i32, u64)| {
-        !memory.contains(cause) && *now >= RISE.0 && *now as f64 >= earlier(*cause) as f64 * RISE.1
+        !memory.contains(cause)
+            && *now >= FAILURE_RISE.0
+            && *now as f64 >= earlier(*cause) as f64 * FAILURE_RISE.1
     };
     let now = rows::counts(&digest.now);
     let (cause, now) = now.into_iter().filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
@@ -99,7 +101,7 @@ fn waster(digest: &Digest) -> Option<String> {
     let (group, sums) = digest.wasters().next()?;
     let all = digest.now.memory_wasted_gib_hours;
     let wasted = sums.memory_wasted_gib_hours;
-    (wasted >= all * WASTER && wasted >= 1.0).then(|| {
+    (wasted >= all * WASTER_SHARE && wasted >= 1.0).then(|| {
         format!(
             "{} wasted {}, {} of all, and put {} of what it asked for to use: let it ask for less.",
             clean(&group.name),
@@ -110,7 +112,7 @@ fn waster(digest: &Digest) -> Option<String> {
     })
 }
 
-fn moved(digest: &Digest) -> Option<String> {
+fn shifted_builds(digest: &Digest) -> Option<String> {
     let worst = digest.stats.regressions.iter().find(|moved| moved.factor > 1.0)?;
     let changed =
         if worst.changed.is_empty() { String::new() } else { format!(", with {}", clean(&worst.changed)) };
@@ -134,9 +136,9 @@ fn mixed(digest: &Digest) -> Option<String> {
 
 /// Suggests predicted sizes that would have been better than the requested ones.
 fn switch_on(now: &StatsTotals) -> Option<String> {
-    let would = now.would_have_been.as_ref().filter(|would| would.attempts >= ENOUGH)?;
+    let would = now.would_have_been.as_ref().filter(|would| would.attempts >= FEWEST_ATTEMPTS)?;
     let saved = would.asked_gib_hours - would.predicted_gib_hours;
-    (saved > would.asked_gib_hours * WASTER && would.would_fail <= would.failed).then(|| {
+    (saved > would.asked_gib_hours * WASTER_SHARE && would.would_fail <= would.failed).then(|| {
         format!(
             "With the predicted sizes {} ({}) less would have been asked for, with {}: take them.",
             figures::gib_hours(saved),
@@ -148,12 +150,12 @@ fn switch_on(now: &StatsTotals) -> Option<String> {
 
 /// Reports predictions that cover less than promised.
 #[expect(clippy::cast_precision_loss, reason = "compared with 99 %")]
-fn held(now: &StatsTotals) -> Option<String> {
-    let held = now.calibration.as_ref().filter(|held| held.attempts >= ENOUGH)?;
+fn predictions_below_promise(now: &StatsTotals) -> Option<String> {
+    let held = now.calibration.as_ref().filter(|held| held.attempts >= FEWEST_ATTEMPTS)?;
     let attempts = held.attempts as f64;
     // that of a binomial
-    let deviation = (attempts * EXPECTED * (1.0 - EXPECTED)).sqrt();
-    ((held.within_limit as f64) < attempts * EXPECTED - CHANCE * deviation).then(|| {
+    let deviation = (attempts * EXPECTED_SHARE * (1.0 - EXPECTED_SHARE)).sqrt();
+    ((held.within_limit as f64) < attempts * EXPECTED_SHARE - CHANCE_DEVIATIONS * deviation).then(|| {
         format!(
             "Predicted memory limits held in {} of {} attempts, and 99 % are expected: look at the packages whose need varies most.",
             sums::within_limit(held),
@@ -163,11 +165,11 @@ fn held(now: &StatsTotals) -> Option<String> {
 }
 
 /// Retries that could not help.
-fn again(now: &StatsTotals) -> Option<String> {
+fn useless_retries(now: &StatsTotals) -> Option<String> {
     let in_vain = [Cause::Deterministic, Cause::Configuration, Cause::Canceled].map(i32::from);
     let of = now.retries_by_cause.iter().filter(|of| in_vain.contains(&of.cause));
     let retries: u64 = of.map(|of| of.count).sum();
-    (retries >= RISE.0).then(|| {
+    (retries >= FAILURE_RISE.0).then(|| {
         format!(
             "{} retries were of failures that come again: let `plimsoll should-retry` decide.",
             count(retries)
@@ -216,7 +218,7 @@ mod tests {
     fn limits_that_hold_as_often_as_chance_has_it_are_not_blamed() {
         let advice = |attempts, within_limit| {
             let calibration = Some(Calibration { attempts, within_limit, ..Calibration::default() });
-            held(&StatsTotals { calibration, ..StatsTotals::default() })
+            predictions_below_promise(&StatsTotals { calibration, ..StatsTotals::default() })
         };
         assert_eq!([advice(20, 19), advice(1000, 985)], [None, None]);
         assert!(advice(20, 18).is_some() && advice(1000, 970).is_some());

@@ -21,7 +21,7 @@ use crate::ask::{
 };
 
 /// Cells of a line of running text, where the terminal is not narrower.
-const LINE: usize = 100;
+const LINE_CELLS: usize = 100;
 
 /// The whole report.
 pub(super) fn render(digest: &Digest, look: TerminalStyle) -> String {
@@ -106,7 +106,7 @@ fn predictions(digest: &Digest) -> String {
 }
 
 fn sentences(digest: &Digest, look: TerminalStyle) -> String {
-    let width = look.columns.unwrap_or(LINE).clamp(20, LINE);
+    let width = look.columns.unwrap_or(LINE_CELLS).clamp(20, LINE_CELLS);
     next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Attempts that an explanation shows.
-const SHOWN: usize = 20;
+const SHOWN_ATTEMPTS: usize = 20;
 /// Heading of the column that shows what an attempt has in common with the key.
 const SCOPE: &str = "which is of";
 
@@ -45,7 +45,7 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         text.push_str("\nno attempt was used\n");
         return text;
     }
-    let shown = || explained.attempts.iter().take(SHOWN);
+    let shown = || explained.attempts.iter().take(SHOWN_ATTEMPTS);
     let scope = shown().map(|used| reasons::scope(used.rung()).len()).fold(SCOPE.len(), usize::max);
     let _written = writeln!(
         text,
@@ -55,7 +55,7 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     for used in shown() {
         text.push_str(&row(used, scope));
     }
-    let rest = explained.attempts.len().saturating_sub(SHOWN);
+    let rest = explained.attempts.len().saturating_sub(SHOWN_ATTEMPTS);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more, lighter ones (all with -o json)");
     }

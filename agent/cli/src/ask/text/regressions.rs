@@ -17,7 +17,7 @@ use crate::ask::{
 };
 
 /// Rows of each part that are shown.
-const SHOWN: usize = 10;
+const SHOWN_ROWS: usize = 10;
 
 /// A section for each kind of finding.
 pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> String {
@@ -34,7 +34,7 @@ fn head(text: &str, look: TerminalStyle) -> String {
 }
 
 fn and_more(all: usize, what: &str) -> String {
-    match all.saturating_sub(SHOWN) {
+    match all.saturating_sub(SHOWN_ROWS) {
         0 => String::new(),
         rest => format!("and {rest} more {what} (all with -o json)\n"),
     }
@@ -46,7 +46,7 @@ fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
         return String::new();
     }
     let mut text = head("needs that have moved (the most expensive first)", look);
-    for moved in regressions.iter().take(SHOWN) {
+    for moved in regressions.iter().take(SHOWN_ROWS) {
         let how = match moved.kind() {
             ChangeKind::Drift => "little by little since",
             ChangeKind::Back => "back since",
@@ -78,7 +78,7 @@ fn mixed(builds: &[MixedNeed], look: TerminalStyle) -> String {
         return String::new();
     }
     let mut text = head("builds that hide groups with different needs (the most expensive first)", look);
-    for build in builds.iter().take(SHOWN) {
+    for build in builds.iter().take(SHOWN_ROWS) {
         let cost = look.paint(Paint::Bad, &format!("{:>8}", figures::amount(build.extra_gib_hours)));
         let _written = writeln!(text, "{cost} GiB·h above the need with one size  {}", clean(&build.key));
         let reason = build.groups.as_ref().map(|groups| clean(&groups.reason)).unwrap_or_default();
@@ -98,7 +98,7 @@ fn variable(packages: &[Variable], look: TerminalStyle) -> String {
         Column::number("attempts", 2),
         Column::words("package", 0, 8),
     ]);
-    for package in packages.iter().take(SHOWN) {
+    for package in packages.iter().take(SHOWN_ROWS) {
         table.row(vec![
             numbers::percent(package.variation).into(),
             numbers::bytes(package.need_min_bytes).into(),
@@ -117,7 +117,7 @@ fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
         return String::new();
     }
     let mut text = head("failures by the line that they are known by (the most frequent first)", look);
-    for group in groups.iter().take(SHOWN) {
+    for group in groups.iter().take(SHOWN_ROWS) {
         let retries = match group.retried {
             0 => "not retried".to_owned(),
             retried => format!(
@@ -144,7 +144,7 @@ fn flaky(failures: &[Flaky], look: TerminalStyle) -> String {
         Column::words("what", 0, 8),
         Column::words("failure", 1, 12),
     ]);
-    for failure in failures.iter().take(SHOWN) {
+    for failure in failures.iter().take(SHOWN_ROWS) {
         let share = figures::share_of(failure.passed.into(), failure.retried.into());
         table.row(vec![
             format!("{} of {} ({share})", failure.passed, failure.retried).into(),
@@ -168,7 +168,7 @@ fn wrong(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
         Column::words("cause found", 0, 8),
         Column::words("corrected to", 0, 8),
     ]);
-    for one in wrong.iter().take(SHOWN) {
+    for one in wrong.iter().take(SHOWN_ROWS) {
         let word = |cause| cause_words(cause).to_owned().into();
         let attempts = figures::count(one.attempts);
         table.row(vec![attempts.into(), clean(&one.rule).into(), word(one.found()), word(one.cause())]);
@@ -195,7 +195,7 @@ mod tests {
             extra_gib_hours: 1.5,
             ..Regression::default()
         };
-        let more = vec![Regression { changed: String::new(), ..step.clone() }; SHOWN];
+        let more = vec![Regression { changed: String::new(), ..step.clone() }; SHOWN_ROWS];
         let stats = GetStatsResponse { regressions: [vec![step], more].concat(), ..Default::default() };
         let text = parts(&stats, TerminalStyle::default());
         let line = "   2.5 ×  1.00 GiB -> 2.50 GiB, since attempt gitlab.com:7 (8 attempts before, 3 since, +1.5 GiB·h)\n";

@@ -21,7 +21,7 @@ use crate::ask::{
 };
 
 /// Groups that are shown.
-const SHOWN: usize = 30;
+const SHOWN_GROUPS: usize = 30;
 
 /// Cells of the lines that draw sums over time.
 const COLUMNS: usize = 60;
@@ -102,12 +102,12 @@ fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
         Column::words("name", 0, 8),
     ]);
     let mut table = Table::new(columns);
-    for group in stats.groups.iter().take(SHOWN) {
+    for group in stats.groups.iter().take(SHOWN_GROUPS) {
         table.row(row(group, wasted, money));
     }
     let title = format!("by {by}, the largest {} first", if wasted { "waste" } else { "use" });
     let mut text = format!("\n{}\n{}", look.paint(Paint::Head, &title), table.render(look));
-    let rest = stats.groups.len().saturating_sub(SHOWN);
+    let rest = stats.groups.len().saturating_sub(SHOWN_GROUPS);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more with less (all with -o json)");
     }
@@ -115,7 +115,7 @@ fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
 }
 
 /// A sum; a dash if it is unknown.
-fn known(sum: Option<f64>) -> String {
+fn sum_or_dash(sum: Option<f64>) -> String {
     sum.map_or_else(|| numbers::DASH.to_owned(), amount)
 }
 
@@ -126,14 +126,15 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     let cell = |share: Option<f64>| share.map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
     let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
     let mut cells = vec![
-        known(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) }).into(),
+        sum_or_dash(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) })
+            .into(),
         Cell::painted(cell(used), if slack { Paint::Warn } else { Paint::Plain }),
         sums::need_over_ask_cell(&sums).into(),
-        known(sums::cpu_asked(&sums).map(|_| sums.cpu_wasted_core_hours)).into(),
+        sum_or_dash(sums::cpu_asked(&sums).map(|_| sums.cpu_wasted_core_hours)).into(),
     ];
     if money {
         let any = sums::memory_asked(&sums).or_else(|| sums::cpu_asked(&sums));
-        cells.push(known(any.map(|_| sums.wasted_money)).into());
+        cells.push(sum_or_dash(any.map(|_| sums.wasted_money)).into());
     }
     cells.extend([
         count(sums.attempts).into(),

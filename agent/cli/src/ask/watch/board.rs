@@ -22,7 +22,7 @@ use crate::ask::{
 };
 
 /// Lines above and below the rows: title, heads, keys.
-const FRAME: usize = 3;
+const FRAME_LINES: usize = 3;
 
 /// Sort order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,9 +117,9 @@ impl RunningTable {
         (self.order, self.above) = (self.order.next(), 0);
     }
 
-    /// Moves by so many rows, at `lines` lines of a terminal.
+    /// Scrolls by `by` rows, on a terminal of `lines` lines.
     pub(super) fn scroll(&mut self, by: isize, lines: usize) {
-        let most = self.rows.len().saturating_sub(lines.saturating_sub(FRAME));
+        let most = self.rows.len().saturating_sub(lines.saturating_sub(FRAME_LINES));
         self.above = self.above.saturating_add_signed(by).min(most);
     }
 
@@ -136,7 +136,7 @@ impl RunningTable {
         }
         let _written = write!(title, ", {} ended meanwhile", self.ended);
         let mut drawn = vec![look.paint(Paint::Head, &fit(&title, columns))];
-        let room = lines.saturating_sub(FRAME);
+        let room = lines.saturating_sub(FRAME_LINES);
         let mut rows: Vec<&RunningRow> = self.rows.values().collect();
         rows.sort_by_cached_key(|row| (Reverse(row.rank(self.order)), row.name()));
         let above = self.above.min(rows.len().saturating_sub(room));

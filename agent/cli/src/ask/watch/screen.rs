@@ -26,13 +26,13 @@ use super::board::RunningTable;
 use crate::ask::terminal_style::TerminalStyle;
 
 /// Shortest time between two drawings: people read no faster.
-const BETWEEN: Duration = Duration::from_millis(250);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Pause before reconnecting to a server.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Keys that may wait while the screen is drawn.
-const KEYS: usize = 16;
+const MOST_WAITING_KEYS: usize = 16;
 
 /// Shows running attempts until the user presses `q`. Reconnects to a server that disappears.
 ///
@@ -85,7 +85,7 @@ enum ScreenCommand {
 
 /// Keys that are typed, read by a thread that ends with the process.
 fn keys() -> mpsc::Receiver<ScreenCommand> {
-    let (commands, keys) = mpsc::channel(KEYS);
+    let (commands, keys) = mpsc::channel(MOST_WAITING_KEYS);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             let gone = command_of(&event).is_some_and(|command| commands.blocking_send(command).is_err());
@@ -122,7 +122,7 @@ async fn show(
     look: TerminalStyle,
 ) -> io::Result<()> {
     let (mut board, mut watch) = (RunningTable::default(), Some(watch));
-    let mut ticks = interval(BETWEEN);
+    let mut ticks = interval(REDRAW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut changed = true;
     loop {

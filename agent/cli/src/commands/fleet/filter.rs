@@ -13,7 +13,7 @@ use plimsoll_proto::{
 use super::time::{TimeArg, moment};
 
 /// Labels of a filter, as the wire allows.
-const LABELS: usize = 8;
+const MOST_LABELS: usize = 8;
 
 /// Which attempts count. All that is said must be so.
 #[derive(Debug, Default, Args)]
@@ -119,8 +119,8 @@ impl FilterArgs {
     }
 
     fn labels(&self) -> Result<HashMap<String, String>, Failure> {
-        if self.labels.len() > LABELS {
-            return Err(Failure::Question(format!("--label may be given {LABELS} times")));
+        if self.labels.len() > MOST_LABELS {
+            return Err(Failure::Question(format!("--label may be given {MOST_LABELS} times")));
         }
         let labels: HashMap<String, String> = self.labels.iter().cloned().collect();
         if labels.len() < self.labels.len() {

@@ -17,12 +17,12 @@ use crate::{
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 
 /// The help of `--since`: a report has another default than statistics.
-const SINCE: &str = "Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: seven days before --until]";
+const SINCE_HELP: &str = "Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: seven days before --until]";
 
 /// Report on a week of builds: failures by cause against the week before, waste and money,
 /// needs that have moved, retries, how predictions held, and what to do next.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["report --week", "report --since 28d -o html > report.html"]), mut_arg("since", |since| since.help(SINCE)))]
+#[command(after_help = help::end(STATUSES, &["report --week", "report --since 28d -o html > report.html"]), mut_arg("since", |since| since.help(SINCE_HELP)))]
 pub(in crate::commands) struct ReportArgs {
     #[command(flatten)]
     server: ServerArgs,

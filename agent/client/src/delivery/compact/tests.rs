@@ -33,7 +33,7 @@ fn the_file_of_a_long_build_stays_small_while_the_server_keeps_up() {
         // the server is ten samples behind
         backlog.acknowledge(number.saturating_sub(10));
         if number % 100 == 0 {
-            assert!(file_bytes(&backlog) < 2 * WORTH, "{number}: {}", file_bytes(&backlog));
+            assert!(file_bytes(&backlog) < 2 * WORTH_DROPPING_BYTES, "{number}: {}", file_bytes(&backlog));
         }
     }
     assert_eq!((backlog.lost(), backlog.unspooled()), (0, 0));
@@ -64,7 +64,7 @@ fn a_killed_agent_leaves_what_the_server_has_not_and_the_time_of_its_end() {
     let mut left = backlog(dir.path(), 1 << 20);
     (1..=5000).for_each(|number| left.push(sample(number)));
     left.acknowledge(5000);
-    assert!(file_bytes(&left) < WORTH);
+    assert!(file_bytes(&left) < WORTH_DROPPING_BYTES);
     let path = left.path().unwrap().to_owned();
     assert!(matches!(Spool::adopt(&path).unwrap(), AdoptedSpool::Busy), "the new file is locked too");
     drop(left);
@@ -85,7 +85,7 @@ fn a_front_that_cannot_be_dropped_costs_nothing_but_disk() {
     fs::create_dir(backlog.path().unwrap().with_extension(DRAFT)).unwrap();
     (1..=5000).for_each(|number| backlog.push(sample(number)));
     backlog.acknowledge(4000);
-    assert!(file_bytes(&backlog) > 2 * WORTH);
+    assert!(file_bytes(&backlog) > 2 * WORTH_DROPPING_BYTES);
     let mut cursor = backlog.begin(4000);
     let batch = backlog.next_batch(&mut cursor).unwrap();
     assert_eq!((batch.first_sequence, batch.samples.len(), batch.lost), (4001, 1000, 0));

@@ -15,7 +15,7 @@ use super::Guard;
 use crate::access::identity::{Denied, Exceeded, Identity, Roles};
 
 /// How often a long call is checked again in any case: a revoked key stays usable for at most this long.
-const LOOK: Duration = Duration::from_mins(10);
+const CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
 /// An admitted caller.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Pass {
     names: Arc<[String]>,
     roles: Roles,
     identity: Arc<Identity>,
-    /// Version of the access rules that it was last checked against.
+    /// Version of the access rules at the last check of this caller.
     seen: AtomicU64,
 }
 
@@ -88,7 +88,8 @@ impl Pass {
             }
             let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));
             // if the library accepts the token a moment longer, do not spin during that moment
-            let left = left.map_or(LOOK, |left| Duration::from_secs(left.max(1)).min(LOOK));
+            let left =
+                left.map_or(CHECK_INTERVAL, |left| Duration::from_secs(left.max(1)).min(CHECK_INTERVAL));
             select! {
                 () = sleep(left) => {}
                 // the sender of changes lives as long as this

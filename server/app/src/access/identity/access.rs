@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Most signed tokens whose check is cached: a check takes some tens of microseconds, a Predict ten.
-const REMEMBERED: usize = 10_000;
+const MOST_CACHED_TOKENS: usize = 10_000;
 
 /// The token in an `authorization` header: scheme Bearer, or the password of scheme Basic, which browsers and many scrapers can send.
 ///
@@ -196,7 +196,7 @@ impl Access {
         let usage = self.usages.of(&identity.name, moment);
         let identity = Arc::new(Identity { usage, ..identity });
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.checked.len() >= REMEMBERED {
+        if remembered.checked.len() >= MOST_CACHED_TOKENS {
             remembered.checked.clear();
         }
         if remembered.forgotten == before {

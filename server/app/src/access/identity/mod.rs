@@ -67,7 +67,7 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const ALL: [Self; 5] = [Self::Agent, Self::Caller, Self::Reader, Self::Hook, Self::Operator];
 
-    /// Its name in the file.
+    /// Name of the role in the file.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -98,7 +98,7 @@ impl Roles {
         self.0 & others.0 != 0
     }
 
-    /// Their names, for people.
+    /// Names of the roles, for people.
     pub(crate) fn words(self) -> String {
         let names: Vec<&str> =
             Role::ALL.into_iter().filter(|role| self.has(*role)).map(Role::as_str).collect();
@@ -119,14 +119,14 @@ impl FromIterator<Role> for Roles {
 }
 
 /// Most bytes of a caller's text that a refusal quotes.
-const SHOWN: usize = 200;
+const SHOWN_BYTES: usize = 200;
 
 /// The beginning of a text that may be long.
 fn shown(text: &str) -> Cow<'_, str> {
-    if text.len() <= SHOWN {
+    if text.len() <= SHOWN_BYTES {
         return Cow::Borrowed(text);
     }
-    let end = (0..=SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default()))
 }
 
@@ -162,13 +162,13 @@ pub(crate) struct Identity {
     /// Projects that it may write to, ask for and see.
     pub(crate) projects: Projects,
     pub(crate) proven: Proven,
-    /// Its attempts may lower predictions for others.
+    /// Whether the caller's attempts may lower predictions for others.
     pub(crate) trusted: bool,
-    /// It has no proof of identity.
+    /// Whether the caller has no proof of identity.
     pub(crate) is_anonymous: bool,
     /// When its proof expires, seconds since 1970, clock tolerance included; `None` for what the operator configured.
     pub(crate) expires: Option<u64>,
-    /// Its bounds; `None`: not counted.
+    /// Bounds of the caller; `None`: not counted.
     pub(crate) bounds: Option<Bounds>,
     pub(crate) usage: Usage,
 }

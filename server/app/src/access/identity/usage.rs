@@ -24,7 +24,7 @@ const CROWDED: Duration = Duration::from_secs(30);
 /// Suggested wait for slots that are held briefly.
 const BUSY: Duration = Duration::from_secs(2);
 /// Number of callers from which on unused ones are removed.
-const CALLERS: usize = 1024;
+const MOST_IDLE_CALLERS: usize = 1024;
 
 /// Random for each process: with a known hash, different items with one hash could be found.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -216,7 +216,7 @@ pub(crate) struct Usages(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     by_name: HashMap<Arc<str>, Usage>,
-    look_at: usize,
+    next_search_at: usize,
 }
 
 impl Usages {
@@ -225,12 +225,12 @@ impl Usages {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
     }
 
-    /// That of this caller.
+    /// The usage of this caller.
     pub(super) fn of(&self, name: &Arc<str>, now: Instant) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.by_name.len() >= known.look_at {
+        if known.by_name.len() >= known.next_search_at {
             known.by_name.retain(|_name, usage| usage.is_needed(now));
-            known.look_at = known.by_name.len().saturating_mul(2).max(CALLERS);
+            known.next_search_at = known.by_name.len().saturating_mul(2).max(MOST_IDLE_CALLERS);
         }
         known.by_name.entry(Arc::clone(name)).or_default().clone()
     }
@@ -302,7 +302,7 @@ mod tests {
         for n in 0..10_000 {
             drop(of(&n.to_string()));
         }
-        assert!(usages.callers() <= 2 * CALLERS);
+        assert!(usages.callers() <= 2 * MOST_IDLE_CALLERS);
         assert!(Arc::ptr_eq(&held.0, &of("a").0));
     }
 
@@ -316,7 +316,7 @@ mod tests {
             usage.note(&bounds, Bound::Keys, key, after(minutes)).is_ok()
         };
         let crowd = |minutes: u64| {
-            for n in 0..3 * CALLERS {
+            for n in 0..3 * MOST_IDLE_CALLERS {
                 drop(usages.of(&n.to_string().into(), after(minutes)));
             }
         };

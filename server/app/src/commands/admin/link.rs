@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{
 use crate::runtime::net::tls::{certificates, private_key};
 
 /// How long a server may be silent before the connection is given up.
-const SILENCE: Duration = Duration::from_mins(1);
+const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 
 /// A server on another machine.
 #[derive(Debug)]
@@ -39,9 +39,9 @@ pub(crate) struct Elsewhere<'a> {
 pub(crate) struct Running<'a> {
     /// Address of its HTTP listener.
     pub(crate) address: SocketAddr,
-    /// Its certificate; without one it uses plain text.
+    /// The server's certificate; without one it uses plain text.
     pub(crate) certificate: Option<&'a Path>,
-    /// For a server on another machine, instead of its certificate.
+    /// The other machine, if the server is not on this one; `certificate` is then not used.
     pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// Token of an operator.
     pub(crate) token: Option<String>,
@@ -61,7 +61,7 @@ pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
     let address = server.address;
     let stream = TcpStream::connect(address)
         .with_context(|| format!("the server's HTTP listener {address} (http_listen) cannot be reached"))?;
-    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_read_timeout(Some(LONGEST_SILENCE))?;
     let (config, name) = match (&server.elsewhere, server.certificate) {
         (Some(Elsewhere { host, ca }), _) => {
             (signed_by(ca, server.client)?, ServerName::try_from(host.clone()).context("--server")?)

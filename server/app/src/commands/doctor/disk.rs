@@ -53,7 +53,7 @@ pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>
 }
 
 /// Checks the free space on the data directory's disk.
-pub(super) fn room(dir: &Path) -> CheckLine {
+pub(super) fn free_space(dir: &Path) -> CheckLine {
     match disk(&existing(dir)) {
         Ok(space) => judge(space, dir),
         Err(error) => CheckLine::fail(ROOM, format!("the disk of {} does not say: {error}", dir.display())),

@@ -18,7 +18,7 @@ use crate::runtime::{
 };
 
 /// Time limit for GitLab.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// A request that a token with the scope `read_api` may make.
 const QUESTION: &str = "projects?per_page=1&simple=true";
 
@@ -39,7 +39,7 @@ async fn ask(settings: &Settings, place: &BaseUrl) -> anyhow::Result<String> {
     let address = place.api(QUESTION);
     let request = Request::get(&address).header("PRIVATE-TOKEN", token).body(Empty::<Bytes>::new())?;
     let host = place.host();
-    let answered = timeout(PATIENCE, http.request(request)).await;
+    let answered = timeout(ANSWER_PATIENCE, http.request(request)).await;
     let answered =
         answered.map_err(|_late| anyhow!("{host} does not answer within 10 s: check gitlab_url"))?;
     let status = answered.with_context(|| format!("{host} cannot be reached: check gitlab_url"))?.status();

@@ -67,7 +67,8 @@ impl Doctor {
 /// Runs all checks, in the order in which a starting server needs them.
 fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     let (data, is_serving) = disk::data_directory(&config.data_dir);
-    let mut lines = vec![data, disk::room(&config.data_dir), machine::memory(config), machine::open_files()];
+    let mut lines =
+        vec![data, disk::free_space(&config.data_dir), machine::memory(config), machine::open_files()];
     lines.extend(machine::addresses(config, is_serving));
     lines.extend([files::access(config), files::tls(config)]);
     lines.extend(files::webhook(config));

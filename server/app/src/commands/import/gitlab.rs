@@ -27,7 +27,8 @@ pub(super) async fn jobs(
     let Some(client) = Client::open(&config.gitlab, Terms::default(), metrics)? else { return Ok(None) };
     let url = config.gitlab.url.as_ref().map_or_else(String::new, ToString::to_string);
     let mut progress = Progress::new();
-    let listed = list_jobs(&client, projects, range, |share| progress.tell("reading GitLab", share)).await;
+    let listed =
+        list_jobs(&client, projects, range, |share| progress.show_share("reading GitLab", share)).await;
     progress.end();
     let (jobs, hidden) =
         listed.map_err(|error| anyhow!("{error}; nothing was stored")).context(url.clone())?;

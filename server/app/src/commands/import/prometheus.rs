@@ -26,7 +26,7 @@ use plimsoll_lab::import::{
 };
 
 /// The longest time that is read.
-const LONGEST: Duration = Duration::from_hours(400 * 24);
+const LONGEST_RANGE: Duration = Duration::from_hours(400 * 24);
 
 /// History that Prometheus has.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ fn since(text: &str) -> Result<Duration, String> {
         return Err(format!("the unit is missing: write {digits}d for days, or {digits}h for hours"));
     }
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time < Duration::from_hours(1) || time > LONGEST {
+    if time < Duration::from_hours(1) || time > LONGEST_RANGE {
         return Err("must be from 1h to 400d".to_owned());
     }
     Ok(time)
@@ -138,7 +138,7 @@ impl FromPrometheus {
         let client = PrometheusClient::from_files(access)?;
         note(into(config));
         let mut progress = Progress::new();
-        let read = read_history(&client, &question, |share| progress.tell("reading", share)).await;
+        let read = read_history(&client, &question, |share| progress.show_share("reading", share)).await;
         progress.end();
         let read = read.with_context(|| name.clone())?;
         if let Some(warning) = &read.warning {

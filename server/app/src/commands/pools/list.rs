@@ -95,7 +95,7 @@ impl PowerfulList {
             }
         };
         let mut progress = Progress::new();
-        let builds = RecordedBuilds::read(reader, |share| progress.tell("reading", share))?;
+        let builds = RecordedBuilds::read(reader, |share| progress.show_share("reading", share))?;
         progress.end();
         let at_least = Millis(u64::try_from(self.at_least.as_millis()).unwrap_or(u64::MAX));
         let terms =

@@ -28,13 +28,13 @@ use crate::runtime::{
 };
 
 /// Most tries of one request.
-const TRIES: u32 = 4;
+const MOST_TRIES: u32 = 4;
 
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
-    /// There are more pages.
+    /// Whether there are more pages.
     pub(super) has_more: bool,
     /// Query of the next page, if there is one.
     pub(super) next_query: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Answer {
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It does not exist, or no longer.
+    /// The resource does not exist, or no longer.
     Gone,
     /// GitLab refuses access.
     Refused,
@@ -96,7 +96,7 @@ impl Client {
     pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
         let (mut read_again, mut tries) = (false, 0);
         loop {
-            if !self.pace.turn().await {
+            if !self.pace.wait_for_turn().await {
                 self.count("no_turn");
                 return Err(Trouble::Away);
             }
@@ -116,7 +116,7 @@ impl Client {
                 return Err(trouble);
             }
             tries += 1;
-            if tries >= TRIES {
+            if tries >= MOST_TRIES {
                 tracing::warn!(
                     path,
                     kind,

@@ -43,11 +43,11 @@ use crate::{
 };
 
 /// Most jobs processed at once.
-const AT_ONCE: usize = 4;
+const JOBS_AT_ONCE: usize = 4;
 /// How often expired hooks are removed.
 const FORGET: Duration = Duration::from_mins(1);
 /// Delay before a hook is processed again that the store did not accept.
-const AGAIN: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Largest answer about one job.
 const JOB_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
@@ -96,7 +96,7 @@ impl Follower {
                 }
                 // hooks that are given up but not removed when the server stops are found at the next start
                 _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
-                Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < AT_ONCE => {
+                Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < JOBS_AT_ONCE => {
                     self.count();
                     running.spawn(follow(Arc::clone(&self.parts), waiting, stop.clone()));
                 }
@@ -106,7 +106,7 @@ impl Follower {
         self.waiting.close();
         while let Ok(Waiting { ended, name, kept, answer, .. }) = self.waiting.try_recv() {
             if kept.is_none() && answer.is_none() {
-                match self.parts.ingest.tell_in_turn(ended.reported).await {
+                match self.parts.ingest.queue_report_when_free(ended.reported).await {
                     Some(_applied) => name.keep(),
                     None => self.parts.count_dropped(),
                 }
@@ -160,7 +160,7 @@ async fn follow(
             };
             // hooks with a file are asked about after the next start
             let reported = asked.or_else(|| kept.is_none().then(|| ended.reported.clone()))?;
-            let settled = parts.ingest.tell_in_turn(reported.clone()).await;
+            let settled = parts.ingest.queue_report_when_free(reported.clone()).await;
             (reported, settled)
         };
         match settled {
@@ -171,7 +171,7 @@ async fn follow(
                 return None;
             }
             // a full disk may get space again
-            Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(AGAIN)).await?,
+            Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(RETRY_DELAY)).await?,
             Some(OutcomeStatus::Remembered) => {
                 name.keep();
                 let attempts = reported.attempts.clone();
@@ -236,7 +236,7 @@ impl Parts {
         project: &str,
     ) -> Result<ReportedOutcome, Trouble> {
         let log = log(client, project, job.id).await?;
-        let trace::End { exit, container_reason } = trace::end(&log);
+        let trace::End { exit, container_reason } = trace::end_of_build(&log);
         let (mut reason, mut name, mut pipeline) = (reported.reason.clone(), job.name.clone(), job.pipeline);
         if reason.is_empty() || name.is_empty() || pipeline.is_none() {
             let path = format!("projects/{project}/jobs/{}", job.id);

@@ -16,6 +16,6 @@ pub(crate) fn read(bytes: &[u8]) {
     let _runs = read::runs(bytes, "build", &mut runs).is_ok();
     let log = trace::text(bytes, 4096);
     assert!(log.len() <= 4096 + 3, "no more of a log than is asked for");
-    let _end = trace::end(&log);
+    let _end = trace::end_of_build(&log);
     let _unneeded = trace::is_unneeded(&log);
 }

@@ -15,7 +15,7 @@ use super::{
     follow::Parts,
     record::Record,
     spool::Found,
-    waiting::{Known, Name, Waiting, names},
+    waiting::{Known, Name, Waiting, hook_hashes},
 };
 use crate::{
     runtime::metrics::{Kind, Metrics},
@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// How long a hook waits for the disk: GitLab gives up after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(4);
+const DISK_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Result for a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is processed and counted later.
+    /// The hook is processed and counted later.
     Later,
-    /// It is a repetition.
+    /// The hook repeats an earlier one.
     Repeated,
     /// The queue was full.
     Dropped,
@@ -61,7 +61,7 @@ impl Hooks {
         let (known, asks) = (Arc::<Mutex<Known>>::default(), client.is_some());
         let (spool, found) = kept.map_or((None, Vec::new()), |(spool, found)| (Some(spool), found));
         let found = found.into_iter().filter_map(|Found { ended, kept, applied_since }| {
-            let name = Name::claim(&known, names(&ended, kept.record.delivery.as_deref()))?;
+            let name = Name::claim(&known, hook_hashes(&ended, kept.record.delivery.as_deref()))?;
             Some(Waiting { ended, name, kept: Some(kept), applied_since, answer: None })
         });
         let parts = Parts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
@@ -91,7 +91,7 @@ impl Hooks {
     }
 
     async fn take_uncounted(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
-        let names = names(&ended, delivery);
+        let names = hook_hashes(&ended, delivery);
         let number = names.first().copied().unwrap_or_default();
         let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
         let place = match self.queue.clone().try_reserve_owned() {
@@ -103,7 +103,9 @@ impl Hooks {
         let record = Record::of(&ended, delivery);
         let mut waiting = Waiting { ended, name, kept: None, applied_since: None, answer: None };
         let turn = match &self.spool {
-            Some(spool) => timeout(PATIENCE, spool.turn()).await.ok().flatten().zip(Some(spool.clone())),
+            Some(spool) => {
+                timeout(DISK_PATIENCE, spool.write_permit()).await.ok().flatten().zip(Some(spool.clone()))
+            }
             None => None,
         };
         let Some((turn, spool)) = turn else {
@@ -120,7 +122,7 @@ impl Hooks {
             hooks.hand_on(waiting, place)
         });
         // GitLab does not wait for the disk: a slow write continues in the background
-        timeout(PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
+        timeout(DISK_PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
     }
 
     /// Queues a hook. One that needs no request to GitLab is applied at once. If the queue is full, a hook on disk is processed at the
@@ -134,7 +136,7 @@ impl Hooks {
             return Taken::Later;
         };
         if !self.asks {
-            waiting.answer = self.ingest.tell_and_hear(waiting.ended.reported.clone());
+            waiting.answer = self.ingest.queue_report_for_result(waiting.ended.reported.clone());
         }
         place.send(waiting);
         let waiting = self.queue.max_capacity().saturating_sub(self.queue.capacity());
@@ -147,7 +149,7 @@ impl Hooks {
         if self.asks {
             self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
         }
-        if !self.ingest.tell(ended.reported) {
+        if !self.ingest.queue_report(ended.reported) {
             return Taken::Dropped;
         }
         name.keep();

@@ -1,4 +1,5 @@
-//! Limits the rate of requests to GitLab: so many a second, later if GitLab requests that, and none for a while when it does not respond.
+//! Limits the rate of requests to GitLab: a fixed number a second, a pause if GitLab asks for one, and none for a while if it does not
+//! respond.
 
 use std::{
     hash::{Hash as _, Hasher as _},
@@ -39,7 +40,7 @@ impl Default for Terms {
 }
 
 /// The longest wait that GitLab may request; more is a mistake, or a date read as a duration.
-const LONGEST: Duration = Duration::from_mins(10);
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 /// The rate limiter.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ pub(super) struct Pace {
 struct Times {
     /// Time of the next turn.
     next: Instant,
-    /// No turns before this time.
+    /// No request before this time.
     rest_until: Instant,
 }
 
@@ -67,7 +68,7 @@ impl Pace {
     }
 
     /// Waits for a turn; false if that would take too long.
-    pub(super) async fn turn(&self) -> bool {
+    pub(super) async fn wait_for_turn(&self) -> bool {
         let turn = {
             let mut times = self.times();
             let now = Instant::now();
@@ -85,7 +86,7 @@ impl Pace {
     /// Delays all turns.
     pub(super) fn wait(&self, time: Duration) {
         let mut times = self.times();
-        times.next = times.next.max(Instant::now() + time.min(LONGEST));
+        times.next = times.next.max(Instant::now() + time.min(LONGEST_WAIT));
     }
 
     /// Pauses because GitLab is unreachable.
@@ -103,7 +104,7 @@ impl Pace {
         let mut hasher = std::hash::DefaultHasher::new();
         (n, path).hash(&mut hasher);
         let spread = u32::try_from(hasher.finish() % 1000).unwrap_or(0);
-        let time = self.terms.backoff.saturating_mul(2_u32.saturating_pow(n)).min(LONGEST);
+        let time = self.terms.backoff.saturating_mul(2_u32.saturating_pow(n)).min(LONGEST_WAIT);
         time / 2 + time * spread / 1000
     }
 }
@@ -149,13 +150,13 @@ mod tests {
         let pace = Pace::new(Terms { patience: Duration::from_secs(1), ..Terms::default() });
         let began = Instant::now();
         for _ in 0..5 {
-            assert!(pace.turn().await);
+            assert!(pace.wait_for_turn().await);
         }
         assert_eq!(began.elapsed().as_millis(), 800);
         pace.wait(Duration::from_hours(1));
-        assert!(!pace.turn().await);
-        tokio::time::advance(LONGEST).await;
-        assert!(pace.turn().await, "no request waits longer than {LONGEST:?}");
+        assert!(!pace.wait_for_turn().await);
+        tokio::time::advance(LONGEST_WAIT).await;
+        assert!(pace.wait_for_turn().await, "no request waits longer than {LONGEST_WAIT:?}");
     }
 
     #[test]
@@ -166,6 +167,6 @@ mod tests {
             assert!((0.5..1.5).contains(&time), "{n}: {time}");
         }
         assert_ne!(pace.backoff(0, "a"), pace.backoff(0, "b"));
-        assert!(pace.backoff(99, "a") <= LONGEST * 2);
+        assert!(pace.backoff(99, "a") <= LONGEST_WAIT * 2);
     }
 }

@@ -44,7 +44,7 @@ const FILES: usize = 3 * QUEUE;
 /// Most bytes of all files. A file has about 1 KiB, at most 10.
 const BYTES: usize = 64 << 20;
 /// Files written at once: further ones share their syncs.
-const AT_ONCE: usize = 8;
+const WRITES_AT_ONCE: usize = 8;
 /// The directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
@@ -125,7 +125,7 @@ impl Spool {
         File::open(data_dir)?.sync_all()?;
         let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
         metrics.hooks_on_disk_max.set(i64::try_from(FILES).unwrap_or(i64::MAX));
-        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let turns = Arc::new(Semaphore::new(WRITES_AT_ONCE));
         let spool = Self { dir: dir.into(), room, turns };
         let mut files = Vec::new();
         for entry in fs::read_dir(&spool.dir)? {
@@ -164,7 +164,7 @@ impl Spool {
     }
 
     /// Waits for permission to write. The semaphore is never closed.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 

@@ -278,7 +278,7 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     let house = House::of(&fake);
     let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
     let key = plimsoll_core::validated::key(Some(hook.job.key.clone())).unwrap();
-    assert_eq!(house.ingest.again(&key).await.unwrap(), None);
+    assert_eq!(house.ingest.after_memory_end(&key).await.unwrap(), None);
     for n in 0..100 {
         let taken = house.hooks.take(hook.clone(), Some("delivery")).await;
         assert_eq!(taken, if n == 0 { Taken::Later } else { Taken::Repeated });
@@ -288,10 +288,10 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     let verdicts = store::read_verdicts(&house.store, &attempt, 10).await.unwrap();
     let [verdict] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
-    let next = house.ingest.again(&key).await.unwrap().unwrap().next;
+    let next = house.ingest.after_memory_end(&key).await.unwrap().unwrap().next;
     assert!(next.memory_limit.value > plimsoll_core::predict::Settings::default().memory_limit.0);
     let other = Key { project: "c/d".into(), ..key };
-    assert_eq!(house.ingest.again(&other).await.unwrap(), None);
+    assert_eq!(house.ingest.after_memory_end(&other).await.unwrap(), None);
     assert_eq!(fake.asked().len(), 4, "{:?}", fake.asked());
     house.end().await;
 }

@@ -31,7 +31,7 @@ pub(super) fn text(bytes: &[u8], most: usize) -> String {
 
 /// How the job ended according to the runner: `ERROR: Job failed: exit code 1`, `.. command terminated with exit code 137`, `ERROR: Job
 /// failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'`.
-pub(super) fn end(log: &str) -> End {
+pub(super) fn end_of_build(log: &str) -> End {
     let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(RUNNERS);
     let Some(line) = last.into_iter().find(|line| line.contains("Job failed")) else { return End::default() };
     let code = line.rsplit_once("exit code").and_then(|(_, rest)| {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_runners_last_word_says_how_a_job_ended() {
         let ended = |log: &str| {
-            let End { exit, container_reason } = end(log);
+            let End { exit, container_reason } = end_of_build(log);
             (exit, container_reason)
         };
         let section = "\u{1b}[0Ksection_end:1700000000:cleanup_file_variables\r\u{1b}[0K";

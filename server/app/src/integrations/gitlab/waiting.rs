@@ -13,18 +13,18 @@ use super::{Ended, spool::Kept};
 use crate::sessions::OutcomeStatus;
 
 /// Hooks of which repetitions are recognized: those of some hours.
-const KNOWN: usize = 20_000;
+const REMEMBERED_HOOKS: usize = 20_000;
 
 /// A hook that waits to be worked on.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) ended: Box<Ended>,
     pub(super) name: Name,
-    /// Its file.
+    /// The file in which the hook is kept.
     pub(super) kept: Option<Kept>,
     /// When it was processed, if that was before the start; since then it waits for its attempt.
     pub(super) applied_since: Option<SystemTime>,
-    /// It has been applied: receives the result.
+    /// Receives the result when the report has been applied.
     pub(super) answer: Option<oneshot::Receiver<OutcomeStatus>>,
 }
 
@@ -64,7 +64,7 @@ impl Drop for Name {
 }
 
 /// The hashes of a hook, stable over releases, because the first one names its file.
-pub(super) fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
+pub(super) fn hook_hashes(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
     let job = &ended.job;
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
     // includes the sender: a report by another project must not hide the one of the job's own project
@@ -98,7 +98,7 @@ impl Known {
         if self.set.insert(name) {
             self.order.push_back(name);
         }
-        while self.order.len() > KNOWN {
+        while self.order.len() > REMEMBERED_HOOKS {
             let Some(oldest) = self.order.pop_front() else { break };
             self.set.remove(&oldest);
         }

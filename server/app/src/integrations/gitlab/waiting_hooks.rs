@@ -18,9 +18,9 @@ use super::{QUEUE, spool::Kept};
 use crate::sessions::Ingest;
 
 /// How long an unknown attempt is awaited, and how often open ones are checked.
-const PATIENCE: Duration = Duration::from_hours(1);
+const ATTEMPT_PATIENCE: Duration = Duration::from_hours(1);
 /// Hooks of each kind.
-const MOST: usize = QUEUE;
+const MOST_HOOKS: usize = QUEUE;
 
 /// A hook that waits.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct WaitingHook {
 /// The waiting hooks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// Not checked yet whether the attempt is open.
+    /// Hooks for which it was not checked yet whether their attempt is open.
     new: VecDeque<WaitingHook>,
     /// The attempt was open.
     open: VecDeque<WaitingHook>,
@@ -59,7 +59,7 @@ impl Waits {
         }
         while let Some(hook) = next(&mut self.open, now) {
             // those that exceed the bound are not checked: all of them may be open
-            if self.open.len() < MOST && hook.is_open(ingest).await {
+            if self.open.len() < MOST_HOOKS && hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
                 going.push(hook.kept);
@@ -71,8 +71,9 @@ impl Waits {
 
 /// The oldest, if there are too many or it has waited long enough.
 fn next(waits: &mut VecDeque<WaitingHook>, now: SystemTime) -> Option<WaitingHook> {
-    let is_old = |hook: &WaitingHook| now.duration_since(hook.since).is_ok_and(|time| time >= PATIENCE);
-    if waits.len() > MOST || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
+    let is_old =
+        |hook: &WaitingHook| now.duration_since(hook.since).is_ok_and(|time| time >= ATTEMPT_PATIENCE);
+    if waits.len() > MOST_HOOKS || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
 }
 
 impl WaitingHook {

@@ -12,7 +12,7 @@ use plimsoll_proto::quantity;
 use super::{Job, Size};
 
 /// Longest text of a size; longer ones are invalid. Kubernetes' own have at most 20 characters.
-const LONGEST: usize = 40;
+const LONGEST_SIZE_TEXT: usize = 40;
 
 /// Whether a size is of memory; otherwise of CPU.
 pub(super) fn is_memory(size: Size) -> bool {
@@ -30,7 +30,7 @@ pub(super) fn annotation_of(size: Size) -> String {
 /// It is not a size, or one that a container cannot have.
 pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
     let wrong = |why: String| FieldViolation::new(annotation_of(size), why);
-    if text.chars().count() > LONGEST {
+    if text.chars().count() > LONGEST_SIZE_TEXT {
         return Err(wrong("is too long to be a size".to_owned()));
     }
     let value = if is_memory(size) {

@@ -22,7 +22,7 @@ use crate::runtime::{
 };
 
 /// Most tries of one request.
-const TRIES: u32 = 3;
+const MOST_TRIES: u32 = 3;
 /// Before a question is repeated, times the number of repetitions.
 const BACKOFF: Duration = Duration::from_secs(1);
 /// Time limit of a request: Prometheus itself gives up after two minutes.
@@ -30,12 +30,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(150);
 /// Largest answer, bytes. A window with a larger one is split. An answer is in memory twice while it is parsed.
 const ANSWER_BYTES: usize = 8 << 20;
 /// Most bytes shown of Prometheus' error message.
-const SHOWN: usize = 300;
+const SHOWN_BYTES: usize = 300;
 
 /// Address and credentials of Prometheus.
 #[derive(Debug, Clone)]
 pub(crate) struct PrometheusAccess {
-    /// Its address.
+    /// Address of Prometheus.
     pub(crate) url: BaseUrl,
     /// File with a token.
     pub(crate) token_file: Option<PathBuf>,
@@ -107,7 +107,7 @@ impl PrometheusClient {
     pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
         for tried in 1.. {
             match timeout(self.answer_within, self.once(query, unix_ms)).await {
-                Ok(Err(Unanswered::Away(_))) if tried < TRIES => sleep(self.backoff * tried).await,
+                Ok(Err(Unanswered::Away(_))) if tried < MOST_TRIES => sleep(self.backoff * tried).await,
                 Ok(answered) => return answered,
                 Err(_slow) => {
                     let within = humantime::format_duration(self.answer_within);
@@ -137,7 +137,7 @@ impl PrometheusClient {
             if is_plain_text(&cause) {
                 return Unanswered::Refused("speaks no TLS there: give the address with http://".to_owned());
             }
-            Unanswered::Away(format!("cannot be reached: {}", fitting(&cause, SHOWN)))
+            Unanswered::Away(format!("cannot be reached: {}", fitting(&cause, SHOWN_BYTES)))
         })?;
         let (head, body) = answer.into_parts();
         let body =
@@ -147,9 +147,9 @@ impl PrometheusClient {
             })?;
         let read = read_answer(&body);
         if head.status == StatusCode::OK {
-            return read.map_err(|why| Unanswered::Refused(fitting(&why, SHOWN)));
+            return read.map_err(|why| Unanswered::Refused(fitting(&why, SHOWN_BYTES)));
         }
-        Err(refused(head.status, read.err().map(|why| fitting(&why, SHOWN)).unwrap_or_default()))
+        Err(refused(head.status, read.err().map(|why| fitting(&why, SHOWN_BYTES)).unwrap_or_default()))
     }
 }
 

@@ -21,9 +21,9 @@ use super::fleet::memory_use;
 use crate::runtime::clock::Clock;
 
 /// Packages that have series of their own.
-const SHOWN: usize = 20;
+const SHOWN_PACKAGES: usize = 20;
 /// Most names kept for one hour; later ones count as others.
-const KNOWN: usize = 4096;
+const NAMES_AN_HOUR: usize = 4096;
 /// The sum of all that have no series of their own.
 const OTHERS: &str = "(others)";
 /// Hours that count.
@@ -90,7 +90,7 @@ const GAUGES: [PackageGauge; 6] = [
 #[derive(Debug, Default)]
 pub(crate) struct Packages {
     clock: Clock,
-    /// By the hour in which attempts ended, since 1970.
+    /// Sums by package, by the hour in which attempts ended (hours since 1970).
     hours: Mutex<BTreeMap<u64, HashMap<Arc<str>, Sums>>>,
 }
 
@@ -134,7 +134,7 @@ impl Packages {
         }
         let known = hours.entry(hour).or_default();
         let name = &*summary.key.package;
-        let name = if known.len() < KNOWN || known.contains_key(name) { name } else { OTHERS };
+        let name = if known.len() < NAMES_AN_HOUR || known.contains_key(name) { name } else { OTHERS };
         match known.get_mut(name) {
             Some(sums) => sums.merge(&Sums::of(summary)),
             None => drop(known.insert(name.into(), Sums::of(summary))),
@@ -154,8 +154,8 @@ impl Packages {
         let mut others = all.remove(OTHERS).unwrap_or_default();
         let mut top: Vec<(Arc<str>, Sums)> = all.into_iter().collect();
         top.sort_by(|a, b| b.1.wasted.total_cmp(&a.1.wasted).then_with(|| a.0.cmp(&b.0)));
-        top.iter().skip(SHOWN).for_each(|(_, sums)| others.merge(sums));
-        top.truncate(SHOWN);
+        top.iter().skip(SHOWN_PACKAGES).for_each(|(_, sums)| others.merge(sums));
+        top.truncate(SHOWN_PACKAGES);
         top.push((OTHERS.into(), others));
         top
     }
@@ -228,11 +228,11 @@ mod tests {
     #[test]
     fn names_beyond_the_bound_are_one_of_the_others() {
         let packages = Packages::default();
-        for n in 0..KNOWN + 10 {
+        for n in 0..NAMES_AN_HOUR + 10 {
             packages.add_at(&ended(&format!("p{n}"), 1, 0), NOW);
         }
         let hours = packages.hours.lock().unwrap();
         let known = hours.values().next().unwrap();
-        assert_eq!((known.len(), known[OTHERS].attempts), (KNOWN + 1, 10.0));
+        assert_eq!((known.len(), known[OTHERS].attempts), (NAMES_AN_HOUR + 1, 10.0));
     }
 }

@@ -16,9 +16,9 @@ pub(crate) struct Kept<T, L> {
     /// Name of the files, for people.
     what: &'static str,
     in_force: RwLock<Arc<T>>,
-    /// Their state when they were last read, valid or not.
+    /// State of the files when they were last read, valid or not.
     looks: Mutex<L>,
-    /// They were invalid then.
+    /// Whether the files were invalid at the last reading.
     refused: AtomicBool,
 }
 

@@ -125,13 +125,13 @@ fn parse_ram(meminfo: &str) -> Option<Bytes> {
 /// Memory of the program apart from its history and the store's cache: code, threads, connections and answers. With the two constants
 /// below it matches what a server used besides its history when it started to serve, on x86-64 with glibc: 103 MiB for a log of 61 MB, 147
 /// MiB for 176 MB and 203 MiB for 588 MB (a million attempts), of which sled alone took 58, 115 and 152 MiB (`cargo bench --bench open`).
-const PROGRAM: u64 = 64 << 20;
-/// The engine uses this multiple of its configured cache,
-const CACHES: u64 = 2;
-/// and one byte for so many bytes of its log, for the positions of pages.
+const PROGRAM_BYTES: u64 = 64 << 20;
+/// The engine uses this multiple of its configured cache.
+const CACHE_MULTIPLE: u64 = 2;
+/// Bytes of the store's log for each byte of memory that sled uses for the positions of pages.
 const LOG_PER_BYTE: u64 = 32;
-/// One part in so many of the machine is left to the kernel: buffers of connections, page tables, the files that were read last.
-const SPARE: u64 = 16;
+/// One part in this many of the machine's memory is left to the kernel: buffers of connections, page tables, recently read files.
+const KERNEL_PART: u64 = 16;
 
 /// Real memory of the history as a fraction of its estimate: the allocator keeps part of what was freed while the history was read, and
 /// after each answer. A server with a store of a million attempts (500 MB) used 202 MiB besides a history of 70 MiB, 298 MiB besides 192
@@ -139,15 +139,16 @@ const SPARE: u64 = 16;
 const TAKEN_FOR_HISTORY: (u64, u64) = (8, 5);
 
 /// Memory kept free when the history is full, for a backup or an answer over all attempts (see `answer_memory`).
-const ANSWERS: u64 = 64 << 20;
+const ANSWER_BYTES: u64 = 64 << 20;
 
 /// Memory of the server without its history, bytes.
 pub(super) fn beside(config: &Config) -> u64 {
-    let engine = config.store_cache.0.saturating_mul(CACHES).saturating_add(config.log_bytes / LOG_PER_BYTE);
-    engine.saturating_add(PROGRAM)
+    let engine =
+        config.store_cache.0.saturating_mul(CACHE_MULTIPLE).saturating_add(config.log_bytes / LOG_PER_BYTE);
+    engine.saturating_add(PROGRAM_BYTES)
 }
 
-/// The same with an empty store, and the increase for each byte of the store's files.
+/// Memory of the server without its history and with an empty store, and the increase for each byte of the store's files; bytes.
 pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
     let empty = Config { log_bytes: 0, ..config.clone() };
     (Bytes(beside(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
@@ -156,7 +157,7 @@ pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
 /// Memory left on a machine for the history, bytes, after answers and backups.
 pub(super) fn left(machine: u64, config: &Config) -> u64 {
     let (taken, of) = TAKEN_FOR_HISTORY;
-    let kept = (machine / SPARE).saturating_add(beside(config)).saturating_add(ANSWERS);
+    let kept = (machine / KERNEL_PART).saturating_add(beside(config)).saturating_add(ANSWER_BYTES);
     machine.saturating_sub(kept) / taken * of
 }
 
@@ -170,9 +171,9 @@ pub(crate) fn log_bytes(data_dir: &Path) -> u64 {
 pub(crate) struct MemoryPlan {
     /// The history when it is full.
     pub(crate) history: Bytes,
-    /// Of all, when the history is full.
+    /// Memory of everything, when the history is full.
     pub(crate) all: Bytes,
-    /// Where the size of the history comes from.
+    /// Where the size of the history comes from, in words.
     pub(crate) reason: String,
     machine: Option<MachineMemory>,
     /// Bytes of history that would fit; `None` if none would.

@@ -22,7 +22,7 @@ use plimsoll_core::{
 use super::SizingService;
 
 /// Capacity of the cache: the specs of a large stack. About 4 MB.
-const MOST: usize = 4096;
+const CACHED_PREDICTIONS: usize = 4096;
 
 impl SizingService {
     /// The sizes of a key and its pool for the next attempt of a caller, counted: a guess is replaced by the default.
@@ -30,17 +30,9 @@ impl SizingService {
         self.placed(key, self.counted(Instant::now(), self.sizes(key)).answer)
     }
 
-    /// The same prediction if there are no pools, else a copy with its pool; counted.
-    pub(super) fn placed(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
-        if !self.has_pools() {
-            return prediction;
-        }
-        Arc::new(self.pools.put(key, Arc::unwrap_or_clone(prediction)))
-    }
-
-    /// Whether attempts are assigned to pools.
-    pub(super) fn has_pools(&self) -> bool {
-        !self.pools.now().pools().is_empty()
+    /// The prediction for the next attempt of a caller: a guess from other packages is replaced by the default.
+    pub(super) fn next_size(&self, key: &Key) -> Prediction {
+        self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_answer())
     }
 
     fn sizes(&self, key: &Key) -> Sizes {
@@ -119,7 +111,7 @@ impl Sizes {
 /// Predictions by key, for one state of the history and one set of settings.
 #[derive(Debug, Default)]
 pub(crate) struct PredictionCache {
-    table: Mutex<Table>,
+    table: Mutex<PredictionTable>,
     hasher: RandomState,
 }
 
@@ -127,7 +119,7 @@ pub(crate) struct PredictionCache {
 type Known = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
-struct Table {
+struct PredictionTable {
     /// Version of the history that they belong to.
     changes: u64,
     known: Known,
@@ -167,7 +159,7 @@ impl PredictionCache {
         let old = self.table(|table| {
             let old = table.renew(changes);
             let Some(known) = table.at(changes) else { return old };
-            let full = if known.len() >= MOST { mem::take(known) } else { old };
+            let full = if known.len() >= CACHED_PREDICTIONS { mem::take(known) } else { old };
             known.insert(hash, (key, kept));
             full
         });
@@ -175,12 +167,12 @@ impl PredictionCache {
         sizes
     }
 
-    fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
+    fn table<T>(&self, with: impl FnOnce(&mut PredictionTable) -> T) -> T {
         with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Table {
+impl PredictionTable {
     /// Clears the cache if `changes` is a newer version of the history; returns the old entries.
     fn renew(&mut self, changes: u64) -> Known {
         if changes <= self.changes {
@@ -259,7 +251,7 @@ mod tests {
         let before = asked("zlib");
         let mut settled = test_summary("4", "zlib", "1", 100);
         settled.need_peak.0 *= 50;
-        history.settle(&settled);
+        history.replace_summary(&settled);
         assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
     }
 
@@ -267,7 +259,7 @@ mod tests {
     fn answers_are_bounded() {
         let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
-        for n in 0..MOST + 5 {
+        for n in 0..CACHED_PREDICTIONS + 5 {
             let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
             for asked in [key(&n.to_string()), of_a_pipeline] {
                 cache.sizes(&history, &asked, &settings);

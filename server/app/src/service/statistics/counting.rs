@@ -9,7 +9,7 @@ use tokio::{sync::Semaphore, task};
 use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 
 /// Queries that run at once: each uses a core.
-const AT_ONCE: usize = 4;
+const QUERIES_AT_ONCE: usize = 4;
 /// Questions that are worked on or wait.
 const HELD: usize = 64;
 
@@ -24,7 +24,11 @@ pub(crate) struct Counting {
 impl Counting {
     /// Answers reserve their memory from `memory`.
     pub(crate) fn new(memory: AnswerMemory) -> Self {
-        Self { held: Arc::new(Semaphore::new(HELD)), working: Arc::new(Semaphore::new(AT_ONCE)), memory }
+        Self {
+            held: Arc::new(Semaphore::new(HELD)),
+            working: Arc::new(Semaphore::new(QUERIES_AT_ONCE)),
+            memory,
+        }
     }
 }
 
@@ -71,7 +75,7 @@ mod tests {
         counting.run(Bytes(10 << 20), || ()).await.unwrap();
         assert_eq!(
             (counting.working.available_permits(), counting.held.available_permits()),
-            (AT_ONCE, HELD)
+            (QUERIES_AT_ONCE, HELD)
         );
     }
 
@@ -81,7 +85,7 @@ mod tests {
         let (go, wait) = mpsc::channel::<()>();
         let (counts, tasks) = (counting.clone(), TaskTracker::new());
         let asked = tasks.spawn(async move { counts.run(Bytes(0), move || wait.recv()).await });
-        while counting.working.available_permits() == AT_ONCE {
+        while counting.working.available_permits() == QUERIES_AT_ONCE {
             task::yield_now().await;
         }
         asked.abort();
@@ -91,7 +95,7 @@ mod tests {
         assert!(matches!(counting.run(Bytes(0), || ()).await, Err(Refusal::Crowded { most: HELD, .. })));
         drop((others, go));
         counting.run(Bytes(0), || ()).await.unwrap();
-        while counting.working.available_permits() < AT_ONCE {
+        while counting.working.available_permits() < QUERIES_AT_ONCE {
             task::yield_now().await;
         }
         let panicked = counting.run(Bytes(0), || panic!("on purpose")).await.map(|()| 0);

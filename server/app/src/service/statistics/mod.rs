@@ -58,7 +58,7 @@ pub(crate) struct StatisticsAnswer {
     pub(crate) wrong: Vec<WrongVerdicts>,
 }
 
-/// One attempt of a list.
+/// An attempt as an entry of a list.
 #[derive(Debug)]
 pub(crate) struct ListedAttempt {
     pub(crate) summary: Summary,
@@ -71,7 +71,7 @@ pub(crate) struct ListedAttempt {
 pub(crate) struct ListedAttempts {
     /// The selected attempts.
     pub(crate) page: AttemptPage,
-    /// Not all of them fit into the answer.
+    /// Whether the answer has no space for all of them.
     pub(crate) is_cut: bool,
 }
 
@@ -81,7 +81,7 @@ impl StatisticsService {
         &self.counting.memory
     }
 
-    /// Memory of an answer over all attempts, with so many bytes for each.
+    /// Memory of an answer over all attempts, with `per_attempt` bytes for each.
     fn needed(&self, per_attempt: u64) -> Bytes {
         let attempts = self.history.read(History::len) as u64;
         Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
@@ -102,8 +102,9 @@ impl StatisticsService {
         let (stats, ingest) = (self.history.stats().clone(), self.ingest.clone());
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
-        let mut wrong =
-            self.ingest.wrong(|project| caller.sees(project) && (asked.is_empty() || asked == project));
+        let mut wrong = self
+            .ingest
+            .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(WRONG);
         // a million attempts take a while
         let reader = Arc::clone(caller);

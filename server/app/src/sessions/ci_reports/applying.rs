@@ -196,7 +196,7 @@ impl CiReports {
         let (attempt, outcome) = (&changed.attempt, changed.outcome);
         tracing::info!(%attempt, ?outcome, cause, "settled how an attempt ended");
         fleet.outcome_reported(changed);
-        self.history.settle(changed);
+        self.history.replace_summary(changed);
     }
 
     /// Counts and answers the result of a report.

@@ -9,7 +9,7 @@ use super::applying::CiReports;
 use crate::sessions::table::SessionTable;
 
 /// Runs of other projects that are passed over.
-const PASSED: usize = 10;
+const RUNS_PASSED_OVER: usize = 10;
 
 /// The attempt with an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl CiReports {
         for id in std::iter::once(Some(first.clone())).chain(later).flatten() {
             match self.owner(&id, by, open).await {
                 RunOwner::Job => own = Some(id),
-                RunOwner::Others if others.len() < PASSED => others.push(id),
+                RunOwner::Others if others.len() < RUNS_PASSED_OVER => others.push(id),
                 RunOwner::Others => break,
                 RunOwner::None => {
                     own = own.or(Some(id));

@@ -13,7 +13,7 @@ pub(super) struct CommitInFlight(Option<SentCommit>);
 /// A commit that the store has.
 #[derive(Debug)]
 pub(super) struct SentCommit {
-    /// Its changes, without the batch.
+    /// Changes of the commit, without the batch.
     pub(super) staged: StagedCommit,
     pub(super) began: Instant,
     /// `None` if there was nothing to write.
@@ -39,7 +39,7 @@ impl CommitInFlight {
         self.0.take()
     }
 
-    /// Waits for its result; for ever if there is none. The future may be dropped and the method called again, until it has returned.
+    /// Waits for its result; forever if there is none. The future may be dropped and the method called again, until it has returned.
     pub(super) async fn outcome(&mut self) -> CommitOutcome {
         match &mut self.0 {
             Some(SentCommit { committing: Some(committing), .. }) => committing.done().await.map(drop),
@@ -53,7 +53,7 @@ impl CommitInFlight {
         self.0.as_ref()?.staged.staged.get(id)
     }
 
-    /// The same, mutable.
+    /// An attempt of the commit, mutable.
     pub(super) fn staged_session_mut(&mut self, id: &AttemptId) -> Option<&mut StagedSession> {
         self.0.as_mut()?.staged.staged.get_mut(id)
     }

@@ -70,7 +70,7 @@ impl CommitPipeline {
         self.filling.judged.contains(id) || self.in_flight.holds_verdict_on(id)
     }
 
-    /// Waits for the result of the running commit; for ever if there is none. The future may be dropped and the method called again, until
+    /// Waits for the result of the running commit; forever if there is none. The future may be dropped and the method called again, until
     /// it has returned.
     pub(crate) async fn outcome(&mut self) -> CommitOutcome {
         self.in_flight.outcome().await

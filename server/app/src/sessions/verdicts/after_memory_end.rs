@@ -13,7 +13,7 @@ pub(crate) struct AfterMemoryEnd {
     pub(crate) next: Prediction,
     /// Why that attempt ended.
     pub(crate) cause: Cause,
-    /// The last attempt's sizes are unknown: the new ones are based on the prediction.
+    /// Whether the last attempt's sizes are unknown: the new ones are based on the prediction.
     pub(crate) had_unknown: bool,
 }
 
@@ -37,7 +37,7 @@ impl Ingest {
 
     /// Sizes for the next attempt of a job if memory ended its last one, from the verdict on it, asked for or not. Changes nothing. `None`
     /// if the job did not run before, or ended otherwise.
-    pub(crate) async fn again(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
+    pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
         let judged = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).find(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await

@@ -213,8 +213,8 @@ impl Ingest {
     }
 
     /// Rules whose causes were corrected in the projects for which `sees` returns true, most often first.
-    pub(crate) fn wrong(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
-        self.parts.verdict_engine.wrong(sees)
+    pub(crate) fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
+        self.parts.verdict_engine.wrong_verdicts(sees)
     }
 
     /// Growth of the need before memory ended the attempt; other causes do not need it. For a lost attempt it is computed too, because

@@ -9,8 +9,8 @@ use crate::{
     verdict_records::known::Asker,
 };
 
-/// Most attempts that wait for it. One that does not fit is counted, and judged when the next question about it comes.
-const WAITING: usize = 1024;
+/// Most attempts that wait to be judged again. One that does not fit is counted, and judged at the next request about it.
+const MOST_WAITING: usize = 1024;
 
 /// The task that judges attempts anew.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Rejudging {
 impl Rejudging {
     /// The task; it receives from `worker` the attempts that ended after a verdict on them.
     pub(crate) fn new(ingest: Ingest, worker: &mut Worker) -> Self {
-        let (sender, ended) = mpsc::channel(WAITING);
+        let (sender, ended) = mpsc::channel(MOST_WAITING);
         worker.judged_early = Some(sender);
         Self { ingest, ended }
     }

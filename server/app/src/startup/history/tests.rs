@@ -161,9 +161,9 @@ async fn a_start_knows_the_unmeasured_jobs_that_memory_ended() {
     }
     store.commit(batch).await.unwrap();
     let ingest = started(&store, 2).await;
-    let next = ingest.again(&key).await.unwrap().unwrap().next;
+    let next = ingest.after_memory_end(&key).await.unwrap().unwrap().next;
     assert_eq!(next.memory_limit.value, 96 << 30, "the last one counts");
-    assert_eq!(ingest.again(&Key { project: "c/d".into(), ..key }).await.unwrap(), None);
+    assert_eq!(ingest.after_memory_end(&Key { project: "c/d".into(), ..key }).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use super::{
     outbound::{Answers, Outbound},
     pending_acks::PendingAcks,
     status,
-    streams::{AtOnce, Streams},
+    streams::{StreamLimit, Streams},
 };
 use crate::{
     access::identity::{Bound, Identity},
@@ -35,7 +35,7 @@ use crate::{
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
 /// Each may hold a message or two, 256 KiB each at worst.
-pub(super) const STREAMS: AtOnce = AtOnce { what: "streams of agents", most: 20_000 };
+pub(super) const STREAMS: StreamLimit = StreamLimit { what: "streams of agents", most: 20_000 };
 
 /// The service `plimsoll.v1.Collector`.
 #[derive(Debug)]

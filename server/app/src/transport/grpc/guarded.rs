@@ -71,12 +71,12 @@ pub(super) fn is_streamed(path: &str) -> bool {
         || path.starts_with("/grpc.reflection.")
 }
 
-/// Slots of an admitted call.
+/// The slots that an admitted call holds.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Among the requests of its connection; `None` for rpcs without a role.
     pub(super) request: Option<Running>,
-    /// Among the calls of its caller.
+    /// The slot among the calls of the caller.
     pub(super) call: UsageSlot,
 }
 

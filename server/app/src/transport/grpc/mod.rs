@@ -38,7 +38,7 @@ use predictor::PredictorService;
 use reflection::ReflectionService;
 use scaler::ScalerService;
 use stats::StatsService;
-use streams::{AtOnce, Streams};
+use streams::{StreamLimit, Streams};
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
@@ -103,7 +103,7 @@ impl Parts {
         }
     }
 
-    fn streams(&self, at_once: AtOnce) -> Streams {
+    fn streams(&self, at_once: StreamLimit) -> Streams {
         Streams::new(at_once, self.tasks.clone(), self.stopping.clone())
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_proto::v1::{self as pb, server_message::Message as Answer};
 use crate::sessions::{Pending, Refusal};
 
 /// Batches of one stream that may wait for the disk. An agent has four on the way; more only fill the queue of the ingest.
-const MOST: usize = 8;
+const MOST_PENDING: usize = 8;
 
 /// The batches, oldest first.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl PendingAcks {
 
     /// The next batch must wait until an older one is acknowledged.
     pub(super) fn is_full(&self) -> bool {
-        self.batches.len() >= MOST || self.refused.is_some()
+        self.batches.len() >= MOST_PENDING || self.refused.is_some()
     }
 
     /// Adds a batch of an attempt.
@@ -37,8 +37,8 @@ impl PendingAcks {
         self.batches.push_back((attempt, batch));
     }
 
-    /// The next acknowledgement, for all batches of one attempt that are on disk by now; waits for ever if there are none. The future may
-    /// be dropped and the method called again.
+    /// The next acknowledgement, for all batches of one attempt that are on disk; waits forever if there are none. The future may be
+    /// dropped and the method called again.
     ///
     /// # Errors
     /// The first batch that was refused.

@@ -10,7 +10,7 @@ use super::{
     guarded::{Admitted, admitted, admitted_caller, caller},
     outbound::{self, Outbound},
     status,
-    streams::{AtOnce, Streams},
+    streams::{StreamLimit, Streams},
 };
 use crate::{
     access::identity::{Bound, Identity},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A client that does not read its answers uses 400 KiB at worst, as HTTP/2 buffers them.
-pub(super) const BATCHES: AtOnce = AtOnce { what: "batches of questions", most: 256 };
+pub(super) const BATCHES: StreamLimit = StreamLimit { what: "batches of questions", most: 256 };
 
 /// The service `plimsoll.v1.Predictor`.
 #[derive(Debug, Clone)]

@@ -53,7 +53,7 @@ impl ReflectionService {
         file.map(|file| file.encode_to_vec()).ok_or_else(|| unknown("symbol", symbol))
     }
 
-    /// The file of a message, an enumeration or a service.
+    /// The `.proto` file that declares a message, an enumeration or a service.
     fn declared(&self, symbol: &str) -> Option<FileDescriptor> {
         let message = self.pool.get_message_by_name(symbol).map(|of| of.parent_file());
         let message = message.or_else(|| self.pool.get_enum_by_name(symbol).map(|of| of.parent_file()));
@@ -96,10 +96,10 @@ impl ReflectionService {
 }
 
 /// Characters of a name that an answer repeats.
-const SHOWN: usize = 128;
+const SHOWN_CHARS: usize = 128;
 
 fn unknown(what: &str, name: &str) -> Unknown {
-    let shown: String = name.chars().take(SHOWN).collect();
+    let shown: String = name.chars().take(SHOWN_CHARS).collect();
     Unknown { code: Code::NotFound, message: format!("{what} {shown:?} is not known here") }
 }
 

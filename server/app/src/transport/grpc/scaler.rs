@@ -16,17 +16,17 @@ use super::{
     guarded::admitted,
     outbound::{Answers, Outbound},
     status,
-    streams::{AtOnce, Streams},
+    streams::{StreamLimit, Streams},
 };
 use crate::{
     integrations::keda::{self, Trigger},
     service::demand::{Demands, PoolDemand},
 };
 
-/// As many as there may be pools, and as many again for triggers that are being changed.
-pub(crate) const STREAMS: AtOnce = AtOnce { what: "streams of scalers", most: 128 };
+/// One stream for each possible pool, and as many again for triggers that are being changed.
+pub(crate) const STREAMS: StreamLimit = StreamLimit { what: "streams of scalers", most: 128 };
 /// How often a stream checks whether its pool has become active: KEDA's own interval is 30 s.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The service `externalscaler.ExternalScaler`.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ async fn follow(
     outbound: &Outbound<IsActiveResponse>,
 ) -> Result<(), Status> {
     let mut sent = None;
-    let mut tick = tokio::time::interval(LOOK);
+    let mut tick = tokio::time::interval(CHECK_INTERVAL);
     loop {
         tick.tick().await;
         // the operator may have removed the pool from the file

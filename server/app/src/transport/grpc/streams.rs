@@ -19,8 +19,8 @@ use crate::{
 
 /// The limit of streams of one kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AtOnce {
-    /// Their name, for people.
+pub(super) struct StreamLimit {
+    /// Name of the streams, for people.
     pub(super) what: &'static str,
     pub(super) most: usize,
 }
@@ -28,7 +28,7 @@ pub(super) struct AtOnce {
 /// The streams of one kind. Clones share the places.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
-    at_once: AtOnce,
+    at_once: StreamLimit,
     places: Arc<Semaphore>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -46,7 +46,7 @@ type Answering<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a
 
 impl Streams {
     /// Streams that run as `tasks` until `stopping`.
-    pub(super) fn new(at_once: AtOnce, tasks: TaskTracker, stopping: CancellationToken) -> Self {
+    pub(super) fn new(at_once: StreamLimit, tasks: TaskTracker, stopping: CancellationToken) -> Self {
         Self { at_once, places: Arc::new(Semaphore::new(at_once.most)), tasks, stopping }
     }
 
@@ -55,7 +55,7 @@ impl Streams {
     /// # Errors
     /// The status for the call: all slots are taken, or the caller has its most.
     pub(super) fn reserve(&self, admitted: Admitted) -> Result<ReservedStream<'_>, Status> {
-        let AtOnce { what, most } = self.at_once;
+        let StreamLimit { what, most } = self.at_once;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd(what, most))?;
         let own = admitted.within(|caller| caller.place(Bound::Streams))?;
@@ -88,8 +88,8 @@ impl ReservedStream<'_> {
         answers
     }
 
-    /// The same for a stream that only sends: `answer` is dropped when something else ends the stream. Its own error is the last message
-    /// to the client.
+    /// Starts a stream that only sends: `answer` is dropped when something else ends the stream. Its own error is the last message to the
+    /// client.
     pub(super) fn answer<T: Send + 'static>(
         self,
         answer: impl for<'a> FnOnce(&'a Outbound<T>) -> Answering<'a> + Send + 'static,

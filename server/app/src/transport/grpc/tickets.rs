@@ -7,17 +7,17 @@ use plimsoll_proto::v1 as pb;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::{outbound::Outbound, status, streams::AtOnce};
+use super::{outbound::Outbound, status, streams::StreamLimit};
 use crate::{
     state::tickets::{Refusal, View, Watching},
     transport::wire,
 };
 
 /// Each uses a connection's stream and some KiB; a client without a slot polls with `OpenTicket`.
-pub(super) const WATCHERS: AtOnce = AtOnce { what: "watchers of tickets", most: 16_384 };
+pub(super) const WATCHERS: StreamLimit = StreamLimit { what: "watchers of tickets", most: 16_384 };
 
 /// How often a watcher gets its position in the queue.
-const LOOK: Duration = Duration::from_secs(5);
+const POSITION_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Sends changes of the ticket to one watcher, until it has ended.
 pub(super) async fn follow(
@@ -42,7 +42,7 @@ pub(super) async fn follow(
             Err(Refusal::Unwritable(_)) => {}
             Err(refusal) => return Err(of_refusal(&refusal)),
         }
-        let _elapsed = tokio::time::timeout(LOOK, watching.changed()).await;
+        let _elapsed = tokio::time::timeout(POSITION_INTERVAL, watching.changed()).await;
     }
 }
 

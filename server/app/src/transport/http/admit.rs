@@ -25,12 +25,12 @@ pub(super) const PATH: &str = "/admit";
 /// The API server's own bound for a request is 3 MiB; the review adds some text.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
 /// Most reviews at once, each some times its bytes in memory; others are refused, and their pods stay unchanged.
-const AT_ONCE: usize = 16;
+const REVIEWS_AT_ONCE: usize = 16;
 /// The API server is near, and its time-out short.
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
 /// One permit for each review.
-static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
+static PLACES: Semaphore = Semaphore::const_new(REVIEWS_AT_ONCE);
 
 pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> Response {
     if !is_proven(&parts, request.uri().path()) {
@@ -41,8 +41,10 @@ pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> R
     }
     let Ok(_place) = PLACES.try_acquire() else {
         parts.pods.not_reviewed(SkipReason::TooMany);
-        let fault =
-            FieldViolation::new("request", format!("{AT_ONCE} reviews are looked at already; ask again"));
+        let fault = FieldViolation::new(
+            "request",
+            format!("{REVIEWS_AT_ONCE} reviews are looked at already; ask again"),
+        );
         return refuse(PATH, StatusCode::TOO_MANY_REQUESTS, &fault);
     };
     match review(request).await {

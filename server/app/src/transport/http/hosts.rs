@@ -20,12 +20,12 @@ use plimsoll_core::domain::FieldViolation;
 use super::{refusal::refuse, shown_path};
 
 /// Letters of a refused name that the answer repeats: the longest name of a host (RFC 1035, section 2.3.4).
-const SHOWN: usize = 253;
+const SHOWN_CHARS: usize = 253;
 
 /// Refuses a request for another host. `own`: the operator's names, in lower case.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<Response> {
     let foreign = asked(headers, uri).find(|asked| !is_own(asked, own))?;
-    let foreign: String = foreign.chars().take(SHOWN).collect();
+    let foreign: String = foreign.chars().take(SHOWN_CHARS).collect();
     let text = format!(
         "{foreign:?} is no name of this server: without an access_file it answers to localhost, IP addresses and the names in http_hosts \
          (PLIMSOLL_HTTP_HOSTS); add the name there"
@@ -44,7 +44,7 @@ pub(super) fn asked<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> impl Iterator<I
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Address(IpAddr),
-    /// In lower case, without the dot of the root.
+    /// A DNS name, in lower case, without the dot of the root.
     Name(String),
 }
 

@@ -16,11 +16,11 @@ use super::{
 };
 
 /// Attempts of one page.
-const ROWS: u32 = 50;
+const PAGE_ROWS: u32 = 50;
 
 pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
     let (query, view) = query::asked(&uri)?;
-    let answer = parts.list_attempts(question(&query, &view, ROWS)?).await?;
+    let answer = parts.list_attempts(question(&query, &view, PAGE_ROWS)?).await?;
     let page = AttemptsPage { view: &view, fields: query.fields(), answer: &answer };
     Ok(Html(page.draw().into_string()))
 }

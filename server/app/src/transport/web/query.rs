@@ -11,7 +11,7 @@ use crate::runtime::clock::Clock;
 const QUERY_BYTES: usize = 16 * 1024;
 
 /// All parameter names of pages and their JSON: a page accepts those of other pages, because links carry them along.
-const NAMES: [&str; 24] = [
+const PARAMETER_NAMES: [&str; 24] = [
     "range",
     "project",
     "stack",
@@ -42,10 +42,10 @@ const ALIKE: f64 = 0.8;
 
 /// The error for an unknown name, with the most similar one.
 fn unknown(name: &str) -> FieldViolation {
-    let alike = NAMES.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
+    let alike = PARAMETER_NAMES.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
     let nearest = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     let hint = nearest.map_or(String::new(), |(_, known)| format!(" (did you mean {known}?)"));
-    let known = NAMES.join(", ");
+    let known = PARAMETER_NAMES.join(", ");
     FieldViolation::new(name, format!("is not known here{hint}; there are {known}"))
 }
 
@@ -84,7 +84,7 @@ impl Query {
                     format!("has {} bytes, at most {} are allowed", value.len(), limits::KEY_FIELD_BYTES);
                 Err(FieldViolation::new(name, rule))
             }
-            None => match pairs.iter().find(|(name, _)| !NAMES.contains(&name.as_str())) {
+            None => match pairs.iter().find(|(name, _)| !PARAMETER_NAMES.contains(&name.as_str())) {
                 Some((name, _)) => Err(unknown(&name.chars().take(40).collect::<String>())),
                 None => Ok(Self(Fields::new(pairs))),
             },

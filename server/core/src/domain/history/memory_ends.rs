@@ -14,7 +14,7 @@ use plimsoll_proto::reasons::SizeBound;
 use crate::domain::{Action, AttemptId, Bytes, Key, Verdict};
 
 /// Number of such attempts kept: about those of some days. About 500 KB.
-const REMEMBERED: usize = 512;
+const MOST_MEMORY_ENDS: usize = 512;
 
 /// How memory ended an attempt, according to its verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl JudgedMemoryEnds {
             return self.0.len() != before;
         };
         let before = self.0.insert((verdict.attempt.clone(), end.key.project.clone()), end.clone());
-        if self.0.len() > REMEMBERED {
+        if self.0.len() > MOST_MEMORY_ENDS {
             let oldest = self.0.iter().min_by_key(|(of, end)| (end.judged_unix_ms, *of));
             if let Some(oldest) = oldest.map(|(of, _)| of.clone()) {
                 self.0.remove(&oldest);
@@ -69,12 +69,12 @@ impl JudgedMemoryEnds {
         before != Some(end)
     }
 
-    /// That of an attempt of this project.
+    /// The recorded end of an attempt of this project.
     pub(super) fn of(&self, attempt: &AttemptId, project: &str) -> Option<&JudgedMemoryEnd> {
         (!self.0.is_empty()).then(|| self.0.get(&(attempt.clone(), project.to_owned()))).flatten()
     }
 
-    /// Those whose key is exactly this one.
+    /// The recorded ends of attempts with exactly this key.
     pub(super) fn of_key<'e>(
         &'e self,
         key: &Key,

@@ -61,8 +61,8 @@ fn a_settled_attempt_is_changed_everywhere_and_keeps_its_place() {
         history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
     }
     let settled = Summary { outcome: Outcome::Failed, ..summary("1", "zlib", "1", 10) };
-    history.settle(&settled);
-    history.settle(summary("unknown", "zlib", "1", 10));
+    history.replace_summary(&settled);
+    history.replace_summary(summary("unknown", "zlib", "1", 10));
     assert_eq!(history.len(), 3);
     // it names no build system, and is no part of a parallel job
     let has = |rung: &Rung| !matches!(rung, Rung::BuildSystem | Rung::Siblings);
@@ -82,7 +82,7 @@ fn an_attempt_that_found_its_work_done_does_not_lower_what_an_average_one_holds(
     let held = history.mean_held();
     history.learn(Summary { unneeded: true, ..summary("2", "zlib", "1", 8) });
     history.learn(summary("3", "zlib", "1", 8));
-    history.settle(Summary { unneeded: true, ..summary("3", "zlib", "1", 8) });
+    history.replace_summary(Summary { unneeded: true, ..summary("3", "zlib", "1", 8) });
     assert!(held > 0.0 && (history.mean_held() - held).abs() < 1e-12);
 }
 

@@ -11,18 +11,18 @@ use crate::{
 };
 
 /// Attempts compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
-const COMPARED: usize = 24;
+const COMPARED_ATTEMPTS: usize = 24;
 /// Most distinct numbers of jobs.
-const DISTINCT: usize = 16;
+const MOST_JOB_NUMBERS: usize = 16;
 /// Attempts with one number of jobs that suffice without the line.
-const ENOUGH: u32 = 5;
+const ENOUGH_ATTEMPTS: u32 = 5;
 /// If the need changes by less than this share over all tried numbers of jobs, it does not depend on them: repetitions of one build differ
 /// by up to 15 % where page cache is counted.
 const FLAT: f64 = 0.1;
 /// Needs further from their median than this share of it are too noisy for a line.
-const NOISY: f64 = 0.2;
+const NOISE_LIMIT: f64 = 0.2;
 /// Least share of the pairs in which more jobs need more; below it there is no line.
-const AGREE: f64 = 0.75;
+const LEAST_AGREEING_PAIRS: f64 = 0.75;
 
 /// One attempt with its number of jobs.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ pub(super) struct TriedJobs<'h> {
     pub(super) memory: f64,
     /// Milliseconds of parallel work.
     pub(super) shared: f64,
-    /// The pairs differ in more than the number of jobs.
+    /// Whether the pairs differ in more than the number of jobs.
     pub(super) mixed: bool,
 }
 
@@ -120,7 +120,7 @@ impl<'h> TriedJobs<'h> {
         tried
     }
 
-    /// Those that memory did not stop.
+    /// The attempts that memory did not stop.
     fn plain(&self) -> impl Iterator<Item = &JobsObservation<'h>> {
         self.points.iter().filter(|point| !point.stopped)
     }
@@ -133,7 +133,7 @@ impl<'h> TriedJobs<'h> {
             return;
         }
         let range = f64::from(most) - f64::from(least);
-        let compared: Vec<JobsObservation<'h>> = self.plain().copied().take(COMPARED).collect();
+        let compared: Vec<JobsObservation<'h>> = self.plain().copied().take(COMPARED_ATTEMPTS).collect();
         let rise = |a: &JobsObservation<'_>, b: &JobsObservation<'_>| {
             let run = f64::from(a.jobs) - f64::from(b.jobs);
             (run.abs() >= 1.0).then(|| (a.need - b.need) / run)
@@ -150,8 +150,8 @@ impl<'h> TriedJobs<'h> {
         let middle = jobs::median(compared.iter().map(|point| point.need).collect()).max(1.0);
         let apart = jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
         self.known = if slope.abs() * range <= FLAT * middle {
-            if apart <= NOISY { CurveKnown::Flat } else { CurveKnown::Contradictory }
-        } else if slope > 0.0 && agree >= AGREE {
+            if apart <= NOISE_LIMIT { CurveKnown::Flat } else { CurveKnown::Contradictory }
+        } else if slope > 0.0 && agree >= LEAST_AGREEING_PAIRS {
             CurveKnown::Line
         } else {
             CurveKnown::Contradictory
@@ -176,7 +176,7 @@ impl<'h> TriedJobs<'h> {
     pub(super) fn counts(&self) -> JobCounts {
         let mut counts = JobCounts::new();
         for point in &self.points {
-            if counts.len() < DISTINCT || counts.contains(&point.jobs) {
+            if counts.len() < MOST_JOB_NUMBERS || counts.contains(&point.jobs) {
                 counts.insert(point.jobs);
             }
         }
@@ -246,7 +246,7 @@ impl<'h> TriedJobs<'h> {
     pub(super) fn has_enough_at(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
         let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
-        attempts > 0 && (!drawn || attempts - stopped >= ENOUGH)
+        attempts > 0 && (!drawn || attempts - stopped >= ENOUGH_ATTEMPTS)
     }
 }
 

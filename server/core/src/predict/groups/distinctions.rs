@@ -9,14 +9,14 @@ use std::borrow::Cow;
 use crate::domain::{Distinction, float};
 
 /// Least attempts of a value; rarer ones are pooled into one value.
-const SUPPORT: usize = 3;
+const LEAST_ATTEMPTS_OF_VALUE: usize = 3;
 /// Least share of the entropy that a field must explain.
-const ANSWERED: f64 = 0.4;
+const LEAST_EXPLAINED: f64 = 0.4;
 /// How far the result must be from chance, in deviations (the G-test, Sokal and Rohlf 1981): with some twenty fields one in a thousand
 /// data sets passes by chance.
 const DEVIATIONS: f64 = 8.0;
 /// Most values listed for a group.
-const NAMED: usize = 6;
+const MOST_LISTED_VALUES: usize = 6;
 
 /// A field of an attempt: its name and its value, which is empty if unknown.
 pub type FieldValue<'a> = (Cow<'a, str>, Cow<'a, str>);
@@ -87,7 +87,7 @@ fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> 
     for alike in all.chunk_by(|a, b| a.0 == b.0) {
         let counts = |group: usize| alike.iter().filter(|(_, of)| *of == group).count();
         let counts: Vec<usize> = (0..groups).map(counts).collect();
-        if alike.len() < SUPPORT {
+        if alike.len() < LEAST_ATTEMPTS_OF_VALUE {
             rare.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
         } else if let Some((text, _)) = alike.first() {
             values.push(ValueCounts { text, of: counts });
@@ -112,7 +112,7 @@ fn answered(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64>
     let gain = open - left;
     let likely = 2.0 * count * gain <= freedom + DEVIATIONS * (2.0 * freedom).sqrt();
     let share = (gain - by_chance) / open;
-    (share >= ANSWERED && !likely).then_some(share)
+    (share >= LEAST_EXPLAINED && !likely).then_some(share)
 }
 
 /// Entropy in nats.
@@ -127,7 +127,7 @@ fn named(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
     let mut own: Vec<&ValueCounts<'_>> =
         values.iter().filter(|value| value.main().0 == Some(group) && !value.text.is_empty()).collect();
     own.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| a.text.cmp(b.text)));
-    own.into_iter().take(NAMED).map(|value| value.text.to_owned()).collect()
+    own.into_iter().take(MOST_LISTED_VALUES).map(|value| value.text.to_owned()).collect()
 }
 
 #[cfg(test)]

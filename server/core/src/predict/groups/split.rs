@@ -3,10 +3,10 @@
 //! On the logarithmic axis the needs are cut at the widest gaps, which is single-linkage clustering (Gower and Ross 1969). Then the
 //! weakest cut is removed repeatedly, until each remaining one separates two groups:
 //!
-//! - each group has at least [`LEAST_SHARE`] of the attempts, and at least [`LEAST`];
+//! - each group has at least [`LEAST_SHARE`] of the attempts, and at least [`FEWEST_OF_GROUP`];
 //! - the gap between the inner 80 % of two neighbours is at least as wide as these ranges, and wider if the attempts are few (a stricter
 //!   form of the separation of Ashman, Bird and Zepf 1994, with quantiles instead of deviations, because tails are long);
-//! - the medians differ by [`RATIO`] and by [`LEAST_BYTES`]; smaller differences do not matter.
+//! - the medians differ by [`LEAST_MEDIAN_RATIO`] and by [`LEAST_BYTES`]; smaller differences do not matter.
 //!
 //! A need that changed over time, at once or gradually, is not two groups: both groups must still occur. So the series in the order of
 //! time must alternate (the number of runs, Wald and Wolfowitz 1940), and each group must occur in the newer half.
@@ -18,31 +18,31 @@
 use crate::domain::float;
 
 /// Fewest attempts to split.
-pub(super) const FEWEST: usize = 8;
+pub(super) const FEWEST_TO_SPLIT: usize = 8;
 /// Fewest attempts of a group.
-const LEAST: usize = 3;
+const FEWEST_OF_GROUP: usize = 3;
 /// Least share of all attempts in a group.
 const LEAST_SHARE: f64 = 0.08;
 /// Most groups.
-pub(super) const MOST: usize = 4;
+pub(super) const MOST_GROUPS: usize = 4;
 /// Gaps that are tried: more than groups, so that outliers do not use them up.
-const CUTS: usize = 12;
+const MOST_GAPS: usize = 12;
 /// Least ratio between the medians of neighbours.
-const RATIO: f64 = 1.4;
+const LEAST_MEDIAN_RATIO: f64 = 1.4;
 /// Least difference between the medians of neighbours, bytes: the default memory floor.
 const LEAST_BYTES: f64 = 67_108_864.0;
 /// Share of a group outside its inner range, on each side.
-const OUTER: f64 = 0.1;
+const OUTER_SHARE: f64 = 0.1;
 /// Least gap between two groups of very many attempts, in inner ranges.
-const CLEAR: f64 = 0.9;
+const LEAST_GAP: f64 = 0.9;
 /// Additional gap for few attempts; it is divided by their number.
 const CLEAR_FEW: f64 = 10.0;
 /// Least width of an inner range, as a logarithm to base 2: builds of one configuration differ by 3 %.
 const NARROWEST: f64 = 0.04;
 /// Fewest runs in the order of time: the needs alternate twice.
-const RUNS: usize = 5;
+const FEWEST_RUNS: usize = 5;
 /// Fewest attempts of each group in the newer half.
-const LATE: usize = 2;
+const FEWEST_LATE: usize = 2;
 
 /// Lower bounds of all groups but the first, in ascending order.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ pub(in crate::predict) struct NeedSplit {
 impl NeedSplit {
     /// Splits needs (finite logarithms to base 2 of bytes), oldest first; `None` if they are one group. Sorts them, and tries 12 cuts.
     pub(in crate::predict) fn of(oldest_first: &[f64]) -> Option<Self> {
-        if oldest_first.len() < FEWEST {
+        if oldest_first.len() < FEWEST_TO_SPLIT {
             return None;
         }
         let mut sorted = oldest_first.to_vec();
@@ -81,8 +81,8 @@ impl NeedSplit {
         let groups: Vec<usize> = oldest_first.iter().map(|need| self.group_of(*need)).collect();
         let runs = groups.chunk_by(|a, b| a == b).count();
         let newer = groups.get(groups.len() / 2..).unwrap_or_default();
-        let late = |group| newer.iter().filter(|of| **of == group).count() >= LATE;
-        runs >= RUNS && (0..self.count()).all(late)
+        let late = |group| newer.iter().filter(|of| **of == group).count() >= FEWEST_LATE;
+        runs >= FEWEST_RUNS && (0..self.count()).all(late)
     }
 }
 
@@ -91,7 +91,7 @@ fn widest_gaps(sorted: &[f64]) -> Vec<usize> {
     let mut gaps: Vec<(f64, usize)> =
         sorted.iter().zip(sorted.iter().skip(1)).enumerate().map(|(at, (a, b))| (b - a, at + 1)).collect();
     gaps.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-    gaps.truncate(CUTS);
+    gaps.truncate(MOST_GAPS);
     let mut cuts: Vec<usize> = gaps.into_iter().map(|(_, at)| at).collect();
     cuts.sort_unstable();
     cuts
@@ -108,12 +108,12 @@ fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     };
     let scores = parts.windows(2).map(clear).enumerate();
     let (at, least) = scores.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let enough = LEAST.max(share_of(sorted.len()));
+    let enough = FEWEST_OF_GROUP.max(share_of(sorted.len()));
     let (small, part) = parts.iter().enumerate().min_by_key(|(_, part)| part.len())?;
     if part.len() < enough {
         return Some(nearer(&parts, small));
     }
-    (least < 1.0 || parts.len() > MOST).then_some(at)
+    (least < 1.0 || parts.len() > MOST_GROUPS).then_some(at)
 }
 
 /// The cut between a group and its nearer neighbour.
@@ -129,12 +129,12 @@ fn nearer(parts: &[&[f64]], small: usize) -> usize {
 
 /// How clearly two groups are separated; 1 or more is enough.
 fn clearness(below: &[f64], above: &[f64]) -> f64 {
-    let inner = |part| [quantile(part, OUTER), quantile(part, 0.5), quantile(part, 1.0 - OUTER)];
+    let inner = |part| [quantile(part, OUTER_SHARE), quantile(part, 0.5), quantile(part, 1.0 - OUTER_SHARE)];
     let ([low, middle, high], [above_low, above_middle, above_high]) = (inner(below), inner(above));
     let width = (high - low).max(above_high - above_low).max(NARROWEST);
-    let wanted = CLEAR + CLEAR_FEW / float(below.len() + above.len());
+    let wanted = LEAST_GAP + CLEAR_FEW / float(below.len() + above.len());
     let gap = (above_low - high) / (wanted * width);
-    let ratio = (above_middle - middle) / RATIO.log2();
+    let ratio = (above_middle - middle) / LEAST_MEDIAN_RATIO.log2();
     let bytes = (above_middle.exp2() - middle.exp2()) / LEAST_BYTES;
     gap.min(ratio).min(bytes)
 }

@@ -168,6 +168,10 @@ fn wrong_verdicts_are_counted_by_the_rule_that_was_wrong() {
     }
     let by_nothing =
         WrongVerdicts { rule: "none".into(), found: Cause::Unknown, cause: Cause::Infra, count: 1 };
-    assert_eq!((known.len(), known.wrong(|_| true)), (2, vec![by_nothing]), "the oldest gave its place");
-    assert_eq!(known.wrong(|project| project == "q"), []);
+    assert_eq!(
+        (known.len(), known.wrong_verdicts(|_| true)),
+        (2, vec![by_nothing]),
+        "the oldest gave its place"
+    );
+    assert_eq!(known.wrong_verdicts(|project| project == "q"), []);
 }

@@ -10,13 +10,13 @@ use plimsoll_core::domain::Key;
 use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
 /// Builds that it wants.
-const IDEAL: usize = 5;
+const WANTED_BUILDS: usize = 5;
 /// Builds that it is content with.
-const ENOUGH: usize = 4;
+const ENOUGH_BUILDS: usize = 4;
 /// Memory for a spec that nothing is known of: 2 GB.
-const DEFAULT: f64 = 2e9;
+const DEFAULT_MEMORY: f64 = 2e9;
 
-/// Its history by combination.
+/// Gantry's policy: history by combination of package, version and compiler.
 #[derive(Debug, Default)]
 pub(in crate::replay) struct Gantry {
     seen: HashMap<String, VecDeque<f64>>,
@@ -38,15 +38,15 @@ fn combinations(key: &Key) -> [String; 6] {
 impl SizingPolicy for Gantry {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
         for name in combinations(&ask.key) {
-            if let Some(last) = self.seen.get(&name).filter(|last| last.len() >= ENOUGH) {
+            if let Some(last) = self.seen.get(&name).filter(|last| last.len() >= ENOUGH_BUILDS) {
                 let count = last.iter().fold(0.0, |count, _| count + 1.0);
                 return last.iter().sum::<f64>() / count;
             }
         }
-        DEFAULT
+        DEFAULT_MEMORY
     }
 
-    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
         failed * 2.0
     }
 
@@ -57,7 +57,7 @@ impl SizingPolicy for Gantry {
         }
         for name in combinations(&ask.key) {
             let last = self.seen.entry(name).or_default();
-            if last.len() >= IDEAL {
+            if last.len() >= WANTED_BUILDS {
                 last.pop_front();
             }
             last.push_back(done.peak);

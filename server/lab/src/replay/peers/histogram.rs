@@ -53,7 +53,7 @@ impl SizingPolicy for Vpa {
         (upper_edge(last) * MARGIN).max(FLOOR)
     }
 
-    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
         (failed * BUMP).max(failed + BUMP_LEAST)
     }
 

@@ -48,7 +48,7 @@ impl SizingPolicy for MinWaste {
         best
     }
 
-    fn again(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
         self.largest(ask).filter(|largest| *largest > failed).unwrap_or(failed * 2.0)
     }
 

@@ -34,7 +34,7 @@ impl SizingPolicy for PodScaler {
         peaks.get(rank).copied().unwrap_or(self.default) * POD_SCALER_MARGIN
     }
 
-    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
         failed * ESCALATION
     }
 
@@ -71,7 +71,7 @@ impl SizingPolicy for Krr {
         }
     }
 
-    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
         failed * KRR_OOM
     }
 
@@ -103,7 +103,7 @@ impl SizingPolicy for MaxSeen {
         }
     }
 
-    fn again(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
+    fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
         failed * 2.0
     }
 

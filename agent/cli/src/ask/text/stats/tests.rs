@@ -98,6 +98,6 @@ fn what_the_numbers_leave_out_is_shown_and_what_there_is_where_nothing_matches()
 #[test]
 fn groups_beyond_what_a_screen_holds_are_counted() {
     let one = stats().groups.remove(0);
-    let stats = GetStatsResponse { groups: vec![one; SHOWN + 7], ..stats() };
+    let stats = GetStatsResponse { groups: vec![one; SHOWN_GROUPS + 7], ..stats() };
     assert!(shown(&GetStatsRequest::default(), &stats, None).contains("and 7 more with less"));
 }

@@ -8,19 +8,19 @@ use plimsoll_proto::v1 as pb;
 use tonic::Status;
 
 use super::{
-    super::{outbound::Outbound, streams::AtOnce},
+    super::{outbound::Outbound, streams::StreamLimit},
     status,
 };
 use crate::{service::attempts::AttemptWatch, sessions::Change, transport::wire::attempts::changed};
 
 /// Each change is serialized once for each of them.
-pub(in crate::transport::grpc) const WATCHERS: AtOnce = AtOnce { what: "watchers", most: 256 };
+pub(in crate::transport::grpc) const WATCHERS: StreamLimit = StreamLimit { what: "watchers", most: 256 };
 
 /// Most attempts in one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
 const RUNNING: usize = 200;
 
 /// Most ids in one message; with the longest ids it stays far below the same bound.
-const ENDED: usize = 2000;
+const ENDED_IDS: usize = 2000;
 
 /// Sends changes to one watcher, until the stream ends.
 pub(super) async fn follow(
@@ -30,7 +30,7 @@ pub(super) async fn follow(
     let mut watcher = Watcher { outbound, shown: Shown::default(), watch: &watch };
     loop {
         let (running, changes) = watch.begin().await.map_err(|refusal| status::of_service(&refusal))?;
-        watcher.tell(&running, changes).await?;
+        watcher.send_changes(&running, changes).await?;
     }
 }
 
@@ -43,13 +43,13 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     /// Sends the running attempts, then changes, until the watcher has fallen behind.
-    async fn tell(
+    async fn send_changes(
         &mut self,
         running: &[crate::sessions::Running],
         mut changes: tokio::sync::broadcast::Receiver<Change>,
     ) -> Result<(), Status> {
         let gone = self.shown.anew(running.iter().map(|running| &running.attempt.id));
-        for ended in gone.chunks(ENDED) {
+        for ended in gone.chunks(ENDED_IDS) {
             self.outbound.send(changed(&[], ended)).await?;
         }
         for some in running.chunks(RUNNING) {
@@ -133,7 +133,7 @@ mod tests {
         let api = fixture::read_api(&Store::memory()).await;
         let watch = api.attempts.watch(&Identity::anyone()).unwrap();
         let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), watch: &watch };
-        let status = watcher.tell(&[], changes).await.unwrap_err();
+        let status = watcher.send_changes(&[], changes).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted);
     }
 

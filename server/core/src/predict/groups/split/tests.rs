@@ -32,7 +32,7 @@ fn one_group_is_seldom_taken_for_several() {
         ("heavy tails", |dice, _| 0.2 * dice.normal() / (0.1 + dice.even())),
     ];
     for (shape, made) in shapes {
-        for count in [FEWEST, 12, 20, 40, History::PER_RUNG] {
+        for count in [FEWEST_TO_SPLIT, 12, 20, 40, History::PER_RUNG] {
             let false_alarms = 1.0 - share(1, count, made);
             assert!(false_alarms <= 0.045, "{shape} of {count}: {false_alarms}");
         }
@@ -60,7 +60,7 @@ fn three_and_four_groups_are_distinguished() {
         let found = share(groups, 96, |dice, n| float(n * 7 % groups) + 0.06 * dice.normal());
         assert!(found > 0.98, "{groups}: {found}");
     }
-    let six = share(MOST + 1, 120, |dice, n| float(n * 7 % 6) + 0.02 * dice.normal());
+    let six = share(MOST_GROUPS + 1, 120, |dice, n| float(n * 7 % 6) + 0.02 * dice.normal());
     assert!(six <= 0.0, "no more groups than are shown");
 }
 
@@ -88,7 +88,7 @@ fn a_group_that_is_over_is_history() {
 
 #[test]
 fn few_attempts_and_small_differences_say_nothing() {
-    let few: Vec<f64> = (0..FEWEST - 1).map(|n| BASE + float(n % 2)).collect();
+    let few: Vec<f64> = (0..FEWEST_TO_SPLIT - 1).map(|n| BASE + float(n % 2)).collect();
     assert_eq!(NeedSplit::of(&few), None);
     let row = |base: f64, apart: f64| (0..40).map(|n| base + apart * float(n % 2)).collect::<Vec<_>>();
     assert!(NeedSplit::of(&row(BASE, 1.0)).is_some());
