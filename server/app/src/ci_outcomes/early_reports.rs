@@ -89,8 +89,8 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
         let mut early_reports = EarlyReports::default();
         for n in 0..MOST_EARLY_REPORTS + 5 {
-            early_reports.keep(id(n), &report(JobStatus::Failed, "").into());
-            early_reports.keep(id(n), &report(JobStatus::Succeeded, "").into());
+            early_reports.keep(id(n), &test_report("a", JobStatus::Failed).into());
+            early_reports.keep(id(n), &test_report("a", JobStatus::Succeeded).into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
         assert_eq!(

@@ -169,8 +169,9 @@ impl PoolRegistry {
     /// Reloads the file if it has changed, or if a reload was requested.
     pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
-        let (stamp, read) = (|_before: &_| reload::stamp(file).ok(), |_now: &mut _| self.read_again(file));
-        let taken = kept.reload_if_changed(asked, stamp, read, &metrics.pools_reloads);
+        let again = |before: &Stamps| before.iter().map(|(path, _)| stamped(path)).collect();
+        let taken =
+            kept.reload_if_changed(asked, again, |now| self.read_again(file, now), &metrics.pools_reloads);
         metrics.pools_refused.set(i64::from(kept.is_refused()));
         if let Some(taken) = taken {
             tell_warnings(&taken);
@@ -269,10 +270,10 @@ mod tests {
         let pools = open().unwrap();
         let hosts = || pools.now().pool("h").unwrap().hosts.names.join(" ");
         fs::write(&list, "one\ntwo\n").unwrap();
-        pools.look(false);
+        pools.reload_if_changed(false);
         assert_eq!(hosts(), "one two");
         fs::write(&list, "").unwrap();
-        pools.look(false);
+        pools.reload_if_changed(false);
         assert_eq!(
             (hosts(), pools.0.metrics.pools_refused.get()),
             ("one two".to_owned(), 1),
@@ -280,7 +281,7 @@ mod tests {
         );
         // it is still watched
         fs::write(&list, "three\n").unwrap();
-        pools.look(false);
+        pools.reload_if_changed(false);
         assert_eq!((hosts(), pools.0.metrics.pools_refused.get()), ("three".to_owned(), 0));
     }
 

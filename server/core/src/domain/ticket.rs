@@ -7,11 +7,11 @@ use super::{AttemptId, Bytes, Millis, TicketId};
 /// An open ticket, with everything that a restart needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// ID of the ticket.
+    /// Its id.
     pub id: TicketId,
     /// What was requested.
     pub claim: TicketClaim,
-    /// Turn of the ticket: the lowest round goes first, then the lowest number within the round.
+    /// Its turn: the lowest round goes first, then the lowest number within the round.
     pub round: u64,
     /// Number in the order of opening.
     pub number: u64,
@@ -23,7 +23,7 @@ pub struct Ticket {
     /// The attempt that runs in the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptId>,
-    /// For a ticket with a number as its ID: whether its client knows the ID, because it used it in a request. `None` for all others.
+    /// Of a ticket with a number as its id: whether its client knows the id, because it asked for the ticket by it. `None` for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collected: Option<bool>,
     /// The host that it holds; it answered when the ticket got it.
@@ -61,7 +61,7 @@ pub struct TicketClaim {
     /// Tags whose concurrency limits apply to it, sorted, without repetitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Whether the ticket has priority: it goes before all tickets without it.
+    /// Priority: it goes before all tickets without it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub raised: bool,
     /// Memory request.
@@ -76,7 +76,13 @@ pub struct TicketClaim {
     /// Name of the caller that opened it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// Whether the opener proved that the ID belongs to its own CI job.
+    /// Tickets of the same sandbox may have the same host one after the other; empty: none may.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sandbox: String,
+    /// Its pool has hosts: it gets one of them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
+    /// Its opener proved that the id belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
     /// Fingerprint of the request: the same id with another request is an error.

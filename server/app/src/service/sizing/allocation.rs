@@ -60,8 +60,8 @@ fn other_project(history: &History, key: &Key) -> Option<String> {
 pub(crate) enum Allocation {
     /// No sizes: the key is in shadow mode.
     Withheld,
-    /// The predicted sizes.
-    Sizes(Box<Prediction>),
+    /// These sizes, and whether the same request gets them again.
+    Sizes(Arc<Prediction>, Option<RepeatableAnswer>),
 }
 
 /// The sizes of an answer, and how it counts.

@@ -51,8 +51,8 @@ pub(crate) struct SizingService {
 /// A prediction, and whether it may be applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SizingAnswer {
-    pub(crate) prediction: Prediction,
-    /// Whether the key is in shadow mode: the prediction is only shown.
+    pub(crate) prediction: Arc<Prediction>,
+    /// The key is in shadow mode: the prediction is only shown.
     pub(crate) is_withheld: bool,
 }
 

@@ -22,7 +22,7 @@ use plimsoll_core::{
 use super::SizingService;
 
 /// Capacity of the cache: the specs of a large stack. About 4 MB.
-const CACHED_PREDICTIONS: usize = 4096;
+const MOST: usize = 4096;
 
 impl SizingService {
     /// The sizes of a key and its pool for the next attempt of a caller, counted: a guess is replaced by the default.
@@ -30,9 +30,17 @@ impl SizingService {
         self.placed(key, self.counted(Instant::now(), self.sizes(key)).answer)
     }
 
-    /// The prediction for the next attempt of a caller: a guess from other packages is replaced by the default.
-    pub(super) fn next_size(&self, key: &Key) -> Prediction {
-        self.pools.put(key, self.counted(Instant::now(), self.sizes(key)).into_answer())
+    /// The same prediction if there are no pools, else a copy with its pool; counted.
+    pub(super) fn placed(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
+        if !self.has_pools() {
+            return prediction;
+        }
+        Arc::new(self.pools.put(key, Arc::unwrap_or_clone(prediction)))
+    }
+
+    /// Whether attempts are assigned to pools.
+    pub(super) fn has_pools(&self) -> bool {
+        !self.pools.now().pools().is_empty()
     }
 
     fn sizes(&self, key: &Key) -> Sizes {
@@ -111,7 +119,7 @@ impl Sizes {
 /// Predictions by key, for one state of the history and one set of settings.
 #[derive(Debug, Default)]
 pub(crate) struct PredictionCache {
-    table: Mutex<PredictionTable>,
+    table: Mutex<Table>,
     hasher: RandomState,
 }
 
@@ -119,7 +127,7 @@ pub(crate) struct PredictionCache {
 type Known = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
-struct PredictionTable {
+struct Table {
     /// Version of the history that they belong to.
     changes: u64,
     known: Known,
@@ -159,7 +167,7 @@ impl PredictionCache {
         let old = self.table(|table| {
             let old = table.renew(changes);
             let Some(known) = table.at(changes) else { return old };
-            let full = if known.len() >= CACHED_PREDICTIONS { mem::take(known) } else { old };
+            let full = if known.len() >= MOST { mem::take(known) } else { old };
             known.insert(hash, (key, kept));
             full
         });
@@ -167,12 +175,12 @@ impl PredictionCache {
         sizes
     }
 
-    fn table<T>(&self, with: impl FnOnce(&mut PredictionTable) -> T) -> T {
+    fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
         with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl PredictionTable {
+impl Table {
     /// Clears the cache if `changes` is a newer version of the history; returns the old entries.
     fn renew(&mut self, changes: u64) -> Known {
         if changes <= self.changes {
@@ -259,7 +267,7 @@ mod tests {
     fn answers_are_bounded() {
         let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
-        for n in 0..CACHED_PREDICTIONS + 5 {
+        for n in 0..MOST + 5 {
             let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
             for asked in [key(&n.to_string()), of_a_pipeline] {
                 cache.sizes(&history, &asked, &settings);

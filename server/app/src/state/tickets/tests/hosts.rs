@@ -135,8 +135,8 @@ impl Yard {
     fn list(&mut self, pool: &str) {
         fs::write(self.site.dir.path().join("pools.toml"), format!("[[pool]]\nname = \"h\"\n{pool}"))
             .unwrap();
-        self.site.pools.look(true);
-        Keeper(Arc::clone(&self.tickets.0)).look();
+        self.site.pools.reload_if_changed(true);
+        Keeper(Arc::clone(&self.tickets.0)).apply_pools_and_expire();
         self.look();
     }
 
