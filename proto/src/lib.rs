@@ -6,7 +6,7 @@
 //! | [`limits`] | the bounds that both ends keep |
 //! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | spellings of counters, jobs, pods, quantities and Spack's variables |
 //! | [`words`] | what people and programs read: numbers, times, sums, reasons, verdicts, proposals, JSON |
-//! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate ends; checks of `doctor`; how both programs open their own files; whose lines they log |
+//! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate ends; checks of `doctor`; how both programs open their own files; the filter of their logs |
 //! | [`codec`] | how messages are put into bytes |
 
 pub mod certificate;

@@ -68,14 +68,14 @@ pub(crate) enum Allocation {
 type CountedSizes = (&'static str, Rung, Arc<Prediction>);
 
 impl SizingService {
-    /// Sizes for a job of `key`, within the time limit in `gantry`.
-    pub(crate) async fn allocate(&self, key: Key, gantry: &gantry::Settings) -> Allocation {
+    /// Sizes for a job of `key`, within the time limit in `gantry`. `changes`: the version of the history before anything of it was read
+    /// for this request.
+    pub(crate) async fn allocate(&self, key: Key, gantry: &gantry::Settings, changes: u64) -> Allocation {
         let key = Arc::new(key);
         if self.withholds_from(&key, WithheldAnswer::Allocation) {
             self.count_allocation("shadow");
             return Allocation::Withheld;
         }
-        let changes = self.history.read(History::changes);
         let sizing = timeout(gantry.answer_within, self.sure_or_defaults(Arc::clone(&key), gantry));
         let Some((kind, rung, prediction)) = sizing.await.ok().flatten() else {
             tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
@@ -94,15 +94,20 @@ impl SizingService {
         if self.has_pools() {
             return None;
         }
-        let (body, answer) = self.answers.get(text, self.history.read(History::changes))?;
+        let (body, answer) = self.answers.get(text, self.history_version())?;
         self.metrics.predicted(answer.rung, began.elapsed());
         self.count_allocation(answer.kind);
         Some(body)
     }
 
+    /// The version of the history: see [`History::changes`].
+    pub(crate) fn history_version(&self) -> u64 {
+        self.history.read(History::changes)
+    }
+
     /// Keeps the answer to a request for [`Self::repeated_answer`].
     pub(crate) fn keep_answer(&self, text: &str, body: Bytes, answer: RepeatableAnswer) {
-        self.answers.keep(text, body, answer, self.history.read(History::changes));
+        self.answers.keep(text, body, answer, self.history_version());
     }
 
     /// Counts an answer to Spack by its kind.
@@ -125,8 +130,7 @@ impl SizingService {
             self.unmatched.tell(&key, other);
         }
         let kind = if other_project.is_some() { "other_project" } else { "unsure" };
-        let lowered = |least| Arc::new(self.pools.lowered(&key, Arc::unwrap_or_clone(least)));
-        Some((kind, rung, if self.has_pools() { lowered(least) } else { least }))
+        Some((kind, rung, self.placed(&key, least)))
     }
 
     /// Computes the answer on a blocking thread, because it reads the history, and keeps it in `cached`. `None` if the computation failed.
@@ -184,7 +188,8 @@ mod tests {
         let key = Key { package: package.into(), ..Key::default() };
         let gantry =
             gantry::Settings { answer_within: Duration::from_mins(10), ..gantry::Settings::default() };
-        let Allocation::Sizes(sizes, again) = service.allocate(key, &gantry).await else {
+        let Allocation::Sizes(sizes, again) = service.allocate(key, &gantry, service.history_version()).await
+        else {
             panic!("withheld")
         };
         if let Some(again) = again {

@@ -16,7 +16,8 @@ use plimsoll_core::domain::Rung;
 
 /// Capacity: the specs of a large stack.
 const ANSWERS: usize = 4096;
-/// Longest text of a request, bytes: twice the longest of Spack's. So the table takes at most 8 MiB.
+/// Longest text of a request, bytes: twice the longest of Spack's. So the texts take at most 8 MiB, and answers of some 100 bytes each less
+/// than 1 MiB.
 const TEXT_BYTES: usize = 2048;
 
 /// What is needed to give an answer again.

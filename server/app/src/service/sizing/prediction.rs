@@ -63,13 +63,13 @@ impl SizingService {
     /// failed.
     pub(super) async fn sizes_in_background(&self, key: &Arc<Key>) -> Option<Sizes> {
         let began = Instant::now();
-        let sizes = if let Some(known) = self.cache.known(&self.history, key) {
-            known
-        } else {
-            let (service, key) = (self.clone(), Arc::clone(key));
-            tokio::task::spawn_blocking(move || service.sizes(&key)).await.ok()?
-        };
-        Some(self.counted(began, sizes))
+        if let Some(known) = self.cache.known(&self.history, key) {
+            return Some(self.counted(began, known));
+        }
+        let (service, key) = (self.clone(), Arc::clone(key));
+        // counted there, because a caller may not wait for a slow one
+        let computing = move || service.counted(Instant::now(), service.sizes(&key));
+        tokio::task::spawn_blocking(computing).await.ok()
     }
 
     /// The sizes of a key and its pool, for one of very many keys: neither counted nor cached, because the cache is for builds about to

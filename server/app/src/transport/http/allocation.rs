@@ -28,6 +28,8 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
     if let Some(body) = text.as_deref().and_then(|text| sizing.repeated_answer(text)) {
         return json(StatusCode::OK, body);
     }
+    // first: the project of the key may be that of the newest attempt
+    let changes = sizing.history_version();
     let key = match key_of(&parts, query, headers) {
         Ok(key) => key,
         Err(fault) => {
@@ -36,7 +38,7 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
         }
     };
     let stack = key.stack.clone();
-    let (prediction, again) = match sizing.allocate(key, &parts.gantry).await {
+    let (prediction, again) = match sizing.allocate(key, &parts.gantry, changes).await {
         Allocation::Withheld => return json(StatusCode::OK, gantry::NOTHING),
         Allocation::Sizes(prediction, again) => (prediction, again),
     };
