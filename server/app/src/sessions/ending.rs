@@ -71,7 +71,7 @@ impl Worker {
             session.check_holder(stream)?;
         }
         session.close(finish)?;
-        // an abandoned attempt ended when its agent was last heard
+        // an abandoned attempt ended when its agent was last seen
         let received =
             if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.last_message.unix_ms };
         let mut skipped = SkippedFacts::default();

@@ -101,7 +101,7 @@ impl CoprTable {
     }
 }
 
-/// The table as it stands in `copr.conf`. [`CoprTable::parse`] reads it back.
+/// The table as it is written in `copr.conf`. [`CoprTable::parse`] reads it back.
 impl fmt::Display for CoprTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EXTRA_BUILDCHROOT_TAGS = [")?;
