@@ -76,7 +76,7 @@ pub struct TicketClaim {
     /// Name of the caller that opened it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// Tickets of the same sandbox may have the same host one after the other; empty: none may.
+    /// Tickets of the same project and sandbox may have the same host one after the other; empty: none may.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
     /// Its pool has hosts: it gets one of them.
@@ -93,6 +93,14 @@ impl TicketClaim {
     /// Whether it is the same request by the same caller for the same project.
     pub fn is_same(&self, other: &Self) -> bool {
         self.asked == other.asked && self.by == other.by && self.project == other.project
+    }
+
+    /// The project and the sandbox, of which tickets may have the same host one after the other; empty: none may.
+    pub fn sandbox_of_project(&self) -> String {
+        if self.sandbox.is_empty() {
+            return String::new();
+        }
+        format!("{}\0{}", self.project, self.sandbox)
     }
 
     /// Whether a ticket with this claim gives its id up to `other`: `other` proved that it is the job which the id names, and this one did

@@ -8,7 +8,10 @@
 //!
 //! The names and meanings of the three settings are Resalloc's. Which host a ticket holds is in the ticket; the rest is forgotten by a restart.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+};
 
 use crate::domain::TicketId;
 
@@ -17,10 +20,19 @@ pub const QUARANTINE_MS: u64 = 60_000;
 /// A machine that was repaired is used again within this time, and one that is gone costs a check as often. Milliseconds.
 pub const LONGEST_QUARANTINE_MS: u64 = 16 * QUARANTINE_MS;
 
+/// The one spelling of a host's name or address: DNS knows no case and ends each name with a dot, and an IPv6 address can be written in
+/// several ways.
+pub fn one_spelling(host: &str) -> String {
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_not_an_address) => host.trim_end_matches('.').to_ascii_lowercase(),
+    }
+}
+
 /// The hosts of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolHosts {
-    /// Name or address of each; empty: the pool has none.
+    /// Name or address of each, as [`one_spelling`] writes it; empty: the pool has none.
     pub names: Vec<String>,
     /// The operator's limit of tickets, which may be below the number of hosts.
     pub at_once: Option<u32>,

@@ -9,7 +9,7 @@ use std::{
 use plimsoll_core::{
     domain::{Ticket, TicketId},
     placement::{
-        hosts::{HostCounts, PoolHosts},
+        hosts::{HostCounts, PoolHosts, one_spelling},
         tickets::ClockReading,
     },
 };
@@ -69,6 +69,7 @@ impl TicketState {
     /// Restores tickets, and which hosts they hold.
     pub(super) fn restore(&mut self, mut kept: Vec<Ticket>, now: ClockReading) {
         for ticket in &mut kept {
+            ticket.host = ticket.host.take().map(|host| one_spelling(&host));
             if !self.want_host(ticket, now) {
                 let host = ticket.host.take();
                 tracing::error!(ticket = %ticket.id, host, "another ticket holds this host, too: this one gets another");
@@ -76,13 +77,26 @@ impl TicketState {
             }
         }
         self.tickets.restore(kept, now);
+        self.apply_on_host(now);
+    }
+
+    /// Tickets of a pool that has hosts now wait for one of them, and those of a pool that has no more are ready with their slot.
+    pub(super) fn apply_on_host(&mut self, now: ClockReading) {
+        let placement = self.placement.clone().unwrap_or_default();
+        let has_hosts = |pool: &str| placement.pool(pool).map(|pool| !pool.hosts.names.is_empty());
+        for id in self.tickets.set_on_host(has_hosts, now) {
+            self.changed(&id, "adapted");
+            if let Some(ticket) = self.tickets.get(&id).cloned() {
+                self.want_host(&ticket, now);
+            }
+        }
     }
 
     /// Takes up a ticket: it holds its host, is to get one, or waits for its slot. Returns false if another ticket holds its host.
     pub(super) fn want_host(&mut self, ticket: &Ticket, now: ClockReading) -> bool {
-        let sandbox = ticket.claim.sandbox.as_str();
         if let Some(host) = &ticket.host {
-            return self.hosts.hold(host, (&ticket.id, sandbox), now.steady_ms);
+            let sandbox = ticket.claim.sandbox_of_project();
+            return self.hosts.hold(host, (&ticket.id, &sandbox), now.steady_ms);
         }
         self.want_none(ticket);
         let turn = (ticket.number, ticket.id.clone());
@@ -91,7 +105,7 @@ impl TicketState {
         }
         if ticket.granted_unix_ms.is_some() {
             self.hostless.insert(turn);
-        } else if !sandbox.is_empty() {
+        } else if !ticket.claim.sandbox.is_empty() {
             self.sandboxed.entry(sandbox_of(ticket)).or_default().insert(turn);
         }
         true
@@ -149,9 +163,9 @@ impl TicketState {
     fn grant_kept(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
         let mut changes = Vec::new();
+        let held = self.held_by_pool();
         for pool in placement.pools().iter().filter(|pool| !pool.hosts.names.is_empty()) {
-            let held = self.hosts.count(&pool.hosts, now.steady_ms).held;
-            let room = pool.hosts.at_once.map_or(u32::MAX, |most| most.saturating_sub(held)) as usize;
+            let room = room_in(&pool.hosts, held.get(&pool.name)) as usize;
             let sandboxes: BTreeSet<&str> = self.hosts.kept(&pool.hosts, now.steady_ms).collect();
             let next = sandboxes.into_iter().filter_map(|sandbox| self.next_of(&pool.name, sandbox));
             let next: Vec<TicketId> = next.take(room).collect();
@@ -168,13 +182,25 @@ impl TicketState {
         (!self.hostless.iter().any(|(_, id)| is_alike(id))).then(|| next.clone())
     }
 
-    /// Takes free hosts for the tickets that have waited the longest, at most `most`.
+    /// How many hosts tickets of each pool hold, also those that are being checked or no longer listed.
+    fn held_by_pool(&self) -> HashMap<String, u32> {
+        let mut held = HashMap::new();
+        for (_, holder) in self.hosts.held() {
+            if let Some(ticket) = self.tickets.get(holder) {
+                *held.entry(ticket.claim.pool.clone()).or_default() += 1;
+            }
+        }
+        held
+    }
+
+    /// Takes free hosts for the tickets that have waited the longest, at most `most`, and in no pool more than it may have at once.
     pub(super) fn hosts_to_check(&mut self, now: ClockReading, most: usize) -> Vec<HostCheck> {
         if std::mem::take(&mut self.is_list_new) {
             self.apply_lists(now);
         }
         self.grant_kept(now);
         let mut checks = Vec::new();
+        let mut held = self.held_by_pool();
         for (number, id) in &self.hostless {
             if checks.len() == most {
                 break;
@@ -182,8 +208,12 @@ impl TicketState {
             let Some(ticket) = self.tickets.get(id) else { continue };
             let pool = self.placement.as_ref().and_then(|placement| placement.pool(&ticket.claim.pool));
             let Some(hosts) = pool.map(|pool| &pool.hosts) else { continue };
-            let holder = (id, ticket.claim.sandbox.as_str());
-            if let Some(host) = self.hosts.take(hosts, holder, now.steady_ms) {
+            if room_in(hosts, held.get(&ticket.claim.pool)) == 0 {
+                continue;
+            }
+            let sandbox = ticket.claim.sandbox_of_project();
+            if let Some(host) = self.hosts.take(hosts, (id, &sandbox), now.steady_ms) {
+                *held.entry(ticket.claim.pool.clone()).or_default() += 1;
                 checks.push(HostCheck { ticket: id.clone(), number: *number, host, port: hosts.check_port });
             }
         }
@@ -205,21 +235,25 @@ impl TicketState {
             tracing::warn!(host, port, seconds, "a host does not answer: no ticket gets it for a while");
         }
         let Some(ticket) = self.tickets.get(id).filter(|ticket| ticket.number == *number).cloned() else {
+            // the host may be one that is no longer listed, with a slot until now
+            self.is_list_new = true;
             if answered {
                 self.hosts.give_back(host, None, now.steady_ms);
             }
             return;
         };
-        if answered && self.hosts_of(&ticket, Some(host)).is_some() {
+        let is_listed = self.hosts_of(&ticket, Some(host)).is_some();
+        self.is_list_new |= !is_listed;
+        if answered && is_listed && ticket.claim.on_host {
             self.tickets.set_host(id, host, now);
             self.changed(id, "hosted");
             return;
         }
         if answered {
-            // it was taken off the list meanwhile
+            // it was taken off the list meanwhile, or the whole list was
             self.give_back(&ticket, host, now);
         }
-        self.hostless.insert((*number, id.clone()));
+        self.want_host(&ticket, now);
     }
 
     fn show_hosts(&self, now: ClockReading) {
@@ -238,7 +272,12 @@ impl TicketState {
     }
 }
 
-/// Who may have a host that is kept: the pool and the sandbox.
+/// How many more hosts tickets of a pool may hold than the `held` ones.
+fn room_in(hosts: &PoolHosts, held: Option<&u32>) -> u32 {
+    hosts.at_once.map_or(u32::MAX, |most| most.saturating_sub(held.copied().unwrap_or_default()))
+}
+
+/// Who may have a host that is kept: the pool, and the sandbox with its project.
 fn sandbox_of(ticket: &Ticket) -> (String, String) {
-    (ticket.claim.pool.clone(), ticket.claim.sandbox.clone())
+    (ticket.claim.pool.clone(), ticket.claim.sandbox_of_project())
 }

@@ -76,10 +76,12 @@ impl Keeper {
         let placement = self.0.pools.now();
         let mut state = self.0.state();
         if state.placement.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &placement)) {
-            let changes = state.tickets.limit(placement.terms().clone(), now);
-            state.note(changes, now);
+            let terms = placement.terms().clone();
             state.placement = Some(placement);
             state.is_list_new = true;
+            state.apply_on_host(now);
+            let changes = state.tickets.limit(terms, now);
+            state.note(changes, now);
         }
         drop(state);
         loop {

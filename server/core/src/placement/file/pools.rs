@@ -1,5 +1,7 @@
 //! Pools and kinds of the operator's file.
 
+use std::net::Ipv6Addr;
+
 use toml::Spanned;
 
 use super::{
@@ -10,7 +12,7 @@ use crate::{
     domain::{Bytes, Cores},
     placement::{
         Placement,
-        hosts::PoolHosts,
+        hosts::{PoolHosts, one_spelling},
         kind::{BuildKind, KindPolicy},
         names,
         node::NodePlacement,
@@ -26,6 +28,8 @@ const NAME_BYTES: usize = 63;
 const HOST_BYTES: usize = 253;
 /// Most hosts in a file.
 const HOSTS: usize = 1000;
+/// Most mistakes that are reported of one file of hosts: what has more is no such file.
+const HOST_MISTAKES: usize = 10;
 /// The port of SSH, over which builders are used.
 const CHECK_PORT: u16 = 22;
 /// As in Resalloc, seconds.
@@ -138,36 +142,44 @@ impl Reading<'_> {
             }
         };
         let mut names = Vec::new();
+        let (mut is_empty, before) = (true, self.mistakes.len());
         for (n, name) in text.lines().enumerate() {
             let name = name.split('#').next().unwrap_or_default().trim();
-            if !name.is_empty() {
-                let of_file = format!("{} line {}: ", shown(file.get_ref()), n + 1);
-                names.extend(self.host(line, at, &of_file, name));
+            if name.is_empty() {
+                continue;
+            }
+            is_empty = false;
+            let of_file = format!("{} line {}: ", shown(file.get_ref()), n + 1);
+            names.extend(self.host(line, at, &of_file, name));
+            if self.mistakes.len() - before == HOST_MISTAKES {
+                break;
             }
         }
-        if names.is_empty() {
+        if is_empty {
             // it is being written, or was emptied by mistake
             self.wrong(line, format!("{at}: hosts_file {:?} names no host", shown(file.get_ref())));
         }
         names
     }
 
-    /// The name of a host, which no other pool may have. `of_file`: where it is in a file of hosts.
+    /// The name of a host in its one spelling, which no other pool may have. `of_file`: where it is in a file of hosts.
     fn host(&mut self, line: usize, at: &str, of_file: &str, name: &str) -> Option<String> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:".contains(&byte);
-        // DNS knows no case, and ends each name with a dot
-        let same = name.trim_end_matches('.').to_ascii_lowercase();
-        if same.is_empty() || name.len() > HOST_BYTES || !name.bytes().all(is_plain) {
+        let same = one_spelling(name);
+        if !is_host(name) {
             self.wrong(line, format!("{at}: {of_file}host {:?} is no name or address", shown(name)));
         } else if let Some(other) = self.hosts.get(&same) {
             let where_else =
                 if other == at { "is there twice".to_owned() } else { format!("is also in {other}") };
             self.wrong(line, format!("{at}: {of_file}host {name:?} {where_else}"));
-        } else if self.hosts.len() == HOSTS {
-            self.wrong(line, format!("{at}: {of_file}more than {HOSTS} hosts in one file"));
         } else {
-            self.hosts.insert(same, at.to_owned());
-            return Some(name.to_owned());
+            // only the first one too many is reported
+            if self.hosts.len() == HOSTS {
+                self.wrong(line, format!("{at}: {of_file}more than {HOSTS} hosts in one file"));
+            }
+            if self.hosts.len() <= HOSTS {
+                self.hosts.insert(same.clone(), at.to_owned());
+                return Some(same);
+            }
         }
         None
     }
@@ -251,6 +263,14 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// Whether a text is a name or an address, without a port.
+fn is_host(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    let is_name =
+        text.bytes().all(is_plain) && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    text.len() <= HOST_BYTES && (is_name || text.parse::<Ipv6Addr>().is_ok())
 }
 
 pub(super) fn is_name(name: &str) -> bool {

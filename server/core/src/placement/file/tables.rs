@@ -116,7 +116,7 @@ pub(super) struct PoolTable {
     pub(super) price_core_hour: f64,
     /// Attempts that may run here at once.
     /// Value: whole number, at least 1.
-    /// Default: no limit.
+    /// Default: no limit; in a pool with hosts, the number of hosts.
     pub(super) at_once: Option<u32>,
     /// Its builders are made on demand. Of two pools that cost the same, the standing one is taken.
     #[serde(default)]
@@ -144,7 +144,8 @@ pub(super) struct PoolTable {
     /// Value: 1 to 65535.
     /// Default: `22`.
     pub(super) check_port: Option<Spanned<u16>>,
-    /// Seconds for which a host that was given back is kept for other tickets of the same sandbox, as in Resalloc.
+    /// Seconds for which a host that was given back is kept for other tickets of the same project and sandbox, as in
+    /// Resalloc.
     /// Value: whole number.
     /// Default: `0`.
     #[serde(default)]

@@ -331,6 +331,22 @@ fn hosts_are_each_in_one_pool_and_bound_what_runs_there_at_once() {
 }
 
 #[test]
+fn a_host_is_a_name_or_an_address_without_a_port_and_has_one_spelling() {
+    let parse = |host: &str| {
+        let pools = Placement::parse(&format!("[[pool]]\nname = \"a\"\nhosts = [{host:?}]\n"))?;
+        Ok::<_, String>(pools.pool("a").unwrap().hosts.names.join(" "))
+    };
+    for (written, read) in [("Build-1.Example.", "build-1.example"), ("::1", "::1"), ("FD00:0::1", "fd00::1")]
+    {
+        assert_eq!(parse(written).as_deref(), Ok(read));
+    }
+    for wrong in ["one:22", "10.0.0.1:22", "[::1]", "-one", ".", "1::2::3"] {
+        let expected = format!("line 3: pool a: host {wrong:?} is no name or address");
+        assert_eq!(parse(wrong), Err(expected));
+    }
+}
+
+#[test]
 fn hosts_of_a_file_are_one_per_line_and_a_wrong_one_is_named_with_its_line() {
     let text = "[[pool]]\nname = \"a\"\nhosts = [\"one\"]\nhosts_file = \"list\"\n";
     let parse = |list: Result<&str, &str>| {
@@ -351,4 +367,12 @@ fn hosts_of_a_file_are_one_per_line_and_a_wrong_one_is_named_with_its_line() {
     assert_eq!(parse(Ok("# none\n")), Err("line 4: pool a: hosts_file \"list\" names no host".into()));
     assert_eq!(parse(Err("no such file")), Err("line 4: pool a: hosts_file: no such file".into()));
     assert!(Placement::parse(text).unwrap_err().contains("hosts_file: \"list\" is not read here"));
+    let errors = |list: &str| parse(Ok(list)).unwrap_err().lines().map(str::to_owned).collect::<Vec<_>>();
+    let wrong = errors(&"a b\n".repeat(99));
+    assert_eq!(
+        (wrong.len(), wrong[9].as_str()),
+        (10, "line 4: pool a: list line 10: host \"a b\" is no name or address")
+    );
+    let many = (0..1010).map(|n| format!("host{n}")).collect::<Vec<_>>().join("\n");
+    assert_eq!(errors(&many), ["line 4: pool a: list line 1000: more than 1000 hosts in one file"]);
 }

@@ -213,6 +213,28 @@ impl Tickets {
         is_there
     }
 
+    /// Sets for each ticket that waits for its slot or its host whether it is to get a host: `has_hosts` of its pool; `None` leaves the
+    /// ticket as it is. Returns the tickets that changed.
+    pub fn set_on_host(
+        &mut self,
+        has_hosts: impl Fn(&str) -> Option<bool>,
+        now: ClockReading,
+    ) -> Vec<TicketId> {
+        let mut changed = Vec::new();
+        for (id, entry) in &mut self.known {
+            let waits = entry.ticket.granted_unix_ms.is_none() || !entry.ticket.is_ready();
+            let claim = &mut entry.ticket.claim;
+            if waits && let Some(on_host) = has_hosts(&claim.pool).filter(|has| *has != claim.on_host) {
+                claim.on_host = on_host;
+                changed.push(id.clone());
+            }
+        }
+        for id in &changed {
+            self.start_timeout(id, now);
+        }
+        changed
+    }
+
     /// An open ticket.
     pub fn get(&self, id: &TicketId) -> Option<&Ticket> {
         self.known.get(id).map(|entry| &entry.ticket)
