@@ -97,9 +97,9 @@ impl Reading<'_> {
                     self.wrong(line, format!("kind {} is there twice", kind.as_str()));
                 }
                 Some(kind) => {
-                    let policy = self.policy(kind, table);
-                    self.apart(line, kind, &policy, &placement);
-                    placement.kinds.push((kind, policy));
+                    let policy = (kind, self.policy(kind, table));
+                    self.apart(line, &policy, &file.node, &placement);
+                    placement.kinds.push(policy);
                 }
                 None => self.wrong(
                     line,

@@ -29,22 +29,52 @@ impl Reading<'_> {
                 self.wrong(line, format!("node {name}: labels: {label}: {why}"));
             }
         }
-        Node { name, labels: table.labels, at_once: table.at_once.unwrap_or(1) }
+        let node = Node { name, labels: table.labels, at_once: table.at_once.unwrap_or(1) };
+        self.apart_on(line, &node, before);
+        node
     }
 
-    /// Checks that orchestrators do not select the nodes of other kinds: they wait for the builds of their image, and each would take the
-    /// slot of one that it waits for.
-    pub(super) fn apart(&mut self, line: usize, kind: BuildKind, policy: &KindPolicy, before: &Placement) {
+    /// Checks that a node does not take both orchestrators and builds of other kinds: they wait for the builds of their image, and each
+    /// would take the slot of one that it waits for.
+    fn apart_on(&mut self, line: usize, node: &Node, before: &Placement) {
+        let taken = before.kinds.iter().filter(|(_, policy)| node.suits(&policy.place));
+        let kinds: Vec<BuildKind> = taken.map(|(kind, _)| *kind).collect();
+        if kinds.len() > 1 && kinds.contains(&BuildKind::Orchestrator) {
+            let name = &node.name;
+            let kinds = kinds.into_iter().map(BuildKind::as_str).collect::<Vec<_>>().join(", ");
+            self.wrong(
+                line,
+                format!("node {name} takes kinds {kinds}: give orchestrators nodes of their own"),
+            );
+        }
+    }
+
+    /// The same check for a file without nodes: what orchestrators select may not include all labels of another kind, nor the reverse.
+    /// Another kind without labels may run anywhere, so it also has nodes without orchestrators.
+    pub(super) fn apart(
+        &mut self,
+        line: usize,
+        (kind, policy): &(BuildKind, KindPolicy),
+        nodes: &[NodeTable],
+        before: &Placement,
+    ) {
         let is_one = |kind: BuildKind| kind == BuildKind::Orchestrator;
-        for (other, others) in before.kinds.iter().filter(|(other, _)| is_one(*other) != is_one(kind)) {
-            let selected = &others.place.node_selector;
-            let shared =
-                policy.place.node_selector.iter().find(|(label, value)| selected.get(*label) == Some(value));
-            if let Some((label, value)) = shared {
+        let kind = *kind;
+        let others =
+            before.kinds.iter().filter(|(other, _)| nodes.is_empty() && is_one(*other) != is_one(kind));
+        for (other, others) in others {
+            let both = [&policy.place.node_selector, &others.place.node_selector];
+            let [orchestrators, workers] = if is_one(kind) { both } else { [both[1], both[0]] };
+            let (fewer, more) = if orchestrators.len() <= workers.len() {
+                (orchestrators, workers)
+            } else {
+                (workers, orchestrators)
+            };
+            let is_part = fewer.iter().all(|(label, value)| more.get(label) == Some(value));
+            if is_part && !workers.is_empty() {
+                let (kind, other) = (kind.as_str(), other.as_str());
                 let text = format!(
-                    "kinds {} and {} both select nodes with {label} = {value:?}: give orchestrators a label of their own",
-                    kind.as_str(),
-                    other.as_str()
+                    "kinds {kind} and {other} select the same nodes: give orchestrators a label of their own"
                 );
                 self.wrong(line, text);
             }

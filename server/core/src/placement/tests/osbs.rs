@@ -204,7 +204,49 @@ fn orchestrators_are_small_and_select_no_node_of_the_workers() {
     assert!(open("a".to_owned(), "auto") && open("b".to_owned(), "auto") && !open("c".to_owned(), "auto"));
     let shared = text().replace("{ orchestrators = \"true\" }", "{ builds_auto = \"true\" }");
     let error = Placement::parse(&shared).unwrap_err();
-    assert!(error.contains(": kinds orchestrator and auto both select nodes with builds_auto"), "{error}");
+    let both = "node node-3 takes kinds auto, orchestrator: give orchestrators nodes of their own";
+    assert!(
+        error.contains(both)
+            && error.contains("node node-1 takes kinds auto, explicit, orchestrator, scratch"),
+        "{error}"
+    );
+    assert!(!error.contains("node-2"), "{error}");
+}
+
+#[test]
+fn orchestrators_are_refused_only_where_they_share_nodes() {
+    let wrong = |orchestrators: &str, auto: &str, nodes: &[&str]| {
+        let kinds = format!("[kind.orchestrator]\n{orchestrators}\n[kind.auto]\n{auto}\n");
+        let nodes = nodes.iter().enumerate();
+        let nodes = nodes.map(|(at, labels)| format!("[[node]]\nname = \"n{at}\"\nlabels = {labels}\n"));
+        let text: String = std::iter::once(kinds).chain(nodes).collect();
+        Placement::parse(&text).err()
+    };
+    let small = r#"node_selector = { os = "linux", small = "true" }"#;
+    let large = r#"node_selector = { os = "linux", large = "true" }"#;
+    let linux = r#"node_selector = { os = "linux" }"#;
+    let [of_small, of_large, of_both] = [
+        r#"{ os = "linux", small = "true" }"#,
+        r#"{ os = "linux", large = "true" }"#,
+        r#"{ os = "linux", small = "true", large = "true" }"#,
+    ];
+    // a label that all nodes have is shared without harm
+    for nodes in [&[][..], &[of_small, of_large]] {
+        assert_eq!(wrong(small, large, nodes), None, "{nodes:?}");
+    }
+    let named = "line 9: node n1 takes kinds auto, orchestrator: give orchestrators nodes of their own";
+    assert_eq!(wrong(small, large, &[of_small, of_both]).as_deref(), Some(named));
+    assert_eq!(wrong("", large, &[of_small, of_large]).as_deref(), Some(named));
+    let same = "kinds orchestrator and auto select the same nodes: give orchestrators a label of their own";
+    for (orchestrators, auto) in [(linux, large), (small, linux), (large, large), ("", large)] {
+        assert!(
+            wrong(orchestrators, auto, &[]).is_some_and(|why| why.contains(same)),
+            "{orchestrators} {auto}"
+        );
+    }
+    for (orchestrators, auto) in [("", ""), (small, "at_once = 2")] {
+        assert_eq!(wrong(orchestrators, auto, &[]), None, "{orchestrators} {auto}");
+    }
 }
 
 #[test]
