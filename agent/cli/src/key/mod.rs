@@ -10,7 +10,7 @@
 //! | stack, project, ref, owner | `SPACK_CI_STACK_NAME`, `CI_PROJECT_PATH`, `CI_COMMIT_REF_NAME`, `GITLAB_USER_LOGIN` |
 //! | labels `stage`, `pipeline`, `job`, `commit` | `CI_JOB_STAGE`, `CI_PIPELINE_ID`, `CI_JOB_NAME`, `CI_COMMIT_SHA` |
 //! | package, version, arch, owner, project, `build_system` of an RPM | `mock` or `rpmbuild` and its options (`rpm`), before the others |
-//! | `build_jobs` | `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
+//! | `build_jobs` | of an RPM the macros of RPM or the processors (`rpm`), `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
 //!
 //! A retry of a job has another id, but the same pipeline and name: the server uses these labels to find earlier attempts, and the commit
 //! to find the same failure in another pipeline. No attempt number is read, because GitLab does not offer one to the job itself.
@@ -20,12 +20,13 @@
 //! settings that clap declares. Values from the environment are cut to the bounds of the wire; invalid options are refused with a reason.
 
 mod assign;
+mod mock_config;
 mod rpm;
 mod secrets;
 #[cfg(test)]
 mod tests;
 
-use std::{env, ffi::OsString, path::Path};
+use std::{env, ffi::OsString, path::Path, thread::available_parallelism};
 
 use plimsoll_proto::{
     job::{self, build_jobs, fitting},
@@ -34,6 +35,7 @@ use plimsoll_proto::{
 };
 
 pub use assign::{NAMES, assign};
+pub(crate) use rpm::program as rpm_program;
 pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;
 
@@ -62,6 +64,8 @@ pub struct CiJob {
     pub asked: Resources,
     /// Parallel jobs according to `MAKEFLAGS`.
     make_jobs: Option<u32>,
+    /// `RPM_BUILD_NCPUS`.
+    rpm_ncpus: Option<u32>,
     /// `MAKEFLAGS`; empty if it is not set.
     pub make_flags: String,
     /// Whether a CI system runs this job (`CI`), and whether it is GitLab (`GITLAB_CI`).
@@ -116,6 +120,7 @@ impl CiJob {
                 locale.contains("UTF-8") || locale.contains("UTF8")
             }),
             make_jobs: get("MAKEFLAGS").and_then(|flags| jobs_flag(flags.split_whitespace())),
+            rpm_ncpus: get("RPM_BUILD_NCPUS").and_then(|ncpus| build_jobs(&ncpus)),
             make_flags: get("MAKEFLAGS").unwrap_or_default(),
             secrets: Secrets::default(),
             runner_tags: get("CI_RUNNER_TAGS").map(|tags| runner_tags(&tags)).unwrap_or_default(),
@@ -129,7 +134,7 @@ impl CiJob {
     /// An assignment is invalid, or the package is unknown.
     pub fn key_for(&self, command: &[OsString], assignments: &[String]) -> Result<Key, String> {
         let mut key = self.key.clone();
-        rpm::describe(&mut key, command);
+        rpm::describe(&mut key, command, self.rpm_ncpus);
         for (at, assignment) in assignments.iter().enumerate() {
             let name = |assignment: &String| assignment.split('=').next().map(str::to_owned);
             if assignments.iter().take(at).any(|earlier| name(earlier) == name(assignment)) {
@@ -141,7 +146,8 @@ impl CiJob {
             assign(&mut key, assignment)?;
         }
         if key.package.is_empty()
-            && let Some(name) = command.first().and_then(|program| Path::new(program).file_name())
+            && let Some(name) =
+                rpm::behind_unbuffer(command).first().and_then(|program| Path::new(program).file_name())
         {
             key.package = fitting(&name.to_string_lossy(), limits::KEY_FIELD_BYTES);
         }
@@ -174,6 +180,11 @@ fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
         cpu_request_cores: cpu("KUBERNETES_CPU_REQUEST"),
         cpu_limit_cores: cpu("KUBERNETES_CPU_LIMIT"),
     }
+}
+
+/// Processors that this process may use: those it is bound to, as far as its control groups let it use them.
+pub(crate) fn processors() -> Option<u32> {
+    available_parallelism().ok().and_then(|processors| u32::try_from(processors.get()).ok())
 }
 
 /// The last of `-jN`, `-j N`, `--jobs N`, `--jobs=N`, `--parallel N` and `--parallel=N`.

@@ -1,46 +1,104 @@
-//! The key of an RPM build, from the command `mock` or `rpmbuild`.
+//! The key of an RPM build, from the command `mock` or `rpmbuild`, also behind `unbuffer`.
 //!
 //! | part of the key | from |
 //! |---|---|
 //! | package, version | the name of the source package: `hello-2.12-1.fc42.src.rpm`; of a spec file the package alone |
-//! | arch | the chroot: `mock -r fedora-42-x86_64`, or the name of its file |
-//! | owner, project | `--define 'copr_username @team'`, `--define 'copr_projectname apps'`, which Copr's builder sets |
+//! | arch | the chroot: `mock -r fedora-42-x86_64`, or what the file behind `-r` includes (`mock_config`) |
+//! | owner, project | the macros `copr_username` and `copr_projectname`, which Copr's builder writes into that file |
 //! | `build_system` | `rpm` |
+//! | `build_jobs` | the macro `_smp_mflags`; or else `RPM_BUILD_NCPUS`, or the processors, at most `_smp_ncpus_max` |
+//!
+//! A macro comes from `--define`, or else from the file behind `-r`. Mock does not pass the agent's `RPM_BUILD_NCPUS` into its chroot, so
+//! it counts for `rpmbuild` alone. Number of jobs: RPM's `macros.in`, `%_smp_build_ncpus`.
 
-use std::{ffi::OsString, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
-use plimsoll_proto::{job::fitting, limits, v1::Key};
+use plimsoll_proto::{
+    job::{build_jobs, fitting},
+    limits,
+    v1::Key,
+};
+
+use super::{jobs_flag, mock_config::MockConfig, processors};
 
 /// Programs that build RPMs.
 const PROGRAMS: [&str; 2] = ["mock", "rpmbuild"];
+/// Gives a program a terminal; Copr's builder calls mock with it.
+const UNBUFFER: &str = "unbuffer";
 
-/// Puts what the command says into the key. Does nothing for other commands.
-pub(super) fn describe(key: &mut Key, command: &[OsString]) {
-    let name = command.first().and_then(|program| Path::new(program).file_name()?.to_str());
-    if !name.is_some_and(|name| PROGRAMS.contains(&name)) {
-        return;
-    }
-    let words: Vec<&str> = command.iter().skip(1).filter_map(|word| word.to_str()).collect();
+/// Puts what the command says into the key. Does nothing for other commands. `ncpus`: `RPM_BUILD_NCPUS`.
+pub(super) fn describe(key: &mut Key, command: &[OsString], ncpus: Option<u32>) {
+    let Some(program) = program(command) else { return };
+    let is_mock = program == "mock";
+    let words: Vec<&str> = behind_unbuffer(command).iter().skip(1).filter_map(|word| word.to_str()).collect();
     let set = |field: &mut String, value: &str| *field = fitting(value, limits::KEY_FIELD_BYTES);
     set(&mut key.build_system, "rpm");
     if let Some((package, version)) = words.iter().rev().find_map(|word| source(word)) {
         set(&mut key.package, package);
         set(&mut key.version, version);
     }
-    if let Some(chroot) = option(&words, &["-r", "--root"]).last() {
-        set(&mut key.arch, chroot_name(chroot));
+    // for rpmbuild, -r begins an action, and --root is a folder
+    let chroot = option(&words, &["-r", "--root"]).last().copied().filter(|_| is_mock);
+    let config = chroot.map(MockConfig::of).unwrap_or_default();
+    if let Some(chroot) = &config.chroot {
+        set(&mut key.arch, chroot);
     }
-    for define in option(&words, &["-D", "--define"]) {
-        match define.trim().split_once(char::is_whitespace) {
-            Some(("copr_username", owner)) => set(&mut key.owner, owner.trim()),
-            Some(("copr_projectname", project)) => set(&mut key.project, project.trim()),
-            _ => {}
+    let of_file = config.macros.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let defines = option(&words, &["-D", "--define"]);
+    let defined = defines.iter().filter_map(|define| define.trim().split_once(char::is_whitespace));
+    let macros: BTreeMap<&str, &str> =
+        of_file.chain(defined).map(|(name, value)| (name, value.trim())).collect();
+    if let Some(owner) = macros.get("copr_username") {
+        set(&mut key.owner, owner);
+    }
+    if let Some(project) = macros.get("copr_projectname") {
+        set(&mut key.project, project);
+    }
+    if let Some(jobs) = jobs(&macros, ncpus.filter(|_| !is_mock)) {
+        key.hints.get_or_insert_default().build_jobs = Some(jobs);
+    }
+}
+
+/// The program of a command that builds RPMs.
+pub(crate) fn program(command: &[OsString]) -> Option<&str> {
+    file_name(behind_unbuffer(command).first()?).filter(|name| PROGRAMS.contains(name))
+}
+
+/// The command without `unbuffer` and its options in front.
+pub(super) fn behind_unbuffer(command: &[OsString]) -> &[OsString] {
+    match command.split_first() {
+        Some((first, words)) if file_name(first) == Some(UNBUFFER) => {
+            let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
+            let options = words.iter().take_while(|word| is_option(word)).count();
+            words.get(options..).unwrap_or_default()
         }
+        _ => command,
     }
+}
+
+fn file_name(word: &OsString) -> Option<&str> {
+    Path::new(word).file_name()?.to_str()
+}
+
+/// Parallel jobs, as RPM counts them. `None` if the agent puts them into the command: `_smp_mflags -j{jobs}`.
+fn jobs(macros: &BTreeMap<&str, &str>, ncpus: Option<u32>) -> Option<u32> {
+    let flags = macros.get("_smp_mflags").copied().unwrap_or_default();
+    if macros.values().any(|value| value.contains("{jobs}")) {
+        return None;
+    }
+    if flags == "%{nil}" {
+        return Some(1);
+    }
+    let most = macros.get("_smp_ncpus_max").and_then(|most| build_jobs(most)).unwrap_or(limits::BUILD_JOBS);
+    jobs_flag(flags.split_whitespace()).or_else(|| Some(ncpus.or_else(processors)?.min(most)))
 }
 
 /// Name and version of a source package, or the name of a spec file.
 fn source(word: &str) -> Option<(&str, &str)> {
+    let word = word.strip_prefix("--spec=").unwrap_or(word);
+    if word.starts_with('-') {
+        return None;
+    }
     let file = Path::new(word).file_name()?.to_str()?;
     if let Some(package) = file.strip_suffix(".spec") {
         return Some((package, ""));
@@ -48,12 +106,6 @@ fn source(word: &str) -> Option<(&str, &str)> {
     let name = file.strip_suffix(".src.rpm").or_else(|| file.strip_suffix(".nosrc.rpm"))?;
     let (name, _release) = name.rsplit_once('-')?;
     name.rsplit_once('-')
-}
-
-/// `fedora-42-x86_64`, also where its file is named: `/etc/mock/fedora-42-x86_64.cfg`.
-fn chroot_name(chroot: &str) -> &str {
-    let file = Path::new(chroot).file_name().and_then(|file| file.to_str()).unwrap_or(chroot);
-    file.strip_suffix(".cfg").unwrap_or(file)
 }
 
 /// The values of an option: `-r X`, `-rX`, `--root X`, `--root=X`.
@@ -78,46 +130,4 @@ fn option<'w>(words: &[&'w str], names: &[&str]) -> Vec<&'w str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn described(words: &[&str]) -> Key {
-        let mut key = Key::default();
-        describe(&mut key, &words.iter().map(OsString::from).collect::<Vec<_>>());
-        key
-    }
-
-    #[test]
-    fn a_build_of_copr_names_package_version_chroot_owner_and_project() {
-        let key = described(&[
-            "/usr/bin/mock",
-            "-r",
-            "/var/lib/copr-rpmbuild/fedora-42-x86_64.cfg",
-            "--define",
-            "copr_username @team",
-            "--define=copr_projectname apps",
-            "--rebuild",
-            "/tmp/python-3.x-tools-2.12.1-4.fc42.src.rpm",
-        ]);
-        let Key { package, version, arch, owner, project, build_system, .. } = key;
-        assert_eq!([package, version, arch], ["python-3.x-tools", "2.12.1", "fedora-42-x86_64"]);
-        assert_eq!([owner, project, build_system], ["@team", "apps", "rpm"]);
-    }
-
-    #[test]
-    fn rpmbuild_and_short_options_are_read_and_other_programs_are_not() {
-        let key = described(&["rpmbuild", "-bb", "hello.spec"]);
-        assert_eq!([key.package, key.version, key.arch], ["hello", "", ""]);
-        assert_eq!(described(&["mock", "-repel-9-x86_64", "a-1-2.src.rpm"]).arch, "epel-9-x86_64");
-        assert_eq!(described(&["mock", "--root=epel-9-x86_64"]).arch, "epel-9-x86_64");
-        assert_eq!(described(&["make", "-r", "x", "a-1-2.src.rpm"]), Key::default());
-        for odd in [
-            &["mock"][..],
-            &["mock", "-r"],
-            &["mock", "--define"],
-            &["mock", "src.rpm", ".src.rpm", "a.src.rpm"],
-        ] {
-            assert_eq!(described(odd).package, "", "{odd:?}");
-        }
-    }
-}
+mod tests;

@@ -7,7 +7,6 @@
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
-    thread::available_parallelism,
 };
 
 use memchr::memmem;
@@ -48,12 +47,11 @@ impl BuildJobs {
     pub(super) fn of(command: &[OsString], known: Option<u32>, make_flags: &str) -> Self {
         let has_placeholder = command.iter().any(|word| replace(word, 1) != *word);
         let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).flat_map(split).collect();
-        let machine = || available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
-        let now = if has_placeholder { known.or_else(machine).or(Some(1)) } else { known };
+        let now = if has_placeholder { known.or_else(key::processors).or(Some(1)) } else { known };
         Self {
             command: command.to_vec(),
             has_placeholder,
-            fixed: fixed(&words).filter(|_| !has_placeholder),
+            fixed: fixed(&words).or_else(|| fixed_in_rpm(command)).filter(|_| !has_placeholder),
             heeds: words.iter().any(|word| HEEDING_TOOLS.contains(&name(word))),
             make_flags: make_flags.to_owned(),
             now,
@@ -133,6 +131,12 @@ fn fixed(words: &[&str]) -> Option<String> {
     }
     let deaf = words.iter().map(|word| name(word)).find(|name| DEAF_TOOLS.contains(name))?;
     Some(format!("{deaf} reads its number of jobs from the command alone; write -j{{jobs}} there"))
+}
+
+/// Why the number of jobs of a command that builds RPMs cannot be changed: RPM reads it from a macro.
+fn fixed_in_rpm(command: &[OsString]) -> Option<String> {
+    let program = key::rpm_program(command)?;
+    Some(format!("{program} reads its number of jobs from a macro; write --define '_smp_mflags -j{{jobs}}'"))
 }
 
 /// Whether a word sets the number of jobs: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable with the number

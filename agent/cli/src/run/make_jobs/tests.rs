@@ -74,6 +74,11 @@ fn a_number_in_the_words_of_the_command_cannot_be_changed() {
     ] {
         assert!(script(line).is_some_and(|why| why.contains(says) && why.contains("{jobs}")), "{line}");
     }
+    let rpm = |words: &[&str]| jobs(words, Some(8), "").fixed();
+    assert!(
+        rpm(&["unbuffer", "mock", "a-1-2.src.rpm"]).is_some_and(|why| why.contains("_smp_mflags -j{jobs}"))
+    );
+    assert_eq!(rpm(&["mock", "-D", "_smp_mflags -j{jobs}", "a-1-2.src.rpm"]), None);
     for line in
         ["make", "make -j{jobs}", "ninja -j{jobs}", "java -jar x", "make -j${CARGO_BUILD_JOBS}", "tar -xjf x"]
     {

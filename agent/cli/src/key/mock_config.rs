@@ -1,0 +1,115 @@
+//! What mock's `-r` names: a chroot, or a file with its configuration.
+//!
+//! Copr's builder writes such a file (`mock.cfg.j2` of its `copr_rpmbuild`), with these lines among others:
+//!
+//! ```text
+//! include('/etc/mock/fedora-42-x86_64.cfg')
+//! config_opts['macros']['%copr_username'] = '@team'
+//! ```
+//!
+//! The file is a program in Python. Only such lines are read, and none of it is run.
+
+use std::{fs, io::Read as _, path::Path};
+
+/// Most that is read of a file, bytes: Copr's are shorter than 4 KiB.
+const FILE_BYTES: u64 = 64 << 10;
+/// What mock's files end in.
+const SUFFIX: &str = ".cfg";
+/// Fewest dashes in the name of a chroot: distribution, release, architecture.
+const CHROOT_DASHES: usize = 2;
+
+/// What is known of the configuration.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct MockConfig {
+    /// The chroot, for example `fedora-42-x86_64`.
+    pub(super) chroot: Option<String>,
+    /// Macros without their `%`, and their values, in the order of the file.
+    pub(super) macros: Vec<(String, String)>,
+}
+
+impl MockConfig {
+    /// The configuration that `-r` names. Of a file that cannot be read only its name is used.
+    pub(super) fn of(named: &str) -> Self {
+        if !named.contains('/') && !named.ends_with(SUFFIX) {
+            return Self { chroot: Some(named.to_owned()), macros: Vec::new() };
+        }
+        let mut config = text(named).map(|text| Self::parse(&text)).unwrap_or_default();
+        let own = || chroot(named).filter(|name| name.matches('-').count() >= CHROOT_DASHES);
+        config.chroot = config.chroot.or_else(|| own().map(str::to_owned));
+        config
+    }
+
+    fn parse(text: &str) -> Self {
+        let text = text.replace('"', "'");
+        let mut config = Self::default();
+        for line in text.lines().map(str::trim) {
+            // mock's own files include templates, which end in .tpl
+            if let Some(included) = line.strip_prefix("include('").and_then(|rest| rest.split_once(SUFFIX)) {
+                config.chroot = chroot(included.0).map(str::to_owned);
+            }
+            config.macros.extend(macro_of(line));
+        }
+        config
+    }
+}
+
+/// `config_opts['macros']['%name'] = 'value'`.
+fn macro_of(line: &str) -> Option<(String, String)> {
+    let (name, rest) = line.strip_prefix("config_opts['macros']['%")?.split_once("']")?;
+    let value = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('\'')?;
+    let (value, _comment) = value.split_once('\'')?;
+    Some((name.to_owned(), value.to_owned()))
+}
+
+/// `fedora-42-x86_64`, the name of `/etc/mock/fedora-42-x86_64.cfg`.
+fn chroot(file: &str) -> Option<&str> {
+    let name = Path::new(file).file_name()?.to_str()?;
+    Some(name.strip_suffix(SUFFIX).unwrap_or(name))
+}
+
+/// The beginning of a file. `None` for a pipe or a device, which could block.
+fn text(path: &str) -> Option<String> {
+    if !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macros_and_the_included_chroot_are_read_and_other_lines_are_not() {
+        let config = MockConfig::parse(
+            "include('templates/fedora-42.tpl')\n\
+             include(\"/etc/mock/fedora-42-x86_64.cfg\")\n\
+             config_opts['macros']['%vendor'] = 'Copr'  # where from\n\
+             config_opts[\"macros\"][\"%copr_username\"]=\"@team\"\n\
+             #config_opts['macros']['%copr_username'] = 'old'\n\
+             config_opts['macros']['%odd'] = value\n\
+             config_opts['rpmbuild_networking'] = True\n",
+        );
+        let macros = [("vendor", "Copr"), ("copr_username", "@team")];
+        let macros = macros.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(
+            config,
+            MockConfig { chroot: Some("fedora-42-x86_64".to_owned()), macros: macros.to_vec() }
+        );
+        assert_eq!(MockConfig::parse("include('templates/fedora-42.tpl')\n"), MockConfig::default());
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound_and_a_folder_or_a_missing_file_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("child.cfg");
+        let line = "config_opts['macros']['%copr_username'] = 'me'\n";
+        fs::write(&path, format!("{line}{}\n{line}", "#".repeat(64 << 10))).unwrap();
+        assert_eq!(MockConfig::of(path.to_str().unwrap()).macros.len(), 1);
+        for unreadable in [dir.path().to_str().unwrap(), "/nowhere/child.cfg"] {
+            assert_eq!(MockConfig::of(unreadable), MockConfig::default(), "{unreadable}");
+        }
+    }
+}
