@@ -44,34 +44,47 @@ pub struct Simulate {
     #[arg(long, value_name = "KINDS", required_unless_present = "powerful", conflicts_with = "powerful")]
     nodes: Vec<String>,
     /// Whose sizes: policies of `replay`; `preset` is what was asked for by hand, `plimsoll-pod` has request and limit in force together.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "preset,plimsoll,plimsoll-pod")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "preset,plimsoll,plimsoll-pod",
+        conflicts_with = "powerful"
+    )]
     policy: Vec<String>,
     /// Only what arrived on this day, as 2026-11-21 (UTC); what came before is history to predict from.
-    #[arg(long, value_name = "DATE", value_parser = day, conflicts_with = "warmup")]
+    #[arg(long, value_name = "DATE", value_parser = day, conflicts_with_all = ["warmup", "powerful"])]
     day: Option<u64>,
     /// The first share of the rows is history to predict from, and is not simulated.
-    #[arg(long, value_name = "SHARE", value_parser = replay::warmup, default_value = "0%")]
+    #[arg(long, value_name = "SHARE", value_parser = replay::warmup, default_value = "0%", conflicts_with = "powerful")]
     warmup: f64,
     /// Builds that arrive in an hour, one after the other, in a file that tells no times.
-    #[arg(long, value_name = "NUMBER", value_parser = rate)]
+    #[arg(long, value_name = "NUMBER", value_parser = rate, conflicts_with = "powerful")]
     per_hour: Option<f64>,
     /// What a build asks for by hand where the file does not name it.
-    #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::memory, conflicts_with = "powerful")]
     memory: Option<u64>,
     /// The same of cores.
-    #[arg(long, value_name = "CORES", value_parser = quantity::cores, default_value = "1")]
+    #[arg(long, value_name = "CORES", value_parser = quantity::cores, default_value = "1", conflicts_with = "powerful")]
     cores: f64,
     /// Cores that every build holds, whatever the policy: `asked` for by hand, or `predicted`. With fewer than it used a build takes longer.
-    #[arg(long, value_name = "RULE", value_enum, hide_possible_values = true, default_value = "asked")]
+    #[arg(
+        long,
+        value_name = "RULE",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "asked",
+        conflicts_with = "powerful"
+    )]
     cpu: CpuRule,
     /// Time until a new node takes builds.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s")]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s", conflicts_with = "powerful")]
     boot: std::time::Duration,
     /// Time after which an empty node is closed; `never` keeps it to the end.
-    #[arg(long, value_name = "TIME", value_parser = idle, default_value = "10min")]
+    #[arg(long, value_name = "TIME", value_parser = idle, default_value = "10min", conflicts_with = "powerful")]
     idle: Idle,
     /// Also with the spread hint: builds predicted to need longer than this (p95) are kept together.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "powerful")]
     spread: Option<std::time::Duration>,
     /// Instead of nodes: each build on a builder of one of two pools, without a list of powerful builders and with the suggested one.
     #[command(flatten)]
@@ -116,7 +129,7 @@ impl Simulate {
             if matches!(self.output, Output::Json) {
                 bail!("--output json: two pools are shown as text alone");
             }
-            let text = self.list.effects(config, Reader::open(&self.file)?)?;
+            let text = self.list.effects(config, &self.file)?;
             return io::stdout().write_all(text.as_bytes()).context("standard output");
         }
         let pools = config.pools_file.as_deref().map(pools::read).transpose()?.unwrap_or_default();
@@ -245,4 +258,39 @@ fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option
 
 fn named(kind: PolicyKind, spread: Option<Millis>) -> String {
     spread.map_or_else(|| kind.name().to_owned(), |_| format!("{}, spread", kind.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Parser, error::ErrorKind};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        _simulate: Simulate,
+    }
+
+    #[test]
+    fn options_of_nodes_are_refused_with_two_pools() {
+        let pools = ["simulate", "--normal", "x86", "--powerful", "big", "builds.csv"];
+        assert!(Line::try_parse_from(pools).is_ok());
+        for option in [
+            "--nodes=4x8GiB",
+            "--policy=preset",
+            "--day=2026-11-21",
+            "--warmup=10%",
+            "--per-hour=10",
+            "--memory=4GiB",
+            "--cores=2",
+            "--cpu=asked",
+            "--boot=1min",
+            "--idle=1min",
+            "--spread=1h",
+        ] {
+            let error = Line::try_parse_from(pools.into_iter().chain([option])).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{option}: {error}");
+        }
+    }
 }

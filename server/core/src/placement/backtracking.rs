@@ -3,19 +3,44 @@
 //!
 //! The time explodes if a repetition repeats something that matches the same text in several ways: each further repetition multiplies the
 //! ways (Kirrage, Rathnayake, Thielecke, "Static analysis for regular expression denial-of-service attacks", 2013). The test here is
-//! stricter: inside a repetition it allows no repetition of a variable count, and no alternatives that can begin with the same byte.
+//! stricter: inside a repetition it allows no repetition of a variable count, and no alternatives that can begin with the same byte. Such
+//! choices one after the other multiply the ways too (`a?a?a?`), so their number is bounded.
 
 use regex_syntax::hir::{Hir, HirKind, literal::Extractor};
 
-/// Whether something that can match in several ways is repeated.
+/// Most parts of a pattern, one after the other, that can match in several ways: 256 ways if each has two.
+pub(super) const MOST_CHOICES: u32 = 8;
+
+/// Whether something that can match in several ways is repeated, or too many such parts follow each other.
 pub(super) fn may_be_exponential(hir: &Hir) -> bool {
+    choices(hir) > MOST_CHOICES || repeats_choices(hir)
+}
+
+/// Parts that can match in several ways, on the way through the pattern that has most of them.
+fn choices(hir: &Hir) -> u32 {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            u32::from(repetition.max != Some(repetition.min)).saturating_add(choices(&repetition.sub))
+        }
+        HirKind::Capture(capture) => choices(&capture.sub),
+        HirKind::Concat(parts) => parts.iter().map(choices).fold(0, u32::saturating_add),
+        HirKind::Alternation(parts) => {
+            let most = parts.iter().map(choices).max().unwrap_or_default();
+            most.saturating_add(u32::from(begin_alike(parts)))
+        }
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => 0,
+    }
+}
+
+/// Whether something that can match in several ways is repeated.
+fn repeats_choices(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Repetition(repetition) => {
             let is_repeated = repetition.max.is_none_or(|most| most > 1);
-            is_repeated && is_ambiguous(&repetition.sub) || may_be_exponential(&repetition.sub)
+            is_repeated && is_ambiguous(&repetition.sub) || repeats_choices(&repetition.sub)
         }
-        HirKind::Capture(capture) => may_be_exponential(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(may_be_exponential),
+        HirKind::Capture(capture) => repeats_choices(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(repeats_choices),
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => false,
     }
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::pattern::Pattern;
+use super::{backtracking::MOST_CHOICES, pattern::Pattern};
 
 /// Most entries of one table.
 const ENTRIES: usize = 500;
@@ -56,16 +56,6 @@ impl CoprEntry {
     pub fn matches(&self, whole: &str) -> bool {
         self.pattern.is_match(whole)
     }
-
-    /// Why Copr should not get this entry: Python tries the ways to match a repetition within a repetition one after the other.
-    pub fn backtracks(&self) -> Option<String> {
-        self.pattern.may_backtrack().then(|| {
-            format!(
-                "pattern '{}' repeats something that can match in several ways: Python may take exponential time for it",
-                self.pattern()
-            )
-        })
-    }
 }
 
 impl CoprTable {
@@ -75,6 +65,22 @@ impl CoprTable {
     /// The first mistake, with its line.
     pub fn parse(text: &str) -> Result<Self, CoprError> {
         PythonLiteralReader { text, at: 0 }.table()
+    }
+
+    /// Checks the patterns for Copr: Python tries all ways to match a pattern one after the other.
+    ///
+    /// # Errors
+    /// The first entry for which it may take exponential time, with its line.
+    pub fn check_backtracking(&self) -> Result<(), CoprError> {
+        let Some(entry) = self.entries.iter().find(|entry| entry.pattern.may_backtrack()) else {
+            return Ok(());
+        };
+        let text = format!(
+            "Python may take exponential time for pattern '{}': it repeats something that can match in several ways, or more than {MOST_CHOICES} \
+             of its parts can match in several ways; split it into several entries, or write [^/]* for a part between slashes",
+            entry.pattern()
+        );
+        Err(CoprError { line: entry.line, text })
     }
 
     /// A table of these entries.

@@ -25,6 +25,8 @@ pub(super) struct RecordedRun {
     pub(super) cpu: Millis,
     /// Pool in which it ran; empty if that is not known.
     pub(super) pool: String,
+    /// Place of its `owner/project/arch/package` in [`BuildGroup::names`].
+    pub(super) name: usize,
     /// When it came, milliseconds since 1970; 0 if that is not known.
     pub(super) start_ms: u64,
 }
@@ -86,10 +88,12 @@ impl RecordedBuilds {
             let whole = subject.whole;
             let group = groups.entry(name).or_default();
             group.builds += 1;
-            if group.archs.insert(summary.key.arch.clone()) {
+            group.archs.insert(summary.key.arch.clone());
+            let name = group.names.iter().position(|name| *name == whole).unwrap_or(group.names.len());
+            if name == group.names.len() {
                 group.names.push(whole);
             }
-            group.runs.extend(run(&summary));
+            group.runs.extend(run(&summary, name));
         }
         let months = if timed {
             Millis(span.1.saturating_sub(span.0).max(DAY_MS)).as_f64() / Millis(MONTH_MS).as_f64()
@@ -108,7 +112,7 @@ impl RecordedBuilds {
 }
 
 /// What an attempt shows about time: nothing, unless it succeeded and did its work here.
-fn run(summary: &Summary) -> Option<RecordedRun> {
+fn run(summary: &Summary, name: usize) -> Option<RecordedRun> {
     let is_whole =
         summary.outcome == Outcome::Succeeded && !summary.unneeded && summary.offloaded_to.is_empty();
     let Key { hints, .. } = &summary.key;
@@ -117,6 +121,7 @@ fn run(summary: &Summary) -> Option<RecordedRun> {
         wall: summary.wall,
         cpu: Millis(summary.cpu.0 / 1000),
         pool: summary.opening.pool.clone(),
+        name,
         start_ms: summary.started_unix_ms,
     })
 }

@@ -4,21 +4,26 @@ use plimsoll_core::placement::{CoprEntry, CoprTable};
 
 use super::{BuildGroup, ListVerdict, Suggestion};
 
-/// The new list. An entry of the old one goes only if it matches packages that do not profit, and no others.
+/// The new list. An entry of the old one loses the tag only if it matches packages that do not profit, and no others; it goes if no tag is left.
 ///
 /// # Errors
 /// An entry has a pattern for which Python may take exponential time, or a pattern cannot be read.
 pub fn new_list(old: &CoprTable, suggestions: &[Suggestion<'_>], tag: &str) -> Result<CoprTable, String> {
-    if let Some(refusal) = old.entries().iter().find_map(CoprEntry::backtracks) {
-        return Err(refusal);
-    }
-    let useless = |entry: &&CoprEntry| {
+    old.check_backtracking().map_err(|error| error.to_string())?;
+    let useless = |entry: &CoprEntry| {
         let matched = |one: &&Suggestion<'_>| one.group.names.iter().any(|name| entry.matches(name));
         let mut matched = suggestions.iter().filter(matched).peekable();
         let is_of_tag = entry.tags.iter().any(|of_entry| of_entry == tag);
         is_of_tag && matched.peek().is_some() && matched.all(|one| one.verdict == ListVerdict::Remove)
     };
-    let kept = old.entries().iter().filter(|entry| !useless(entry)).cloned();
+    let kept = old.entries().iter().map(|entry| {
+        let mut kept = entry.clone();
+        if useless(entry) {
+            kept.tags.retain(|of_entry| of_entry != tag);
+        }
+        kept
+    });
+    let kept = kept.filter(|entry| !entry.tags.is_empty());
     let added = suggestions.iter().filter(|one| one.verdict == ListVerdict::Add);
     let added = added.map(|one| CoprEntry::new(&pattern(one.group), vec![tag.to_owned()]));
     Ok(CoprTable::of(kept.chain(added.collect::<Result<Vec<_>, _>>()?).collect()))

@@ -21,6 +21,7 @@ use plimsoll_core::{
     placement::{CoprTable, Pool, ResourceNeeds},
 };
 
+use self::speed::GroupSpeed;
 pub use groups::{BuildGroup, RecordedBuilds};
 pub use list::new_list;
 pub use queue::{ListEffect, effect, effect_text};
@@ -39,6 +40,8 @@ pub struct Builder {
     pub cores: u32,
     /// Price of one builder for one hour.
     pub price_hour: f64,
+    /// Architecture as `uname -m` names it; empty: any.
+    pub arch: String,
     /// Builders at once; `None`: as many as it takes.
     pub at_once: Option<u32>,
 }
@@ -61,6 +64,7 @@ impl Builder {
             name: pool.name.clone(),
             cores: jobs,
             price_hour: pool.price.of(&whole),
+            arch: pool.arch.clone(),
             at_once: pool.at_once,
         })
     }
@@ -81,19 +85,34 @@ pub struct SuggestTerms {
     pub hour_worth: Option<f64>,
 }
 
+impl SuggestTerms {
+    /// The architecture of both pools; empty: any.
+    pub fn arch(&self) -> &str {
+        if self.normal.arch.is_empty() { &self.powerful.arch } else { &self.normal.arch }
+    }
+
+    /// Whether both pools run builds of an architecture family; a build that names none can run anywhere.
+    pub(crate) fn can_run(&self, family: &str) -> bool {
+        family.is_empty()
+            || [&self.normal, &self.powerful].iter().all(|pool| ["", family].contains(&pool.arch.as_str()))
+    }
+}
+
 /// Whether a package is on the list, and should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListVerdict {
-    /// It is not on the list, and would profit.
+    /// It is not on the list, or only for some of its chroots, and would profit.
     Add,
     /// It is on the list, and profits.
     Keep,
-    /// It is on the list, and does not profit.
+    /// It is on the list, or for some of its chroots, and does not profit.
     Remove,
     /// It is not on the list, and would not profit.
     LeaveOut,
     /// Too little is known of it; it stays as it is.
     Unknown,
+    /// It is built for another architecture than the pools have; it stays as it is.
+    OtherArch,
 }
 
 /// What is known of one package of a project.
@@ -101,7 +120,7 @@ pub enum ListVerdict {
 pub struct Suggestion<'g> {
     /// Its attempts.
     pub group: &'g BuildGroup,
-    /// Whether the list has it.
+    /// Whether the list has all its chroots.
     pub listed: bool,
     /// Its time on both builders; `None` if too little is known.
     pub times: Option<BuilderTimes>,
@@ -129,21 +148,29 @@ pub fn suggest<'g>(
     terms: &SuggestTerms,
 ) -> Vec<Suggestion<'g>> {
     let judge = |group: &'g BuildGroup| {
-        let listed =
-            group.names.iter().any(|name| list.tags(name).is_some_and(|tags| tags.iter().any(|t| t == tag)));
-        let times = speed::times(group, terms);
-        let verdict = match (listed, times.map(|times| profits(&times, terms))) {
-            (_, None) => ListVerdict::Unknown,
-            (false, Some(true)) => ListVerdict::Add,
-            (true, Some(true)) => ListVerdict::Keep,
-            (true, Some(false)) => ListVerdict::Remove,
-            (false, Some(false)) => ListVerdict::LeaveOut,
+        let tagged = group.names.iter().filter(|name| has_tag(list, name, tag)).count();
+        let listed = tagged > 0 && group.names.len() == tagged;
+        if !terms.can_run(group.family) {
+            return Suggestion { group, listed, times: None, verdict: ListVerdict::OtherArch };
+        }
+        let times = GroupSpeed::of(group, terms).times;
+        let verdict = match times.map(|times| profits(&times, terms)) {
+            None => ListVerdict::Unknown,
+            Some(true) if listed => ListVerdict::Keep,
+            Some(true) => ListVerdict::Add,
+            Some(false) if tagged > 0 => ListVerdict::Remove,
+            Some(false) => ListVerdict::LeaveOut,
         };
         Suggestion { group, listed, times, verdict }
     };
     let mut all: Vec<Suggestion<'g>> = builds.groups.iter().map(judge).collect();
     all.sort_by(|one, other| other.hours_saved().total_cmp(&one.hours_saved()));
     all
+}
+
+/// Whether a list gives `owner/project/arch/package` a tag.
+fn has_tag(list: &CoprTable, name: &str, tag: &str) -> bool {
+    list.tags(name).is_some_and(|tags| tags.iter().any(|of_list| of_list == tag))
 }
 
 fn profits(times: &BuilderTimes, terms: &SuggestTerms) -> bool {

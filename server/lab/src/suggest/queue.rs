@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use plimsoll_core::{domain::Millis, placement::CoprTable};
 
-use super::{Builder, RecordedBuilds, SuggestTerms, speed};
+use super::{Builder, RecordedBuilds, SuggestTerms, has_tag, speed::GroupSpeed};
 use crate::simulate::aligned;
 
 /// What the builds of a file took with one list.
@@ -61,15 +61,17 @@ impl BuilderQueue<'_> {
     }
 }
 
-/// Runs all builds that succeeded with a list: those that it gives the tag on powerful builders.
+/// Runs all builds that succeeded, and that the pools can run, with a list: those that it gives the tag on powerful builders.
 pub fn effect(builds: &RecordedBuilds, list: &CoprTable, tag: &str, terms: &SuggestTerms) -> ListEffect {
     let mut all = Vec::new();
-    for group in &builds.groups {
-        let has_tag =
-            |name: &String| list.tags(name).is_some_and(|tags| tags.iter().any(|of_list| of_list == tag));
-        let listed = group.names.iter().any(has_tag);
-        let builder = if listed { &terms.powerful } else { &terms.normal };
-        all.extend(group.runs.iter().map(|run| (run.start_ms, listed, speed::moved(group, run, builder))));
+    for group in builds.groups.iter().filter(|group| terms.can_run(group.family)) {
+        let tagged: Vec<bool> = group.names.iter().map(|name| has_tag(list, name, tag)).collect();
+        let speed = GroupSpeed::of(group, terms);
+        for run in &group.runs {
+            let listed = tagged.get(run.name).copied().unwrap_or_default();
+            let builder = if listed { &terms.powerful } else { &terms.normal };
+            all.push((run.start_ms, listed, speed.moved(run, builder)));
+        }
     }
     all.sort_unstable();
     let queue = |builder| BuilderQueue { builder, free_at: BinaryHeap::new() };
@@ -89,11 +91,12 @@ pub fn effect(builds: &RecordedBuilds, list: &CoprTable, tag: &str, terms: &Sugg
     effect
 }
 
-/// A table with a row for each list.
+/// A table with a row for each list. It shows money only if one of them costs some.
 pub fn effect_text(effects: &[(&str, ListEffect)], currency: &str) -> String {
     let money = if currency.is_empty() { "money" } else { currency };
     let head =
         ["list", "builds", "powerful", "wait p50", "wait p95", "time p50", "time p95", "builder·h", money];
+    let columns = head.len() - usize::from(effects.iter().all(|(_, effect)| effect.money <= 0.0));
     let row = |(name, effect): &(&str, ListEffect)| {
         vec![
             (*name).to_owned(),
@@ -107,7 +110,10 @@ pub fn effect_text(effects: &[(&str, ListEffect)], currency: &str) -> String {
             format!("{:.2}", effect.money),
         ]
     };
-    let rows: Vec<Vec<String>> =
+    let mut rows: Vec<Vec<String>> =
         [head.map(str::to_owned).to_vec()].into_iter().chain(effects.iter().map(row)).collect();
+    for row in &mut rows {
+        row.truncate(columns);
+    }
     aligned(&rows)
 }

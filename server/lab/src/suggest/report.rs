@@ -35,20 +35,24 @@ fn row(one: &Suggestion<'_>, terms: &SuggestTerms) -> Option<Vec<String>> {
     ])
 }
 
-/// For people: a table for each part, then what is not known.
+/// For people: a table for each part, then what is not known. It shows money only if a pool has a price.
 pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> String {
     let mut text = String::new();
     let money = if currency.is_empty() { "money/month" } else { currency };
     let (normal, powerful) = (&terms.normal, &terms.powerful);
     let head =
         ["package", "builds", normal.name.as_str(), &powerful.name, "speed-up", "from", "hours/month", money];
+    let columns = head.len() - usize::from(normal.price_hour <= 0.0 && powerful.price_hour <= 0.0);
     for (verdict, title) in PARTS {
         let rows = all.iter().filter(|one| one.verdict == verdict).filter_map(|one| row(one, terms));
         let rows: Vec<Vec<String>> = rows.collect();
         let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         let _written = writeln!(text, "{title}: {}", counted(count, "package"));
         if !rows.is_empty() {
-            let table: Vec<_> = [head.map(str::to_owned).to_vec()].into_iter().chain(rows).collect();
+            let mut table: Vec<_> = [head.map(str::to_owned).to_vec()].into_iter().chain(rows).collect();
+            for row in &mut table {
+                row.truncate(columns);
+            }
             text.push_str(&aligned(&table));
         }
         text.push('\n');
@@ -65,6 +69,11 @@ pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> Str
         terms.speedup,
         powerful.name,
     );
+    let others = count(ListVerdict::OtherArch);
+    if others > 0 {
+        let others = counted(u64::try_from(others).unwrap_or(u64::MAX), "package");
+        let _written = writeln!(text, "Left out, of another architecture than {}: {others}.", terms.arch());
+    }
     text
 }
 
@@ -76,6 +85,7 @@ pub fn json(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str, list: 
         ListVerdict::Remove => "remove",
         ListVerdict::LeaveOut => "leave_out",
         ListVerdict::Unknown => "unknown",
+        ListVerdict::OtherArch => "other_arch",
     };
     let one = |one: &Suggestion<'_>| {
         serde_json::json!({

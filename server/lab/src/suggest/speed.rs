@@ -3,7 +3,8 @@
 //! A part of a build uses one core, the rest is shared by all (Amdahl, "Validity of the single processor approach", 1967):
 //! `wall = serial + shared / jobs`. Both parts follow from attempts with different numbers of jobs, and from the CPU time of attempts with
 //! one number: `cpu = serial + shared`. CPU time differs less from run to run than wall time does, so it goes first; where many attempts
-//! show the curve too, the mean of both counts. A time that was measured often enough in both pools goes before any of them.
+//! show the curve too, the mean of both counts. Jobs beyond the cores of the builder do not count. A time that was measured often enough in both
+//! pools goes before any of them.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,9 @@ use super::{
 const ENOUGH: usize = 3;
 /// Attempts with each of two numbers of jobs, from which on their curve counts beside the CPU time.
 const MANY: usize = 10;
+/// Ratio of CPU time and wall time to the cores of a builder, from which on an attempt had more cores than that: below it, the two times do not
+/// cover quite the same span.
+const MORE_CORES: f64 = 1.05;
 /// Least ratio between the numbers of jobs of a curve: closer ones differ by less than builds do.
 const APART: f64 = 1.5;
 
@@ -84,15 +88,81 @@ impl TimeParts {
     }
 }
 
-/// The times of a group; `None` if fewer than [`FEWEST`] attempts succeeded, or nothing shows how they depend on the cores.
-pub(super) fn times(group: &BuildGroup, terms: &SuggestTerms) -> Option<BuilderTimes> {
-    if u64::try_from(group.runs.len()).unwrap_or(u64::MAX) < FEWEST {
+/// What is known of a group's time, worked out once for all its attempts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GroupSpeed<'t> {
+    /// `None` if fewer than [`FEWEST`] attempts succeeded, or nothing shows how their time depends on the cores.
+    pub(super) times: Option<BuilderTimes>,
+    parts: Option<TimeParts>,
+    terms: &'t SuggestTerms,
+}
+
+impl<'t> GroupSpeed<'t> {
+    pub(super) fn of(group: &BuildGroup, terms: &'t SuggestTerms) -> Self {
+        let runs: Vec<RecordedRun> = group
+            .runs
+            .iter()
+            .map(|run| RecordedRun { jobs: jobs_at_once(run, terms), ..run.clone() })
+            .collect();
+        let known = parts_of(&runs);
+        Self { times: times(&runs, known, terms), parts: known.map(|(parts, _)| parts), terms }
+    }
+
+    /// The wall time of an attempt on a builder of one of the two pools, from the same times as the suggestion. An attempt of neither pool and
+    /// without build jobs is taken as one on a usual builder.
+    pub(super) fn moved(&self, run: &RecordedRun, to: &Builder) -> Millis {
+        if run.pool == to.name {
+            return run.wall;
+        }
+        let jobs = jobs_at_once(run, self.terms);
+        let factor = match (self.expected(&run.pool, jobs), self.expected(&to.name, to.cores)) {
+            (Some(here), Some(there)) => there / here.max(1.0),
+            _ => 1.0,
+        };
+        Millis::from_f64(run.wall.as_f64() * factor)
+    }
+
+    /// The time that an attempt with so many jobs takes in a pool, milliseconds; `None` if it is not known.
+    fn expected(&self, pool: &str, jobs: u32) -> Option<f64> {
+        let SuggestTerms { normal, powerful, .. } = self.terms;
+        match (self.times, self.parts.filter(|_| jobs > 0)) {
+            (Some(times), _) if pool == powerful.name => Some(times.powerful.as_f64()),
+            (Some(times), Some(parts)) if pool != normal.name => {
+                Some(times.normal.as_f64() * parts.at(jobs) / parts.at(normal.cores).max(1.0))
+            }
+            (Some(times), _) => Some(times.normal.as_f64()),
+            (None, parts) => parts.map(|parts| parts.at(jobs)),
+        }
+    }
+}
+
+/// The build jobs of an attempt that can have run at once: no more than its builder has cores. In another pool than the two, these are the
+/// cores of a usual builder. If the CPU time shows that it had more, or neither pool nor CPU time is known, all its jobs count.
+fn jobs_at_once(run: &RecordedRun, terms: &SuggestTerms) -> u32 {
+    let SuggestTerms { normal, powerful, .. } = terms;
+    let cores = if run.pool == powerful.name { powerful.cores } else { normal.cores };
+    let is_of_pools = [&normal.name, &powerful.name].contains(&&run.pool);
+    let is_limited = if run.cpu.0 > 0 {
+        run.cpu.as_f64() <= MORE_CORES * f64::from(cores) * run.wall.as_f64()
+    } else {
+        is_of_pools
+    };
+    if is_limited { run.jobs.min(cores) } else { run.jobs }
+}
+
+/// The times of a group with these parts.
+fn times(
+    runs: &[RecordedRun],
+    parts: Option<(TimeParts, SpeedBasis)>,
+    terms: &SuggestTerms,
+) -> Option<BuilderTimes> {
+    if u64::try_from(runs.len()).unwrap_or(u64::MAX) < FEWEST {
         return None;
     }
     let SuggestTerms { normal, powerful, .. } = terms;
     let measured = |builder: &Builder| {
         let walls: Vec<f64> =
-            group.runs.iter().filter(|run| run.pool == builder.name).map(|run| run.wall.as_f64()).collect();
+            runs.iter().filter(|run| run.pool == builder.name).map(|run| run.wall.as_f64()).collect();
         (walls.len() >= ENOUGH).then(|| median(walls))
     };
     let known = [measured(normal), measured(powerful)];
@@ -104,7 +174,7 @@ pub(super) fn times(group: &BuildGroup, terms: &SuggestTerms) -> Option<BuilderT
     if let [Some(on_normal), Some(on_powerful)] = known {
         return Some(times(on_normal, on_powerful, SpeedBasis::Measured));
     }
-    let (parts, basis) = parts_of(&group.runs)?;
+    let (parts, basis) = parts?;
     let (on_normal, on_powerful) = (parts.at(normal.cores), parts.at(powerful.cores));
     // what is measured on one of the two moves both times
     let factor = match known {
@@ -113,13 +183,6 @@ pub(super) fn times(group: &BuildGroup, terms: &SuggestTerms) -> Option<BuilderT
         _ => 1.0,
     };
     Some(times(on_normal * factor, on_powerful * factor, basis))
-}
-
-/// A time with `from` jobs, moved to the cores of a builder by what is known of the group.
-pub(super) fn moved(group: &BuildGroup, run: &RecordedRun, to: &Builder) -> Millis {
-    let parts = parts_of(&group.runs).filter(|_| run.jobs > 0);
-    let factor = parts.map_or(1.0, |(parts, _)| parts.at(to.cores) / parts.at(run.jobs).max(1.0));
-    Millis::from_f64(run.wall.as_f64() * factor)
 }
 
 /// The parts of a build's time, and what shows them.

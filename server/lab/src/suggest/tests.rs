@@ -1,5 +1,7 @@
 //! Suggestions on made histories whose answer is known.
 
+mod pools;
+
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use plimsoll_core::placement::{CoprEntry, CoprTable, Placement};
@@ -220,6 +222,10 @@ fn patterns_for_which_python_may_take_exponential_time_are_refused() {
         ("(ab|cd)*x", false),
         ("[^/]*/[^/]*/a{3}", false),
         ("(a{3})*", false),
+        (&"a?".repeat(26), true),
+        (&"(a|ab)".repeat(26), true),
+        (&"[^/]*/".repeat(8), false),
+        ("@a/b(:[^/]*)?/[^/]*x86_64[^/]*/gcc$", false),
     ] {
         let old =
             CoprTable::parse(&format!("[{{'pattern': r'{pattern}', 'tags': ['extra_powerful']}}]")).unwrap();
@@ -258,10 +264,11 @@ fn a_speed_up_that_was_measured_goes_before_one_that_was_worked_out() {
         wall: Millis::from_f64(wall * HOUR),
         cpu: Millis::from_f64(16.0 * HOUR),
         pool: pool.to_owned(),
+        name: 0,
         start_ms: START,
     };
     let of = |runs: Vec<groups::RecordedRun>| {
-        speed::times(&BuildGroup { runs, ..BuildGroup::default() }, &terms())
+        GroupSpeed::of(&BuildGroup { runs, ..BuildGroup::default() }, &terms()).times
     };
     let on_normal = || (0..4).map(|_| run("x86", 4, 4.0));
     // from the CPU time: all four cores were busy, so 64 would take a quarter of an hour

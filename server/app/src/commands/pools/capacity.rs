@@ -73,15 +73,15 @@ impl Capacity {
         let KindsCapacity { builds, on_nodes, nodes } = capacity;
         let command = format!("koji edit-host --capacity={builds} {}", self.host);
         let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
-        if matches!(self.output, Output::Json) {
-            let answer = Answer { kinds, capacity: *builds, on_nodes: *on_nodes, nodes, command };
-            return Ok(serde_json::to_string(&answer)? + "\n");
-        }
         let of_kinds = kinds.join(", ");
         ensure!(
             *builds > 0,
             "no node takes builds of {of_kinds}: see [[node]] and [kind.NAME] in the pools file"
         );
+        if matches!(self.output, Output::Json) {
+            let answer = Answer { kinds, capacity: *builds, on_nodes: *on_nodes, nodes, command };
+            return Ok(serde_json::to_string(&answer)? + "\n");
+        }
         let mut text = format!("{builds}\n");
         let places = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.join(", ")) };
         writeln!(text, "{} of {of_kinds} at once{places}", counted(*builds, "build"))?;
@@ -114,8 +114,10 @@ mod tests {
              \"command\":\"koji edit-host --capacity=4 builder-1.example\"}\n"
         );
         let none = KindsCapacity { builds: 0, on_nodes: 0, nodes: Vec::new() };
-        let error = asked(Output::Text).answer(&kinds[..1], &none).unwrap_err().to_string();
-        assert!(error.starts_with("no node takes builds of scratch"), "{error}");
+        for output in [Output::Text, Output::Json] {
+            let error = asked(output).answer(&kinds[..1], &none).unwrap_err().to_string();
+            assert!(error.starts_with("no node takes builds of scratch"), "{error}");
+        }
         for wrong in ["", "a;b", "-x", "$(id)"] {
             assert!(host(wrong).is_err(), "{wrong}");
         }

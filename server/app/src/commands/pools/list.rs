@@ -1,16 +1,26 @@
 //! The options of a list of powerful builders, and what follows from them.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use plimsoll_core::{domain::Millis, placement::CoprTable};
+use plimsoll_core::{
+    domain::Millis,
+    placement::{CoprTable, Placement},
+};
 use plimsoll_lab::{
     import::Reader,
-    suggest::{Builder, ListEffect, RecordedBuilds, SuggestTerms, effect, effect_text, new_list, suggest},
+    suggest::{
+        Builder, ListEffect, ListVerdict, RecordedBuilds, SuggestTerms, effect, effect_text, new_list,
+        suggest,
+    },
 };
+use plimsoll_proto::figures::counted;
 
-use super::super::progress::Progress;
+use super::super::{note, progress::Progress};
 use crate::{runtime::settings::Config, state::pools};
 
 /// Two pools, and the list that decides between them.
@@ -71,32 +81,23 @@ impl PowerfulList {
     }
 
     /// Reads the pools, the list and the history.
-    pub(super) fn read(&self, config: &Config, reader: Reader) -> anyhow::Result<ListInputs> {
+    pub(super) fn read(&self, config: &Config, history: &Path) -> anyhow::Result<ListInputs> {
         let file = config
             .pools_file
             .as_deref()
             .context("set pools_file: it names cores and price of the builders")?;
         let placement = pools::read(file)?;
-        let builder = |name: &Option<String>, option: &str| {
-            let name = name.as_deref().with_context(|| format!("name two pools: {option} is missing"))?;
-            let names: Vec<&str> = placement.pools().iter().map(|pool| pool.name.as_str()).collect();
-            let unknown = || format!("{option}: pool {name:?} is not there; there are {}", names.join(", "));
-            Builder::of(placement.pool(name).with_context(unknown)?).map_err(anyhow::Error::msg)
-        };
-        let (normal, powerful) = (builder(&self.normal, "--normal")?, builder(&self.powerful, "--powerful")?);
-        if powerful.cores <= normal.cores {
-            bail!("pool {} has no more cores than pool {}", powerful.name, normal.name);
-        }
-        let list = match &self.list {
-            None => CoprTable::default(),
-            Some(path) => {
-                let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-                CoprTable::parse(&text).with_context(|| path.display().to_string())?
-            }
-        };
+        let (normal, powerful) = self.builders(&placement)?;
+        let list = self.list_in_force()?;
         let mut progress = Progress::new();
+        let reader = Reader::open(history)?;
         let builds = RecordedBuilds::read(reader, |share| progress.show_share("reading", share))?;
         progress.end();
+        if builds.groups.is_empty() {
+            let refusals = &builds.refusals;
+            let why = if refusals.count > 0 { format!("\n{refusals}") } else { String::new() };
+            bail!("{}: has no build of a package that can be used{why}", history.display());
+        }
         let at_least = Millis(u64::try_from(self.at_least.as_millis()).unwrap_or(u64::MAX));
         let terms =
             SuggestTerms { normal, powerful, at_least, speedup: self.speedup, hour_worth: self.hour_worth };
@@ -106,13 +107,61 @@ impl PowerfulList {
         Ok(ListInputs { builds, list, tag: self.tag.clone(), terms, currency })
     }
 
-    /// The table of `simulate`: queue and cost without a list, with the one in force, and with the suggested one.
-    pub(crate) fn effects(&self, config: &Config, reader: Reader) -> anyhow::Result<String> {
-        let ListInputs { builds, list, tag, terms, currency } = self.read(config, reader)?;
+    /// The builders of both pools.
+    fn builders(&self, placement: &Placement) -> anyhow::Result<(Builder, Builder)> {
+        let pool = |name: &Option<String>, option: &str| {
+            let name = name.as_deref().with_context(|| format!("name two pools: {option} is missing"))?;
+            let names: Vec<&str> = placement.pools().iter().map(|pool| pool.name.as_str()).collect();
+            let unknown = || format!("{option}: pool {name:?} is not there; there are {}", names.join(", "));
+            placement.pool(name).with_context(unknown)
+        };
+        let (normal, powerful) = (pool(&self.normal, "--normal")?, pool(&self.powerful, "--powerful")?);
+        if !normal.arch.is_empty() && !powerful.arch.is_empty() && normal.arch != powerful.arch {
+            bail!(
+                "pool {} has architecture {}, and pool {} has {}: name two pools of one architecture",
+                normal.name,
+                normal.arch,
+                powerful.name,
+                powerful.arch
+            );
+        }
+        if !powerful.tags.contains(&self.tag) {
+            let tags = if powerful.tags.is_empty() { "none".to_owned() } else { powerful.tags.join(", ") };
+            bail!("--tag {}: pool {} does not have this tag; its tags: {tags}", self.tag, powerful.name);
+        }
+        let builder = |pool| Builder::of(pool).map_err(anyhow::Error::msg);
+        let (normal, powerful) = (builder(normal)?, builder(powerful)?);
+        if powerful.cores <= normal.cores {
+            bail!("pool {} has no more cores than pool {}", powerful.name, normal.name);
+        }
+        Ok((normal, powerful))
+    }
+
+    /// The list in force; an empty one if none is named.
+    fn list_in_force(&self) -> anyhow::Result<CoprTable> {
+        let Some(path) = &self.list else { return Ok(CoprTable::default()) };
+        let shown = || path.display().to_string();
+        let list = CoprTable::parse(&fs::read_to_string(path).with_context(shown)?).with_context(shown)?;
+        list.check_backtracking().with_context(shown)?;
+        Ok(list)
+    }
+
+    /// The table of `simulate`: queue and cost without a list, with the one in force, and with the suggested one. Names what is left out.
+    pub(crate) fn effects(&self, config: &Config, history: &Path) -> anyhow::Result<String> {
+        let ListInputs { builds, list, tag, terms, currency } = self.read(config, history)?;
         if !builds.timed {
             bail!("the file has no submitted_ms, so the queue is not known");
         }
         let suggestions = suggest(&builds, &list, &tag, &terms);
+        let others = suggestions.iter().filter(|one| one.verdict == ListVerdict::OtherArch);
+        let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
+        if others > 0 {
+            let others = counted(others, "package");
+            note(format_args!("{others} left out: of another architecture than {}", terms.arch()));
+        }
+        if builds.refusals.count > 0 {
+            note(&builds.refusals);
+        }
         let new = new_list(&list, &suggestions, &tag).map_err(anyhow::Error::msg)?;
         let of = |list: &CoprTable| -> ListEffect { effect(&builds, list, &tag, &terms) };
         let mut rows = vec![("no list", of(&CoprTable::default()))];

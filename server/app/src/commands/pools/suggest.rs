@@ -5,12 +5,9 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use plimsoll_lab::{
-    import::Reader,
-    suggest::{json, new_list, suggest, text},
-};
+use plimsoll_lab::suggest::{json, new_list, suggest, text};
 
 use super::{
     super::{line::examples, note, terminal::fitted_beside_tables},
@@ -43,11 +40,8 @@ enum SuggestOutput {
 
 impl Suggest {
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
-        let inputs = self.list.read(config, Reader::open(&self.file)?)?;
+        let inputs = self.list.read(config, &self.file)?;
         let ListInputs { builds, list, tag, terms, currency } = &inputs;
-        if builds.groups.is_empty() {
-            bail!("{}: has no build of a package that can be used\n{}", self.file.display(), builds.refusals);
-        }
         let all = suggest(builds, list, tag, terms);
         let new = || new_list(list, &all, tag).map_err(anyhow::Error::msg);
         let printed = match self.output {

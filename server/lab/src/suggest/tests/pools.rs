@@ -1,0 +1,151 @@
+//! What suggestions and the simulated queue owe to the pools: their architecture, cores, measured times and prices.
+
+use super::*;
+
+/// An attempt of a package, each an hour after the one before.
+struct MadeRun<'r> {
+    package: &'r str,
+    chroot: &'r str,
+    jobs: u32,
+    pool: &'r str,
+    /// Hours.
+    wall: f64,
+    /// Hours.
+    cpu: f64,
+}
+
+/// Six hours on four cores, all of them busy.
+const BUSY: MadeRun<'_> =
+    MadeRun { package: "gcc", chroot: "fedora-42-x86_64", jobs: 4, pool: "", wall: 6.0, cpu: 24.0 };
+
+fn recorded<'r>(runs: impl IntoIterator<Item = MadeRun<'r>>) -> RecordedBuilds {
+    let mut text =
+        "attempt,owner,project,package,arch,build_jobs,submitted_ms,wall_ms,peak_bytes,cpu_usec,outcome\n"
+            .to_owned();
+    let mut pools = Vec::new();
+    for (n, run) in runs.into_iter().enumerate() {
+        pools.push(run.pool);
+        let MadeRun { package, chroot, jobs, pool: _, wall, cpu } = run;
+        let submitted = START + u64::try_from(n).unwrap() * 3_600_000;
+        let (wall, cpu) = (wall * HOUR, cpu * HOUR * 1000.0);
+        writeln!(
+            text,
+            "b{n},@team,apps,{package},{chroot},{jobs},{submitted},{wall:.0},1000000000,{cpu:.0},success"
+        )
+        .unwrap();
+    }
+    let mut builds = read(&text);
+    // a CSV does not name pools
+    for run in builds.groups.iter_mut().flat_map(|group| &mut group.runs) {
+        let at = usize::try_from((run.start_ms - START) / 3_600_000).unwrap();
+        run.pool = pools[at].to_owned();
+    }
+    builds
+}
+
+fn times_eight(run: impl Fn() -> MadeRun<'static>) -> impl Iterator<Item = MadeRun<'static>> {
+    (0..8).map(move |_| run())
+}
+
+fn list(text: &str) -> CoprTable {
+    CoprTable::parse(text).unwrap()
+}
+
+#[test]
+fn packages_of_another_architecture_are_counted_and_left_out_everywhere() {
+    let mut terms = terms();
+    terms.powerful.arch = "x86_64".to_owned();
+    assert_eq!(terms.arch(), "x86_64");
+    let arm = || MadeRun { chroot: "fedora-42-aarch64", ..BUSY };
+    let none = || MadeRun { package: "docs", chroot: "", ..BUSY };
+    let builds = recorded(times_eight(|| BUSY).chain(times_eight(arm)).chain(times_eight(none)));
+    let old = list("[{'pattern': '@team/apps/.*aarch64/gcc$', 'tags': ['extra_powerful']}]");
+    let all = suggest(&builds, &old, TAG, &terms);
+    let verdict = |family: &str, package: &str| {
+        let one = all.iter().find(|one| one.group.family == family && one.group.package == package);
+        one.unwrap().verdict
+    };
+    assert_eq!(
+        (verdict("x86_64", "gcc"), verdict("aarch64", "gcc"), verdict("", "docs")),
+        (ListVerdict::Add, ListVerdict::OtherArch, ListVerdict::Add)
+    );
+    let new = new_list(&old, &all, TAG).unwrap();
+    assert_eq!(new.entries().len(), 3, "the entry of the other architecture stays: {new}");
+    assert!(text(&all, &terms, "").contains("of another architecture than x86_64: 1 package."));
+    let effect = effect(&builds, &old, TAG, &terms);
+    assert_eq!((effect.builds, effect.powerful), (16, 0));
+}
+
+#[test]
+fn an_entry_loses_the_tag_alone_and_keeps_its_others() {
+    let serial = || MadeRun { cpu: 6.0, ..BUSY };
+    let builds = recorded(times_eight(serial));
+    let old = list(
+        "[{'pattern': '@team/apps/.*/gcc$', 'tags': ['big_disk', 'extra_powerful']},
+          {'pattern': '@team/.*/gcc$', 'tags': ['extra_powerful']}]",
+    );
+    let new = new_list(&old, &suggest(&builds, &old, TAG, &terms()), TAG).unwrap();
+    let [entry] = new.entries() else { panic!("{new}") };
+    assert_eq!(
+        (entry.pattern(), entry.tags.as_slice()),
+        ("@team/apps/.*/gcc$", &["big_disk".to_owned()][..])
+    );
+}
+
+#[test]
+fn more_jobs_than_cores_change_no_time() {
+    let times = |jobs| {
+        let builds = recorded(times_eight(move || MadeRun { jobs, wall: 4.0, cpu: 16.0, ..BUSY }));
+        suggest(&builds, &CoprTable::default(), TAG, &terms())[0].times.unwrap()
+    };
+    for jobs in [4, 8, 16] {
+        let BuilderTimes { normal, powerful, .. } = times(jobs);
+        assert_eq!((normal, powerful), (Millis(4 * 3_600_000), Millis(900_000)), "-j{jobs}");
+    }
+    // eight cores were busy, so it had more than a usual builder
+    let builds = recorded(times_eight(|| MadeRun { jobs: 8, wall: 2.0, cpu: 16.0, ..BUSY }));
+    let times = suggest(&builds, &CoprTable::default(), TAG, &terms())[0].times.unwrap();
+    assert_eq!((times.normal, times.powerful), (Millis(4 * 3_600_000), Millis(900_000)));
+}
+
+#[test]
+fn the_simulated_times_are_those_of_the_suggestion() {
+    let on_powerful = || MadeRun { pool: "powerful", jobs: 64, wall: 3.0, ..BUSY };
+    let on_normal = || MadeRun { pool: "x86", ..BUSY };
+    let builds = recorded(times_eight(on_normal).chain(times_eight(on_powerful)));
+    let terms = SuggestTerms {
+        normal: Builder { at_once: None, ..terms().normal },
+        powerful: Builder { at_once: None, ..terms().powerful },
+        ..terms()
+    };
+    let listed = list("[{'pattern': '@team/apps/.*/gcc$', 'tags': ['extra_powerful']}]");
+    let times = suggest(&builds, &listed, TAG, &terms)[0].times.unwrap();
+    assert_eq!((times.basis, times.speedup()), (SpeedBasis::Measured, 2.0));
+    let hours = |list: &CoprTable| effect(&builds, list, TAG, &terms).builder_hours;
+    assert!((hours(&CoprTable::default()) - 16.0 * 6.0).abs() < 1e-3, "each as measured on x86");
+    assert!((hours(&listed) - 16.0 * 3.0).abs() < 1e-3, "each as measured on powerful");
+}
+
+#[test]
+fn an_entry_for_one_chroot_counts_for_its_builds_alone() {
+    let rawhide = || MadeRun { chroot: "fedora-rawhide-x86_64", ..BUSY };
+    let builds = recorded(times_eight(|| BUSY).chain(times_eight(rawhide)));
+    let old = list("[{'pattern': '@team/apps/fedora-42-x86_64/gcc$', 'tags': ['extra_powerful']}]");
+    let all = suggest(&builds, &old, TAG, &terms());
+    assert_eq!((all.len(), all[0].listed, all[0].verdict), (1, false, ListVerdict::Add));
+    let effect = effect(&builds, &old, TAG, &terms());
+    assert_eq!((effect.builds, effect.powerful), (16, 8));
+}
+
+#[test]
+fn pools_without_a_price_show_no_money() {
+    let builds = recorded(times_eight(|| BUSY));
+    let shown = |price_hour| {
+        let mut terms = terms();
+        (terms.normal.price_hour, terms.powerful.price_hour) = (price_hour, price_hour);
+        let none = CoprTable::default();
+        let table = effect_text(&[("no list", effect(&builds, &none, TAG, &terms))], "EUR");
+        text(&suggest(&builds, &none, TAG, &terms), &terms, "EUR") + &table
+    };
+    assert_eq!((shown(0.0).matches("EUR").count(), shown(1.0).matches("EUR").count()), (0, 2));
+}
