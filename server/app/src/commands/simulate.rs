@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct SimulateLine {
         #[command(flatten)]
         _simulate: Simulate,
     }
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn options_of_nodes_are_refused_with_two_pools() {
         let pools = ["simulate", "--normal", "x86", "--powerful", "big", "builds.csv"];
-        assert!(Line::try_parse_from(pools).is_ok());
+        assert!(SimulateLine::try_parse_from(pools).is_ok());
         for option in [
             "--nodes=4x8GiB",
             "--policy=preset",
@@ -289,7 +289,7 @@ mod tests {
             "--idle=1min",
             "--spread=1h",
         ] {
-            let error = Line::try_parse_from(pools.into_iter().chain([option])).unwrap_err();
+            let error = SimulateLine::try_parse_from(pools.into_iter().chain([option])).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ArgumentConflict, "{option}: {error}");
         }
     }
