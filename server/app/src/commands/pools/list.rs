@@ -172,3 +172,66 @@ impl PowerfulList {
         Ok(effect_text(&rows, &currency))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "attempt,owner,project,package,submitted_ms,wall_ms,peak_bytes\n";
+
+    fn given(powerful: &str, tag: &str, list: Option<PathBuf>) -> PowerfulList {
+        PowerfulList {
+            normal: Some("x86".to_owned()),
+            powerful: Some(powerful.to_owned()),
+            list,
+            tag: tag.to_owned(),
+            at_least: std::time::Duration::from_hours(2),
+            speedup: 2.0,
+            hour_worth: None,
+        }
+    }
+
+    /// Reads a history with pools of two architectures, one of them with tags, and a list; the error with its causes.
+    fn read(given: impl Fn(&Path) -> PowerfulList, history: &str) -> Result<ListInputs, String> {
+        let pool =
+            |name: &str, rest: &str| format!("[[pool]]\nname = \"{name}\"\nmemory = \"16GiB\"\n{rest}\n");
+        let pools = pool("x86", "arch = \"x86_64\"\ncores = 4")
+            + &pool(
+                "powerful",
+                "arch = \"x86_64\"\ncores = 64\ntags = [\"copr_builder\"]\ntags_on_demand = [\"extra_powerful\"]",
+            )
+            + &pool("graviton", "arch = \"aarch64\"\ncores = 64\ntags = [\"extra_powerful\"]");
+        let dir = tempfile::tempdir().unwrap();
+        let [pools_file, list, builds] =
+            ["pools.toml", "list.py", "builds.csv"].map(|name| dir.path().join(name));
+        fs::write(&pools_file, pools).unwrap();
+        fs::write(&list, "[{'pattern': '@a/', 'tags': ['x']},\n {'pattern': '(a+)+$', 'tags': ['x']}]")
+            .unwrap();
+        fs::write(&builds, history).unwrap();
+        let config = Config { pools_file: Some(pools_file), ..Config::default() };
+        given(&list).read(&config, &builds).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn pools_tags_lists_and_files_that_cannot_be_right_are_refused_with_what_is_there() {
+        let build = format!("{HEADER}b1,@a,b,gcc,1767225600000,1000,1000000\n");
+        let inputs = read(|_| given("powerful", "extra_powerful", None), &build).ok().unwrap();
+        assert_eq!((inputs.builds.groups.len(), inputs.terms.arch()), (1, "x86_64"));
+        let refused =
+            |given: &dyn Fn(&Path) -> PowerfulList, history: &str| read(given, history).err().unwrap();
+        let error = refused(&|_| given("graviton", "extra_powerful", None), &build);
+        for part in ["x86 has architecture x86_64", "graviton has aarch64"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let error = refused(&|_| given("powerful", "fast", None), &build);
+        for part in ["--tag fast", "pool powerful", "copr_builder, extra_powerful"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let error = refused(&|list| given("powerful", "extra_powerful", Some(list.to_owned())), &build);
+        for part in ["list.py: line 2: ", "'(a+)+$'", "split it into several entries"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let error = refused(&|_| given("powerful", "extra_powerful", None), HEADER);
+        assert!(error.ends_with("builds.csv: has no build of a package that can be used"), "{error}");
+    }
+}
