@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 use flate2::bufread::GzDecoder;
 
 /// The two bytes that every gzip begins with (RFC 1952, section 2.3.1).
-pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
+pub(crate) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The unpacked bytes of all members.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ use plimsoll_client::{
 
 use crate::{
     ask::CommandOutput,
-    key::{self, CiJob, NAMES},
+    key::{self, CiJob, KEY_NAMES},
     terminal_width::fitted,
 };
 
@@ -130,7 +130,7 @@ struct TrustArgs {
 #[derive(Debug, Args)]
 struct KeyArgs {
     /// Assignments, in their order.
-    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {NAMES}"))]
+    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {KEY_NAMES}"))]
     keys: Vec<String>,
 }
 
@@ -258,7 +258,7 @@ mod tests {
         for name in ["predict", "should-retry", "run", "attach"] {
             let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(help.contains(NAMES), "{name}: {help}");
+            assert!(help.contains(KEY_NAMES), "{name}: {help}");
             assert!(help.contains("Exit status:"), "{name}: {help}");
         }
     }

@@ -3,7 +3,7 @@
 use plimsoll_proto::{job::build_jobs, limits, quantity, v1::Key};
 
 /// Names that `--key` accepts.
-pub const NAMES: &str = "project, stack, package, version, variants, compiler, compiler_version, arch, build_system, ref, \
+pub const KEY_NAMES: &str = "project, stack, package, version, variants, compiler, compiler_version, arch, build_system, ref, \
 owner, build_jobs, input_bytes, label.NAME";
 
 /// Applies one assignment to a key. An empty value means unknown.
@@ -13,7 +13,7 @@ owner, build_jobs, input_bytes, label.NAME";
 pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
     let (name, value) = assignment
         .split_once('=')
-        .ok_or_else(|| format!("--key {assignment:?} is not name=value; names are: {NAMES}"))?;
+        .ok_or_else(|| format!("--key {assignment:?} is not name=value; names are: {KEY_NAMES}"))?;
     if let Some(label) = name.strip_prefix("label.") {
         return assign_label(key, label, value);
     }
@@ -33,7 +33,7 @@ pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
             let read = |size| quantity::bytes(size).map_err(|error| format!("--key input_bytes: {error}"));
             hints.input_bytes = known(value).map(read).transpose()?;
         }
-        _ => return Err(format!("--key {name:?} is not a part of a key; names are: {NAMES}")),
+        _ => return Err(format!("--key {name:?} is not a part of a key; names are: {KEY_NAMES}")),
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn text_field<'a>(key: &'a mut Key, name: &str) -> Option<&'a mut String> {
 
 fn assign_label(key: &mut Key, label: &str, value: &str) -> Result<(), String> {
     if label.is_empty() {
-        return Err(format!("--key label. needs a name; names are: {NAMES}"));
+        return Err(format!("--key label. needs a name; names are: {KEY_NAMES}"));
     }
     check("label", label, limits::LABEL_BYTES)?;
     check(&format!("label.{label}"), value, limits::LABEL_BYTES)?;
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_name_can_be_assigned() {
-        for name in NAMES.split(", ") {
+        for name in KEY_NAMES.split(", ") {
             let mut key = Key::default();
             assign(&mut key, &format!("{name}=7")).unwrap();
             assert_ne!(key, Key::default(), "{name}");

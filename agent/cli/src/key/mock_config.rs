@@ -14,7 +14,7 @@ use std::{fs, io::Read as _, path::Path};
 /// Most that is read of a file, bytes: Copr's are shorter than 4 KiB.
 const FILE_BYTES: u64 = 64 << 10;
 /// What mock's files end in.
-const SUFFIX: &str = ".cfg";
+const CONFIG_SUFFIX: &str = ".cfg";
 /// Fewest dashes in the name of a chroot: distribution, release, architecture.
 const CHROOT_DASHES: usize = 2;
 
@@ -30,7 +30,7 @@ pub(super) struct MockConfig {
 impl MockConfig {
     /// The configuration that `-r` names. Of a file that cannot be read only its name is used.
     pub(super) fn of(named: &str) -> Self {
-        if !named.contains('/') && !named.ends_with(SUFFIX) {
+        if !named.contains('/') && !named.ends_with(CONFIG_SUFFIX) {
             return Self { chroot: Some(named.to_owned()), macros: Vec::new() };
         }
         let mut config = text(named).map(|text| Self::parse(&text)).unwrap_or_default();
@@ -44,7 +44,9 @@ impl MockConfig {
         let mut config = Self::default();
         for line in text.lines().map(str::trim) {
             // mock's own files include templates, which end in .tpl
-            if let Some(included) = line.strip_prefix("include('").and_then(|rest| rest.split_once(SUFFIX)) {
+            if let Some(included) =
+                line.strip_prefix("include('").and_then(|rest| rest.split_once(CONFIG_SUFFIX))
+            {
                 config.chroot = chroot(included.0).map(str::to_owned);
             }
             config.macros.extend(macro_of(line));
@@ -64,7 +66,7 @@ fn macro_of(line: &str) -> Option<(String, String)> {
 /// `fedora-42-x86_64`, the name of `/etc/mock/fedora-42-x86_64.cfg`.
 fn chroot(file: &str) -> Option<&str> {
     let name = Path::new(file).file_name()?.to_str()?;
-    Some(name.strip_suffix(SUFFIX).unwrap_or(name))
+    Some(name.strip_suffix(CONFIG_SUFFIX).unwrap_or(name))
 }
 
 /// The beginning of a file. `None` for a pipe or a device, which could block.

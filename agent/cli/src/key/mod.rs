@@ -34,23 +34,23 @@ use plimsoll_proto::{
     v1::{Key, Resources},
 };
 
-pub use assign::{NAMES, assign};
+pub use assign::{KEY_NAMES, assign};
 pub(crate) use rpm::program as rpm_program;
 pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;
 
 /// Variable with the token of the agent and of requests. It is not passed on to builds.
-pub(crate) const TOKEN: &str = "PLIMSOLL_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
 
 /// The token in the environment, if there is one. An invalid one must not keep a build from running: it is reported, and ignored.
 pub(crate) fn token() -> Option<String> {
     let warn = |problem| tracing::warn!("{problem}");
-    read_token(env::var_os(TOKEN)).map_err(warn).ok().flatten()
+    read_token(env::var_os(TOKEN_VARIABLE)).map_err(warn).ok().flatten()
 }
 
 fn read_token(value: Option<OsString>) -> Result<Option<String>, String> {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };
-    value.into_string().map(Some).map_err(|_value| format!("{TOKEN} is left out: it is not UTF-8"))
+    value.into_string().map(Some).map_err(|_value| format!("{TOKEN_VARIABLE} is left out: it is not UTF-8"))
 }
 
 /// A CI job's environment, read once.

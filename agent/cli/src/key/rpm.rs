@@ -22,7 +22,7 @@ use plimsoll_proto::{
 use super::{jobs_flag, mock_config::MockConfig, processors};
 
 /// Programs that build RPMs.
-const PROGRAMS: [&str; 2] = ["mock", "rpmbuild"];
+const RPM_PROGRAMS: [&str; 2] = ["mock", "rpmbuild"];
 /// Gives a program a terminal; Copr's builder calls mock with it.
 const UNBUFFER: &str = "unbuffer";
 
@@ -61,7 +61,7 @@ pub(super) fn describe(key: &mut Key, command: &[OsString], ncpus: Option<u32>) 
 
 /// The program of a command that builds RPMs.
 pub(crate) fn program(command: &[OsString]) -> Option<&str> {
-    file_name(behind_unbuffer(command).first()?).filter(|name| PROGRAMS.contains(name))
+    file_name(behind_unbuffer(command).first()?).filter(|name| RPM_PROGRAMS.contains(name))
 }
 
 /// The command without `unbuffer` and its options in front.

@@ -33,13 +33,13 @@ const SECRET_NAME_PARTS: [&str; 19] = [
 /// A variable is secret if its name is one of these, or ends with `_` and one of these.
 const SECRET_NAME_ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
 /// Shorter values are not masked: they would blacken half of the log, and GitLab does not mask them either.
-const LEAST_BYTES: usize = 8;
+const SECRET_MIN_BYTES: usize = 8;
 /// Longest secret, bytes: the kernel allows no longer variable (`MAX_ARG_STRLEN`, 32 pages).
 pub(crate) const SECRET_BYTES: usize = 128 * 1024;
 /// Most bytes of all secrets; single-line ones first, shorter ones before longer ones.
-const MOST_BYTES: usize = 256 * 1024;
-/// The replacement; not longer than [`LEAST_BYTES`], so that no text grows.
-const MASK: &[u8; LEAST_BYTES] = b"[MASKED]";
+const ALL_SECRETS_BYTES: usize = 256 * 1024;
+/// The replacement; not longer than [`SECRET_MIN_BYTES`], so that no text grows.
+const SECRET_MASK: &[u8; SECRET_MIN_BYTES] = b"[MASKED]";
 
 /// Secret values. Never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Secrets {
         single.sort_by_key(Vec::len);
         let (mut known, mut bytes) = (HashSet::new(), 0_usize);
         let found = single.into_iter().chain(lines).filter(|secret| {
-            let fits = (LEAST_BYTES..=SECRET_BYTES).contains(&secret.len())
-                && bytes.saturating_add(secret.len()) <= MOST_BYTES
+            let fits = (SECRET_MIN_BYTES..=SECRET_BYTES).contains(&secret.len())
+                && bytes.saturating_add(secret.len()) <= ALL_SECRETS_BYTES
                 && known.insert(secret.clone());
             bytes = if fits { bytes.saturating_add(secret.len()) } else { bytes };
             fits
@@ -98,7 +98,7 @@ impl Secrets {
         let mut masked = Vec::with_capacity(bytes.len());
         for run in bytes.chunk_by(|one, next| one.1 == next.1) {
             match run.first() {
-                Some((_, true)) if run.len() >= MASK.len() => masked.extend_from_slice(MASK),
+                Some((_, true)) if run.len() >= SECRET_MASK.len() => masked.extend_from_slice(SECRET_MASK),
                 // the remainder of a secret that starts before
                 Some((_, true)) | None => {}
                 Some((_, false)) => masked.extend(run.iter().map(|(byte, _)| *byte)),

@@ -26,7 +26,7 @@ use plimsoll_proto::v1::Exit;
 use rustix::process::{WaitOptions, WaitStatus, wait};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::{key::TOKEN, output::Output};
+use crate::{key::TOKEN_VARIABLE, output::Output};
 
 /// Polling interval for the end of the command, if the kernel's notification is unavailable.
 const BLIND_PAUSE: Duration = Duration::from_millis(50);
@@ -64,7 +64,7 @@ pub(super) fn start(
     };
     // the token is the agent's own: the build could use it to impersonate the agent
     let inherited = std::env::vars_os()
-        .filter(|(name, _)| name != TOKEN && !variables.iter().any(|(changed, _)| changed == name));
+        .filter(|(name, _)| name != TOKEN_VARIABLE && !variables.iter().any(|(changed, _)| changed == name));
     let environment: Vec<CString> =
         inherited.chain(variables.iter().cloned()).map(variable).collect::<Result<_, _>>()?;
     let mut attributes = PosixSpawnAttr::init()?;

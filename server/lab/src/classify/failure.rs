@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::shortened::ShorteningReader;
 
 /// Bytes of a log that are kept; more than the rules read.
-pub(super) const LOG: usize = 128 << 10;
+pub(super) const LOG_TAIL_BYTES: usize = 128 << 10;
 
 /// The fields of a line. Fields that are not named here are ignored.
 #[derive(Debug, Default, Deserialize)]
@@ -206,14 +206,14 @@ impl<'de> de::Visitor<'de> for ReadTail {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Tail, E> {
-        Ok(Tail(tail(text, LOG).to_owned()))
+        Ok(Tail(tail(text, LOG_TAIL_BYTES).to_owned()))
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<Tail, A::Error> {
         let mut log = Tail::default();
         while let Some(line) = lines.next_element::<String>()? {
-            log.push(&line, LOG);
-            log.push("\n", LOG);
+            log.push(&line, LOG_TAIL_BYTES);
+            log.push("\n", LOG_TAIL_BYTES);
         }
         Ok(log)
     }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn parse(mut line: &[u8]) -> Result<Failure, String> {
-        Failure::read(&mut ShorteningReader::new(&mut line, LOG)).map(Option::unwrap)
+        Failure::read(&mut ShorteningReader::new(&mut line, LOG_TAIL_BYTES)).map(Option::unwrap)
     }
 
     #[test]
@@ -253,6 +253,8 @@ mod tests {
     fn only_the_end_of_a_long_log_is_kept() {
         let lines: Vec<String> = (0..100_000).map(|n| format!("\"line {n}\"")).collect();
         let failure = parse(format!("{{\"log_tail\":[{}]}}", lines.join(",")).as_bytes()).unwrap();
-        assert!(failure.log_tail.0.len() <= 2 * LOG && failure.log_tail.0.ends_with("line 99999\n"));
+        assert!(
+            failure.log_tail.0.len() <= 2 * LOG_TAIL_BYTES && failure.log_tail.0.ends_with("line 99999\n")
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    failure::{Failure, LOG},
+    failure::{Failure, LOG_TAIL_BYTES},
     shortened::ShorteningReader,
 };
 use crate::gzip::{self, GzipMembers};
@@ -36,7 +36,7 @@ impl InputLines {
     /// Unpacks `file` if it is gzip.
     pub fn open(file: Box<dyn Read>) -> io::Result<Self> {
         let mut packed = BufReader::with_capacity(64 << 10, file);
-        let gzip = packed.fill_buf()?.starts_with(&gzip::MAGIC);
+        let gzip = packed.fill_buf()?.starts_with(&gzip::GZIP_MAGIC);
         let from: Box<dyn BufRead> = if gzip {
             Box::new(BufReader::with_capacity(64 << 10, GzipMembers::new(packed)))
         } else {
@@ -48,7 +48,7 @@ impl InputLines {
     fn read(&mut self) -> io::Result<Option<InputLine>> {
         while !self.from.fill_buf()?.is_empty() {
             self.number += 1;
-            let mut line = ShorteningReader::new(&mut *self.from, LOG);
+            let mut line = ShorteningReader::new(&mut *self.from, LOG_TAIL_BYTES);
             let failure = Failure::read(&mut line);
             let length = line.skip()?;
             if let Some(failure) = length.and(failure).transpose() {

@@ -54,7 +54,7 @@ macro_rules! number {
 }
 
 /// All columns, in the order of their description.
-pub(super) const COLUMNS: &[ImportColumn] = &[
+pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
     ImportColumn { name: "attempt", needed: false, set: |draft, text| draft.set_attempt(text) },
     text!("project", project, false),
     text!("stack", stack, false),
@@ -88,12 +88,12 @@ pub(super) const COLUMNS: &[ImportColumn] = &[
     ImportColumn {
         name: "untrusted",
         needed: false,
-        set: |draft, text| yes(text).map(|yes| draft.untrusted = yes),
+        set: |draft, text| parse_flag(text).map(|yes| draft.untrusted = yes),
     },
 ];
 
 impl RecordDraft {
-    /// The record of a line, from the texts of its columns in the order of [`COLUMNS`].
+    /// The record of a line, from the texts of its columns in the order of [`IMPORT_COLUMNS`].
     pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, Refusal> {
         Self::default().read_beside(line, texts)
     }
@@ -107,7 +107,7 @@ impl RecordDraft {
         let mut draft = self;
         let mut print = Fingerprint::default();
         let (mut empty, mut wrong) = (Vec::new(), None);
-        for (column, text) in COLUMNS.iter().zip(texts) {
+        for (column, text) in IMPORT_COLUMNS.iter().zip(texts) {
             let text = text.trim();
             print.add(text);
             match (text.is_empty(), column.needed) {
@@ -130,7 +130,8 @@ impl RecordDraft {
 
 /// The columns without which nothing can be learnt from a row, between commas.
 pub(super) fn required() -> String {
-    let needed: Vec<&str> = COLUMNS.iter().filter(|column| column.needed).map(|column| column.name).collect();
+    let needed: Vec<&str> =
+        IMPORT_COLUMNS.iter().filter(|column| column.needed).map(|column| column.name).collect();
     needed.join(", ")
 }
 
@@ -150,7 +151,7 @@ fn outcome(text: &str) -> Result<RecordedEnd, String> {
     }
 }
 
-fn yes(text: &str) -> Result<bool, String> {
+fn parse_flag(text: &str) -> Result<bool, String> {
     match text {
         "true" => Ok(true),
         "false" => Ok(false),

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Operations in one commit: what the store writes with one sync.
-const COMMIT: usize = 256;
+const OPERATIONS_PER_COMMIT: usize = 256;
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl<'s> Additions<'s> {
         } else {
             self.add(record, unit)?;
         }
-        let is_full = self.batch.operations() >= COMMIT;
+        let is_full = self.batch.operations() >= OPERATIONS_PER_COMMIT;
         if is_full {
             self.write().await?;
         }

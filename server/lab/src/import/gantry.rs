@@ -22,7 +22,7 @@ use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Millis};
 use rusqlite::{Connection, ErrorCode, OpenFlags, types::Value};
 
 use super::{
-    columns::COLUMNS,
+    columns::IMPORT_COLUMNS,
     draft::{DatabaseFields, ReadRow, RecordDraft},
     refusals::Refusal,
     source::{FileError, ReadPosition},
@@ -33,13 +33,13 @@ mod spelling;
 mod tests;
 
 /// Name of the unit in refusals.
-pub(super) const UNIT: &str = "table jobs, row";
+pub(super) const ROW_UNIT: &str = "table jobs, row";
 
 /// Rows that are read at once.
-const PAGE: i64 = 1000;
+const ROWS_PER_QUERY: i64 = 1000;
 
 /// The columns that are read, and whether a database without them is one of Gantry.
-const WANTED: [(&str, bool); 22] = [
+const JOB_COLUMNS: [(&str, bool); 22] = [
     ("pkg_name", true),
     ("start", true),
     ("end", true),
@@ -110,20 +110,23 @@ impl GantryJobs {
             return Err(columns(format!("{text}: {}", tables.join(", "))));
         }
         let has = |name: &str| there.iter().any(|column| column == name);
-        let absent: Vec<&str> =
-            WANTED.iter().filter(|(name, needed)| *needed && !has(name)).map(|(name, _)| *name).collect();
+        let absent: Vec<&str> = JOB_COLUMNS
+            .iter()
+            .filter(|(name, needed)| *needed && !has(name))
+            .map(|(name, _)| *name)
+            .collect();
         if !absent.is_empty() {
             let (absent, there) = (absent.join(", "), there.join(", "));
             return Err(columns(format!(
                 "table jobs lacks the column {absent}; the columns there are: {there}"
             )));
         }
-        let picked: Vec<String> = WANTED
+        let picked: Vec<String> = JOB_COLUMNS
             .iter()
             .map(|(name, _)| if has(name) { format!("\"{name}\"") } else { "NULL".to_owned() })
             .collect();
         let select = format!(
-            "SELECT rowid, {} FROM jobs WHERE rowid > ?1 ORDER BY rowid LIMIT {PAGE}",
+            "SELECT rowid, {} FROM jobs WHERE rowid > ?1 ORDER BY rowid LIMIT {ROWS_PER_QUERY}",
             picked.join(", ")
         );
         let rows: i64 =
@@ -143,14 +146,14 @@ impl GantryJobs {
             *id = u64::try_from(row).unwrap_or(0);
         }
         self.place.forward(1);
-        let named = WANTED.iter().map(|(name, _)| *name).zip(values);
+        let named = JOB_COLUMNS.iter().map(|(name, _)| *name).zip(values);
         Ok(Some(read(*id, &named.collect())))
     }
 
     fn turn(&mut self) -> rusqlite::Result<()> {
         let mut statement = self.database.prepare(&self.select)?;
         let rows = statement.query_map([self.after], |row| {
-            (0..=WANTED.len()).map(|column| row.get::<_, Value>(column)).collect()
+            (0..=JOB_COLUMNS.len()).map(|column| row.get::<_, Value>(column)).collect()
         })?;
         self.page = rows.collect::<rusqlite::Result<_>>()?;
         Ok(())
@@ -178,7 +181,7 @@ fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
         cpu_peak: cores(values, "cpu_max"),
     };
     let cpu = cores(values, "cpu_mean").map(|mean| CpuMicros::from_f64(mean.0 * wall.as_f64() * 1000.0));
-    let texts = COLUMNS.iter().map(|column| match column.name {
+    let texts = IMPORT_COLUMNS.iter().map(|column| match column.name {
         "attempt" => text(values, "gitlab_id"),
         "package" => text(values, "pkg_name"),
         "version" => text(values, "pkg_version"),
@@ -200,11 +203,11 @@ fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
     let texts: Vec<String> = texts.collect();
     let draft = RecordDraft { beside, ..RecordDraft::default() };
     let record = draft.read_beside(id, texts.iter().map(String::as_str));
-    record.map_err(|refusal| Refusal { column: theirs(refusal.column), ..refusal })
+    record.map_err(|refusal| Refusal { column: gantry_column(refusal.column), ..refusal })
 }
 
 /// Gantry's name of one of our columns.
-fn theirs(ours: &'static str) -> &'static str {
+fn gantry_column(ours: &'static str) -> &'static str {
     match ours {
         "attempt" => "gitlab_id",
         "package" => "pkg_name",

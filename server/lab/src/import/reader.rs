@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    columns::{COLUMNS, required},
+    columns::{IMPORT_COLUMNS, required},
     draft::{ReadRow, Record, RecordDraft},
     refusals::{Refusal, Refusals},
     source::{self, FileError, FileForm, ReadPosition},
@@ -83,7 +83,11 @@ impl Reader {
             FileForm::Sqlite => {
                 let jobs = super::gantry::GantryJobs::open(path)?;
                 let place = jobs.place.clone();
-                (RowSource::Gantry(Box::new(jobs)), place, Refusals { unit: super::gantry::UNIT, ..plain })
+                (
+                    RowSource::Gantry(Box::new(jobs)),
+                    place,
+                    Refusals { unit: super::gantry::ROW_UNIT, ..plain },
+                )
             }
             #[cfg(not(feature = "sqlite"))]
             FileForm::Sqlite => {
@@ -178,13 +182,13 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileEr
         path: path.to_owned(),
         unit: "line",
         line: 0,
-        reason: say(&error),
+        reason: csv_problem(&error),
     };
     let names = reader.headers().map_err(broken)?.clone();
     let find =
         |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
-    let columns: Vec<Option<usize>> = COLUMNS.iter().map(|column| find(column.name)).collect();
-    let absent: Vec<&str> = COLUMNS
+    let columns: Vec<Option<usize>> = IMPORT_COLUMNS.iter().map(|column| find(column.name)).collect();
+    let absent: Vec<&str> = IMPORT_COLUMNS
         .iter()
         .zip(&columns)
         .filter(|(c, at)| c.needed && at.is_none())
@@ -218,7 +222,7 @@ fn next_csv(
             let reason = "holds bytes that are not UTF-8".to_owned();
             return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
         }
-        Err(error) => return Err(say(&error)),
+        Err(error) => return Err(csv_problem(&error)),
     }
     *line = row.position().map_or(*line, csv::Position::line);
     let texts = columns.iter().map(|at| at.and_then(|at| row.get(at)).unwrap_or_default());
@@ -252,7 +256,7 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
     if let Some(summary) = fields.remove("summary") {
         return Ok(Some(whole::read(*line, summary)));
     }
-    let texts: Vec<String> = COLUMNS
+    let texts: Vec<String> = IMPORT_COLUMNS
         .iter()
         .map(|column| match fields.get(column.name) {
             None | Some(serde_json::Value::Null) => String::new(),
@@ -263,7 +267,7 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
     Ok(Some(RecordDraft::read(*line, texts.iter().map(String::as_str))))
 }
 
-fn say(error: &csv::Error) -> String {
+fn csv_problem(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Io(error) => source::explain(error),
         _ => error.to_string(),

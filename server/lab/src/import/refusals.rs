@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// How many are listed in full.
-const LISTED: usize = 10;
+const LISTED_REFUSALS: usize = 10;
 /// What is counted of Prometheus' history.
-pub(super) const BUILD: &str = "build";
+pub(super) const BUILD_UNIT: &str = "build";
 
 /// Why a row was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Refusals {
     /// Counts one, and keeps it if it is among the first.
     pub fn add(&mut self, refusal: Refusal) {
         self.count += 1;
-        if self.first.len() < LISTED {
+        if self.first.len() < LISTED_REFUSALS {
             self.first.push(refusal);
         }
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Refusals {
         if self.count > shown {
             writeln!(f, ".. and {} more", self.count - shown)?;
         }
-        let what = if self.unit == BUILD { BUILD } else { "row" };
+        let what = if self.unit == BUILD_UNIT { BUILD_UNIT } else { "row" };
         let end = if self.count == 1 { "" } else { "s" };
         write!(f, "{} {what}{end} refused", self.count)
     }

@@ -87,7 +87,7 @@ impl Read for CountingReader {
 }
 
 /// What every SQLite database begins with (sqlite.org/fileformat.html, 1.3).
-const SQLITE: &[u8] = b"SQLite format 3\0";
+const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub(super) fn open_bytes(
     place: ReadPosition,
 ) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
-    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&gzip::MAGIC);
+    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&gzip::GZIP_MAGIC);
     let mut bytes: Box<dyn BufRead> =
         if gzip { Box::new(BufReader::new(GzipMembers::new(packed))) } else { Box::new(packed) };
     let broken = |error: io::Error| FileError::Broken {
@@ -136,10 +136,10 @@ pub(super) fn open_bytes(
     let columns = |reason: &str| FileError::Columns { path: path.to_owned(), reason: reason.to_owned() };
     let form = match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => return Err(columns("is empty")),
-        Some(_) if head.starts_with(SQLITE) && gzip => {
+        Some(_) if head.starts_with(SQLITE_MAGIC) && gzip => {
             return Err(columns("is a packed SQLite database; unpack it first (gunzip)"));
         }
-        Some(_) if head.starts_with(SQLITE) => FileForm::Sqlite,
+        Some(_) if head.starts_with(SQLITE_MAGIC) => FileForm::Sqlite,
         Some(b'{') => FileForm::JsonLines,
         Some(_) => FileForm::Csv,
     };

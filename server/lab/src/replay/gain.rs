@@ -15,7 +15,7 @@ use super::{
 /// Settings of the knob over its whole range.
 const KNOB_STEPS: u32 = 13;
 /// Halvings between the last setting with more surplus and the first with less.
-const HALVINGS: u32 = 6;
+const BISECTION_STEPS: u32 = 6;
 
 /// Why predicted sizes lost to those that the builds asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +58,7 @@ pub fn threshold(
         above = knob;
     }
     if let Some((mut below, mut best)) = first {
-        for _ in 0..HALVINGS {
+        for _ in 0..BISECTION_STEPS {
             let middle = f64::midpoint(below, above);
             let tally = at(middle);
             if gains(&tally) {

@@ -13,7 +13,7 @@ use plimsoll_core::{
 use super::policy::{FinishedBuild, MemorySizes, PolicyPlan, PolicyQuestion, SizingPolicy};
 
 /// Attempts to learn from, as the server's default.
-const HISTORY: usize = 1_000_000;
+const HISTORY_ATTEMPTS: usize = 1_000_000;
 
 /// Which of the predicted sizes a build gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) struct PlimsollPolicy {
 impl PlimsollPolicy {
     /// With an empty history.
     pub(super) fn new(settings: Settings, in_force: SizesInForce) -> Self {
-        Self { history: History::new(HISTORY), settings, in_force }
+        Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force }
     }
 
     fn chosen(&self, predicted: &Prediction) -> MemorySizes {

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Packages in the table by package.
-const PACKAGES: usize = 30;
+const LISTED_PACKAGES: usize = 30;
 
 /// 10^9 bytes in a GiB.
 const GIB_IN_GB: f64 = 1.073_741_824;
@@ -92,7 +92,7 @@ pub fn packages(results: &PolicyResults) -> String {
     let Some((_, first)) = asked.or_else(|| results.first()) else { return text };
     let mut names: Vec<(&String, &PolicyCost)> = first.packages.iter().collect();
     names.sort_by(|a, b| b.1.surplus_gib_hours.total_cmp(&a.1.surplus_gib_hours));
-    for (name, cost) in names.iter().take(PACKAGES) {
+    for (name, cost) in names.iter().take(LISTED_PACKAGES) {
         let _written = write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short(cost.need_gib_hours));
         for (_, tally) in results {
             let _written = match tally.packages.get(*name) {
@@ -102,8 +102,8 @@ pub fn packages(results: &PolicyResults) -> String {
         }
         text.push('\n');
     }
-    if names.len() > PACKAGES {
-        let _written = writeln!(text, ".. and {} more packages", names.len() - PACKAGES);
+    if names.len() > LISTED_PACKAGES {
+        let _written = writeln!(text, ".. and {} more packages", names.len() - LISTED_PACKAGES);
     }
     text.push_str("Surplus over need (lost attempts).\n");
     text
@@ -126,7 +126,7 @@ pub fn json(
     by_package: bool,
 ) -> String {
     let policies: Vec<serde_json::Value> =
-        results.iter().map(|(kind, tally)| one(*kind, tally, by_package)).collect();
+        results.iter().map(|(kind, tally)| tally_json(*kind, tally, by_package)).collect();
     let mut value = serde_json::json!({
         "rows": tape.rows.len(),
         "refused": tape.refusals.count,
@@ -141,7 +141,7 @@ pub fn json(
     value.to_string()
 }
 
-fn one(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::Value {
+fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::Value {
     let mut value = cost(&tally.all);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("name".to_owned(), kind.name().into());

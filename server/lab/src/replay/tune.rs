@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Halvings of the knob's range, on a logarithmic scale: 14 leave steps under 0.1 %.
-const HALVINGS: u32 = 14;
+const BISECTION_STEPS: u32 = 14;
 
 /// The failure rate of the first tries to aim for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +53,7 @@ pub fn run(
     };
     let (mut low, mut high) = (knob.0.ln(), knob.1.ln());
     let mut best: Option<PolicyTally> = None;
-    for _ in 0..HALVINGS {
+    for _ in 0..BISECTION_STEPS {
         let middle = f64::midpoint(low, high);
         let setting = PolicySetting { kind, knob: Some(middle.exp()) };
         let tally = walk(tape, setting, settings, warmup, &mut tell);

@@ -65,7 +65,7 @@ impl SimulatedCores {
                 tell(share(number, tape.rows.len()));
             }
             for ended in std::iter::from_fn(|| next_ended(&mut running, row.start_ms)) {
-                learn(policy.as_mut(), tape, ended);
+                teach_policy(policy.as_mut(), tape, ended);
             }
             let (ask, _) = tape.ask(number, row);
             milli.push(policy.plan(&ask).milli.unwrap_or_default().max(1));
@@ -80,7 +80,7 @@ impl SimulatedCores {
     }
 }
 
-fn learn(policy: &mut dyn SizingPolicy, tape: &ReplayTape, ended: usize) {
+fn teach_policy(policy: &mut dyn SizingPolicy, tape: &ReplayTape, ended: usize) {
     if let Some(row) = tape.rows.get(ended) {
         let (ask, done) = tape.ask(ended, row);
         policy.learn(&ask, &done);

@@ -7,9 +7,9 @@ use plimsoll_core::{
 use plimsoll_proto::quantity;
 
 /// Kinds of nodes in one fleet.
-const KINDS: usize = 16;
+const MAX_NODE_KINDS: usize = 16;
 /// Nodes of one kind, also where no number is given: a bound for memory and time, above any fleet of builders.
-const NODES: usize = 100_000;
+const MAX_NODES: usize = 100_000;
 /// Highest price of a node for an hour: a slip of the finger is refused.
 const HIGHEST_PRICE: f64 = 1_000_000.0;
 
@@ -46,8 +46,8 @@ impl Fleet {
     pub fn parse(text: &str, pools: &Placement, price: PoolPrice) -> Result<Self, String> {
         let kinds = text.split(',').map(|part| kind(part.trim(), pools, price));
         let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
-        if kinds.len() > KINDS {
-            return Err(format!("{} kinds of nodes, at most {KINDS} are allowed", kinds.len()));
+        if kinds.len() > MAX_NODE_KINDS {
+            return Err(format!("{} kinds of nodes, at most {MAX_NODE_KINDS} are allowed", kinds.len()));
         }
         Ok(Self { name: text.to_owned(), kinds })
     }
@@ -71,7 +71,7 @@ fn kind(part: &str, pools: &Placement, price: PoolPrice) -> Result<NodeKind, Str
     };
     let (name, most) = match rest.rsplit_once(':') {
         Some((name, count)) => (name, number_of_nodes(part, count)?),
-        None => (rest, NODES),
+        None => (rest, MAX_NODES),
     };
     let (cores, memory, price) = size(name, pools, price)?;
     let price_hour = price_hour.unwrap_or_else(|| {
@@ -101,9 +101,9 @@ fn node_price(part: &str, text: &str) -> Result<f64, String> {
 
 fn number_of_nodes(part: &str, text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(count) if (1..=NODES).contains(&count) => Ok(count),
+        Ok(count) if (1..=MAX_NODES).contains(&count) => Ok(count),
         _ => Err(format!(
-            "{part:?}: {text:?} is not a number of nodes, 1 to {NODES}; leave it out for as many as it takes"
+            "{part:?}: {text:?} is not a number of nodes, 1 to {MAX_NODES}; leave it out for as many as it takes"
         )),
     }
 }
@@ -146,7 +146,7 @@ mod tests {
         let fleet = parse("16x64GiB:8, 1500mx4Gi@0.5,max.2x:3").unwrap();
         let nodes: Vec<(u64, u64, usize)> =
             fleet.kinds.iter().map(|kind| (kind.milli, kind.memory.0 >> 30, kind.most)).collect();
-        assert_eq!(nodes, [(16_000, 64, 8), (1500, 4, NODES), (8000, 32, 3)]);
+        assert_eq!(nodes, [(16_000, 64, 8), (1500, 4, MAX_NODES), (8000, 32, 3)]);
         let prices: Vec<String> = fleet.kinds.iter().map(|kind| format!("{:.3}", kind.price_hour)).collect();
         assert_eq!(prices, ["2.240", "0.500", "8.000"]);
     }
@@ -172,7 +172,7 @@ mod tests {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains(part), "{wrong}: {error}");
         }
-        let many = vec!["1x1GiB"; KINDS + 1].join(",");
+        let many = vec!["1x1GiB"; MAX_NODE_KINDS + 1].join(",");
         assert!(parse(&many).unwrap_err().contains("17 kinds"));
     }
 

@@ -101,7 +101,7 @@ impl<'f> Nodes<'f> {
     }
 
     /// A place for a build; `None` if it must wait.
-    pub(super) fn place(&mut self, build: usize, size: BuildSize, now_ms: u64) -> Option<PlacedBuild> {
+    pub(super) fn assign_node(&mut self, build: usize, size: BuildSize, now_ms: u64) -> Option<PlacedBuild> {
         let slot = self.with_room(size).or_else(|| self.open_one(size, now_ms))?;
         self.account(slot, now_ms);
         let memory = self.memory(slot);

@@ -8,16 +8,16 @@ use super::{CpuRule, Fleet, FleetOutcome};
 use plimsoll_proto::figures::counted;
 
 /// The explanation of the columns.
-const COLUMNS: &str = "Nodes: most that were open at once. Core h: cores of open nodes x hours; free: what no build held; stranded: the part of \
+const COLUMN_NOTES: &str = "Nodes: most that were open at once. Core h: cores of open nodes x hours; free: what no build held; stranded: the part of \
      that for which no memory was left on its node. Wait: of a build in all, for room and for new nodes. Lost: attempts that needed more \
      memory than they were given, with their time and the memory that they had meanwhile; given up: builds that need more than any node \
      has.\n";
 /// The explanation added for rows with a request and a higher limit.
-const EVICTED: &str = "Evicted: of the lost attempts those that were above their request on a node whose builds together needed more than it has.\n";
+const EVICTED_NOTE: &str = "Evicted: of the lost attempts those that were above their request on a node whose builds together needed more than it has.\n";
 /// The explanation added for builds that hold fewer cores than they used.
-const SLOWER: &str = "Slower h: what all attempts took longer because they held fewer cores than they used; contained in the hours of nodes.\n";
+const SLOWER_NOTE: &str = "Slower h: what all attempts took longer because they held fewer cores than they used; contained in the hours of nodes.\n";
 /// The explanation of the oracle's row.
-const ORACLE: &str = "Oracle: the least that any sizes can take, with exactly the needs and full nodes; each number is a bound by itself.\n";
+const ORACLE_NOTE: &str = "Oracle: the least that any sizes can take, with exactly the needs and full nodes; each number is a bound by itself.\n";
 /// The cell of a value that a bound does not have.
 const NO_VALUE: &str = "-";
 /// Instead of a column of zeros.
@@ -148,10 +148,10 @@ pub fn text(all: &[FleetReport<'_>], currency: &str) -> String {
         let _written =
             writeln!(text, "nodes {}, {builds}, {}\n{table}", report.fleet.name, report.cpu.words());
     }
-    text.push_str(COLUMNS);
-    text.push_str(if shown.evicted { EVICTED } else { "" });
-    text.push_str(if shown.slower { SLOWER } else { "" });
-    text.push_str(if any(|outcome| outcome.is_bound) { ORACLE } else { "" });
+    text.push_str(COLUMN_NOTES);
+    text.push_str(if shown.evicted { EVICTED_NOTE } else { "" });
+    text.push_str(if shown.slower { SLOWER_NOTE } else { "" });
+    text.push_str(if any(|outcome| outcome.is_bound) { ORACLE_NOTE } else { "" });
     text.push_str(if money.is_none() { NO_PRICES } else { "" });
     text
 }
@@ -163,14 +163,14 @@ pub fn json(all: &[FleetReport<'_>], currency: &str) -> String {
         .iter()
         .map(|shown| {
             let outcomes: Vec<serde_json::Value> =
-                shown.outcomes.iter().map(|named| one(named, shown.fleet, priced)).collect();
+                shown.outcomes.iter().map(|named| outcome_json(named, shown.fleet, priced)).collect();
             serde_json::json!({ "nodes": shown.fleet.name, "cpu": shown.cpu.name(), "outcomes": outcomes })
         })
         .collect();
     serde_json::json!({ "currency": currency, "fleets": fleets }).to_string()
 }
 
-fn one((name, outcome): &(String, FleetOutcome), fleet: &Fleet, priced: bool) -> serde_json::Value {
+fn outcome_json((name, outcome): &(String, FleetOutcome), fleet: &Fleet, priced: bool) -> serde_json::Value {
     let used = &outcome.used;
     let kinds: Vec<serde_json::Value> = fleet
         .kinds

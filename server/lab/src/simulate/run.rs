@@ -204,7 +204,7 @@ impl SimulatedDay<'_> {
     /// Puts a build on a node, if one has room.
     fn start(&mut self, number: usize, now_ms: u64) -> bool {
         let Some(build) = self.builds.get_mut(number) else { return false };
-        let Some(placed) = self.nodes.place(number, build.size, now_ms) else { return false };
+        let Some(placed) = self.nodes.assign_node(number, build.size, now_ms) else { return false };
         (build.slot, build.evicted) = (Some(placed.slot), false);
         build.tries += 1;
         build.waited_ms += placed.start_ms.saturating_sub(build.waits_since_ms);
@@ -258,7 +258,7 @@ impl SimulatedDay<'_> {
             self.policy.learn(&ask, &done);
             return;
         }
-        self.lost(row, size, stopped_at);
+        self.record_loss(row, size, stopped_at);
         let failed = if evicted { size.memory } else { stopped_at };
         // an evicted build is retried as its verdict says: its request is what it used, the limit stays
         let [memory, limit] = if evicted {
@@ -291,7 +291,7 @@ impl SimulatedDay<'_> {
     }
 
     /// Counts an attempt in vain.
-    fn lost(&mut self, row: usize, size: BuildSize, stopped_at: u64) {
+    fn record_loss(&mut self, row: usize, size: BuildSize, stopped_at: u64) {
         let Some(row) = self.rows.tape.rows.get(row) else { return };
         let wall = wall_with(row, size.milli);
         self.outcome.lost += 1;

@@ -202,7 +202,7 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
             }
             let memory = gib * GIB;
             let size = BuildSize { milli, memory, limit: memory, needs: memory, is_long };
-            if let Some(placed) = nodes.place(number, size, now) {
+            if let Some(placed) = nodes.assign_node(number, size, now) {
                 prop_assert!(placed.evicted.is_empty());
                 held.push((placed.slot, size, number));
             } else {
@@ -322,15 +322,15 @@ fn a_node_stops_those_that_are_most_above_their_requests_until_the_others_fit() 
         needs: needs * GIB,
         is_long: false,
     };
-    let mut place = |build, needs| nodes.place(build, size(needs), 0).unwrap();
+    let mut assign = |build, needs| nodes.assign_node(build, size(needs), 0).unwrap();
     // 8 GiB, and 3 that the request covers: 11 in all
-    let first = place(0, 8);
-    assert_eq!((first.evicted, place(1, 3).evicted), (vec![], vec![]));
+    let first = assign(0, 8);
+    assert_eq!((first.evicted, assign(1, 3).evicted), (vec![], vec![]));
     // 6 more are too many: the first is 4 above its request, this one 2; without those 4 it is 13 of 16
-    assert_eq!(place(2, 6).evicted, [0]);
+    assert_eq!(assign(2, 6).evicted, [0]);
     // as much as its limit lets it use, 10: without the 6 above its request it is 17, and the next one goes, too
-    assert_eq!(place(3, 12).evicted, [3, 2]);
+    assert_eq!(assign(3, 12).evicted, [3, 2]);
     nodes.release(0, (first.slot, size(8)), 0);
     // the requests of the two that are still evicted and 3 are 11: there is room for 3 more
-    assert_eq!(nodes.place(4, size(3), 0).unwrap().evicted, Vec::<usize>::new());
+    assert_eq!(nodes.assign_node(4, size(3), 0).unwrap().evicted, Vec::<usize>::new());
 }

@@ -16,7 +16,7 @@ const LEAST_BUILDS: usize = 16;
 type LeastSize = (u64, u64);
 
 /// More than any node has: no build waits there.
-const EMPTY: LeastSize = (u64::MAX, u64::MAX);
+const EMPTY_SLOT_SIZE: LeastSize = (u64::MAX, u64::MAX);
 
 /// Builds in the order in which they began to wait. Takes memory for at most four times as many as wait.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct WaitingBuilds {
 impl WaitingBuilds {
     /// A queue without builds.
     pub(super) fn new() -> Self {
-        Self { builds: Vec::new(), tree: vec![EMPTY; 2 * LEAST_BUILDS], count: 0 }
+        Self { builds: Vec::new(), tree: vec![EMPTY_SLOT_SIZE; 2 * LEAST_BUILDS], count: 0 }
     }
 
     /// One more, behind all others.
@@ -62,7 +62,7 @@ impl WaitingBuilds {
             && build.take().is_some()
         {
             self.count -= 1;
-            self.set(at, EMPTY);
+            self.set(at, EMPTY_SLOT_SIZE);
         }
     }
 
@@ -78,8 +78,8 @@ impl WaitingBuilds {
         from: usize,
         too_large: &mut impl FnMut(LeastSize) -> bool,
     ) -> Option<usize> {
-        let least = self.tree.get(node).copied().unwrap_or(EMPTY);
-        if below.end <= from || least == EMPTY || too_large(least) {
+        let least = self.tree.get(node).copied().unwrap_or(EMPTY_SLOT_SIZE);
+        if below.end <= from || least == EMPTY_SLOT_SIZE || too_large(least) {
             return None;
         }
         if below.len() == 1 {
@@ -97,7 +97,7 @@ impl WaitingBuilds {
         }
         while node > 1 {
             node /= 2;
-            let half = |at: usize| self.tree.get(at).copied().unwrap_or(EMPTY);
+            let half = |at: usize| self.tree.get(at).copied().unwrap_or(EMPTY_SLOT_SIZE);
             let (one, other) = (half(2 * node), half(2 * node + 1));
             if let Some(place) = self.tree.get_mut(node) {
                 *place = (one.0.min(other.0), one.1.min(other.1));
@@ -109,7 +109,7 @@ impl WaitingBuilds {
     fn close_ranks(&mut self) {
         let waiting: Vec<(usize, BuildSize)> = self.builds.drain(..).flatten().collect();
         let room = (2 * waiting.len()).next_power_of_two().max(LEAST_BUILDS);
-        self.tree = vec![EMPTY; 2 * room];
+        self.tree = vec![EMPTY_SLOT_SIZE; 2 * room];
         self.count = 0;
         for (build, size) in waiting {
             self.push(build, size);

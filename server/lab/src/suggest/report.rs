@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use plimsoll_core::placement::CoprTable;
 use plimsoll_proto::figures::counted;
 
-use super::{FEWEST, ListVerdict, SuggestTerms, Suggestion};
+use super::{ListVerdict, MIN_SUCCESSFUL_BUILDS, SuggestTerms, Suggestion};
 use crate::simulate::aligned;
 
 /// The parts of the text, in their order, with their headings.
-const PARTS: [(ListVerdict, &str); 3] = [
+const LIST_SECTIONS: [(ListVerdict, &str); 3] = [
     (ListVerdict::Add, "put on the list"),
     (ListVerdict::Remove, "take off the list, they do not profit"),
     (ListVerdict::Keep, "keep on the list"),
@@ -43,7 +43,7 @@ pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> Str
     let head =
         ["package", "builds", normal.name.as_str(), &powerful.name, "speed-up", "from", "hours/month", money];
     let columns = head.len() - usize::from(normal.price_hour <= 0.0 && powerful.price_hour <= 0.0);
-    for (verdict, title) in PARTS {
+    for (verdict, title) in LIST_SECTIONS {
         let rows = all.iter().filter(|one| one.verdict == verdict).filter_map(|one| row(one, terms));
         let rows: Vec<Vec<String>> = rows.collect();
         let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
@@ -60,7 +60,7 @@ pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> Str
     let count = |verdict| all.iter().filter(|one| one.verdict == verdict).count();
     let _written = write!(
         text,
-        "not on the list, and no profit: {}; too little known (fewer than {FEWEST} builds succeeded, or no build jobs and CPU time): {}\n\
+        "not on the list, and no profit: {}; too little known (fewer than {MIN_SUCCESSFUL_BUILDS} builds succeeded, or no build jobs and CPU time): {}\n\
          A package profits that takes {} or longer on {}, and is {} times as fast on {}.\n",
         count(ListVerdict::LeaveOut),
         count(ListVerdict::Unknown),

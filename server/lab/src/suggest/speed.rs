@@ -11,19 +11,19 @@ use std::collections::BTreeMap;
 use plimsoll_core::domain::Millis;
 
 use super::{
-    Builder, FEWEST, SuggestTerms,
+    Builder, MIN_SUCCESSFUL_BUILDS, SuggestTerms,
     groups::{BuildGroup, RecordedRun},
 };
 
 /// Attempts with one number of jobs, or in one pool, from which on their median counts.
-const ENOUGH: usize = 3;
+const MEDIAN_MIN_RUNS: usize = 3;
 /// Attempts with each of two numbers of jobs, from which on their curve counts beside the CPU time.
-const MANY: usize = 10;
+const CURVE_MIN_RUNS: usize = 10;
 /// Ratio of CPU time and wall time to the cores of a builder, from which on an attempt had more cores than that: below it, the two times do not
 /// cover quite the same span.
-const MORE_CORES: f64 = 1.05;
+const CPU_TIME_TOLERANCE: f64 = 1.05;
 /// Least ratio between the numbers of jobs of a curve: closer ones differ by less than builds do.
-const APART: f64 = 1.5;
+const MIN_JOBS_RATIO: f64 = 1.5;
 
 /// What times are based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl TimeParts {
 /// What is known of a group's time, worked out once for all its attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupSpeed<'t> {
-    /// `None` if fewer than [`FEWEST`] attempts succeeded, or nothing shows how their time depends on the cores.
+    /// `None` if fewer than [`MIN_SUCCESSFUL_BUILDS`] attempts succeeded, or nothing shows how their time depends on the cores.
     pub(super) times: Option<BuilderTimes>,
     parts: Option<TimeParts>,
     terms: &'t SuggestTerms,
@@ -143,7 +143,7 @@ fn jobs_at_once(run: &RecordedRun, terms: &SuggestTerms) -> u32 {
     let cores = if run.pool == powerful.name { powerful.cores } else { normal.cores };
     let is_of_pools = [&normal.name, &powerful.name].contains(&&run.pool);
     let is_limited = if run.cpu.0 > 0 {
-        run.cpu.as_f64() <= MORE_CORES * f64::from(cores) * run.wall.as_f64()
+        run.cpu.as_f64() <= CPU_TIME_TOLERANCE * f64::from(cores) * run.wall.as_f64()
     } else {
         is_of_pools
     };
@@ -156,14 +156,14 @@ fn times(
     parts: Option<(TimeParts, SpeedBasis)>,
     terms: &SuggestTerms,
 ) -> Option<BuilderTimes> {
-    if u64::try_from(runs.len()).unwrap_or(u64::MAX) < FEWEST {
+    if u64::try_from(runs.len()).unwrap_or(u64::MAX) < MIN_SUCCESSFUL_BUILDS {
         return None;
     }
     let SuggestTerms { normal, powerful, .. } = terms;
     let measured = |builder: &Builder| {
         let walls: Vec<f64> =
             runs.iter().filter(|run| run.pool == builder.name).map(|run| run.wall.as_f64()).collect();
-        (walls.len() >= ENOUGH).then(|| median(walls))
+        (walls.len() >= MEDIAN_MIN_RUNS).then(|| median(walls))
     };
     let known = [measured(normal), measured(powerful)];
     let times = |normal: f64, powerful: f64, basis| BuilderTimes {
@@ -187,7 +187,7 @@ fn times(
 
 /// The parts of a build's time, and what shows them.
 fn parts_of(runs: &[RecordedRun]) -> Option<(TimeParts, SpeedBasis)> {
-    match (by_cpu(runs), by_jobs(runs, MANY)) {
+    match (by_cpu(runs), by_jobs(runs, CURVE_MIN_RUNS)) {
         (Some(cpu), Some(curve)) => {
             let parts = TimeParts {
                 serial: f64::midpoint(cpu.serial, curve.serial),
@@ -196,7 +196,7 @@ fn parts_of(runs: &[RecordedRun]) -> Option<(TimeParts, SpeedBasis)> {
             Some((parts, SpeedBasis::Curve))
         }
         (Some(cpu), None) => Some((cpu, SpeedBasis::CpuTime)),
-        (None, _) => by_jobs(runs, ENOUGH).map(|curve| (curve, SpeedBasis::Curve)),
+        (None, _) => by_jobs(runs, MEDIAN_MIN_RUNS).map(|curve| (curve, SpeedBasis::Curve)),
     }
 }
 
@@ -209,7 +209,7 @@ fn by_jobs(runs: &[RecordedRun], least_attempts: usize) -> Option<TimeParts> {
     }
     walls.retain(|_, walls| walls.len() >= least_attempts);
     let (least, most) = (*walls.keys().next()?, *walls.keys().next_back()?);
-    if f64::from(most) < APART * f64::from(least) {
+    if f64::from(most) < MIN_JOBS_RATIO * f64::from(least) {
         return None;
     }
     let mut points = Vec::new();
@@ -239,7 +239,7 @@ fn by_cpu(runs: &[RecordedRun]) -> Option<TimeParts> {
         TimeParts { serial: wall - shared / jobs, shared }
     };
     let known: Vec<TimeParts> = runs.iter().filter(|run| run.jobs > 1 && run.cpu.0 > 0).map(parts).collect();
-    (known.len() >= ENOUGH).then(|| TimeParts {
+    (known.len() >= MEDIAN_MIN_RUNS).then(|| TimeParts {
         serial: median(known.iter().map(|parts| parts.serial).collect()),
         shared: median(known.iter().map(|parts| parts.shared).collect()),
     })

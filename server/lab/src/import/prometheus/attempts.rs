@@ -14,7 +14,7 @@ use super::{
 };
 use crate::import::{
     draft::Record,
-    refusals::{BUILD, Refusals},
+    refusals::{BUILD_UNIT, Refusals},
 };
 
 /// Sums of the use of a namespace's builds over time.
@@ -68,7 +68,7 @@ impl BuildPods {
         self.end()?;
         let source = PodSource { pods: self, range, host: host.to_owned(), jobs, by_time: Vec::new() };
         let mut all = PodAttempts {
-            refusals: Refusals::of(BUILD),
+            refusals: Refusals::of(BUILD_UNIT),
             coverage: PodCoverage::default(),
             totals: BTreeMap::new(),
             source,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
 
 /// A variable of no job: the address of its page.
-const PAGE: &str = "CI_JOB_URL";
+const JOB_URL_VARIABLE: &str = "CI_JOB_URL";
 /// Most labels that a file may name.
 const MOST_VARIABLES: usize = 64;
 
@@ -113,11 +113,13 @@ impl PrometheusLabels {
             return Some(value.to_owned());
         }
         let exported = |name: &str| text(&of_annotation(name)).or_else(|| text(&of_label(name)));
-        let place = |table: &[(&str, &str)]| {
+        let from_table = |table: &[(&str, &str)]| {
             let mut named = table.iter().filter(|(variable, _)| *variable == name);
             named.find_map(|(_, place)| exported(place)).map(str::to_owned)
         };
-        let page = || self.variables.get(PAGE).and_then(|label| text(label)).or_else(|| exported(JOB_URL));
+        let page = || {
+            self.variables.get(JOB_URL_VARIABLE).and_then(|label| text(label)).or_else(|| exported(JOB_URL))
+        };
         let by_page = || {
             let (host, project) = of_page(page()?)?;
             match name {
@@ -130,7 +132,7 @@ impl PrometheusLabels {
             let both = |[group, name]: [&str; 2]| Some(format!("{}/{}", exported(group)?, exported(name)?));
             PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
         };
-        place(&OF_RUNNER).or_else(by_page).or_else(of_project).or_else(|| place(&COPIES))
+        from_table(&OF_RUNNER).or_else(by_page).or_else(of_project).or_else(|| from_table(&COPIES))
     }
 
     /// All labels that [`Self::variable`] reads.

@@ -36,7 +36,7 @@ pub(super) fn memory(pod: &str, samples: &[(u64, &str)]) -> (PrometheusQuestion,
     (PrometheusQuestion::Memory, read(&series))
 }
 
-fn one(
+fn single_series(
     question: PrometheusQuestion,
     labels: &Value,
     value: &str,
@@ -53,7 +53,7 @@ pub(super) fn annotations(pod: &str, job: u64) -> (PrometheusQuestion, Vec<Prome
         "annotation_job_runner_gitlab_com_ref": "main",
         "annotation_job_runner_gitlab_com_url": format!("https://gitlab.example/group/a/-/jobs/{job}"),
     });
-    one(PrometheusQuestion::Annotations, &labels, "1")
+    single_series(PrometheusQuestion::Annotations, &labels, "1")
 }
 
 /// A range of five hours.
@@ -100,7 +100,7 @@ fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
             vec![
                 // the last one is the first moment of the window behind as well
                 memory("p", &[(50, "1073741824"), (55, "NaN"), (60, "2147483648")]),
-                one(PrometheusQuestion::Cpu, &labels, "600"),
+                single_series(PrometheusQuestion::Cpu, &labels, "600"),
                 annotations("p", 101),
             ],
         ),
@@ -108,14 +108,14 @@ fn a_pod_that_is_seen_in_two_windows_is_one_attempt_with_the_highest_peak() {
             1,
             vec![
                 memory("p", &[(60, "2147483648"), (70, "3221225472")]),
-                one(PrometheusQuestion::Cpu, &labels, "1200"),
-                one(PrometheusQuestion::Resident, &labels, "1000"),
-                one(PrometheusQuestion::HighWater, &labels, "4294967296"),
-                one(PrometheusQuestion::Requests, &of("memory"), "4294967296"),
-                one(PrometheusQuestion::Requests, &of("cpu"), "2"),
-                one(PrometheusQuestion::Limits, &of("memory"), "8589934592"),
+                single_series(PrometheusQuestion::Cpu, &labels, "1200"),
+                single_series(PrometheusQuestion::Resident, &labels, "1000"),
+                single_series(PrometheusQuestion::HighWater, &labels, "4294967296"),
+                single_series(PrometheusQuestion::Requests, &of("memory"), "4294967296"),
+                single_series(PrometheusQuestion::Requests, &of("cpu"), "2"),
+                single_series(PrometheusQuestion::Limits, &of("memory"), "8589934592"),
                 // nothing happened
-                one(PrometheusQuestion::OomEvents, &labels, "0"),
+                single_series(PrometheusQuestion::OomEvents, &labels, "0"),
             ],
         ),
     ]));
@@ -166,14 +166,18 @@ fn a_pod_that_has_ended_is_kept_packed_and_what_is_read_of_it_later_is_part_of_i
     let labels = |pod: &str| json!({"namespace": "ci", "pod": pod});
     let of = |pod: &str, job, minutes: &[u64]| {
         let samples: Vec<(u64, &str)> = minutes.iter().map(|minute| (*minute, "1073741824")).collect();
-        vec![memory(pod, &samples), annotations(pod, job), one(PrometheusQuestion::Cpu, &labels(pod), "60")]
+        vec![
+            memory(pod, &samples),
+            annotations(pod, job),
+            single_series(PrometheusQuestion::Cpu, &labels(pod), "60"),
+        ]
     };
     // nothing was scraped for two hours; the kill of b is seen an hour behind its end
     let killed = json!({"namespace": "ci", "pod": "b", "reason": "OOMKilled"});
     let all = [
         (0, of("a", 1, &[30, 40])),
         (0, of("b", 2, &[20, 50])),
-        (1, vec![one(PrometheusQuestion::OomKilled, &killed, "1")]),
+        (1, vec![single_series(PrometheusQuestion::OomKilled, &killed, "1")]),
         (2, of("c", 3, &[130, 140])),
         (3, [of("a", 1, &[190, 200]), vec![annotations("b", 2)]].concat()),
     ];
@@ -205,8 +209,8 @@ fn the_need_lies_between_what_is_resident_and_the_high_water_mark() {
             1,
             vec![
                 memory("p", &[(70, "2147483648"), (80, "1")]),
-                one(PrometheusQuestion::Resident, &labels, resident),
-                one(PrometheusQuestion::HighWater, &labels, mark),
+                single_series(PrometheusQuestion::Resident, &labels, resident),
+                single_series(PrometheusQuestion::HighWater, &labels, mark),
                 annotations("p", 1),
             ],
         )]));
@@ -229,12 +233,12 @@ fn a_kill_that_was_seen_makes_a_lower_bound_and_none_seen_says_nothing() {
         (summary.outcome, summary.cause, summary.censored)
     };
     let killed = (Outcome::Failed, Some(Cause::Oom), true);
-    assert_eq!(outcome(one(PrometheusQuestion::OomEvents, &labels, "2")), killed);
-    assert_eq!(outcome(one(PrometheusQuestion::OomKilled, &reason, "1")), killed);
+    assert_eq!(outcome(single_series(PrometheusQuestion::OomEvents, &labels, "2")), killed);
+    assert_eq!(outcome(single_series(PrometheusQuestion::OomKilled, &reason, "1")), killed);
     let passed = (Outcome::Succeeded, None, false);
-    assert_eq!(outcome(one(PrometheusQuestion::OomKilled, &reason, "0")), passed);
+    assert_eq!(outcome(single_series(PrometheusQuestion::OomKilled, &reason, "0")), passed);
     // the runner ends the pod of a job that is done
-    assert_eq!(outcome(one(PrometheusQuestion::OomKilled, &other, "1")), passed);
+    assert_eq!(outcome(single_series(PrometheusQuestion::OomKilled, &other, "1")), passed);
 }
 
 #[test]

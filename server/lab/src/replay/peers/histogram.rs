@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
-const FIRST: f64 = 1e7;
-const RATIO: f64 = 1.05;
+const FIRST_BUCKET_BYTES: f64 = 1e7;
+const BUCKET_RATIO: f64 = 1.05;
 const HALF_LIFE_MS: f64 = 24.0 * 3_600_000.0;
-const QUANTILE: f64 = 0.9;
-const MARGIN: f64 = 1.15;
-const BUMP: f64 = 1.2;
-const BUMP_LEAST: f64 = 100.0 * 1_048_576.0;
-const FLOOR: f64 = 250.0 * 1_048_576.0;
+const TARGET_QUANTILE: f64 = 0.9;
+const SAFETY_MARGIN: f64 = 1.15;
+const OOM_BUMP_RATIO: f64 = 1.2;
+const OOM_BUMP_MIN_BYTES: f64 = 100.0 * 1_048_576.0;
+const FLOOR_BYTES: f64 = 250.0 * 1_048_576.0;
 
 /// Histograms by workload.
 #[derive(Debug)]
@@ -30,37 +30,41 @@ impl Vpa {
     }
 }
 
-/// Upper edges: `FIRST * (RATIO^(n + 1) - 1) / (RATIO - 1)`.
+/// Upper edges: `FIRST_BUCKET_BYTES * (BUCKET_RATIO^(n + 1) - 1) / (BUCKET_RATIO - 1)`.
 fn bucket(value: f64) -> u32 {
-    let number = (value.max(0.0) * (RATIO - 1.0) / FIRST + 1.0).ln() / RATIO.ln();
+    let number = (value.max(0.0) * (BUCKET_RATIO - 1.0) / FIRST_BUCKET_BYTES + 1.0).ln() / BUCKET_RATIO.ln();
     u32::try_from(plimsoll_core::domain::Bytes::from_f64(number.floor()).0).unwrap_or(u32::MAX)
 }
 
 fn upper_edge(bucket: u32) -> f64 {
-    FIRST * (RATIO.powf(f64::from(bucket) + 1.0) - 1.0) / (RATIO - 1.0)
+    FIRST_BUCKET_BYTES * (BUCKET_RATIO.powf(f64::from(bucket) + 1.0) - 1.0) / (BUCKET_RATIO - 1.0)
 }
 
 impl SizingPolicy for Vpa {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
         let Some(histogram) = self.seen.get(&ask.workload) else { return ask.preset.unwrap_or(self.default) };
-        let enough = QUANTILE * histogram.values().sum::<f64>();
+        let enough = TARGET_QUANTILE * histogram.values().sum::<f64>();
         let mut sum = 0.0;
         let at = histogram.iter().find(|(_, weight)| {
             sum += **weight;
             sum >= enough
         });
         let last = at.or_else(|| histogram.last_key_value()).map_or(0, |(bucket, _)| *bucket);
-        (upper_edge(last) * MARGIN).max(FLOOR)
+        (upper_edge(last) * SAFETY_MARGIN).max(FLOOR_BYTES)
     }
 
     fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
-        (failed * BUMP).max(failed + BUMP_LEAST)
+        (failed * OOM_BUMP_RATIO).max(failed + OOM_BUMP_MIN_BYTES)
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
         let ended = ask.start_ms + done.wall_ms;
         let age = if ask.start_ms > 0.0 { ended - *self.start_ms.get_or_insert(ended) } else { 0.0 };
-        let peak = if done.stopped { (done.peak * BUMP).max(done.peak + BUMP_LEAST) } else { done.peak };
+        let peak = if done.stopped {
+            (done.peak * OOM_BUMP_RATIO).max(done.peak + OOM_BUMP_MIN_BYTES)
+        } else {
+            done.peak
+        };
         let histogram = self.seen.entry(ask.workload).or_default();
         // newer ones weigh more, which is the same as older ones fading; bounded, because years would overflow
         *histogram.entry(bucket(peak)).or_default() += (age / HALF_LIFE_MS).min(900.0).exp2();

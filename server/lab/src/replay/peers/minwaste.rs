@@ -10,7 +10,7 @@ use plimsoll_core::domain::Bytes;
 
 use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
-const BUCKET: f64 = 250e6;
+const BUCKET_BYTES: f64 = 250e6;
 
 /// Time spent by need, by workload.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl MinWaste {
 
     fn largest(&self, ask: &PolicyQuestion) -> Option<f64> {
         let (bucket, _) = self.seen.get(&ask.workload)?.last_key_value()?;
-        Some(Bytes(*bucket).as_f64() * BUCKET)
+        Some(Bytes(*bucket).as_f64() * BUCKET_BYTES)
     }
 }
 
@@ -38,7 +38,7 @@ impl SizingPolicy for MinWaste {
         let total: f64 = times.values().sum();
         let (mut best, mut least, mut above) = (largest, f64::INFINITY, 0.0);
         for (bucket, time) in times.iter().rev() {
-            let size = Bytes(*bucket).as_f64() * BUCKET;
+            let size = Bytes(*bucket).as_f64() * BUCKET_BYTES;
             let cost = size * total + largest * above;
             if cost < least {
                 (best, least) = (size, cost);
@@ -53,7 +53,7 @@ impl SizingPolicy for MinWaste {
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
-        let bucket = Bytes::from_f64((done.peak / BUCKET).ceil()).0;
+        let bucket = Bytes::from_f64((done.peak / BUCKET_BYTES).ceil()).0;
         // a task without time would not count at all
         *self.seen.entry(ask.workload).or_default().entry(bucket).or_default() += done.wall_ms.max(1.0);
     }

@@ -14,10 +14,10 @@ pub(in crate::replay) struct PodScaler {
     seen: HashMap<u64, VecDeque<f64>>,
 }
 
-const EXECUTIONS: usize = 25;
-const FEW: usize = 10;
+const WINDOW_EXECUTIONS: usize = 25;
+const QUANTILE_MIN_EXECUTIONS: usize = 10;
 const POD_SCALER_MARGIN: f64 = 1.2;
-const ESCALATION: f64 = 1.5;
+const ESCALATION_FACTOR: f64 = 1.5;
 
 impl PodScaler {
     pub(in crate::replay) fn new(default: f64) -> Self {
@@ -30,17 +30,21 @@ impl SizingPolicy for PodScaler {
         let Some(last) = self.seen.get(&ask.workload) else { return ask.preset.unwrap_or(self.default) };
         let mut peaks: Vec<f64> = last.iter().copied().collect();
         peaks.sort_by(f64::total_cmp);
-        let rank = if peaks.len() < FEW { peaks.len() - 1 } else { (peaks.len() * 4).div_ceil(5) - 1 };
+        let rank = if peaks.len() < QUANTILE_MIN_EXECUTIONS {
+            peaks.len() - 1
+        } else {
+            (peaks.len() * 4).div_ceil(5) - 1
+        };
         peaks.get(rank).copied().unwrap_or(self.default) * POD_SCALER_MARGIN
     }
 
     fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
-        failed * ESCALATION
+        failed * ESCALATION_FACTOR
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
         let last = self.seen.entry(ask.workload).or_default();
-        if last.len() >= EXECUTIONS {
+        if last.len() >= WINDOW_EXECUTIONS {
             last.pop_front();
         }
         last.push_back(done.peak);

@@ -11,7 +11,7 @@ fn of_what_a_pod_says_only_what_is_used_is_kept() {
         "annotation_kubernetes_io_config_source": "api",
         "instance": "10.0.0.1:8080",
     });
-    let pods = pods(&[(1, vec![one(PrometheusQuestion::Annotations, &described, "1")])]);
+    let pods = pods(&[(1, vec![single_series(PrometheusQuestion::Annotations, &described, "1")])]);
     let described = &pods.running[&("ci".to_owned(), "p".to_owned())].described;
     let names: Vec<&str> = described.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["annotation_gitlab_ci_job_id"]);
@@ -21,7 +21,7 @@ fn of_what_a_pod_says_only_what_is_used_is_kept() {
 fn annotations_of_pods_that_do_not_build_say_how_their_labels_are_named() {
     let job = |pod: &str| {
         let labels = json!({"namespace": "monitoring", "pod": pod, "exported_namespace": "ci", "exported_pod": "p", "annotation_job_runner_gitlab_com_id": "7"});
-        one(PrometheusQuestion::Annotations, &labels, "1")
+        single_series(PrometheusQuestion::Annotations, &labels, "1")
     };
     let scraped = pods(&[(1, vec![memory("p", &[(70, "1073741824")]), job("kube-state-metrics-0")])]);
     let names =
@@ -87,8 +87,8 @@ fn spacks_annotations_and_labels_make_the_key_that_an_agent_makes() {
         1,
         vec![
             memory("p", &[(70, "1073741824")]),
-            one(PrometheusQuestion::Annotations, &described, "1"),
-            one(PrometheusQuestion::Labels, &labels, "1"),
+            single_series(PrometheusQuestion::Annotations, &described, "1"),
+            single_series(PrometheusQuestion::Labels, &labels, "1"),
         ],
     )]);
     let jobs = ListedJobs::default();
