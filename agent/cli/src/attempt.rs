@@ -1,5 +1,5 @@
-//! The part of an attempt that is common to `run` and `attach`: what the server gets at the start, and the end. Last sample, totals,
-//! delivery, advice and report come in this order, only here.
+//! The part of an attempt that `run` and `attach` share: its start on the server, and its end. The steps of the
+//! end have a fixed order: last sample, totals, delivery, advice, report.
 
 use std::time::Duration;
 
@@ -34,17 +34,17 @@ pub struct Settings {
     pub retries: String,
     /// Name of the pool it runs in; may be empty.
     pub pool: String,
-    /// Id of the ticket whose slot it runs in; may be empty.
+    /// Id of the ticket that holds a pool slot for the attempt; may be empty.
     pub ticket: String,
     /// Tags of the CI system's runner.
     pub runner_tags: Vec<String>,
-    /// Requests, from the environment or the command line.
+    /// Requested resources, from the environment or the command line.
     pub asked: Resources,
     /// Time between two samples once the build has run for some seconds.
     pub interval: Duration,
     /// Where samples are sent.
     pub delivery: delivery::Settings,
-    /// How long to wait at the end for the server.
+    /// How long to wait for the server at the end.
     pub patience: Duration,
     /// The report at the end.
     pub report: job_summary::Settings,
@@ -56,7 +56,7 @@ pub(crate) struct Attempt<'a> {
     settings: &'a Settings,
     id: String,
     resources: Resources,
-    /// When it started.
+    /// When the attempt started.
     pub(crate) start: Instant,
     pub(crate) delivery: Delivery,
     pub(crate) sampler: Sampler,
@@ -65,17 +65,17 @@ pub(crate) struct Attempt<'a> {
 /// The end of a build.
 #[derive(Debug, Default)]
 pub(crate) struct BuildEnd {
-    /// A short name of the build.
+    /// A short name of the build, for the report.
     pub(crate) name: String,
     pub(crate) end: MeasurementEnd,
     pub(crate) wall: Duration,
-    /// Why waiting was interrupted, if it was.
+    /// The signal that interrupted the wait for the output, if one did.
     pub(crate) interrupted: Option<String>,
-    /// The end of its log, if it was read; at most 64 KiB.
+    /// The end of the build's log, if the log was read; at most 64 KiB.
     pub(crate) log_tail: Vec<u8>,
-    /// Whether the verdict will be acted on, so it is requested even if it is not shown.
+    /// Whether the agent will act on the verdict, so that it must be requested even if it is not shown.
     pub(crate) wants_verdict: bool,
-    /// Whether another try may follow in the place of its ticket.
+    /// Whether a retry may follow that uses the same ticket.
     pub(crate) keeps_ticket: bool,
 }
 
@@ -84,17 +84,17 @@ pub(crate) struct BuildEnd {
 pub(crate) struct ClosedAttempt {
     /// ID of the attempt.
     pub(crate) attempt: String,
-    /// Requests, and limits in force.
+    /// Requested resources, and the limits in force.
     pub(crate) resources: Resources,
-    /// Only for a build that failed.
+    /// The server's verdict, if the build failed.
     pub(crate) verdict: Option<Verdict>,
     /// Why there is no verdict, if one was requested.
     pub(crate) problem: Option<String>,
-    /// Whether the server has received everything.
+    /// Whether the server has acknowledged all samples.
     pub(crate) delivered: bool,
 }
 
-/// The server's message at the start of an attempt. `session` is a ULID.
+/// The first message about an attempt to the server. `session` is a ULID.
 pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
     for sentence in job::unheeded(|label| settings.key.labels.get(label).map(String::as_str)) {
         tracing::warn!("{sentence}");
@@ -122,14 +122,14 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt that started at `start`, with its sampler.
+    /// Starts an attempt: its delivery, and its samples, which count from `start`.
     pub(crate) fn begin(settings: &'a Settings, hello: Hello, sampler: Sampler, start: Instant) -> Self {
         let (id, resources) = (hello.attempt.clone(), hello.resources.unwrap_or_default());
         let delivery = Delivery::start(&settings.delivery, hello);
         Self { settings, id, resources, start, delivery, sampler }
     }
 
-    /// Takes due samples, and logs messages for the reader of the log.
+    /// Takes a sample if one is due, and writes the sampler's messages to the log.
     pub(crate) fn tick(&mut self) {
         if let Some(sample) = self.sampler.tick() {
             self.delivery.push(sample);
@@ -139,8 +139,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Closes the attempt: takes the last sample, delivers, reports. Meanwhile `interruption` is awaited, which ends the waiting and
-    /// returns the name of a signal.
+    /// Closes the attempt: takes the last sample, delivers all samples, writes the reports. `interruption`
+    /// returns the name of a signal, which ends the waiting.
     pub(crate) async fn close(
         self,
         ended: BuildEnd,
@@ -152,7 +152,8 @@ impl<'a> Attempt<'a> {
         let offloaded_to = offloaded_to.unwrap_or_default().to_owned();
         let source = meter.source();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        // the last sample is taken after the end; the attempt ends no earlier than it
+        // the last sample is taken after the end of the build, and the attempt must not end before its last
+        // sample
         let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
         if let Some(sample) = last {
             delivery.push(sample);
@@ -218,8 +219,8 @@ fn closed(facts: BuildFacts) -> ClosedAttempt {
     ClosedAttempt { attempt: facts.attempt, resources: facts.resources, verdict, problem, delivered }
 }
 
-/// Ends the attempt on the server, and requests advice in the remaining time. No advice is requested about an attempt that was not
-/// delivered: the server may have another one with the same id.
+/// Ends the attempt on the server, and requests advice in the remaining time. If the samples were not
+/// delivered, no advice is requested: the server may have another attempt with the same id.
 async fn deliver(
     settings: &Settings,
     delivery: Delivery,
@@ -254,8 +255,8 @@ fn interruption_report(signal: &str) -> DeliveryReport {
     DeliveryReport { problem: Some(format!("interrupted by {signal}")), ..DeliveryReport::default() }
 }
 
-/// Writes the reports. A failed write is only logged; a reader that does not read is waited for no longer than the server, and not at all
-/// after an interrupt.
+/// Writes the reports. A failed write is only logged. If the reader is slow, the wait for it is as long as that
+/// for the server; after an interruption there is no wait.
 async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
     let report = &settings.report;
     if let Some(path) = &report.file

@@ -1,4 +1,4 @@
-//! The program `plimsoll`: runs or follows a build, measures it, streams it to the server, and asks for sizes and verdicts.
+//! The program `plimsoll`: runs or follows a build, measures it, sends the samples to the server, and asks for sizes and verdicts.
 //!
 //! | module | content |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`key`] | the key of a build, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
 //! | [`attach`] | follows a build that another program has started |
-//! | [`attempt`] | start and end of an attempt, for both |
+//! | [`attempt`] | start and end of an attempt, for `run` and `attach` |
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`standard_error`] | writes to standard error without blocking on its reader |
 //! | [`job_summary`] | the report at the end: a line, a page for the job's log, a file |

@@ -1,6 +1,6 @@
-//! The agent's process: parses its command line, and runs on one thread. Nothing here starts a thread before `run` has started its
-//! command, because `run` first blocks the signals that it forwards. The program is one call of [`main`], so that another program can
-//! embed the agent.
+//! The agent's process: parses the command line, and runs the command on one thread. No other thread may start
+//! before the command `run` has started its child process, because `run` first blocks the signals that it
+//! forwards. The program is one call of [`main`], so that another program can embed the agent.
 
 use std::{
     env,
@@ -19,14 +19,14 @@ use tracing_subscriber::{
 
 use crate::{commands::Cli, standard_error::StderrLog};
 
-/// The agent's name in a log filter, and the crates that it is made of.
+/// Name that stands for the agent in a log filter, and the other crates that it covers.
 const AGENT: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "plimsoll_measure"]);
 
-/// Runs the command line of this process. No other thread may exist yet.
+/// Runs the command line of this process. The process must not have another thread yet.
 pub fn main() -> ExitCode {
     let (filter, problem) = filter();
     let lines = fmt::layer().with_writer(|| StderrLog);
-    // a log that is a file has no colours
+    // no colours if the log goes to a file
     let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
     tracing_subscriber::registry().with(filter).with(lines).init();
     if let Some(problem) = problem {
@@ -36,20 +36,20 @@ pub fn main() -> ExitCode {
     match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let status = runtime.block_on(cli.execute());
-            // a resolver that hangs must not delay the end of the job
+            // do not wait for threads: a name lookup that hangs must not delay the end of the job
             runtime.shutdown_background();
             ExitCode::from(status)
         }
         Err(error) => {
-            // if standard error is closed, there is no other way to report it
+            // if standard error is closed, the problem cannot be reported
             drop(writeln!(io::stderr(), "plimsoll: cannot start: {error}"));
             ExitCode::from(125)
         }
     }
 }
 
-/// The log filter: `PLIMSOLL_LOG`, a level or `target=level` pairs separated by commas; warnings if unset. An invalid one must not keep a
-/// build from running, so it is reported, and warnings are logged.
+/// Parses the log filter `PLIMSOLL_LOG`: a level, or `target=level` pairs separated by commas; the default is
+/// warnings. An invalid filter must not stop a build, so it is reported, and warnings are logged.
 fn filter() -> (Targets, Option<String>) {
     #[expect(
         clippy::disallowed_methods,

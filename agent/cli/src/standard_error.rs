@@ -1,7 +1,9 @@
-//! Writes without blocking on the reader: a log collector that hangs must delay neither the build nor the end of the job.
+//! Writes to standard error without waiting long for its reader: a log collector that hangs must delay neither
+//! the build nor the end of the job.
 //!
-//! A pipe or a terminal is reopened, because setting `O_NONBLOCK` on the shared one would affect the build. Where that is not allowed,
-//! writes are so small that a writable descriptor accepts them at once.
+//! A pipe or a terminal is opened again, because setting `O_NONBLOCK` on the shared descriptor would also
+//! affect the build. If it cannot be opened again, each write is so small that it does not block when the
+//! descriptor is writable.
 
 use std::{
     fs::File,
@@ -27,26 +29,26 @@ use rustix::{
 
 use crate::terminal_width::fitted;
 
-/// How long a line may wait for space while the build runs.
+/// How long a line may wait for its reader while the build runs.
 pub(crate) const LINE_PATIENCE: Duration = Duration::from_millis(200);
-/// Bytes that a writable pipe accepts at once (`PIPE_BUF`, pipe(7)).
+/// Bytes that a writable pipe accepts without blocking (`PIPE_BUF`, pipe(7)).
 const CHUNK_BYTES: usize = 4096;
 
-/// The reader is blocked: the last line could not be written.
+/// Whether the last line could not be written because the reader did not read.
 static STUCK: AtomicBool = AtomicBool::new(false);
-/// Lines that were given up.
+/// Number of lines that were dropped.
 static UNREAD: AtomicU64 = AtomicU64::new(0);
 
 /// A failed write.
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
-    /// The bytes that were.
+    /// Number of bytes that were written before the failure.
     pub(crate) written: usize,
-    /// `WouldBlock` if only the time was over.
+    /// The error; `WouldBlock` if the time limit was exceeded.
     pub(crate) error: io::Error,
 }
 
-/// Writes all bytes, waiting for space at most `limit`.
+/// Writes all bytes; waits at most `limit` for the reader to make space.
 ///
 /// # Errors
 /// The time limit is exceeded, or the write fails.
@@ -60,7 +62,7 @@ pub(crate) fn write_within(target: impl AsFd, bytes: &[u8], limit: Duration) -> 
         match result {
             Ok(more) => written = written.saturating_add(more),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // another writer took the space; there is time left
+            // another program used the space first: try again until the time limit
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < limit => {}
             Err(error) => return Err(WriteFailure { written, error }),
         }
@@ -76,7 +78,8 @@ fn wait_for_room(target: impl AsFd, limit: Duration) -> io::Result<()> {
     }
 }
 
-/// Standard error, as a descriptor that does not wait where there can be one.
+/// The descriptor for standard error: one of the agent's own that does not block, if it can be opened, else the
+/// shared one.
 fn descriptor() -> BorrowedFd<'static> {
     static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
     OWN.get_or_init(|| reopen().ok().flatten()).as_ref().map_or(stderr(), AsFd::as_fd)
@@ -91,8 +94,8 @@ fn reopen() -> io::Result<Option<OwnedFd>> {
     Ok(Some(File::options().write(true).custom_flags(flags.bits()).open(path)?.into()))
 }
 
-/// Writes a line to standard error while the build runs: waits a moment for a slow reader; after a failure not at all until there is space
-/// again.
+/// Writes a line to standard error while the build runs. Waits a short time for a slow reader; after a line
+/// that could not be written, it does not wait until a later line succeeds.
 pub(crate) fn write_line(line: &str) {
     let limit = if STUCK.load(Relaxed) { Duration::ZERO } else { LINE_PATIENCE };
     let result = write_within(descriptor(), format!("{}\n", fitted(line, stderr())).as_bytes(), limit);
@@ -105,7 +108,8 @@ pub(crate) fn write_line(line: &str) {
     }
 }
 
-/// Writes a text to standard error at the end, and waits for its reader as long as `limit`, or until `stop` returns.
+/// Writes a text to standard error at the end of the job. Waits for the reader until `limit` has passed or
+/// `stop` returns.
 pub(crate) async fn say_last(text: &str, limit: Duration, stop: impl Future) {
     let mut text = format!("{}\n", fitted(text, stderr()));
     let unread = UNREAD.load(Relaxed);
@@ -130,7 +134,7 @@ pub(crate) async fn say_last(text: &str, limit: Duration, stop: impl Future) {
     }
 }
 
-/// Standard error for the log: lines are dropped while the reader does not read.
+/// Standard error as the target of the log. Lines are dropped while the reader does not read.
 #[derive(Debug, Clone, Copy)]
 pub struct StderrLog;
 

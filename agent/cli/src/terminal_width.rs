@@ -1,16 +1,17 @@
-//! Width of the process's terminals, and text wrapped to it. Other outputs get unwrapped text.
+//! The width of the process's terminals, and text wrapped to that width. Text for a file or a pipe is not
+//! wrapped.
 
 use std::{borrow::Cow, os::fd::AsFd};
 
 use plimsoll_proto::wrap::wrapped;
 use rustix::termios::{isatty, tcgetwinsize};
 
-/// Columns if the terminal's width is unknown.
+/// Width if the terminal does not report it, in columns.
 const COLUMNS: usize = 80;
-/// A narrower terminal breaks lines itself.
+/// Least width that text is wrapped to. A narrower terminal breaks the lines itself.
 const LEAST: usize = 40;
 
-/// Columns of a stream, if it is a terminal.
+/// The width of a stream's terminal, in columns; `None` if the stream is not a terminal.
 pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     let stream = stream.as_fd();
     if !isatty(stream) {
@@ -20,7 +21,7 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     Some(if width == 0 { COLUMNS } else { width })
 }
 
-/// Text for people, wrapped for this stream.
+/// Text for people, wrapped to the width of the stream's terminal.
 pub(crate) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     match columns(stream).filter(|columns| *columns >= LEAST) {
         Some(columns) => Cow::Owned(wrapped(text, columns)),

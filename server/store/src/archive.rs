@@ -22,11 +22,11 @@ const VERSION: u32 = 1;
 const HEAD: u8 = b'h';
 const ENTRIES: u8 = b'e';
 const END: u8 = b'z';
-/// Bytes of entries after which a frame is complete.
+/// A frame is written when its unpacked entries reach this many bytes.
 const FRAME_BYTES: usize = 512 << 10;
-/// Longest body that is read, and longest unpacked frame: a full frame plus the largest entry.
+/// Longest frame body, packed or unpacked, that the reader accepts: a full frame plus the largest entry.
 const MOST_BYTES: usize = 2 * FRAME_BYTES;
-/// A fast level that halves the size.
+/// Compression level of zstd: fast, and the entries take about half their bytes.
 const ZSTD_LEVEL: i32 = 3;
 
 /// Why an archive cannot be restored.
@@ -43,7 +43,7 @@ pub enum ArchiveError {
         "the backup has {what} {found}, and this program reads {known} only: restore it with the program that wrote it"
     )]
     OtherFormat {
-        /// Which number differs.
+        /// Name of the number that differs.
         what: &'static str,
         /// The number in the file.
         found: u32,
@@ -77,7 +77,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A packer, and the first bytes of the archive.
+    /// Creates a packer; also returns the first bytes of the archive.
     pub fn begin(identity: StoreIdentity) -> (Self, Vec<u8>) {
         let fields: [&[u8]; 4] = [
             &VERSION.to_be_bytes(),
@@ -105,7 +105,7 @@ impl Packer {
         Ok(out)
     }
 
-    /// The last bytes of the archive.
+    /// Packs the entries that remain; returns the last bytes of the archive.
     ///
     /// # Errors
     /// A frame cannot be packed.
@@ -136,7 +136,7 @@ fn put(out: &mut Vec<u8>, entry: &KeyValue) -> io::Result<()> {
 }
 
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
-    // bodies are bounded far below 4 GiB
+    // the callers keep every body far below 4 GiB, so its length fits
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     let mut bytes = [&[kind], length.to_be_bytes().as_slice(), body].concat();
     bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
@@ -147,7 +147,7 @@ fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Unpacker<R> {
     source: R,
-    /// The store it was taken from, and its last commit.
+    /// Identity of the store that was backed up, with the number of its last commit.
     pub identity: StoreIdentity,
     entries: u64,
 }
@@ -156,7 +156,7 @@ impl<R: Read> Unpacker<R> {
     /// Reads the head of an archive.
     ///
     /// # Errors
-    /// It is not an archive, or has another format.
+    /// The source is not an archive, or has another format.
     pub fn begin(mut source: R) -> Result<Self, ArchiveError> {
         let mut magic = [0; MAGIC.len()];
         match source.read_exact(&mut magic) {
@@ -175,7 +175,7 @@ impl<R: Read> Unpacker<R> {
         Ok(unpacker)
     }
 
-    /// The next entries; `None` at the end of a complete archive.
+    /// Reads the next frame of entries; `None` at the end of a complete archive.
     ///
     /// # Errors
     /// The archive is cut short or damaged.
@@ -190,7 +190,7 @@ impl<R: Read> Unpacker<R> {
                 Ok(Some(entries))
             }
             END if body == self.entries.to_be_bytes() => {
-                // a connection may end with an error of its own: it only matters that no more bytes follow
+                // an error after the last frame does not matter (a connection may end with one); more bytes do
                 if matches!(self.source.read(&mut [0]), Ok(1..)) {
                     return Err(self.damaged("something follows its end"));
                 }
@@ -235,7 +235,8 @@ impl<R: Read> Unpacker<R> {
     }
 }
 
-/// The identity, or why the archive is not supported; `None` if the head is cut short.
+/// The store's identity from the archive's head, or why this archive is not supported; `None` if the head is
+/// too short.
 fn read_head(body: &[u8]) -> Option<Result<StoreIdentity, ArchiveError>> {
     let (version, rest) = body.split_first_chunk()?;
     let version = u32::from_be_bytes(*version);

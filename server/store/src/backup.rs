@@ -15,7 +15,7 @@ use super::{
 /// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The store cannot be read, or changes faster than it is read.
+    /// The store cannot be read, or it changes faster than the backup reads it.
     #[error(transparent)]
     Read(#[from] StoreError),
     /// A server would refuse the store.
@@ -24,38 +24,38 @@ pub enum BackupError {
     /// The archive cannot be packed or written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// The packing thread ended.
+    /// The thread that packs the entries ended without a result.
     #[error(transparent)]
     Gone(#[from] JoinError),
     /// The input is not a valid archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The directory cannot be filled.
+    /// The data directory cannot be created or written.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The restore ended halfway.
+    /// The restore stopped before its end; the data directory is incomplete.
     #[error("{} is half restored and no server opens it; remove it before the next try", dir.display())]
     Half {
-        /// The data directory.
+        /// The incomplete data directory.
         dir: PathBuf,
-        /// Why.
+        /// Why the restore stopped.
         #[source]
         reason: HalfRestored,
     },
 }
 
-/// Why a restore ended halfway.
+/// Why a restore stopped before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum HalfRestored {
     /// The archive is incomplete.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The directory cannot be filled.
+    /// The data directory cannot be created or written.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
 
-/// The archive of a snapshot, in pieces.
+/// Turns a snapshot into the bytes of an archive, piece by piece.
 #[derive(Debug)]
 pub struct BackupStream {
     snapshot: Snapshot,
@@ -94,7 +94,8 @@ impl BackupStream {
     }
 }
 
-/// Writes the archive of a closed store. `tell` gets the number of bytes of entries so far. Returns the number of entries.
+/// Writes the archive of a store that no server has open. `tell` gets the bytes of keys and values written so
+/// far. Returns the number of entries.
 pub fn write(
     store: &OfflineStore,
     out: &mut impl Write,
@@ -116,8 +117,9 @@ pub fn write(
     Ok(count)
 }
 
-/// Creates a data directory from an archive. Returns the number of entries. `before` is the same archive again, if it can be read twice: its
-/// keys are laid out first, which halves the store's size on disk.
+/// Creates a data directory from an archive. Returns the number of entries. If the archive can be read twice,
+/// `before` is a second reader of it: all keys are written before the values, which halves the store's size on
+/// disk.
 ///
 /// # Errors
 /// The directory is not empty, or the archive is incomplete; the directory is then marked as half restored.

@@ -1,7 +1,8 @@
-//! The samples of a sealed block, codec 4: each column is stored as its difference from a guess, in lanes.
+//! The samples of a sealed block, codec 4: of each value only its difference from a predicted value (the guess)
+//! is stored. The numbers of one kind form a lane.
 //!
-//! A column is split into whole units (pages, milliseconds) and the remainder, because the remainder is nearly always 0 and its lane then
-//! takes no byte. Lossless for every sample.
+//! A column is split into whole units (pages, milliseconds) and the remainder, because the remainder is nearly
+//! always 0 and its lane then takes no byte. Lossless for every sample.
 
 use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 
@@ -12,21 +13,22 @@ use super::{
     lane::{put_lane, read_lane},
 };
 
-/// Most samples of one block; bounds the allocation that a damaged one can cause. That is an hour at 1 Hz: an idle build takes a byte a
-/// sample.
+/// Most samples of one block: more than an hour at one sample a second. The limit bounds how much memory a
+/// damaged block can make the reader allocate.
 pub(super) const MAX_BLOCK_SAMPLES: usize = 4096;
 
-/// Memory is counted in multiples of this many bytes.
+/// Memory is stored as whole pages of this many bytes, plus a remainder.
 const PAGE: u64 = 4096;
-/// CPU time is kept in whole milliseconds.
+/// CPU time is stored as whole milliseconds of this many microseconds, plus a remainder.
 const MICROS: u64 = 1000;
 
-/// A field of a sample, and its unit.
+/// A column of a block: a field of a sample, and the unit in which it is stored.
 struct SampleField {
     unit: u64,
     get: fn(&Sample) -> Option<u64>,
     set: fn(&mut Sample, u64),
-    /// Predicts its whole units from the earlier fields of its row and from its value in the row before.
+    /// Predicts the field in whole units, from the fields already decoded of this sample and from the field's
+    /// value in the sample before.
     guess: fn(&Sample, u64) -> u64,
 }
 
@@ -38,13 +40,13 @@ fn need(row: &Sample, _before: u64) -> u64 {
     row.need.0 / PAGE
 }
 
-/// A high-water mark stays the same, or rises to the current use.
+/// The peak of memory stays the same, or rises to the memory in use.
 fn mark(row: &Sample, before: u64) -> u64 {
     before.max(row.memory.0 / PAGE)
 }
 
-/// The columns of a block, in the order of `FORMAT.md`. The first [`REQUIRED`] are in every sample; the others follow the order of the
-/// presence bits.
+/// The columns of a block, in the order of `FORMAT.md`. Every sample has the first [`REQUIRED`]; the others
+/// have the order of the presence bits.
 const COLUMNS: [SampleField; 12] = [
     SampleField { unit: PAGE, get: |s| Some(s.need.0), set: |s, v| s.need = Bytes(v), guess: nothing },
     SampleField { unit: PAGE, get: |s| Some(s.memory.0), set: |s, v| s.memory = Bytes(v), guess: need },
@@ -90,10 +92,11 @@ const COLUMNS: [SampleField; 12] = [
     SampleField { unit: 1, get: page::<1>, set: set_page::<1>, guess: nothing },
 ];
 const REQUIRED: usize = 3;
-/// Skipped ticks, lateness in ms, then whole units and remainder of each column.
+/// Number of lanes: the skipped ticks, the lateness in ms, and for each column its whole units and its
+/// remainders.
 const LANES: usize = 2 + 2 * COLUMNS.len();
 
-/// Appends presence, grid and lanes of at most [`MAX_BLOCK_SAMPLES`] samples.
+/// Appends the presence bits, the time grid and the lanes of at most [`MAX_BLOCK_SAMPLES`] samples.
 pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Damage> {
     put_presence(out, samples);
     if samples.is_empty() {
@@ -143,13 +146,14 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
     Ok(samples)
 }
 
-/// The rows with a value.
+/// The samples for which `holds` is true: those with a value in a column.
 fn rows_with<'a>(samples: &'a mut [Sample], holds: &'a [bool]) -> impl Iterator<Item = &'a mut Sample> {
     samples.iter_mut().zip(holds).filter(|(_, holds)| **holds).map(|(row, _)| row)
 }
 
 impl SampleField {
-    /// Whole units above the guess, and remainders, of the samples that have a value.
+    /// Splits this column: for each sample that has a value, the whole units above the guess, and the
+    /// remainder.
     fn cut(&self, samples: &[Sample]) -> (Vec<i64>, Vec<i64>) {
         let mut before = 0;
         let parts = samples.iter().filter_map(|row| (self.get)(row).map(|value| (row, value)));

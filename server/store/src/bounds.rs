@@ -4,7 +4,8 @@
 pub const MAX_KEY: usize = 256;
 /// Bytes that an engine may put in front of a value for its version.
 pub(crate) const VERSION_BYTES: usize = 8;
-/// Longest value, bytes. With the version 4 KiB: larger nodes go to files that sled never syncs.
+/// Longest value, bytes. A value and its version together have at most 4 KiB: sled stores larger values in
+/// separate files, which it never syncs.
 pub const MAX_VALUE: usize = 4096 - VERSION_BYTES;
 /// Most writes of one commit.
 pub const BATCH_OPERATIONS: usize = 1024;

@@ -3,26 +3,26 @@
 /// Bytes of a checksum.
 const CRC: usize = 4;
 
-/// An error in stored bytes.
+/// What is wrong with stored bytes, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Damage(pub(super) String);
 
 impl Damage {
-    /// An error with this description.
+    /// An error with the description `what`.
     pub(super) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
 
-/// Appends the checksum of all bytes.
+/// Appends the checksum of `bytes` to them.
 pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_be_bytes());
     bytes
 }
 
-/// The codec byte and the body of sealed bytes, if the checksum is right.
+/// Checks the checksum; returns the codec byte and the body.
 pub(super) fn open(bytes: &[u8]) -> Result<(u8, &[u8]), Damage> {
     let too_short = || Damage::new(format!("{} bytes are too few", bytes.len()));
     let (content, crc) = bytes.split_last_chunk::<CRC>().ok_or_else(too_short)?;
@@ -57,7 +57,7 @@ pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// A reader over stored bytes.
+/// Reads stored bytes from the front; every read checks that enough bytes are left.
 #[derive(Debug)]
 pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
@@ -93,7 +93,7 @@ impl<'a> ByteReader<'a> {
         Err(Damage::new("a varint has more than 64 bits"))
     }
 
-    /// The next varint as a count of at most `limit`.
+    /// The next varint as a count; more than `limit` of `what` are refused as damage.
     pub(super) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Damage> {
         let value = self.varint()?;
         let count = usize::try_from(value).ok().filter(|count| *count <= limit);

@@ -15,9 +15,9 @@ use super::{
     columns::{MAX_SAMPLES, put_columns, read_columns},
 };
 
-/// Samples as columns, for fragments.
+/// Codec 1: samples as columns of varints, for fragments.
 const COLUMNS: u8 = 1;
-/// Samples as lanes, for blocks.
+/// Codec 4: samples as lanes, for blocks.
 const LANES: u8 = 4;
 
 /// How much a chunk is compressed.
@@ -38,39 +38,39 @@ impl CompressionEffort {
     }
 }
 
-/// Sequence numbers without a sample, then samples with the following numbers.
+/// A range of lost sequence numbers, followed by samples with the next numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SampleRun {
-    /// Number of the first sample; without samples, the next number.
+    /// Sequence number of the first sample; of the next sample if the run has none.
     pub first_sequence: u64,
-    /// Numbers just before it that have no sample.
+    /// How many numbers directly before `first_sequence` have no sample.
     pub lost: u64,
     /// The samples, numbered without gaps.
     pub samples: Vec<Sample>,
 }
 
 impl SampleRun {
-    /// The first number that it covers.
+    /// The first sequence number of the run, lost numbers included.
     pub(super) fn start(&self) -> u64 {
         self.first_sequence.saturating_sub(self.lost)
     }
 
-    /// The number after its last sample.
+    /// The sequence number after the last sample.
     pub(super) fn end(&self) -> u64 {
         self.first_sequence.saturating_add(self.samples.len() as u64)
     }
 }
 
-/// An encoded chunk, and the number for its key.
+/// A chunk as bytes, with the sequence number that its key contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedChunk {
-    /// First number that it covers.
+    /// First sequence number of the chunk, lost numbers included.
     pub(super) start: u64,
-    /// The value.
+    /// The bytes to store.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Splits consecutive runs into chunks of about equal size, each of which fits into a value.
+/// Splits consecutive runs into chunks of about equal size. Each chunk fits into one value of the store.
 pub(super) fn encode_all(
     runs: Vec<SampleRun>,
     effort: CompressionEffort,
@@ -97,7 +97,7 @@ pub(super) fn encode_all(
     Ok(done)
 }
 
-/// Splits runs after every `size` samples.
+/// Splits runs into pieces of `size` samples each; the last piece may have fewer.
 fn split(runs: Vec<SampleRun>, size: usize) -> Vec<Vec<SampleRun>> {
     let mut pieces = vec![Vec::new()];
     let mut room = size;
@@ -139,10 +139,10 @@ fn encode(runs: &[SampleRun], effort: CompressionEffort) -> Result<Vec<u8>, Dama
     Ok(bytes::seal(out))
 }
 
-/// Reads this many samples after the runs.
+/// Reads the given number of samples; a chunk has them after the lengths of its runs.
 type SampleReader = fn(&mut ByteReader<'_>, usize) -> Result<Vec<Sample>, Damage>;
 
-/// The runs of a chunk stored under a key with this `start`.
+/// Decodes a chunk into runs. `start` is the sequence number in the chunk's key.
 pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<SampleRun>, Damage> {
     let (codec, body) = bytes::open(value)?;
     let (most, read): (usize, SampleReader) = match codec {

@@ -5,9 +5,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::Damage;
 
-/// JSON: any tool reads it, and fields can be added.
+/// A record as JSON: any tool can read it, and fields can be added.
 const JSON: u8 = 1;
-/// A protocol-buffers message: a third of the bytes, and much faster to read.
+/// A record as a protocol-buffers message: a third of JSON's bytes, and much faster to read.
 pub(super) const FIELDS: u8 = 2;
 
 /// A type stored as a record.

@@ -1,4 +1,5 @@
-//! The samples of a fragment as columns, codec 1: differences in a common unit, as varints. Lossless for every `u64`.
+//! The samples of a fragment as columns, codec 1: the differences between successive values are divided by a
+//! common unit and stored as varints. Lossless for every `u64`.
 
 use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 use plimsoll_proto::counters::PageCounters;
@@ -8,18 +9,20 @@ use super::{
     lane::unit_of,
 };
 
-/// Most samples of one chunk; bounds the allocation that a damaged chunk can cause.
+/// Most samples of one fragment. The limit bounds how much memory a damaged fragment can make the reader
+/// allocate.
 pub(super) const MAX_SAMPLES: usize = 900;
 
-/// A field that every sample has. Its values are read in one call for all samples, because every incoming batch is encoded here.
+/// A field that every sample has. `read` gets the field of all samples in one call, which is fast: every
+/// incoming batch is encoded with it.
 struct RequiredColumn {
     read: fn(&[Sample], &mut Vec<u64>),
     set: fn(&mut Sample, u64),
-    /// Stores second differences: for a clock that ticks evenly.
+    /// Whether to store differences of differences, which are mostly 0 for a clock that ticks evenly.
     second_order: bool,
 }
 
-/// A field that a sample may lack; it is then left out.
+/// A field that may be absent in a sample; only existing values are stored.
 struct OptionalColumn {
     read: fn(&[Sample], &mut Vec<u64>),
     get: fn(&Sample) -> Option<u64>,
@@ -67,8 +70,9 @@ const OPTIONAL: [OptionalColumn; 9] = [
         get: |s| s.reclaim_failures,
         set: |s, v| s.reclaim_failures = Some(v),
     },
-    // the highest reading of a row is a whole page, a little above the mean, which is not: measured, this takes 1 to 2 % less than the
-    // plain value, and 12 % less than the difference from the mean. Required columns are read first.
+    // Stored as the difference from the page in which `need` (the mean, not a whole page) lies. The highest
+    // reading is a whole page, a little above the mean. Measured: 1 to 2 % smaller than plain values, and 12 %
+    // smaller than the difference from the mean itself. `need` is decoded before, because it is required.
     OptionalColumn {
         read: |all, out| {
             out.extend(all.iter().filter_map(|s| s.need_max.map(|max| max.0.wrapping_sub(page_of(s.need)))));
@@ -95,7 +99,7 @@ const OPTIONAL: [OptionalColumn; 9] = [
     page_column::<1>(),
 ];
 
-/// The column of a page counter, by its index.
+/// The column of the page counter with the index `PLACE`.
 const fn page_column<const PLACE: usize>() -> OptionalColumn {
     OptionalColumn {
         read: |all, out| out.extend(all.iter().filter_map(page::<PLACE>)),
@@ -104,30 +108,30 @@ const fn page_column<const PLACE: usize>() -> OptionalColumn {
     }
 }
 
-/// A page counter, by its index.
+/// The value of the page counter with the index `PLACE`.
 pub(super) fn page<const PLACE: usize>(sample: &Sample) -> Option<u64> {
     PageCounters::ALL.get(PLACE).and_then(|counter| (counter.get)(&sample.pages))
 }
 
-/// Sets a page counter.
+/// Sets the page counter with the index `PLACE`.
 pub(super) fn set_page<const PLACE: usize>(sample: &mut Sample, value: u64) {
     if let Some(counter) = PageCounters::ALL.get(PLACE) {
         (counter.set)(&mut sample.pages, Some(value));
     }
 }
 
-/// Number of optional columns; each may have a bit map.
+/// Number of optional columns. If only some samples have a column, the chunk has a bit map for it.
 const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
 
-/// Unit 0 marks a column whose values are all equal.
+/// Unit of a column whose values are all equal: no differences follow.
 const EQUAL: u64 = 0;
 
-/// The two bits of an optional column in the presence bits.
+/// State of an optional column, two bits: no sample, every sample, or some samples have a value.
 const ABSENT: u64 = 0;
 const PRESENT: u64 = 1;
 const MIXED: u64 = 2;
 
-/// Position of a number of bytes within its page, rounded down.
+/// Start of the memory page that contains this number of bytes.
 fn page_of(bytes: Bytes) -> u64 {
     bytes.0 & !0xfff
 }
@@ -139,7 +143,7 @@ pub(super) fn put_presence(out: &mut Vec<u8>, samples: &[Sample]) {
     put_states(out, samples, OPTIONAL.each_ref().map(count));
 }
 
-/// Appends the presence bits, if it is known how many samples have each column.
+/// Appends the presence bits. `present` is the number of samples that have each optional column.
 fn put_states(out: &mut Vec<u8>, samples: &[Sample], present: [usize; OPTIONAL_COLUMNS]) {
     let mut presence = 0;
     let mut maps = Vec::new();
@@ -183,7 +187,7 @@ fn bits_of(eight: &[Sample], column: &OptionalColumn) -> u8 {
     bits.fold(0, |map, (bit, _)| map | 1 << bit)
 }
 
-/// Which of `count` samples have a value in each optional column.
+/// For each optional column, which of the `count` samples have a value.
 pub(super) fn read_presence(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<Vec<bool>>, Damage> {
     let presence = reader.varint()?;
     if presence >> (2 * OPTIONAL.len()) != 0 {
@@ -209,7 +213,7 @@ pub(super) fn read_columns(reader: &mut ByteReader<'_>, count: usize) -> Result<
     Ok(samples)
 }
 
-/// Which of `count` samples have a value in an optional column.
+/// Which of the `count` samples have a value in the optional column with this presence state.
 fn read_holders(reader: &mut ByteReader<'_>, count: usize, state: u64) -> Result<Vec<bool>, Damage> {
     match state {
         ABSENT | PRESENT => Ok(vec![state == PRESENT; count]),
@@ -235,7 +239,7 @@ fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool) {
     }
     let unit = unit_of(&steps);
     put_varint(out, unit.cast_unsigned());
-    // most values are absent, and a division takes longer than everything else
+    // a division is slow: it is left out when the unit is 1
     let steps = steps.iter().map(|step| if unit == 1 { *step } else { step / unit });
     let mut before = 0;
     for step in steps {

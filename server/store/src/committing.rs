@@ -4,15 +4,15 @@ use tokio::sync::oneshot;
 
 use super::{errors::CommitError, kv::CommitReceipt};
 
-/// Continues even if no caller waits for it.
+/// A commit in the store's queue. The store completes it even if this value is dropped.
 #[derive(Debug)]
 pub struct PendingCommit(pub(super) oneshot::Receiver<Result<CommitReceipt, CommitError>>);
 
 impl PendingCommit {
-    /// A commit that ended immediately.
+    /// A commit with a known result, for a store that answers at once.
     pub(super) fn ended(outcome: Result<CommitReceipt, CommitError>) -> Self {
         let (answer, answered) = oneshot::channel();
-        // the other half of the channel is still in scope
+        // cannot fail: `answered`, the receiver, still exists
         let _taken = answer.send(outcome);
         Self(answered)
     }

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-/// Space on a disk.
+/// Free and total space of a disk.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskSpace {
     /// Bytes that this process may still write.

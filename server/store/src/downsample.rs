@@ -10,7 +10,7 @@ use super::{
     kv::{KeyValue, PageLimit},
 };
 
-/// Size of one page of blocks, so that a step is short.
+/// Limits of one page of blocks: small, so that one step takes little time.
 const PAGE_OF_BLOCKS: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
 /// Memory is counted in multiples of this many bytes.
@@ -25,9 +25,9 @@ pub struct SealedBlocks {
     pub next: Option<Vec<u8>>,
 }
 
-/// The sealed blocks after the key `after`, sorted by attempt id.
+/// Reads a page of sealed blocks, sorted by attempt id, from the first key after `after` on.
 pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<SealedBlocks, StoreError> {
-    // a range that cannot be read is skipped with its blocks
+    // a range of keys that cannot be read is skipped, with the blocks in it
     let (page, _gap) = store.scan_past(&KeyKind::Block.prefix(), after, PAGE_OF_BLOCKS).await?;
     let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
     let owned = |entry: KeyValue| keys::id_of(&entry.key).map(|id| (id, entry));
@@ -40,10 +40,11 @@ pub fn last_elapsed(block: &KeyValue) -> Option<Millis> {
     runs.iter().rev().find_map(|run| run.samples.last()).map(|last| last.elapsed)
 }
 
-/// The block with one row for each `width` of time; `None` if that is not smaller, or the block cannot be read.
+/// Reduces a block to one sample for each `width` of time; `None` if the result is not smaller, or if the block
+/// cannot be read.
 ///
-/// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Sequence numbers without a row
-/// count as lost; the block still records its last number.
+/// Each new sample has the mean memory of the old ones (in whole pages), their highest need, and the counters
+/// of the last one. The other sequence numbers count as lost; the block keeps its last number.
 pub fn downsampled(block: &KeyValue, width: Millis) -> Option<Vec<u8>> {
     let start = keys::start_of(&block.key)?;
     let runs = chunk::decode(start, &block.value.value).ok()?;
@@ -66,7 +67,7 @@ fn rows_of(samples: &[Sample], width: Millis) -> Vec<Sample> {
     samples.chunk_by(|a, b| place(a) == place(b)).filter_map(row_of).collect()
 }
 
-/// One row for several consecutive samples.
+/// Combines consecutive samples into one.
 fn row_of(samples: &[Sample]) -> Option<Sample> {
     let last = *samples.last()?;
     if samples.len() == 1 {
@@ -74,14 +75,16 @@ fn row_of(samples: &[Sample]) -> Option<Sample> {
     }
     let mean = |get: fn(&Sample) -> Bytes| {
         let sum: u128 = samples.iter().map(|sample| u128::from(get(sample).0)).sum();
-        // a mean is never above the largest value, so it fits; fractions of a page carry no information and compress badly
+        // the mean is at most the largest value, so it fits into u64; it is cut to a whole page, because a
+        // fraction carries no information and compresses badly
         Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX) / PAGE * PAGE)
     };
     let highest = samples.iter().map(|sample| sample.need.max(sample.need_max.unwrap_or_default())).max();
     Some(Sample { memory: mean(|s| s.memory), need: mean(|s| s.need), need_max: highest, ..last })
 }
 
-/// Adds the replacement of `block` by `value`, or its removal, to a batch; returns the bytes that this frees.
+/// Adds to a batch that `value` replaces `block`, or that the block is removed if `value` is `None`; returns
+/// how many bytes this frees.
 pub fn replace_block(batch: &mut super::Batch, block: KeyValue, value: Option<Vec<u8>>) -> u64 {
     let before = block.value.value.len();
     let after = value.as_ref().map_or(0, Vec::len);

@@ -13,7 +13,7 @@ use super::{
 
 /// Most parts, because one byte counts them.
 const MAX_PARTS: usize = 255;
-/// Bytes of a record in one part, after the count byte.
+/// Bytes of a record in one part; the byte before them is the number of parts.
 const PART_BYTES: usize = MAX_VALUE - 1;
 /// Largest record, bytes.
 pub const MAX_RECORD: usize = MAX_PARTS * PART_BYTES;
@@ -28,7 +28,7 @@ pub enum RecordError {
     TooLong {
         /// Key of the record.
         key: KeyText,
-        /// Its length.
+        /// Length of the record.
         bytes: usize,
     },
     /// The value cannot be encoded.
@@ -49,7 +49,7 @@ pub(super) fn put<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Resul
     Ok(())
 }
 
-/// Replaces `old` by `new`, without leftover parts.
+/// Replaces the record `old` by `new`; also removes the parts that only the longer `old` had.
 pub(super) fn replace<T: Record>(batch: &mut Batch, key: &[u8], old: &T, new: &T) -> Result<(), RecordError> {
     let new = encode(key, new)?;
     for (part_key, _) in encode(key, old)?.into_iter().skip(new.len()) {
@@ -87,19 +87,19 @@ fn encode<T: Record>(key: &[u8], record: &T) -> Result<RecordParts, RecordError>
         .collect())
 }
 
-/// Joins parts that arrive in the order of their keys.
+/// Joins the parts of records. They must arrive in the order of their keys.
 #[derive(Debug, Default)]
 pub(super) struct RecordJoiner {
-    /// Common prefix of the keys of the current record; empty before the first one.
+    /// Key of the current record: the keys of its parts without their last byte. Empty before the first part.
     key: Vec<u8>,
     bytes: Vec<u8>,
     /// Parts joined so far.
     found: u8,
-    /// Number of parts according to the first one; 0 without a first one.
+    /// Number of parts that the record has according to its first part; 0 if the first part is missing.
     promised: u8,
 }
 
-/// A record or an error, with the common prefix of its keys.
+/// The key of a record, and the record or why it is damaged.
 pub(super) type JoinedRecord<T> = (Vec<u8>, Result<T, Damage>);
 
 impl RecordJoiner {
@@ -115,7 +115,7 @@ impl RecordJoiner {
         key.split_last().is_some_and(|(_part, key)| key != self.key)
     }
 
-    /// Adds a part.
+    /// Adds a part to the current record, or starts another record with it.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
         let Some((index, key)) = key.split_last() else { return };
         if key != self.key {
@@ -126,14 +126,15 @@ impl RecordJoiner {
         if *index == 0 {
             self.promised = *promised;
         }
-        // anything else is left over from an older, longer record
+        // a part with another index or count is left over from an older, longer record: it is skipped
         if *index == self.found && *promised == self.promised && self.found < self.promised {
             self.bytes.extend_from_slice(slice);
             self.found += 1;
         }
     }
 
-    /// The record of the last parts; `None` if there were none, or only leftover ones.
+    /// Ends the current record and returns it; `None` if there were no parts, or only parts left over from an
+    /// older record.
     pub(super) fn finish<T: Record>(&mut self) -> Option<JoinedRecord<T>> {
         let record = self.payload().map(|payload| {
             let record = payload.and_then(|(codec, payload)| T::unpack(codec, payload));
@@ -143,7 +144,7 @@ impl RecordJoiner {
         record
     }
 
-    /// Codec and payload of the last record; `None` as in [`Self::finish`].
+    /// Codec and payload of the current record; `None` in the cases of [`Self::finish`].
     pub(super) fn payload(&self) -> Option<Result<(u8, &[u8]), Damage>> {
         let Self { bytes, found, promised, .. } = self;
         (*promised > 0).then(|| {
@@ -154,12 +155,12 @@ impl RecordJoiner {
         })
     }
 
-    /// Number of parts of the current record so far.
+    /// Number of parts of the current record that were joined so far.
     pub(super) fn found(&self) -> usize {
         usize::from(self.found)
     }
 
-    /// Common prefix of the current record's keys.
+    /// Key of the current record, without the byte that numbers the parts.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }

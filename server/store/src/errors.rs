@@ -1,10 +1,10 @@
-//! Errors of commits and reads, with text that helps to fix them.
+//! Errors of commits and reads. Their texts say what to do.
 
 use std::fmt;
 
 use super::bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 
-/// A key, printed as text with unprintable bytes escaped.
+/// A key, printed as text; bytes that cannot be printed are escaped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyText(pub Vec<u8>);
 
@@ -35,14 +35,14 @@ pub enum CommitBound {
     /// A value that is too long.
     #[error("a value of {bytes} bytes under key {key}, at most {MAX_VALUE} are allowed: split it into parts")]
     Value {
-        /// Where.
+        /// Key of the value.
         key: KeyText,
-        /// Its length.
+        /// Length of the value.
         bytes: usize,
     },
 }
 
-/// Why a commit failed, or may have failed.
+/// Why a commit failed, or why its result is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// The store cannot write now. The commit may or may not have been applied; the same batch may be sent again.
@@ -62,7 +62,7 @@ pub enum StoreError {
     /// The record exists and cannot be decoded.
     #[error("the record under key {key} is damaged ({reason}); restore it from a backup, or live without it")]
     Damaged {
-        /// Where.
+        /// Key of the record.
         key: KeyText,
         /// The reason, in words.
         reason: String,

@@ -1,11 +1,11 @@
 //! Times of samples, stored as a grid of even ticks and each sample's deviation from it.
 //!
-//! An agent samples at multiples of its interval, a few milliseconds late. Stored are the interval, the skipped ticks, and the lateness of
-//! each sample. Lossless for any times: all arithmetic wraps.
+//! An agent samples at multiples of its interval, a few milliseconds late. The store keeps the interval, the
+//! number of skipped ticks, and how late each sample is. Lossless for any times: all arithmetic wraps.
 
 use super::bytes::zigzag;
 
-/// Even ticks.
+/// A sequence of ticks at even intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Time of the first tick, ms.
@@ -14,17 +14,19 @@ pub(super) struct Grid {
     pub(super) period: u64,
 }
 
-/// Positions of samples on a [`Grid`], one of each list for each sample.
+/// Positions of samples relative to a [`Grid`]; each list has one number for each sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SamplePositions {
-    /// Ticks from the sample before; the first counts from tick -1.
+    /// Number of ticks between a sample's tick and the tick of the sample before; the first sample counts from
+    /// tick -1.
     pub(super) skipped: Vec<i64>,
     /// Time from a sample's tick to the sample, ms.
     pub(super) late: Vec<i64>,
 }
 
 impl Grid {
-    /// The grid with the lowest cost for these times, among rounded median intervals.
+    /// Chooses the grid that needs the fewest bits for these times. It tries the median interval, exact and
+    /// rounded to one and two digits.
     pub(super) fn of(times: &[u64]) -> Self {
         let first = times.first().copied().unwrap_or_default();
         let mut steps: Vec<u64> =
@@ -38,7 +40,7 @@ impl Grid {
         grids.min_by_key(|grid| grid.cost(times)).unwrap_or(Self { origin: first, period: 1 })
     }
 
-    /// The positions of `times` on it.
+    /// The positions of samples taken at `times`.
     pub(super) fn positions(self, times: &[u64]) -> SamplePositions {
         let (mut skipped, mut late) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
         let mut next = 0_u64;
@@ -64,7 +66,7 @@ impl Grid {
         positions.skipped.iter().zip(&positions.late).map(time).collect()
     }
 
-    /// Approximate bits needed for the deviations.
+    /// Approximate number of bits that the positions of `times` need on this grid.
     fn cost(self, times: &[u64]) -> u64 {
         let SamplePositions { skipped, late } = self.positions(times);
         let off = skipped.iter().chain(&late);

@@ -4,7 +4,8 @@ use plimsoll_core::domain::{AttemptId, TicketId};
 
 use super::errors::KeyText;
 
-/// Terminates an id. Ids do not contain it, so no id's keys lie among another's.
+/// Ends the id in a key. Ids do not contain this byte, so the keys of one id are never mixed with those of
+/// another.
 const END: u8 = 0;
 
 /// Kind of an entry; the first byte of its key.
@@ -45,12 +46,12 @@ impl KeyKind {
         all.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
     }
 
-    /// Whether its entries are chunks of samples, not parts of records.
+    /// Whether entries of this kind are chunks of samples; the others are parts of records.
     pub(super) fn is_chunk(self) -> bool {
         matches!(self, Self::Fragment | Self::Block)
     }
 
-    /// Bytes of a key after the terminator of the id.
+    /// Number of key bytes after the byte that ends the id.
     pub(super) fn tail(self) -> usize {
         match self {
             Self::Attempt | Self::Numbers | Self::Pod | Self::Summary | Self::Ticket => 1,
@@ -74,7 +75,7 @@ impl KeyKind {
     }
 }
 
-/// Key of a chunk of samples whose first number, lost ones included, is `start`.
+/// Key of a chunk of samples. `start` is its first sequence number, lost numbers included.
 pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
     let mut key = kind.prefix_of(id);
     key.extend_from_slice(&start.to_be_bytes());
@@ -86,15 +87,15 @@ pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
     [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
 }
 
-/// The part in the place of an id in the key of the tickets' numbers.
+/// Takes the place of an id in the key of the ticket numbers.
 pub(super) const NUMBERS: &str = "tickets";
 
-/// The common prefix of the keys for the numbers of tickets.
+/// Common prefix of the keys of the ticket numbers' record.
 pub(super) fn numbers() -> Vec<u8> {
     [&[KeyKind::Numbers as u8], NUMBERS.as_bytes(), &[END]].concat()
 }
 
-/// The number at the end of a chunk's key.
+/// The first sequence number of a chunk, from the end of its key.
 pub(super) fn start_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*key.last_chunk()?))
 }
@@ -106,13 +107,13 @@ pub(super) fn verdict(id: &AttemptId, fingerprint: u64) -> Vec<u8> {
     key
 }
 
-/// The id in a key of one of these kinds.
+/// The attempt id in a key of any kind that has one.
 pub(super) fn id_of(key: &[u8]) -> Option<AttemptId> {
     let id = key.get(1..)?.split(|byte| *byte == END).next()?;
     AttemptId::parse(std::str::from_utf8(id).ok()?).ok()
 }
 
-/// Whether a whole key is well-formed.
+/// Whether a key has a known kind, a valid id and the right length.
 pub(super) fn is_sound(key: &[u8]) -> bool {
     let Some((kind, id)) = KeyKind::of(key).zip(id_of(key)) else { return false };
     key.len() == 1 + id.as_str().len() + 1 + kind.tail() && key.get(1 + id.as_str().len()) == Some(&END)

@@ -1,7 +1,8 @@
-//! The interface of a storage engine: ordered bytes to bytes, atomic commits, pages.
+//! The interface of a storage engine: ordered keys and values of bytes, atomic commits, reads in pages.
 //!
-//! It is narrow on purpose, so that a single process and a cluster can offer the same. Fragments, seals and records are built once on top
-//! of it. Callers must be able to repeat a commit with an unknown result: keys are unique, so a repeat writes the same bytes again.
+//! The interface is small, so that an engine in one process and one in a cluster can both offer it. Fragments, seals and
+//! records are built once on top of it. Callers must be able to repeat a commit with an unknown result: keys
+//! are unique, so a repeat writes the same bytes again.
 
 use std::ops::AddAssign;
 
@@ -41,14 +42,15 @@ pub enum WriteOp {
     },
 }
 
-/// A commit that is on disk.
+/// The result of a commit that is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitReceipt {
-    /// Version of every value that it wrote.
+    /// Version of every value that the commit wrote: the number of the commit.
     pub version: u64,
 }
 
-/// A value with its version. A snapshot uses it to skip later values, a repair to choose the newer of two records.
+/// A value with its version. A snapshot skips values with later versions; a repair keeps the newer of two
+/// records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionedValue {
     /// Number of the commit that wrote it.
@@ -60,9 +62,9 @@ pub struct VersionedValue {
 /// Limits of a page. Engines cap them at [`PAGE_ITEMS`] and [`PAGE_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimit {
-    /// Entries.
+    /// Most entries of the page.
     pub items: usize,
-    /// Bytes after which the page is complete; it has at least one entry if there is one.
+    /// The page ends when it has this many bytes; it has at least one entry if there is one.
     pub bytes: usize,
 }
 
@@ -70,13 +72,13 @@ impl PageLimit {
     /// The largest page.
     pub const PAGE: Self = Self { items: PAGE_ITEMS, bytes: PAGE_BYTES };
 
-    /// Whether a page with this content takes another entry.
+    /// Whether a page with `items` entries and `bytes` bytes may take another entry.
     pub(super) fn takes_more(self, items: usize, bytes: usize) -> bool {
         items < self.items.clamp(1, PAGE_ITEMS) && bytes < self.bytes.clamp(1, PAGE_BYTES)
     }
 }
 
-/// An entry.
+/// A key with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyValue {
     /// The whole key, including its prefix.
@@ -94,7 +96,7 @@ pub struct ScanPage {
     pub more: bool,
 }
 
-/// Result of a bounded delete.
+/// Progress of a delete that removes a limited number of entries at a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeleteProgress {
     /// Number of entries removed.
@@ -111,22 +113,22 @@ impl AddAssign for DeleteProgress {
 }
 
 impl Batch {
-    /// Adds a write.
+    /// Adds a write of `value` under `key`.
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.writes.push(WriteOp::Put { key, value });
     }
 
-    /// Adds a removal.
+    /// Adds the removal of `key`.
     pub fn delete(&mut self, key: Vec<u8>) {
         self.writes.push(WriteOp::Delete { key });
     }
 
-    /// Appends another batch.
+    /// Appends the writes of another batch.
     pub fn append(&mut self, other: Self) {
         self.writes.extend(other.writes);
     }
 
-    /// Whether there are no writes.
+    /// Whether the batch has no writes.
     pub fn is_empty(&self) -> bool {
         self.operations() == 0
     }
@@ -192,11 +194,12 @@ pub struct StoreStatus {
     pub bytes_on_disk: u64,
     /// Commits since the store was created.
     pub commits: u64,
-    /// Groups of commits written since it was opened: each takes one sync.
+    /// Groups of commits written since the store was opened. Each group takes one sync.
     pub syncs: u64,
     /// Attempts to become writable again since it was opened.
     pub tries: u64,
-    /// Duration of the last group, from its first commit to its end, sync included, microseconds.
+    /// Duration of the last group of commits, from the first commit in it to the last answer, sync included,
+    /// microseconds.
     pub last_commit_micros: u64,
 }
 
@@ -212,23 +215,23 @@ pub enum StoreMode {
     },
 }
 
-/// Identity of a store, and its last commit.
+/// Identity of a store, and the number of its last commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// Format version.
     pub format: u32,
     /// Random id, drawn when the store was created.
     pub id: Ulid,
-    /// Number of its last commit.
+    /// Number of the store's last commit.
     pub sequence: u64,
 }
 
 /// A range of keys that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableRange {
-    /// The last readable key before it; empty at the start of the store.
+    /// The last readable key before the range; empty if the range starts with the store.
     pub after: KeyText,
-    /// The first readable key after it; `None` at the end of the store.
+    /// The first readable key after the range; `None` if the range ends with the store.
     pub until: Option<KeyText>,
     /// The engine's error.
     pub reason: String,

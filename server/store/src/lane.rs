@@ -1,8 +1,9 @@
 //! A lane: signed integers in few bytes, the building block of codec 4.
 //!
-//! The numbers are replaced by differences of the order (0, 1 or 2) with the fewest bits, in their common unit, and then stored in the
-//! smallest of: varints, varints in a zstd frame, pco. Lossless for every `i64`: all arithmetic wraps. The reader knows the count, so no
-//! count in the bytes can cause an allocation.
+//! The numbers are replaced by their differences (of order 0, 1 or 2, whichever needs the fewest bits), divided
+//! by their common unit, and stored in the smallest form: varints, varints in a zstd frame, or pco. Lossless
+//! for every `i64`: all arithmetic wraps. The reader knows the count, so no count in the bytes can cause an
+//! allocation.
 
 use std::num::NonZeroU64;
 
@@ -15,25 +16,27 @@ use pco::{
 
 use super::bytes::{ByteReader, Damage, put_varint, unzigzag, zigzag};
 
-/// Highest order of differences: a counter that grows evenly has order 1, one that accelerates order 2.
+/// Highest order of differences. A counter that grows evenly is smallest with order 1, one that accelerates
+/// with order 2.
 const MOST_ORDER: u8 = 2;
-/// Bits of the order in the first byte of a lane.
+/// Bits of a lane's first byte that contain the order.
 const ORDER: u8 = 0b11;
-/// A unit follows; without this bit it is 1.
+/// Bit of a lane's first byte: the unit follows as a varint. Without this bit the unit is 1.
 const UNIT: u8 = 0b10_0000;
 
-/// All differences are 0; nothing follows.
+/// Form of a lane whose differences are all 0: no bytes follow.
 const ZEROS: u8 = 0;
 const VARINTS: u8 = 1;
 const ZSTD: u8 = 2;
-/// pco of i16, i32 and i64: for short numbers its tables take a third.
+/// Form of a lane packed by pco as i16, i32 or i64. For numbers that fit into i16, pco's tables take a third of
+/// the bytes that they take for i64.
 const PCO_16: u8 = 3;
 const PCO_32: u8 = 4;
 const PCO_64: u8 = 5;
 
 /// Fewer numbers than this are stored as varints: the headers of pco and zstd are larger.
 const FEW_NUMBERS: usize = 12;
-/// For so few numbers higher levels save nothing measurable.
+/// Higher levels of zstd save nothing measurable for so few numbers.
 const ZSTD_LEVEL: i32 = 6;
 /// The first bytes of every zstd frame (RFC 8878, 3.1.1), which are not stored.
 const ZSTD_MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
@@ -42,7 +45,8 @@ const PCO_HEADER: [u8; 2] = [4, 1];
 /// Bytes of a varint of 64 bits.
 const LONGEST_VARINT: usize = 10;
 
-/// Appends a lane. Its length is not stored.
+/// Appends a lane: the form, the first numbers, then the packed differences. The number of differences is not
+/// stored.
 pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage> {
     let (order, head, rest) = best_order(numbers);
     let unit = unit_of(&rest);
@@ -83,7 +87,7 @@ pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec
     Ok(numbers)
 }
 
-/// The best order, the first values of its sums, and the differences.
+/// The order of differences with the fewest bits, the first number of each order below it, and the differences.
 fn best_order(numbers: &[i64]) -> (u8, Vec<i64>, Vec<i64>) {
     let (mut head, mut rest) = (Vec::new(), numbers.to_vec());
     let mut best = (bits(&rest), (0, head.clone(), rest.clone()));
@@ -103,7 +107,7 @@ fn bits(numbers: &[i64]) -> u64 {
     numbers.iter().map(|number| u64::from(u64::BITS - zigzag(*number).leading_zeros())).sum()
 }
 
-/// Sums of the differences, starting from `first`.
+/// Adds up the differences, starting from `first`: reverses one order.
 fn sums(first: i64, differences: &[i64]) -> Vec<i64> {
     let next = |sum: &mut i64, difference: &i64| {
         *sum = sum.wrapping_add(*difference);
@@ -112,7 +116,7 @@ fn sums(first: i64, differences: &[i64]) -> Vec<i64> {
     std::iter::once(first).chain(differences.iter().scan(first, next)).collect()
 }
 
-/// The greatest common divisor; 1 if it is not a positive `i64`.
+/// The greatest common divisor of `numbers`; 1 if it is 0 or does not fit into `i64`.
 pub(super) fn unit_of(numbers: &[i64]) -> i64 {
     let mut unit = 0;
     for number in numbers {
@@ -132,7 +136,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     a
 }
 
-/// The smallest encoding.
+/// The numbers in the form with the fewest bytes.
 fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     if numbers.iter().all(|number| *number == 0) {
         return Ok((ZEROS, Vec::new()));
@@ -147,7 +151,7 @@ fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     let (zstd, pco) = (pack_zstd(&varints)?, pack_pco(numbers)?);
     let mut best = (VARINTS, varints);
     for (packing, body) in [(ZSTD, zstd), pco] {
-        // plus the length, which varints do not need
+        // this form also stores its length, which varints do not
         if body.len() + 2 < best.1.len() {
             best = (packing, body);
         }
@@ -200,12 +204,13 @@ fn pack_pco(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     Ok((PCO_64, compress(numbers).map_err(failed)?))
 }
 
-/// The numbers in a shorter type, if all fit.
+/// The numbers as a shorter type; `None` if one of them does not fit.
 fn narrowed<T: TryFrom<i64>>(numbers: &[i64]) -> Option<Vec<T>> {
     numbers.iter().map(|number| T::try_from(*number).ok()).collect()
 }
 
-/// A pco chunk with one page. Differences and unit are applied already, so pco only bins.
+/// A pco chunk with one page. The numbers are already differences in their unit, so pco only sorts them into
+/// bins.
 fn compress<T: Number>(numbers: &[T]) -> Result<Vec<u8>, pco::errors::PcoError> {
     let config = ChunkConfig::default().with_mode_spec(ModeSpec::Classic).with_delta_spec(DeltaSpec::NoOp);
     let mut chunk = FileCompressor::default().chunk_compressor(numbers, &config)?;
@@ -218,7 +223,7 @@ fn unpack_pco<T: Number + Into<i64>>(body: &[u8], count: usize) -> Result<Vec<i6
     let failed = |error: pco::errors::PcoError| Damage::new(format!("pco cannot unpack it: {error}"));
     let (file, _) = FileDecompressor::new(&PCO_HEADER[..]).map_err(failed)?;
     let (mut chunk, rest) = file.chunk_decompressor::<T, _>(body).map_err(failed)?;
-    // a foreign frame may request a window of any size
+    // refuse modes that this store never writes: bytes of another writer could ask for a window of any size
     if chunk.meta().mode != Mode::Classic || chunk.meta().delta_encoding != DeltaEncoding::NoOp {
         return Err(Damage::new("a lane is packed in a way that is never written"));
     }

@@ -1,13 +1,15 @@
 //! Stores what must survive: attempts, samples, summaries, verdicts, tickets.
 //!
-//! Two layers. The lower one is [`Store`]: ordered bytes to bytes with atomic commits that are on disk when they return; in files
-//! ([`SledStore`]) or in memory ([`MemoryStore`], for tests). The upper one is written once for both: records ([`put_summary`],
-//! [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
+//! The crate has two layers. The lower layer is [`Store`]: ordered keys and values of bytes, with atomic
+//! commits that are on disk when they return. It keeps them in files ([`SledStore`]) or in memory
+//! ([`MemoryStore`], for tests). The upper layer works on either: records ([`put_summary`], [`load_summaries`]
+//! ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
 //! [`seal`], [`sweep`]). Only the module `sled` uses sled.
 //!
-//! The server's sessions are the only writer of attempts, its tickets the only writer of tickets. A read may wait while a batch is
-//! written, so fast answers do not read here: predictions and sums come from memory. Read from here are single attempts (lists, summary,
-//! series) and what a verdict is based on (the stored verdict, the attempt).
+//! The server's sessions are the only writer of attempts, its tickets the only writer of tickets. A read may
+//! wait while a batch is written, so answers that must be fast (predictions, totals) come from the server's
+//! memory. The server reads here only single attempts (lists, summary, series) and what a verdict is based on
+//! (the stored verdict, the attempt).
 #![doc = ""]
 #![doc = include_str!("../FORMAT.md")]
 
@@ -73,7 +75,7 @@ pub use sled::{
     SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, look_at, repair, syncs,
 };
 
-/// A store: ordered bytes to bytes. Cheap to clone; clones share the store.
+/// A store of ordered keys and values of bytes. It is cheap to clone, and clones share the store.
 #[derive(Debug, Clone)]
 pub enum Store {
     /// A store in files.
@@ -83,10 +85,10 @@ pub enum Store {
 }
 
 impl Store {
-    /// Opens or creates a store in files. Blocks while the engine recovers.
+    /// Opens a store in files, or creates it. Blocks while the engine recovers.
     ///
     /// # Errors
-    /// Names the file and the way out. Directories of other programs are not changed.
+    /// The error names the file and says what to do. A directory of another program is not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         SledStore::open(settings).map(Self::Sled)
     }
@@ -96,9 +98,9 @@ impl Store {
         Self::Memory(MemoryStore::default())
     }
 
-    /// Applies all writes or none. They are on disk when it returns.
+    /// Applies all writes of a batch, or none. The writes are on disk when this returns.
     ///
-    /// Concurrent calls share a sync. A commit continues even if the caller stops waiting.
+    /// Calls at the same time share a sync. The commit continues even if the caller stops waiting.
     pub async fn commit(&self, batch: Batch) -> Result<CommitReceipt, CommitError> {
         self.begin(batch).await?.done().await
     }
@@ -114,7 +116,7 @@ impl Store {
         }
     }
 
-    /// One value. Sees every commit that was answered before the call.
+    /// Reads one value. The read sees every commit that was answered before the call.
     pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
         match self {
             Self::Sled(store) => store.get(key.to_vec()).await,
@@ -122,7 +124,7 @@ impl Store {
         }
     }
 
-    /// For each prefix, whether a key starts with it: one call into the engine instead of many.
+    /// For each prefix, whether any key starts with it. One call into the engine answers for all prefixes.
     pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
         match self {
             Self::Sled(store) => store.holds(prefixes).await,
@@ -130,7 +132,8 @@ impl Store {
         }
     }
 
-    /// Entries whose keys start with `prefix`, in byte order, after the key `after`.
+    /// A page of the entries whose keys start with `prefix`, in byte order of the keys, from the first key
+    /// after `after` on.
     pub async fn scan(
         &self,
         prefix: &[u8],
@@ -143,7 +146,8 @@ impl Store {
         }
     }
 
-    /// Like [`Self::scan`], in one allocation: for reading very many entries.
+    /// Like [`Self::scan`], but with one allocation for the whole page: for callers that read very many
+    /// entries.
     async fn scan_packed(
         &self,
         prefix: &[u8],
@@ -156,7 +160,7 @@ impl Store {
         }
     }
 
-    /// Like [`Self::scan`]; skips ranges that cannot be read, and reports them.
+    /// Like [`Self::scan`], but skips a range of keys that cannot be read, and returns it.
     pub async fn scan_past(
         &self,
         prefix: &[u8],
@@ -169,7 +173,8 @@ impl Store {
         }
     }
 
-    /// Removes a page of the entries whose keys start with `prefix`. Not atomic over pages: call it until nothing is left.
+    /// Removes one page of the entries whose keys start with `prefix`. Each page is a commit of its own: call
+    /// this until no entry is left.
     pub async fn delete_prefix(
         &self,
         prefix: &[u8],
@@ -186,7 +191,7 @@ impl Store {
         Ok(DeleteProgress { items, more })
     }
 
-    /// Whether it accepts commits, and some figures. Does not access the disk.
+    /// Whether the store accepts commits, and its size and counters. Does not access the disk.
     pub fn status(&self) -> StoreStatus {
         match self {
             Self::Sled(store) => store.status(),
@@ -194,7 +199,8 @@ impl Store {
         }
     }
 
-    /// All entries at this moment, read page by page while commits go on. Only one snapshot at a time.
+    /// Starts to read all entries as they are now, page by page, while commits go on. Only one snapshot can be
+    /// read at a time.
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
         match self {
             Self::Sled(store) => store.snapshot().await,
@@ -202,7 +208,7 @@ impl Store {
         }
     }
 
-    /// Completes accepted commits and closes the files. Later commits are refused.
+    /// Waits until accepted commits are written, and closes the files. Later commits are refused.
     pub async fn close(&self) -> Result<(), StoreError> {
         match self {
             Self::Sled(store) => store.close().await,

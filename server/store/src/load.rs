@@ -1,7 +1,7 @@
-//! Iterates over all records of a kind.
+//! Reads all records of a kind, one after the other.
 //!
-//! A damaged record is logged with its key, counted and skipped, and so is a range of keys that the engine cannot read: one bad sector
-//! must not keep a server from starting.
+//! A damaged record is logged with its key, counted and skipped, and so is a range of keys that the engine
+//! cannot read: one bad sector must not keep a server from starting.
 
 use plimsoll_core::domain::{JobPod, Summary, Ticket, Verdict};
 use tokio::{sync::mpsc, task::JoinError};
@@ -19,10 +19,10 @@ use super::{
     packed_summary::Reused,
 };
 
-/// Pages that are read ahead of decoding, each of up to 1 MiB.
+/// Most pages, each of up to 1 MiB, that wait to be decoded while the next one is read.
 const AHEAD: usize = 4;
 
-/// Result of iterating over all records of a kind.
+/// How many records of a kind were read, and how many could not be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Records read.
@@ -41,8 +41,9 @@ pub async fn load_summaries(
     load(store, KeyKind::Summary, take, &mut report).await
 }
 
-/// Like [`load_summaries`] on a thread that may block, with one allocation for each page and one summary that is reused: it is the most
-/// frequent step of a start, and allocating a summary takes longer than reading it.
+/// Like [`load_summaries`], but faster, for the start of a server, which mostly reads summaries. It decodes on
+/// a thread that may block, with one allocation for each page and one summary that is reused: to allocate a
+/// summary takes longer than to read it.
 pub async fn each_summary(
     store: &Store,
     take: impl FnMut(&Summary) + Send + 'static,
@@ -66,7 +67,8 @@ pub async fn each_summary(
     ended.map(|unreadable| LoadReport { unreadable, ..loaded })
 }
 
-/// Reads all entries with `prefix`; ends early if the receiver is dropped. Returns the number of ranges that cannot be read.
+/// Sends all entries with `prefix` to `to`, in pages; ends early if the receiver is dropped. Returns the number
+/// of key ranges that cannot be read.
 async fn read_packed_pages(
     store: &Store,
     prefix: &[u8],
@@ -90,7 +92,7 @@ async fn read_packed_pages(
     }
 }
 
-/// Logs an unreadable range, and how to recover what is readable in it.
+/// Logs a range of keys that cannot be read, and how to recover what is readable in it.
 #[expect(clippy::needless_pass_by_value, reason = "as a callback takes it")]
 pub(super) fn report(gap: UnreadableRange) {
     tracing::error!(
@@ -106,7 +108,7 @@ fn failed(error: JoinError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// Reads summaries from pages.
+/// Joins the parts in pages to summaries, and decodes them.
 struct SummaryReader<F> {
     joiner: RecordJoiner,
     reused: Reused,
@@ -124,7 +126,7 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
         }
     }
 
-    /// Passes on a record whose parts are complete.
+    /// Decodes the current record, and passes its summary to `take`.
     fn hand_on(&mut self) {
         let Self { joiner, reused, loaded, take } = self;
         let Some(payload) = joiner.payload() else { return };
@@ -136,7 +138,7 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
 }
 
 impl LoadReport {
-    /// Counts a record, and passes it on if it could be decoded.
+    /// Counts a record as read or damaged; passes a readable one to `take`.
     fn note<T>(&mut self, (key, record): JoinedRecord<T>, take: &mut impl FnMut(T)) {
         match record {
             Ok(record) => {
@@ -153,7 +155,7 @@ impl LoadReport {
     }
 }
 
-/// Like [`load_summaries`]; passes ranges that cannot be read to `gap` and continues after them.
+/// Like [`load_summaries`]; passes each range of keys that cannot be read to `gap`, and continues after it.
 pub async fn load_summaries_past_damage(
     store: &Store,
     take: impl FnMut(Summary) + Send,
@@ -175,7 +177,7 @@ pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Res
     load(store, KeyKind::Ticket, take, &mut report).await
 }
 
-/// Passes the sizes of each job's pod to `take`, sorted by job.
+/// Passes the pod sizes of each CI job to `take`, sorted by job.
 pub async fn load_pods(store: &Store, take: impl FnMut(JobPod) + Send) -> Result<LoadReport, StoreError> {
     load(store, KeyKind::Pod, take, &mut report).await
 }
@@ -199,7 +201,8 @@ where
         unreadable += u64::from(gap.is_some());
         gap.take().map(&mut *tell).unwrap_or_default();
         let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        // three stages overlap: reading the next page, decoding this one, and taking the records of the one before
+        // three stages overlap: reading the next page, decoding this page, and using the records of the page
+        // before
         let next = after.map(|after| {
             let (store, prefix) = (store.clone(), prefix.clone());
             let read = async move { store.scan_past(&prefix, Some(&after), PageLimit::PAGE).await };

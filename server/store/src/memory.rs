@@ -1,4 +1,5 @@
-//! The store as a map in memory, for tests: the same guarantees, and a switch that simulates a failing disk.
+//! The store as a map in memory, for tests. It gives the same guarantees as files, and a test can make its
+//! commits fail.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use super::{
     },
 };
 
-/// A store in memory. Clones share it; its content is lost with the last one.
+/// A store in memory. Clones share its content, which is lost when the last clone is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<MemoryState>>);
 
@@ -23,7 +24,7 @@ struct MemoryState {
     map: BTreeMap<Vec<u8>, VersionedValue>,
     commits: u64,
     last_commit_micros: u64,
-    /// Why commits fail at present.
+    /// Why every commit fails now; `None` if commits work.
     refusal: Option<String>,
 }
 
@@ -114,7 +115,8 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// no code panics halfway while it holds this lock, so the state behind a poisoned lock is consistent
+    /// code that holds this lock never panics halfway, so the content is consistent even if the lock is
+    /// poisoned
     fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

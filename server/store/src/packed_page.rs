@@ -2,18 +2,19 @@
 
 use super::kv::{PAGE_BYTES, PAGE_ITEMS, PageLimit, ScanPage};
 
-/// Like [`ScanPage`], in one allocation: with two for each entry, reading a million costs twice as much.
+/// Like [`ScanPage`], but all keys and values share one allocation. With two allocations for each entry,
+/// reading a million entries takes twice as long.
 #[derive(Debug, Default)]
 pub(super) struct PackedPage {
     bytes: Vec<u8>,
-    /// End of each key and of each value.
+    /// Offsets in the buffer where each key and its value end.
     ends: Vec<(usize, usize)>,
     /// Whether there may be more entries after the last one.
     pub(super) more: bool,
 }
 
 impl PackedPage {
-    /// Reserves half of the limit, so that it rarely grows.
+    /// Creates an empty page. It reserves half of the byte limit, so that the buffer rarely grows.
     pub(super) fn with_room(limit: PageLimit) -> Self {
         let bytes = Vec::with_capacity(limit.bytes.min(PAGE_BYTES) / 2);
         Self { bytes, ends: Vec::with_capacity(limit.items.min(PAGE_ITEMS)), more: false }
@@ -26,7 +27,7 @@ impl PackedPage {
         self.ends.push((key_end, self.bytes.len()));
     }
 
-    /// Keys and values, in order.
+    /// The entries, each as key and value, in order.
     pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> + ExactSizeIterator {
         (0..self.ends.len()).map(|at| {
             let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |ends| ends.1);

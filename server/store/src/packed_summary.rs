@@ -1,7 +1,8 @@
-//! A summary as numbered fields: a protocol-buffers message that only this store uses. `FORMAT.md` lists the fields.
+//! A summary as numbered fields: a protocol-buffers message that only this store uses. `FORMAT.md` lists the
+//! fields.
 //!
-//! A field number is never reused. A reader skips unknown fields, so a newer server may add some; an unknown enum value (an outcome, a
-//! cause) makes the record unreadable, because nothing may be invented for it.
+//! A field number is never reused. A reader skips unknown fields, so a newer server may add some; an unknown
+//! enum value (an outcome, a cause) makes the record unreadable, because a guessed value would be wrong.
 
 mod nested;
 mod reused;
@@ -20,7 +21,7 @@ use super::{
     codec::{self, FIELDS, Record},
 };
 
-/// The number of a value is its position, from 1 on: append new ones at the end.
+/// The stored number of a value is its position in this list, counted from 1: append new values at the end.
 const SOURCES: &[MeasurementSource] = &[
     MeasurementSource::Unspecified,
     MeasurementSource::CgroupV2,
@@ -231,7 +232,7 @@ impl Packed {
             .map_err(|error| Damage::new(format!("has not the fields it should have: {error}")))
     }
 
-    /// The summary; moves the texts out of this message.
+    /// Returns the summary; moves the texts out of this message.
     fn summary(&mut self) -> Result<Summary, Damage> {
         let session = self.origin_session.as_deref().map(SessionId::parse).transpose();
         let session = session.map_err(|rule| Damage::new(format!("the session {rule}")))?;
@@ -278,7 +279,7 @@ impl Packed {
             unneeded: self.unneeded,
             offloaded_to: std::mem::take(&mut self.offloaded_to),
             opening: OpeningRecord {
-                // the ticket has ended with the attempt
+                // the attempt's ticket was closed when the attempt ended
                 ticket: None,
                 pool: std::mem::take(&mut self.pool),
                 untrusted: self.untrusted,
@@ -293,13 +294,14 @@ fn id(text: &str) -> Result<AttemptId, Damage> {
     AttemptId::parse(text).map_err(|rule| Damage::new(format!("the id of an attempt {rule}")))
 }
 
-/// The number of a value; 0 if it is not in the list, which a test rules out.
+/// The number that is stored for a value: its position in the list, from 1 on. 0 if the list lacks it; a test
+/// checks that this never happens.
 fn number<T: PartialEq>(words: &[T], word: &T) -> u32 {
     let place = words.iter().position(|known| known == word);
     place.and_then(|place| u32::try_from(place + 1).ok()).unwrap_or(0)
 }
 
-/// The value with this number; `None` for 0.
+/// The value with this stored number; `None` for 0.
 fn known<T: Copy>(what: &str, words: &[T], number: u32) -> Result<Option<T>, Damage> {
     let Some(place) = number.checked_sub(1) else { return Ok(None) };
     let word = usize::try_from(place).ok().and_then(|place| words.get(place)).copied();

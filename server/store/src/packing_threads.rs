@@ -1,5 +1,5 @@
-//! Low-priority threads that pack samples while no caller waits. Packing uses a core for milliseconds at a time, so these threads yield to
-//! those that answer callers.
+//! Low-priority threads that compress samples into blocks while no caller waits for the result. Compression
+//! uses a core for milliseconds at a time, so these threads give way to the threads that answer callers.
 
 use std::sync::OnceLock;
 
@@ -10,17 +10,17 @@ use tokio::{
 
 use super::threads;
 
-/// Number of threads. Callers bound the queue.
+/// Number of these threads. Their callers limit how much work waits.
 const THREADS: usize = 2;
 
 /// Runs `work` on a low-priority thread.
 ///
 /// # Errors
-/// It panicked.
+/// `work` panicked.
 pub(super) async fn pack_aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    // never dropped: a runtime must not be dropped on an async thread
+    // kept for the life of the process, because tokio panics if a runtime is dropped on an async thread
     static THREADS_OF_ITS_OWN: OnceLock<Option<Runtime>> = OnceLock::new();
     match THREADS_OF_ITS_OWN.get_or_init(start) {
         Some(packers) => packers.spawn_blocking(work).await,

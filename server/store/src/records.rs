@@ -16,10 +16,10 @@ use super::{
     load::{load, report},
 };
 
-/// Why an attempt could not be sealed. Completed steps are kept; the seal may be repeated.
+/// Why an attempt could not be sealed. Steps that were committed remain; sealing may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// Its fragments could not be read.
+    /// The attempt's fragments could not be read.
     #[error(transparent)]
     Read(#[from] StoreError),
     /// A value cannot be encoded.
@@ -30,7 +30,7 @@ pub enum SealError {
     Commit(#[from] CommitError),
 }
 
-/// Entries examined or removed in one step.
+/// Most entries that one step reads or removes.
 const ENTRIES_A_STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
 /// Adds the record of an open attempt.
@@ -48,7 +48,7 @@ pub fn put_summary(batch: &mut Batch, summary: &Summary) -> Result<(), RecordErr
     envelope::put(batch, &KeyKind::Summary.prefix_of(&summary.attempt), summary)
 }
 
-/// Adds the verdict on the question with this fingerprint.
+/// Adds the verdict for the question with this fingerprint.
 pub fn put_verdict(batch: &mut Batch, fingerprint: u64, verdict: &Verdict) -> Result<(), RecordError> {
     envelope::put(batch, &keys::verdict(&verdict.attempt, fingerprint), verdict)
 }
@@ -58,25 +58,26 @@ pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError>
     envelope::put(batch, &keys::ticket(&ticket.id), ticket)
 }
 
-/// Removes a ticket that is no longer open. The texts of a ticket are bounded so that its record has one part.
+/// Removes a ticket that is no longer open. The texts of a ticket are limited, so its record always has one
+/// part.
 pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
     batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
 }
 
-/// Adds the numbers that were given out as ids of tickets.
+/// Adds the record of the numbers that were used as ticket ids.
 pub fn put_ticket_numbers(batch: &mut Batch, numbers: &TicketNumbers) -> Result<(), RecordError> {
     envelope::put(batch, &keys::numbers(), numbers)
 }
 
-/// The numbers that were given out as ids of tickets.
+/// Reads the record of the numbers that were used as ticket ids.
 pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreError> {
     Ok(read(store, keys::numbers()).await?.unwrap_or_default())
 }
 
-/// Adds the sizes of a job's pod.
+/// Adds the sizes of a CI job's pod.
 ///
 /// # Errors
-/// It is too large, or its values cannot belong to a job.
+/// The record is too large, or its values cannot belong to a job.
 pub fn put_pod(batch: &mut Batch, pod: &JobPod) -> Result<(), RecordError> {
     match pod.id() {
         Some(id) => envelope::put(batch, &KeyKind::Pod.prefix_of(&id), pod),
@@ -84,7 +85,7 @@ pub fn put_pod(batch: &mut Batch, pod: &JobPod) -> Result<(), RecordError> {
     }
 }
 
-/// Removes the sizes of a job's pod. Its texts are bounded so that its record has one part.
+/// Removes the sizes of a CI job's pod. The texts of the record are limited, so it always has one part.
 pub fn delete_pod(batch: &mut Batch, id: &AttemptId) {
     batch.delete([KeyKind::Pod.prefix_of(id).as_slice(), &[0]].concat());
 }
@@ -94,7 +95,7 @@ pub async fn read_summary(store: &Store, id: &AttemptId) -> Result<Option<Summar
     read(store, KeyKind::Summary.prefix_of(id)).await
 }
 
-/// The verdict on the question with this fingerprint.
+/// The verdict for the question with this fingerprint.
 pub async fn read_verdict(
     store: &Store,
     id: &AttemptId,
@@ -103,7 +104,7 @@ pub async fn read_verdict(
     read(store, keys::verdict(id, fingerprint)).await
 }
 
-/// Verdicts on an attempt, in no order, at most `most`. Damaged ones are skipped.
+/// At most `most` verdicts on an attempt, in no particular order. Damaged verdicts are skipped.
 pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<Vec<Verdict>, StoreError> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
@@ -125,7 +126,7 @@ pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Resul
     let (prefix, mut after, mut count) = (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, 0);
     while count < most {
         let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
-        // each record has exactly one first part
+        // each record has exactly one part with the index 0
         count += page.entries.iter().filter(|entry| entry.key.last() == Some(&0)).count();
         after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
         if after.is_none() {
@@ -135,8 +136,8 @@ pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Resul
     Ok(count.min(most))
 }
 
-/// Rewrites the verdicts on an attempt that `change` modifies; returns those. Damaged ones stay as they are. Not atomic: if interrupted,
-/// the rest is unchanged.
+/// Stores the verdicts on an attempt again that `change` modifies, and returns them. Damaged verdicts stay as
+/// they are. Not atomic: after an interruption the remaining verdicts are unchanged.
 pub async fn change_verdicts(
     store: &Store,
     id: &AttemptId,
@@ -155,7 +156,7 @@ pub async fn change_verdicts(
     Ok(changed)
 }
 
-/// The verdicts on one attempt with their key prefixes. Damaged ones are skipped.
+/// The readable verdicts on one attempt, each with its key. Damaged verdicts are skipped.
 async fn readable_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<(Vec<u8>, Verdict)>, StoreError> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
@@ -171,8 +172,8 @@ async fn readable_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<(Vec<u8>
     }
 }
 
-/// Ids of ended attempts after the key `after`, sorted, and where the next page starts; `None` at the end. An id may be repeated on the
-/// next page.
+/// A page of ids of ended attempts, sorted, from the first key after `after` on; and the key after which the
+/// next page starts, `None` at the end. The next page may repeat the last id.
 pub async fn ended_after(
     store: &Store,
     after: Option<&[u8]>,
@@ -180,7 +181,7 @@ pub async fn ended_after(
     ids_after(store, KeyKind::Summary, after).await
 }
 
-/// IDs of attempts with verdicts, ended or not, as [`ended_after`].
+/// Like [`ended_after`], for attempts that have verdicts, ended or not.
 pub async fn judged_after(
     store: &Store,
     after: Option<&[u8]>,
@@ -193,14 +194,15 @@ async fn ids_after(
     kind: KeyKind,
     after: Option<&[u8]>,
 ) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
-    // a range that cannot be read was reported at the start
+    // a range of keys that cannot be read was logged when the server started
     let (page, _gap) = store.scan_past(&kind.prefix(), after, ENTRIES_A_STEP).await?;
     let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
     ids.dedup();
     Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
 }
 
-/// Removes all entries of an attempt, the summary last. Not atomic: if interrupted, it is repeated for the summary that remains.
+/// Removes all entries of an attempt, the summary last. Not atomic: after an interruption the summary remains,
+/// and the removal can be repeated.
 pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     for kind in [KeyKind::Verdict, KeyKind::Fragment, KeyKind::Block, KeyKind::Summary, KeyKind::Attempt] {
         while store.delete_prefix(&kind.prefix_of(id), ENTRIES_A_STEP).await?.more {}
@@ -214,8 +216,8 @@ pub async fn forget_verdicts_on(store: &Store, id: &AttemptId) -> Result<(), Com
     Ok(())
 }
 
-/// Removes the verdicts on one attempt for which `is_meant` returns true; returns their number. Damaged ones stay. Not atomic: if
-/// interrupted, the rest remains.
+/// Removes the verdicts on one attempt for which `is_meant` returns true; returns how many. Damaged verdicts
+/// stay. Not atomic: after an interruption the remaining verdicts stay.
 pub async fn forget_verdicts_if(
     store: &Store,
     id: &AttemptId,
@@ -272,12 +274,12 @@ pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
 pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
     let (page, unreadable) = match store.scan(&key, None, PageLimit::PAGE).await {
         Ok(page) => (page, None),
-        // the damage may be that of a neighbour
+        // the unreadable range may contain other keys only: look for this key after it
         Err(error) => (store.scan_past(&key, None, PageLimit::PAGE).await?.0, Some(error)),
     };
     let mut joiner = RecordJoiner::default();
     for entry in &page.entries {
-        // the keys of all parts differ only in the last byte, so a record is complete only at the end
+        // all parts of this record have the same key up to the last byte, so no other record can end here
         let _none: Option<JoinedRecord<T>> = joiner.push(entry);
     }
     let Some((key, record)) = joiner.finish() else { return unreadable.map_or(Ok(None), Err) };

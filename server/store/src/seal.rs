@@ -1,6 +1,7 @@
 //! Compacts fragments into blocks, and ends an attempt with a summary.
 //!
-//! Every step is one commit that adds the new entries and removes the old ones, so a crash leaves one or the other.
+//! Every step is one commit that adds the new entries and removes the old ones, so after a crash the store has
+//! either the old entries or the new ones.
 
 use plimsoll_core::domain::{Attempt, AttemptId, Summary};
 use tokio::task::JoinError;
@@ -18,16 +19,16 @@ use super::{
     series::{self, ChunkCursor},
 };
 
-/// Fragments compacted in one step: with the resulting blocks and the record of the end they fit into one commit.
+/// Most fragments that one step compacts: so few that the blocks and the summary fit into one commit.
 const FRAGMENTS_A_STEP: PageLimit = PageLimit { items: 700, bytes: BATCH_BYTES / 2 };
 
-/// A block stores CPU time in milliseconds: so many microseconds.
+/// Blocks store CPU time in milliseconds; this many microseconds are one millisecond.
 const MICROS_A_MILLI: u64 = 1000;
 
-/// A batch that turns fragments into blocks.
+/// A batch that replaces fragments by blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompactedSamples {
-    /// Adds the blocks and removes the fragments; empty if there are no fragments.
+    /// Adds the blocks and removes the fragments; empty if the attempt has no fragments.
     pub batch: Batch,
     /// Whether there may be more fragments: commit this batch and compact again.
     pub more: bool,
@@ -35,17 +36,17 @@ pub struct CompactedSamples {
 
 /// The batch that compacts the fragments of an attempt, as many as fit into one commit.
 ///
-/// The attempt must not get new fragments between this call and the commit of the batch: one stored under a key that the batch removes
-/// would be lost. The single writer of an attempt ensures that.
+/// The attempt must not get new fragments between this call and the commit of the batch: one stored under a key
+/// that the batch removes would be lost. Each attempt has one writer, which ensures that.
 pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedSamples, SealError> {
     let page = unsealed_fragments(store, id, u64::MAX).await?;
     let id = id.clone();
-    // the end of an attempt waits for this, so it runs on a normal thread
+    // the caller that ends the attempt waits for this, so it runs on a thread of normal priority
     packed(tokio::task::spawn_blocking(move || pack(&id, page)).await)
 }
 
-/// The same for fragments whose first number is at most `last`, on a low-priority thread while no caller waits. Meanwhile the attempt may
-/// get fragments after that number.
+/// Like [`compact_samples`], for the fragments whose first sequence number is at most `last`, on a low-priority
+/// thread. No caller waits for it, and meanwhile the attempt may get fragments with higher numbers.
 pub async fn compact_samples_up_to(
     store: &Store,
     id: &AttemptId,
@@ -56,7 +57,7 @@ pub async fn compact_samples_up_to(
     packed(packing_threads::pack_aside(move || pack(&id, page)).await)
 }
 
-/// Fragments whose first number is at most `last`, as many as fit into one commit.
+/// The fragments whose first sequence number is at most `last`, as many as fit into one commit.
 async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
     let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, FRAGMENTS_A_STEP).await?;
     let all = page.entries.len();
@@ -65,7 +66,8 @@ async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> Result<
     Ok(page)
 }
 
-/// Packing a full step takes tens of milliseconds: too long for a thread that serves others.
+/// Turns the failure of the packing thread into an error of the store. Packing has a thread of its own because
+/// a full step takes tens of milliseconds.
 fn packed(
     packed: Result<Result<CompactedSamples, RecordError>, JoinError>,
 ) -> Result<CompactedSamples, SealError> {
@@ -87,15 +89,14 @@ fn pack(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError>
     Ok(compaction)
 }
 
-/// A run in its permanent form: CPU time in whole milliseconds, rounded down, so that it still never decreases.
-///
-/// The microseconds are reading noise and would take a quarter of a block. The summary has the exact total.
+/// Rounds the CPU time of a run down to whole milliseconds, for a block; it still never decreases.
 fn rounded_for_block(mut run: SampleRun) -> SampleRun {
     run.samples.iter_mut().for_each(|sample| sample.cpu.0 -= sample.cpu.0 % MICROS_A_MILLI);
     run
 }
 
-/// Ends an attempt: last blocks, summary, and removal of the open record in one commit.
+/// Ends an attempt. One commit stores the last blocks and the summary, and removes the record of the open
+/// attempt.
 pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result<CommitReceipt, SealError> {
     loop {
         let CompactedSamples { mut batch, more } = compact_samples(store, &attempt.id).await?;
@@ -109,9 +110,11 @@ pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result
     }
 }
 
-/// Removes fragments that arrived after their attempt was sealed. Call it once at the start, before any write.
+/// Removes fragments that arrived after their attempt was sealed. Call it once when the server starts, before
+/// any write.
 ///
-/// Fragments of an attempt without summary and open record are kept and logged, because nothing else of it exists.
+/// Fragments of an attempt without a summary and without an open record are kept and logged: the store has
+/// nothing else of that attempt.
 pub async fn sweep(store: &Store) -> Result<DeleteProgress, SealError> {
     let (mut swept, mut after) = (DeleteProgress::default(), None);
     let one = PageLimit { items: 1, bytes: 1 };
@@ -131,7 +134,7 @@ pub async fn sweep(store: &Store) -> Result<DeleteProgress, SealError> {
     Ok(swept)
 }
 
-/// Whether any entry of this kind exists for `id`.
+/// Whether the store has any entry of this kind for `id`.
 async fn holds(store: &Store, kind: KeyKind, id: &AttemptId) -> Result<bool, StoreError> {
     let page = store.scan(&kind.prefix_of(id), None, PageLimit { items: 1, bytes: 1 }).await?;
     Ok(!page.entries.is_empty())

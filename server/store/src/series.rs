@@ -1,7 +1,8 @@
 //! The samples of one attempt, as runs with their gaps.
 //!
-//! Chunks may overlap: an agent without an answer sends again, and may split its batches differently. Samples are identified by their
-//! number, so a reader that skips numbers it has passed reads each sample once.
+//! Chunks may overlap: an agent that got no answer sends its samples again, and may split them into other
+//! batches. Each sample has a sequence number, so a reader that skips numbers it has already read returns each
+//! sample once.
 
 use plimsoll_core::domain::{AttemptId, Sample};
 
@@ -15,13 +16,13 @@ use super::{
     load::report,
 };
 
-/// Number of an attempt's first sample.
+/// Sequence number of an attempt's first sample.
 const FIRST: u64 = 1;
 
 /// All samples of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeriesRead {
-    /// The samples in order; a new run starts only after a gap.
+    /// Runs of samples in order; each run after the first starts after a gap.
     pub runs: Vec<SampleRun>,
     /// Totals over all samples.
     pub extent: SeriesExtent,
@@ -30,19 +31,21 @@ pub struct SeriesRead {
 /// Extent of a series, and what is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SeriesExtent {
-    /// The last number that is stored or declared lost; 0 if there is none.
+    /// The last sequence number that is stored or recorded as lost; 0 if there is none.
     pub last_sequence: u64,
-    /// Stored samples.
+    /// Number of stored samples.
     pub samples: u64,
-    /// Samples that are not in a sealed block yet.
+    /// Number of samples in fragments, that is not yet in a sealed block.
     pub loose: u64,
-    /// Numbers without a sample, up to the last number, for any reason.
+    /// Number of sequence numbers without a sample, up to the last number, for any reason.
     pub lost: u64,
-    /// Chunks that could not be decoded; their numbers are among the lost ones, unless they were at the end.
+    /// Number of chunks that could not be decoded. Their sequence numbers count as lost, except at the end of
+    /// the series.
     pub damaged: u64,
 }
 
-/// Adds fragments for `samples`. The first has the number `first_sequence`; `lost` numbers before it have no sample.
+/// Adds fragments with `samples`. The first sample has the sequence number `first_sequence`; the `lost` numbers
+/// before it have no sample.
 ///
 /// Without samples it records that the numbers before `first_sequence` are lost.
 pub fn append_fragment(
@@ -81,9 +84,9 @@ pub(super) fn put_chunks(
 
 /// Passes the runs of an attempt to `take`, sorted by number, and returns their extent.
 ///
-/// Keeps in memory the fragments, which compaction keeps few, and one page of blocks, however long the series is. The fragments are read
-/// first although they come last: a concurrent compaction moves samples from fragments to blocks and never back, so each sample is seen at
-/// least once.
+/// However long the series is, only its fragments (compaction keeps them few) and one page of blocks are in
+/// memory. The fragments are read before the blocks, although their samples are later: a compaction at the same
+/// time moves samples from fragments to blocks, so no sample is missed.
 pub async fn each_run(
     store: &Store,
     id: &AttemptId,
@@ -92,7 +95,7 @@ pub async fn each_run(
     read_runs(store, id, take, false).await
 }
 
-/// Like [`each_run`]; a range that the engine cannot read is logged and becomes a gap.
+/// Like [`each_run`], but a range of keys that cannot be read is logged and becomes a gap.
 pub async fn each_run_past_damage(
     store: &Store,
     id: &AttemptId,
@@ -151,7 +154,8 @@ pub async fn read_series(store: &Store, id: &AttemptId) -> Result<SeriesRead, St
     Ok(SeriesRead { runs, extent })
 }
 
-/// Appends a run; merges it with the last one if no sample is missing between them, or if that one is only a gap.
+/// Appends a run. It is merged with the last run if no sample is missing between them, or if the last run has
+/// no samples.
 pub(super) fn push_run(runs: &mut Vec<SampleRun>, run: SampleRun) {
     match runs.last_mut() {
         Some(last) if last.samples.is_empty() => *last = SampleRun { lost: last.lost + run.lost, ..run },
@@ -160,26 +164,27 @@ pub(super) fn push_run(runs: &mut Vec<SampleRun>, run: SampleRun) {
     }
 }
 
-/// Reads chunks in the order of their keys, each number once.
+/// Reads chunks in the order of their keys, and returns each sequence number once.
 #[derive(Debug)]
 pub(super) struct ChunkCursor {
-    /// The next number.
+    /// The next sequence number to return.
     next: u64,
     extent: SeriesExtent,
 }
 
 impl ChunkCursor {
-    /// A cursor that starts at the number `next`.
+    /// A cursor that starts at the sequence number `next`.
     pub(super) fn new(next: u64) -> Self {
         Self { next, extent: SeriesExtent::default() }
     }
 
-    /// Extent of what was read so far.
+    /// Extent of the samples that were read so far.
     pub(super) fn extent(&self) -> SeriesExtent {
         SeriesExtent { last_sequence: self.next.saturating_sub(1), ..self.extent }
     }
 
-    /// The runs of a chunk that were not read yet. Damage is logged and counted, and becomes a gap.
+    /// Decodes a chunk, and returns its runs without the samples that were read before. A damaged chunk is
+    /// logged and counted, and becomes a gap.
     pub(super) fn read(&mut self, entry: &KeyValue) -> Vec<SampleRun> {
         let Some(start) = keys::start_of(&entry.key) else { return Vec::new() };
         match chunk::decode(start, &entry.value.value) {
@@ -192,7 +197,8 @@ impl ChunkCursor {
         }
     }
 
-    /// The new part of a run; numbers missing before it become its lost ones.
+    /// Cuts the samples that were read before from a run; `None` if none remain. Sequence numbers missing
+    /// before the run count as its lost ones.
     fn pass(&mut self, mut run: SampleRun) -> Option<SampleRun> {
         let end = run.end();
         if end <= self.next {

@@ -1,16 +1,17 @@
-//! Low-priority threads: if they compete with threads that answer callers, answers come first, and agents wait for acknowledgements.
-//! Agents spool meanwhile, and everything that waits for a sync shares it.
+//! Threads of low priority. When they compete for the CPU with threads that answer callers, the callers go
+//! first, and agents wait longer for their acknowledgements. Meanwhile the agents keep their samples in a
+//! spool, and all commits that wait for a sync share the next one.
 
 use std::io;
 
 use rustix::process::{getpid, getpriority_process, setpriority_process};
 use tokio::runtime::{Builder, Runtime};
 
-/// Added to the niceness of the process: the thread gets a third of the CPU of a normal one when both want a core (each step takes a
-/// fifth, `sched(7)`).
+/// How much is added to the niceness of the process for a low-priority thread. When both want a core, the
+/// thread gets about a third of the CPU time of a normal one (each step takes a fifth, `sched(7)`).
 pub const NICER: i32 = 5;
 
-/// Makes the calling thread, and those that it starts, nicer than the process.
+/// Raises the niceness of the calling thread and of the threads that it starts later.
 pub(crate) fn yield_to_others() {
     let nicer = getpriority_process(Some(getpid())).map(|own| own + NICER);
     if let Err(error) = nicer.and_then(|nicer| setpriority_process(None, nicer)) {
@@ -18,8 +19,8 @@ pub(crate) fn yield_to_others() {
     }
 }
 
-/// Creates the threads that serve agent streams: thousands of streams wake at once after a sync, and on the common threads a request would
-/// wait behind them. They must end before the server's runtime.
+/// Creates the threads that serve agent streams. After a sync thousands of streams wake at once; on the threads
+/// of requests, a request would wait behind them. These threads must end before the server's runtime does.
 ///
 /// # Errors
 /// No file descriptors are left.

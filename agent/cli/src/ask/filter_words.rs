@@ -1,4 +1,4 @@
-//! Describes a filter, for the heading of an answer.
+//! Describes a filter in words, for the heading of an answer.
 
 use plimsoll_proto::{
     json::Word as _,

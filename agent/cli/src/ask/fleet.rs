@@ -1,4 +1,4 @@
-//! Requests about many attempts, and about one of them over time.
+//! Commands that ask about many attempts, or about one attempt over time.
 
 use plimsoll_client::questions::{Client, Failure};
 use plimsoll_proto::{
@@ -11,7 +11,7 @@ use plimsoll_proto::{
 
 use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, comparison, json, text};
 
-/// Output format, and the terminal's style.
+/// The output format, and the style of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presentation<F> {
     /// Text, or a format for programs.
@@ -20,7 +20,7 @@ pub struct Presentation<F> {
     pub style: TerminalStyle,
 }
 
-/// What the fleet used, requested and lost.
+/// Prints what the attempts of a filter used, requested and wasted.
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.
@@ -36,7 +36,7 @@ pub async fn stats(
     })
 }
 
-/// Finished attempts in the requested order, at most `limit`.
+/// Prints at most `limit` finished attempts, in the requested order.
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.
@@ -65,10 +65,11 @@ pub async fn attempts(
     })
 }
 
-/// Proposals for each job or package: as a table, for programs, or as a patch.
+/// Prints proposed sizes for each job or package: as a table, for programs, or as a patch.
 ///
 /// # Errors
-/// The server did not answer, or rejected the request; or a patch, which is for one project, would cover several.
+/// The server did not answer, or rejected the request; or the format is a patch, which is for one project, and
+/// the proposals are for several.
 pub async fn recommend(
     client: &Client,
     question: RecommendRequest,
@@ -86,7 +87,7 @@ pub async fn recommend(
     patch.map(CommandOutput::data).map_err(Failure::Question)
 }
 
-/// One attempt with its series.
+/// Prints one attempt with its samples over time.
 ///
 /// # Errors
 /// The server did not answer, does not know the attempt, or rejected the request.
@@ -102,7 +103,7 @@ pub async fn show(
     })
 }
 
-/// Two attempts side by side.
+/// Prints two attempts side by side.
 ///
 /// # Errors
 /// The server did not answer, does not know one of the attempts, or rejected the request.
@@ -120,7 +121,7 @@ pub async fn compare(
         |shown: &GetAttemptResponse| shown.summary.as_ref().map(|of| of.attempt.clone()).unwrap_or_default();
     let ids = [id(&first), id(&second)];
     Ok(match shown.format {
-        // its columns are as wide as the terminal already
+        // the comparison is already as wide as the terminal, so it is not wrapped again
         Format::Text => {
             CommandOutput::data(comparison::render_comparison([&ids[0], &ids[1]], &rows, shown.style))
         }

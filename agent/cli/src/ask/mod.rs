@@ -78,24 +78,24 @@ pub enum ProposalFormat {
     Spack,
 }
 
-/// An answer, ready to be printed.
+/// The output of a command, ready to be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
     /// Text for standard output, ending with a line feed.
     pub output: String,
     /// Exit status of the command.
     pub status: u8,
-    /// Text for people, which may be wrapped at a terminal; otherwise every line is for programs.
+    /// Whether the text is for people and may be wrapped at the width of the terminal.
     pub is_prose: bool,
 }
 
 impl CommandOutput {
-    /// Text for people.
+    /// Output for people, with exit status 0.
     pub fn prose(output: String) -> Self {
         Self { output, status: 0, is_prose: true }
     }
 
-    /// Output for programs, or for copying from the terminal.
+    /// Output for programs, or to be copied from the terminal, with exit status 0.
     pub fn data(output: String) -> Self {
         Self { output, status: 0, is_prose: false }
     }
@@ -104,7 +104,7 @@ impl CommandOutput {
 /// Exit status of `should-retry` if another attempt is not worth it.
 pub const DO_NOT_RETRY: u8 = 10;
 
-/// Sizes for the next attempt of a key.
+/// Asks for the sizes of the next attempt of a key.
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.
@@ -126,25 +126,25 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
     })
 }
 
-/// The build to explain.
+/// The build whose prediction is explained.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedBuild {
-    /// Key of the attempt.
+    /// Key of the build.
     pub key: Key,
-    /// Memory that the build may have at most.
+    /// Most memory that the build may have.
     pub memory_limit_bytes: Option<u64>,
 }
 
-/// Parts of an explanation to show.
+/// Which parts of an explanation are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplanationView {
-    /// The prediction with its attempts, and the need with other numbers of build jobs.
+    /// The prediction, the attempts behind it, and the need at other numbers of build jobs.
     Whole,
-    /// The prediction, and the need with other numbers of build jobs.
+    /// The prediction, and the need at other numbers of build jobs.
     Jobs,
 }
 
-/// Explains a prediction: its attempts, or the need with other numbers of build jobs.
+/// Explains a prediction, with the attempts behind it or only with the need at other numbers of build jobs.
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.
@@ -170,7 +170,7 @@ pub async fn explain(
     Ok(CommandOutput::prose(text + &more + &asked_for(&key)))
 }
 
-/// Which key was asked for, as a line: another key, for example without `arch`, is another question.
+/// A line with the key that was asked for. If the answer is unexpected, a different key is a likely reason.
 fn asked_for(key: &Key) -> String {
     let own = if key.arch == std::env::consts::ARCH { " (--key arch= asks for any arch)" } else { "" };
     format!("asked for the key {}{own}\n", text::what(key))
@@ -180,7 +180,7 @@ fn question(build: ExplainedBuild) -> PredictRequest {
     PredictRequest { key: Some(build.key), memory_limit_bytes: build.memory_limit_bytes }
 }
 
-/// Whether a failed attempt should be retried.
+/// Asks whether a failed attempt should be retried.
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.

@@ -1,4 +1,4 @@
-//! Formats numbers: those of the shared crate, and drawings for a terminal.
+//! Formats numbers for a terminal: uses the shared crate's functions, and draws small charts.
 
 pub(super) use plimsoll_proto::figures::{
     DASH, amount, bytes, cell_bytes, cores_named, count, counted, millicores, millis, percent, rate, share,
@@ -6,19 +6,19 @@ pub(super) use plimsoll_proto::figures::{
 pub(super) use plimsoll_proto::times::{date, date_time, rfc3339};
 use plimsoll_proto::{figures, shown};
 
-/// `12.3 EUR`.
+/// An amount of money: `12.3 EUR`.
 pub(super) fn money(value: f64, currency: &str) -> String {
     figures::money(value, &shown::clean(currency))
 }
 
-/// `15 min`, `6 h`, `1 d`: a width in time, in the largest unit that divides it.
+/// A length of time in the largest unit that divides it: `15 min`, `6 h`, `1 d`.
 pub(super) fn span(ms: u64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)];
     let fitting = units.into_iter().find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit));
     fitting.map_or_else(|| format!("{ms} ms"), |(name, unit)| format!("{} {name}", ms / unit))
 }
 
-/// `7 d`, `36 h`, `5 min`: about as long.
+/// A length of time, rounded: `7 d`, `36 h`, `5 min`.
 pub(super) fn long(ms: u64) -> String {
     match ms / 60_000 {
         minutes @ 0..120 => format!("{minutes} min"),
@@ -27,8 +27,9 @@ pub(super) fn long(ms: u64) -> String {
     }
 }
 
-/// A line of blocks, one for each of at most `width` stretches of time, as high as the largest value in it. A value of `top` is as
-/// high as can be; without one, the largest is.
+/// Draws values as a line of at most `width` blocks. Each block covers a group of successive values, and its
+/// height is the largest value in the group. A value of `top` (or the largest value, if that is more) has full
+/// height.
 pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let largest = values.iter().copied().max().unwrap_or(0);
@@ -41,12 +42,13 @@ pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> Strin
     stretches(values, width).map(block).collect()
 }
 
-/// The values in at most `width` pieces of equal length.
+/// Splits the values into at most `width` groups of equal length.
 pub(super) fn stretches<T>(values: &[T], width: usize) -> std::slice::Chunks<'_, T> {
     values.chunks(values.len().div_ceil(width.max(1)).max(1))
 }
 
-/// The same for fractional sums; negative ones count as 0. The scale is `top`, or the largest value if that is more.
+/// Like [`sparkline`], for fractions. Negative values count as 0. A value of `top` (or the largest value, if
+/// that is more) has full height.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,11 +1,12 @@
-//! Describes a retry for people: its chance, its cost, and further facts about the failure.
+//! Describes a failure and its retry for people: the chance of a retry, its cost, and further facts.
 
 use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
 
-/// Lines that only pass a failure on, at most.
+/// Most log lines shown that only pass the failure on.
 const CONSEQUENCES: usize = 3;
 
-/// The line of the log that the failure is known by, with its place; then the lines that only pass it on, one in a line.
+/// The log line that identifies the failure, with its place in the code; then the log lines that only pass it
+/// on.
 pub(crate) fn failure(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let failure = reasons::failure_line(&outlook.failure_line, &outlook.signature_line);
@@ -18,7 +19,8 @@ pub(crate) fn failure(verdict: &Verdict) -> Vec<String> {
     std::iter::once(first).chain(consequences.map(|line| format!("  then: {}", clean(line)))).collect()
 }
 
-/// One line for each further fact; the same in an answer and in the job's log.
+/// One line for each further fact. An answer to `should-retry` and the report in the job's log show the same
+/// lines.
 pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let mut lines = Vec::new();
@@ -47,7 +49,7 @@ pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
     if outlook.clamped {
         lines.push("the next size is cut to the most there is, so it may not be enough".to_owned());
     }
-    // the reason ends with it already, in most answers
+    // in most answers the reason already ends with this text
     if !outlook.mend.is_empty() && !verdict.reason.contains(&outlook.mend) {
         lines.push(format!("what mends it: {}", clean(&outlook.mend)));
     }

@@ -1,5 +1,6 @@
-//! A prediction as lines for `eval`, for `export`, or for GitLab's dotenv reports. Names are those that GitLab's runner and Spack read.
-//! Unknown numbers are omitted, so that the reader's own default applies. Values contain only letters and digits.
+//! Prints a prediction as lines for `eval`, for `export`, or for GitLab's dotenv reports. The variables are
+//! those that GitLab's runner and Spack read. Unknown numbers are left out, so that the reader's own default
+//! applies. Values contain only letters and digits.
 
 use std::fmt::Write as _;
 
@@ -15,7 +16,7 @@ fn is_sure(prediction: &Prediction) -> bool {
     prediction.confidence >= LEAST_CONFIDENCE
 }
 
-/// The reason why there are no lines, or only those of memory.
+/// Why the output has no lines, or only lines about memory; `None` if it has all.
 pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
     let why = if prediction.shadow {
         "shadow mode is on".to_owned()
@@ -34,8 +35,9 @@ pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
     Some(format!("plimsoll: no sizes: {why}; what the job says stays in force"))
 }
 
-/// One `NAME=value` on each line; none in shadow mode, so that nothing changes. If attempts were killed and none succeeded, the memory
-/// lines are always there, with the verdict's next size instead of a default, and a further line marks it as a lower bound.
+/// One `NAME=value` on each line; no lines in shadow mode, so that nothing changes. If attempts were killed for
+/// memory and none succeeded, there are always memory lines: they have the size for the next retry, and a
+/// further line marks it as a lower bound.
 pub(super) fn render_prediction(prediction: &Prediction) -> String {
     let (sure, bound) = (is_sure(prediction), prediction.lower_bound.as_ref());
     if prediction.shadow || (!sure && bound.is_none()) {

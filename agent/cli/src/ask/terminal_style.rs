@@ -1,11 +1,11 @@
-//! Capabilities of a terminal: width and colours.
+//! What a terminal can show: its width, and whether it has colours.
 
 use anstyle::{AnsiColor, Color, Effects, Style};
 
-/// Where text is shown.
+/// How text may be shown where it is written to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalStyle {
-    /// Columns of a line; `None` for a file or a pipe, which are unlimited.
+    /// Columns of a line; `None` for a file or a pipe, where lines may have any length.
     pub columns: Option<usize>,
     /// Whether the terminal shows colours and they are not switched off.
     pub colour: bool,
@@ -14,10 +14,10 @@ pub struct TerminalStyle {
 /// Meaning of a text, for its colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Paint {
-    /// Like all the rest.
+    /// Without a special meaning.
     #[default]
     Plain,
-    /// The head of a table, or of a part.
+    /// The head of a table or of a section.
     Head,
     /// Less important.
     Faint,
@@ -44,7 +44,7 @@ impl Paint {
 }
 
 impl TerminalStyle {
-    /// The text in the colour of its meaning, if colours are shown.
+    /// The text in the colour of its meaning; unchanged if colours are off.
     pub(super) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.colour || paint == Paint::Plain || text.is_empty() {
             return text.to_owned();
@@ -53,7 +53,7 @@ impl TerminalStyle {
         format!("{style}{text}{style:#}")
     }
 
-    /// Columns for a drawing next to `taken` columns: at most `most`.
+    /// Columns that a drawing may have beside text of `taken` columns: at most `most`.
     pub(super) fn room(self, taken: usize, most: usize) -> usize {
         self.columns.map_or(most, |columns| columns.saturating_sub(taken).clamp(10, most))
     }

@@ -1,7 +1,8 @@
-//! A hint for an answer about a package that is unknown in the key's project. Packages of one name in two projects are different builds,
-//! so attempts of another project, or of none, do not count for such a key: the answer is the default, or from other packages.
+//! A hint for an answer about a package that is unknown in the key's project.
 //!
-//! The server is asked which projects have the package: it names those that the caller may see.
+//! A package in two projects counts as two different builds, so attempts of another project, or without a
+//! project, do not count for the key: the answer is then the default, or is based on other packages. The hint
+//! names the projects that have the package. The server lists only those that the caller may see.
 
 use plimsoll_client::questions::Client;
 use plimsoll_proto::{
@@ -10,10 +11,10 @@ use plimsoll_proto::{
     v1::{Filter, GetStatsRequest, Group, GroupBy, Key, Prediction, Rung},
 };
 
-/// Projects that are named at most.
+/// Most projects that the hint names.
 const MOST_PROJECTS: usize = 3;
 
-/// A line for people below an answer; empty where something is known of the package itself.
+/// The hint as a line below an answer; empty if the answer is based on the package itself.
 pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Option<&Prediction>) -> String {
     if answer.is_none_or(knows_package) {
         return String::new();
@@ -24,12 +25,12 @@ pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Opti
         group_by: GroupBy::Project.into(),
         ..GetStatsRequest::default()
     };
-    // a caller that may not read statistics gets the advice without names
+    // a caller that may not read statistics gets the hint without names of projects
     let groups = client.stats(question).await.map(|stats| stats.groups).unwrap_or_default();
     if key.project.is_empty() { line(&key.package, &groups) } else { line_elsewhere(key, &groups) }
 }
 
-/// Whether attempts of the package itself are behind the memory sizes.
+/// Whether the memory sizes are based on attempts of the package itself.
 fn knows_package(answer: &Prediction) -> bool {
     let basis = answer.memory_request_bytes.as_ref().and_then(|request| request.basis.as_ref());
     let others = [Rung::BuildSystem, Rung::Fleet, Rung::Default, Rung::Unspecified];
@@ -40,7 +41,7 @@ fn attempts(group: &Group) -> u64 {
     group.totals.as_ref().map_or(0, |totals| totals.attempts)
 }
 
-/// The hint for a key with a project: the package is known in another one, or without any.
+/// The hint for a key with a project: the package is known in another project, or without a project.
 fn line_elsewhere(key: &Key, groups: &[Group]) -> String {
     let is_elsewhere =
         |group: &&Group| group.name != key.project && group.name != "(others)" && attempts(group) > 0;

@@ -52,7 +52,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
         let why = if named.is_empty() { "; does the pod set shareProcessNamespace?" } else { "" };
         return Ok(Err(format!("no process of a container named '{name}' was seen{why}").into()));
     }
-    // no runtime shows names here: then the container next to ours is meant
+    // no process shows a container name, because this runtime does not set it: take the only other container
     let mut found: Vec<(String, Process)> =
         others.iter().map(|process| (key(site, process), process.clone())).collect();
     match single(&mut found, name)? {
@@ -64,7 +64,7 @@ pub(super) fn by_name(site: &HostView, name: &str) -> SearchResult {
     }
 }
 
-/// The processes of other containers, except pause containers.
+/// The processes of other containers, without pause containers.
 fn processes_of_others(site: &HostView) -> Vec<Process> {
     const KERNEL_THREADS: i32 = 2;
     let is_one = |process: &Process| {
@@ -78,12 +78,12 @@ fn processes_of_others(site: &HostView) -> Vec<Process> {
     Process::all(&site.proc).into_iter().filter(is_one).filter(elsewhere).collect()
 }
 
-/// A key that is equal for processes of one container.
+/// Identifies a process's container: all processes of one container have the same key.
 fn key(site: &HostView, process: &Process) -> String {
     process.container(&site.proc).unwrap_or_else(|| process.memberships(&site.proc).trim().replace('\n', " "))
 }
 
-/// The oldest process, if all are of one container.
+/// The oldest process, if all processes are in one container; an error if they are in several.
 fn single(found: &mut Vec<(String, Process)>, wanted: &str) -> Result<Option<(String, Process)>, Refusal> {
     found.sort_by_key(|(_key, process)| std::cmp::Reverse((process.started, process.pid)));
     let mut keys: Vec<&str> = found.iter().map(|(key, _process)| key.as_str()).collect();

@@ -1,4 +1,5 @@
-//! The file in which a build's shell reports its end: the first line is the exit status, as in `$?`.
+//! The file in which a build's shell reports that the build has ended: its first line is the exit status, as in
+//! `$?`.
 
 use std::{
     fs::File,
@@ -8,14 +9,14 @@ use std::{
 
 use plimsoll_proto::v1::Exit;
 
-/// A status, a line break, and a little more that is not read.
+/// Bytes to read: an exit status, a line break, and some more that do not matter.
 const READ_BYTES: u64 = 16;
 
-/// How the end of a build was seen.
+/// How the agent noticed the end of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EndSeen {
     pub(super) how: &'static str,
-    /// Exit status of the build, if the exit file contains it or the kernel reports it.
+    /// Exit status of the build, if the exit file has it or the kernel reports it.
     pub(super) exit: Option<Exit>,
 }
 
@@ -28,7 +29,7 @@ impl ExitFile {
         Self(path.to_owned())
     }
 
-    /// `None` while it does not exist. A file without a status has ended the build all the same.
+    /// Reads the file; `None` while it does not exist. The build has ended even if the file has no status.
     pub(super) fn read(&self) -> Option<EndSeen> {
         let mut text = String::new();
         let read = File::open(&self.0).and_then(|file| file.take(READ_BYTES).read_to_string(&mut text));
@@ -44,7 +45,8 @@ impl ExitFile {
     }
 }
 
-/// 0 to 255; for a command ended by a signal a shell reports 128 plus the signal's number.
+/// Parses an exit status, 0 to 255. A shell reports 128 plus the signal's number for a command that a signal
+/// ended.
 fn status(text: &str) -> Option<Exit> {
     let code = text.lines().next()?.trim().parse::<u8>().ok()?;
     Some(Exit { code: Some(code.into()), signal: None })

@@ -1,4 +1,5 @@
-//! The exit status of a process that others started, from the kernel: from Linux 6.15 on a pidfd says it once the process was waited for.
+//! The exit status of a process that the agent did not start, from the kernel. From Linux 6.15 on, a pidfd has
+//! the status after the process's parent has waited for the process.
 
 use std::{
     io,
@@ -11,33 +12,34 @@ use plimsoll_proto::v1::Exit;
 use rustix::ioctl;
 use tokio::time::sleep;
 
-/// `struct pidfd_info` in its first version, 64 bytes, and the ioctl that fills it (include/uapi/linux/pidfd.h of Linux 6.15).
+/// The first version of the kernel's `struct pidfd_info`, 64 bytes (include/uapi/linux/pidfd.h of Linux 6.15).
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PidfdInfo {
-    /// The bits of the requested fields; the kernel sets those that it filled.
+    /// Bits of the requested fields; the kernel sets the bits of those that it filled in.
     mask: u64,
     cgroup: u64,
-    /// Numbers of the process, of users and of groups.
+    /// Ids of the process, its user and its groups; not used here.
     ids: [u32; 11],
-    /// The status in the form of `wait(2)`.
+    /// The exit status in the form of `wait(2)`.
     exit_code: i32,
 }
 
-/// `PIDFD_INFO_EXIT`
+/// The kernel's `PIDFD_INFO_EXIT`: the bit that requests the exit status.
 const EXIT: u64 = 1 << 3;
 
-/// `PIDFD_GET_INFO`
+/// The kernel's `PIDFD_GET_INFO`: the ioctl that fills in a `PidfdInfo`.
 const GET_INFO: ioctl::Opcode = ioctl::opcode::read_write::<PidfdInfo>(0xff, 11);
 
-/// Between two questions to the kernel.
+/// Time between two requests to the kernel.
 const QUESTION_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Questions to the kernel, for a process whose parent has not waited for it yet: a shell does that within a millisecond.
+/// Most requests for one process. The parent may not have waited for the process yet; a shell does that within
+/// a millisecond.
 const MOST_QUESTIONS: u32 = 100;
 
-/// How the process of this pidfd ended. Waits for at most a second until its parent has taken the status. `None` where the parent does not, and
-/// on an older kernel.
+/// How the process of this pidfd ended. Waits at most a second for the parent to wait for the process. `None`
+/// if the parent does not, or if the kernel is older than 6.15.
 pub(super) async fn exit_status(process: impl AsFd) -> Option<Exit> {
     for _question in 0..MOST_QUESTIONS {
         match read(&process) {
@@ -55,8 +57,8 @@ pub(super) async fn exit_status(process: impl AsFd) -> Option<Exit> {
 #[expect(unsafe_code, reason = "no crate has this ioctl in a safe form")]
 fn read(process: impl AsFd) -> io::Result<Option<ExitStatus>> {
     let mut info = PidfdInfo { mask: EXIT, ..PidfdInfo::default() };
-    // SAFETY: the opcode has the size of `PidfdInfo` in it, so the kernel writes no more than that; any bytes are valid in its fields. A
-    // descriptor of another kind answers ENOTTY.
+    // SAFETY: the opcode contains the size of `PidfdInfo`, so the kernel does not write beyond it, and its
+    // fields may have any bytes. For a descriptor that is not a pidfd the kernel returns ENOTTY.
     unsafe { ioctl::ioctl(process, ioctl::Updater::<GET_INFO, _>::new(&mut info)) }?;
     Ok((info.mask & EXIT != 0).then(|| ExitStatus::from_raw(info.exit_code)))
 }

@@ -1,5 +1,5 @@
-//! Waits for a build to appear. A search costs some milliseconds at most on a busy machine, and the pause after it is long enough to use
-//! no more than a hundredth of a core.
+//! Waits for a build to appear. A search takes at most some milliseconds, even on a busy machine. The pause
+//! after it is so long that the searches use at most a hundredth of a core.
 
 use std::{path::Path, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 
 /// Shortest and longest pause between two searches.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Length of a pause, in multiples of the search before it.
+/// How many times longer than a search the pause after it is.
 const PAUSE_FACTOR: u32 = 100;
 
 /// Searches repeatedly until the build is found.
@@ -47,7 +47,8 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Earlier counters are used only for the same group: one that was created anew starts at 0.
+/// Keeps the earlier counters only if the build is in the same group: the counters of a new group with the same
+/// name start at 0.
 fn same_group(earlier: Option<EarlierCounters>, found: &FoundBuild) -> Option<EarlierCounters> {
     let now = found.groups.as_ref().and_then(|groups| identity(&groups.memory));
     earlier.filter(|earlier| now.is_some() && earlier.group == now)
@@ -57,7 +58,7 @@ fn find_once(site: &HostView, target: &Target) -> SearchResult {
     match target {
         Target::Process(pid) => match Process::read(&site.proc, *pid) {
             Some(main) => by_process(site, main, None),
-            // a process id is meaningless before the process exists
+            // do not wait for it: until the process exists, its id may go to any other process
             None => Err(Refusal::nothing(format!("there is no process {pid}, or it has ended"))),
         },
         Target::Container(id) => containers::by_id(site, id),

@@ -6,24 +6,24 @@ use plimsoll_measure::{cgroup::Cgroups, meter::Meter, reading::Reading};
 
 use super::{STATUS_NOTHING, STATUS_USAGE, process::Process};
 
-/// A found build, with its meter.
+/// A build that was found, with the meter for it.
 #[derive(Debug)]
 pub(super) struct FoundBuild {
     pub(super) meter: Meter,
     pub(super) groups: Option<Cgroups>,
-    /// The process that the build began with, if it can be seen.
+    /// The build's first process, if the agent can see it.
     pub(super) main: Option<Process>,
-    /// Whether the counters include only this build, from its start.
+    /// Whether the counters cover only this build, and all of it.
     pub(super) since_birth: bool,
-    /// Counters of what ran in the group before.
+    /// Counters of the group before the build ran in it, if the agent has seen the group empty.
     pub(super) earlier: Option<EarlierCounters>,
-    /// Description of what is followed, and how.
+    /// What is followed, and by which measurement, in words.
     pub(super) way: String,
-    /// Why better ways were not possible.
+    /// Why better measurements were not possible.
     pub(super) worse: Vec<String>,
 }
 
-/// Why nothing can be followed.
+/// Why the agent gives up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: u8,
@@ -31,7 +31,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// There is nothing to measure.
+    /// A refusal because nothing can be measured.
     pub(super) fn nothing(why: impl Display) -> Self {
         Self { status: STATUS_NOTHING, problem: format!("nothing was measured: {why}") }
     }
@@ -41,18 +41,18 @@ impl Refusal {
     }
 }
 
-/// The counters of a group before the build was in it, and which group that was.
+/// Counters of a group from before the build ran in it, and the identity of that group.
 #[derive(Debug)]
 pub(super) struct EarlierCounters {
     pub(super) reading: Reading,
     pub(super) group: Option<u64>,
 }
 
-/// Why nothing can be followed yet.
+/// Why the build cannot be followed yet.
 #[derive(Debug)]
 pub(super) struct MissingBuild {
     pub(super) why: String,
-    /// The group exists, and nothing runs in it.
+    /// Counters of the build's group, if the group exists and is empty.
     pub(super) empty: Option<EarlierCounters>,
 }
 
@@ -62,5 +62,5 @@ impl From<String> for MissingBuild {
     }
 }
 
-/// Result of one search.
+/// Result of one search: a build, a reason to search again, or a reason to give up.
 pub(super) type SearchResult = Result<Result<FoundBuild, MissingBuild>, Refusal>;

@@ -1,4 +1,4 @@
-//! What the agent can see of the machine.
+//! What the agent can see of the machine that the build runs on.
 
 use std::path::{Path, PathBuf};
 
@@ -17,23 +17,23 @@ use super::kubernetes::ContainerName;
 #[derive(Debug)]
 pub(super) struct HostView {
     pub(super) kernel: Kernel,
-    /// Where processes are shown: the agent's own `/proc`, or the host's.
+    /// Where processes are visible: the agent's own `/proc`, or the mounted `/proc` of the host.
     pub(super) proc: PathBuf,
-    /// The host's cgroup folder.
+    /// The mounted `/sys/fs/cgroup` of the host, if given.
     pub(super) host_cgroup: Option<PathBuf>,
-    /// `/proc/self/cgroup`, to recognize the agent's own processes.
+    /// The agent's own cgroups (`/proc/self/cgroup`), to recognize processes of the agent's container.
     pub(super) memberships: String,
-    /// The agent's own pod and container.
+    /// Pod and name of the agent's own container.
     pub(super) own_container: Option<ContainerName>,
-    /// Whether a cgroup that the agent itself is in measures the build as well.
+    /// Whether the build may be measured by a cgroup that the agent itself is in.
     pub(super) takes_own: bool,
-    /// Ids in the agent's own mount table: of its container, and of its pod's sandbox, whose hostname and resolver files containerd and
-    /// CRI-O mount into all containers.
+    /// Container ids in the agent's own mount table: that of its container, and that of its pod's pause
+    /// container (containerd and CRI-O mount files of it into all containers of the pod).
     pub(super) related: Vec<String>,
 }
 
 impl HostView {
-    /// Determines what is visible.
+    /// Reads the agent's own mounts and cgroups.
     pub(super) fn new(kernel: &Kernel, host_proc: Option<&Path>, host_cgroup: Option<&Path>) -> Self {
         let text = |path: &str| kernel::read(&kernel.path(path)).ok().flatten().unwrap_or_default();
         let mountinfo = text("/proc/self/mountinfo");
@@ -52,12 +52,12 @@ impl HostView {
         }
     }
 
-    /// Whether the agent is in a group or below it. Such a group includes the agent, and is never empty.
+    /// Whether the agent is in this group or in a group below it. Such a group is never empty.
     pub(super) fn is_in(group: &Cgroup) -> bool {
         i32::try_from(std::process::id()).is_ok_and(|own| members(&group.dir).contains(&own))
     }
 
-    /// The hierarchies to search for a group: the host's if it was given, else the agent's own.
+    /// The cgroup mounts in which groups are searched: the host's if given, else the agent's own.
     pub(super) fn searched(&self) -> Result<CgroupMounts, kernel::Error> {
         match &self.host_cgroup {
             Some(folder) => CgroupMounts::at(folder),
@@ -65,12 +65,12 @@ impl HostView {
         }
     }
 
-    /// Whether process ids in this `/proc` are valid for the agent's system calls.
+    /// Whether the process ids in this `/proc` are those that the agent's system calls take.
     pub(super) fn shows_real_processes(&self) -> bool {
         self.proc == Path::new("/proc")
     }
 
-    /// Whether process ids of the agent's own namespace can be looked up: not with the host's `/proc`.
+    /// Whether this `/proc` shows the process ids of the agent's own namespace; the host's does not.
     pub(super) fn shows_own_namespace(&self) -> bool {
         self.proc == self.kernel.path("/proc")
     }

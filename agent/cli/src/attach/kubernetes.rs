@@ -1,17 +1,17 @@
-//! Kubernetes' names for the container of a process.
+//! Finds out which container of which pod a process is in, by Kubernetes' names.
 
-/// Kubernetes' names for a container.
+/// A container in the words of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerName {
-    /// UID of its pod.
+    /// UID of the pod.
     pub(super) pod_uid: String,
     /// Name of the container within the pod.
     pub(super) container: String,
 }
 
 impl ContainerName {
-    /// Parses a mount table: the kubelet mounts the termination message of each container from `.../pods/UID/containers/NAME/SERIAL`. Any
-    /// user may read a process's mount table.
+    /// Finds the names in a process's mount table, which any user may read: the kubelet mounts a file for each
+    /// container from the path `.../pods/UID/containers/NAME/SERIAL`.
     pub(super) fn parse(mountinfo: &str) -> Option<Self> {
         mountinfo.lines().find_map(|line| {
             let mut parts = line.split(' ').nth(3)?.rsplit('/');

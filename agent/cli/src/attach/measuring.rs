@@ -1,5 +1,5 @@
-//! Chooses how a build that was found is measured: through its cgroup if that can be reached and is its own, else through its
-//! processes. Each way that does not work leaves its reason.
+//! Chooses how to measure a build that was found: through its cgroup if the agent can read it and it contains
+//! only the build, else through its processes. For each way that does not work the reason is kept.
 
 use std::{path::Path, time::Duration};
 
@@ -22,24 +22,24 @@ use super::{
     process::Process,
 };
 
-/// One mount in which the group of a process may be seen.
+/// A place where the cgroup of a process may be visible.
 struct CgroupView {
     found: Result<Option<Cgroups>, Error>,
     whence: String,
 }
 
-/// A container is set up within this time; until then its cgroup may be out of sight.
+/// Time in which a container is set up. During that time its cgroup may not be visible yet.
 const SETUP_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>) -> SearchResult {
     let (pid, proc, age) = (main.pid, site.proc.clone(), main.age(&site.proc));
     match to_process(site, main, container) {
-        // while a container is being set up, its first process still sees the host's mounts
+        // while a container is set up, its first process still has the host's mounts, so search again
         Ok(found) if container.is_some() && found.groups.is_none() && age < SETUP_TIME => {
             Ok(Err(format!("process {pid} has just started: {}", found.worse.join("; ")).into()))
         }
         Ok(found) => Ok(Ok(found)),
-        // for a container there may be another process in a moment
+        // this process has ended, but the container may get another one: search again
         Err(_why) if container.is_some() && Process::read(&proc, pid).is_none() => {
             Ok(Err(format!("process {pid} ended at once").into()))
         }
@@ -47,7 +47,7 @@ pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>
     }
 }
 
-/// Follows the group of a folder once something runs in it.
+/// Follows the group at this path, if a process runs in it.
 pub(super) fn by_folder(
     site: &HostView,
     layout: &CgroupMounts,
@@ -69,7 +69,8 @@ pub(super) fn by_folder(
     }
 }
 
-/// The best way to follow a process, or its whole container if that is given. The error is the reason why there is none.
+/// The best way to follow a process, or its whole container if the id of that is given; the error is why there
+/// is none.
 fn to_process(site: &HostView, main: Process, container: Option<&str>) -> Result<FoundBuild, String> {
     let memberships = main.memberships(&site.proc);
     let mut worse = Vec::new();
@@ -122,7 +123,7 @@ fn to_process(site: &HostView, main: Process, container: Option<&str>) -> Result
     }
 }
 
-/// The best way to follow a group that was found by itself.
+/// The best way to follow a group that was found by its path.
 fn to_group(site: &HostView, groups: Cgroups, mut worse: Vec<String>) -> Result<FoundBuild, String> {
     let main = oldest(site, &groups);
     let meter = measured(site, &groups, main.as_ref())?;
@@ -133,7 +134,7 @@ fn to_group(site: &HostView, groups: Cgroups, mut worse: Vec<String>) -> Result<
     Ok(FoundBuild { meter, groups: Some(groups), main, since_birth: true, earlier: None, way, worse })
 }
 
-/// Opens the groups, if they contain only the build.
+/// Creates a meter for the groups, if they contain only the build.
 fn measured(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result<Meter, String> {
     let folder = shown(groups);
     if groups.memory.is_root() {
@@ -144,12 +145,13 @@ fn measured(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result
     }
     let tree = main.and_then(|main| ProcessTree::with_top(site.proc.clone(), main.pid).ok());
     let meter = Meter::follow(&site.kernel, Some(groups), tree).map_err(|error| error.to_string())?;
-    // without accounting there, only the tree measures something
+    // a meter that has only the process tree means that the group does not count memory
     let accounted = meter.filter(|meter| meter.source() != Source::ProcessTree);
     accounted.ok_or_else(|| format!("{folder} accounts no memory"))
 }
 
-/// A group that the agent is in measures a build that has only just begun there, if that is wanted: the agent's few MiB do not matter.
+/// Whether the agent's own group may be measured: the caller allows it, and the build has only just begun
+/// there. The agent's own few MiB do not matter.
 fn measures_build_alone(site: &HostView, group: &Cgroup) -> Result<(), &'static str> {
     if !site.takes_own {
         return Err("the agent as well (--own-cgroup takes it)");
@@ -179,7 +181,7 @@ fn views(site: &HostView, main: &Process, memberships: &str, container: Option<&
     views
 }
 
-/// The groups of the one container with this id.
+/// The groups of the container with this id.
 pub(super) fn container_groups(layout: &CgroupMounts, id: &str) -> Result<Option<Cgroups>, Error> {
     for mount in layout.memory_mounts() {
         let found = find_containers(mount, id);
@@ -190,14 +192,15 @@ pub(super) fn container_groups(layout: &CgroupMounts, id: &str) -> Result<Option
     Ok(None)
 }
 
-/// Whether a process is the first of its group, so that the group's counters are the build's. Invisible processes may be older.
+/// Whether a process was the first in its group, so that the group's counters are those of the build. If a
+/// process of the group is invisible, the answer is no: it may be older.
 fn begins_with(site: &HostView, groups: &Cgroups, main: &Process) -> bool {
     let pids = members(&groups.memory.dir);
     let visible = site.shows_own_namespace() && !pids.contains(&0);
     visible && oldest(site, groups).is_some_and(|oldest| oldest.pid == main.pid)
 }
 
-/// The first of the processes in a group that can be seen.
+/// The oldest process of a group that the agent can see.
 pub(super) fn oldest(site: &HostView, groups: &Cgroups) -> Option<Process> {
     if !site.shows_own_namespace() {
         return None;

@@ -1,9 +1,9 @@
 //! Follows a build that is already running, in its pod or on its machine.
 //!
-//! [`find`] waits for the build, [`measuring`] chooses how to measure it, [`watch`] detects its end; sampling and delivery are as for any
-//! other build. The agent does not interfere with the build: it enters none of its groups, sends it no signal, and learns its exit status
-//! only from a file that the build's shell writes ([`exit_file`]) or from the kernel ([`exit_status`]). The agent ends with the build, so
-//! that a Kubernetes Job can complete.
+//! [`find`] waits for the build, [`measuring`] chooses how to measure it, [`watch`] detects its end. Sampling and delivery are as for
+//! any other build. The agent does not interfere with the build: it does not enter its cgroups and sends it no signal. It gets the exit
+//! status only from a file that the build's shell writes ([`exit_file`]) or from the kernel ([`exit_status`]). The agent ends when the
+//! build ends, so that a Kubernetes Job can complete.
 //!
 //! | status | meaning |
 //! |---|---|
@@ -46,9 +46,9 @@ use crate::{
 pub use process::command_line;
 pub use target::{ContainerChoice, Target};
 
-/// Nothing was measured.
+/// Exit status of the agent if nothing was measured.
 const STATUS_NOTHING: u8 = 4;
-/// The question is wrong.
+/// Exit status of the agent if the command line is wrong, or several containers match.
 const STATUS_USAGE: u8 = 2;
 
 /// Which build to follow, and how.
@@ -62,13 +62,14 @@ pub struct Settings {
     pub host_proc: Option<PathBuf>,
     /// How long to wait for the build to appear.
     pub wait: Duration,
-    /// Whether the build of a group ends with its first process, and not only when the group is empty.
+    /// With a cgroup as target: whether the build ends with the group's first process, and not only when the
+    /// group is empty.
     pub until_exit: bool,
-    /// Whether a cgroup that the agent itself is in measures the build as well.
+    /// Whether the build may be measured by a cgroup that the agent itself is in.
     pub own_cgroup: bool,
-    /// The build ends when this file appears; its first line is the exit status.
+    /// The build has ended when this file exists; its first line is the exit status.
     pub exit_file: Option<PathBuf>,
-    /// The attempt, and where samples are sent.
+    /// Which attempt the build is, and where its samples are sent.
     pub attempt: attempt::Settings,
 }
 
@@ -108,13 +109,13 @@ struct Build<'a> {
 impl<'a> Build<'a> {
     fn begin(site: &HostView, settings: &'a Settings, found: FoundBuild) -> Result<Self, Refusal> {
         let FoundBuild { mut meter, groups, main, since_birth, earlier, way, mut worse } = found;
-        // one reason is enough for a job's log
+        // the log of the job gets one reason; the others go to the debug log
         for more in worse.drain(1.min(worse.len())..) {
             tracing::debug!(more, "why there is no better way");
         }
         let age = main.as_ref().map(|main| main.age(&site.proc)).unwrap_or_default();
         let now = Instant::now();
-        // both clocks are moved back by the same time, or neither
+        // if the start cannot be moved back by the age, the age is 0, so that both clocks agree
         let (start, age) = now.checked_sub(age).map_or((now, Duration::ZERO), |start| (start, age));
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let started = clock::unix_ms().saturating_sub(age_ms);
@@ -138,7 +139,7 @@ impl<'a> Build<'a> {
         Ok(Self { watch, attempt: Attempt::begin(&settings.attempt, hello, sampler, start) })
     }
 
-    /// Samples until the build has ended or the agent gets a signal to stop, then closes the attempt.
+    /// Takes samples until the build has ended or the agent gets a signal to stop, then closes the attempt.
     async fn follow(mut self, name: String, stop: &mut StopSignals) {
         let end = self.until_end(stop).await;
         let wall = self.attempt.start.elapsed();
@@ -161,7 +162,8 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Counters of a group before its creation: zeros, except for those of parent groups, which include others.
+/// Counters of a group when it was created: zeros, except for the counters of its parent groups, which include
+/// other groups.
 fn before_birth(now: &Reading) -> Reading {
     Reading {
         reclaim_failures: now.failures_above,

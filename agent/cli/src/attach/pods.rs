@@ -1,4 +1,5 @@
-//! Finds a pod's container in the host's cgroups, where names are unknown and processes may be invisible.
+//! Finds a container of a pod in the host's cgroups. These show no container names, and the processes may be
+//! invisible.
 
 use plimsoll_measure::cgroup::{
     foreign::{CgroupMounts, Occupancy, occupancy},
@@ -47,7 +48,7 @@ pub(super) fn by_pod(site: &HostView, uid: &str, choice: &ContainerChoice) -> Se
     }
 }
 
-/// The id of the container with this name, if one of its processes is visible.
+/// The id of the pod's container with this name, if the agent sees one of its processes.
 fn named(site: &HostView, uid: &str, name: &str) -> Option<String> {
     Process::all(&site.proc).into_iter().find_map(|process| {
         let found = process.kubernetes(&site.proc)?;
@@ -55,7 +56,8 @@ fn named(site: &HostView, uid: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Keeps the containers that may be the build: not ours, not the pause container, and not an ended one.
+/// Keeps the containers that may be the build. Removes the agent's own, the pause container, and containers
+/// that have ended.
 fn retain_build(site: &HostView, layout: &CgroupMounts, found: &mut Vec<Container>) {
     found.retain(|container| {
         let groups = layout.groups_at(&container.dir).ok().flatten();

@@ -1,4 +1,4 @@
-//! Processes of others in `/proc`: start time, state, and container.
+//! Reads other processes from `/proc`: start time, state, and container.
 
 use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt as _, path::Path, time::Duration};
 
@@ -7,26 +7,26 @@ use procfs::process::Process as Shown;
 
 use super::kubernetes::ContainerName;
 
-/// One process. Its number and the moment of its start together belong to no other.
+/// A process. Its id and its start time together identify it, even if the id is used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
-    /// Clock ticks from the start of the machine to its own.
+    /// Time of its start, in clock ticks since the machine started.
     pub(super) started: u64,
     pub(super) parent: i32,
-    /// Name of its program, as short as the kernel keeps it.
+    /// Name of its program, which the kernel cuts to 15 bytes.
     pub(super) name: String,
 }
 
 impl Process {
-    /// Process `pid`, if it is running. A zombie is not.
+    /// Reads the process `pid`; `None` if it does not run. A zombie does not run.
     pub(super) fn read(proc: &Path, pid: i32) -> Option<Self> {
         let stat = Shown::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?;
         let runs = !matches!(stat.state, 'Z' | 'X' | 'x');
         runs.then_some(Self { pid, started: stat.starttime, parent: stat.ppid, name: stat.comm })
     }
 
-    /// All that run.
+    /// All running processes.
     pub(super) fn all(proc: &Path) -> Vec<Self> {
         let entries = fs::read_dir(proc).into_iter().flatten().flatten();
         let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
@@ -49,17 +49,17 @@ impl Process {
         uptime.saturating_sub(whole + Duration::from_secs(1) * rest / ticks)
     }
 
-    /// Cgroups of the process: the text of `/proc/PID/cgroup`, empty if it has ended.
+    /// The process's cgroups: the text of `/proc/PID/cgroup`, empty if the process has ended.
     pub(super) fn memberships(&self, proc: &Path) -> String {
         self.text(proc, "cgroup")
     }
 
-    /// ID of the process's container; `None` if it is in none.
+    /// Id of the container that the process is in; `None` outside of containers.
     pub(super) fn container(&self, proc: &Path) -> Option<String> {
         container_of(&self.memberships(proc))
     }
 
-    /// The pod and the name of its container, where kubelet has made it.
+    /// Pod and name of the process's container, if the kubelet created it.
     pub(super) fn kubernetes(&self, proc: &Path) -> Option<ContainerName> {
         ContainerName::parse(&self.text(proc, "mountinfo"))
     }

@@ -1,4 +1,5 @@
-//! The wish that the agent ends: from the kubelet when the pod's other containers are done, or from a person.
+//! Signals that end the agent. They come from the kubelet, when the pod's other containers have ended, or from
+//! a person.
 
 use std::future::pending;
 
@@ -7,7 +8,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-/// Signals that end the agent. As process 1 of a container it only gets signals that it handles.
+/// The signals that end the agent. Process 1 of a container gets only signals that it handles.
 #[derive(Debug)]
 pub(super) struct StopSignals {
     term: Option<Signal>,

@@ -1,10 +1,10 @@
-//! Which build to follow, as named by a person or a manifest. Invalid names are reported before the search.
+//! Which build to follow, as given on the command line. Invalid names are reported before the search begins.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Parts of a container's id are accepted from this length on; shorter ones fit too many.
+/// Least length of the first part of a container's id; a shorter part matches too many containers.
 const SHORTEST_ID: usize = 8;
-/// Names and ids in Kubernetes are no longer.
+/// Longest name or id in Kubernetes.
 const LONGEST_NAME: usize = 253;
 
 /// Which build to follow.
@@ -29,17 +29,17 @@ pub enum ContainerChoice {
     Only,
     /// The container whose id has this prefix.
     Id(String),
-    /// The one with this name.
+    /// The container with this name.
     Named(String),
 }
 
 impl Target {
-    /// Whether the build is one process, and ends with it.
+    /// Whether the target is a single process, so that the build ends with it.
     pub(super) fn is_process(&self) -> bool {
         !matches!(self, Self::Group(_))
     }
 
-    /// A process by its number.
+    /// Parses a process id.
     pub fn process(text: &str) -> Result<i32, String> {
         let pid: i32 = text.parse().map_err(|_text: std::num::ParseIntError| "expected a process id")?;
         if pid < 1 {
@@ -51,7 +51,7 @@ impl Target {
         Ok(pid)
     }
 
-    /// A container's id, or its beginning; also as Kubernetes writes it, `containerd://ID`.
+    /// Parses the id of a container or its first part; also in the form of Kubernetes, `containerd://ID`.
     pub fn container(text: &str) -> Result<String, String> {
         let id = text.rsplit_once("://").map_or(text, |(_runtime, id)| id).to_ascii_lowercase();
         if id.len() < SHORTEST_ID || id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -62,7 +62,7 @@ impl Target {
         Ok(id)
     }
 
-    /// A name or UID of Kubernetes.
+    /// Parses a name or UID of Kubernetes.
     pub fn name(text: &str) -> Result<String, String> {
         let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
         if text.is_empty() || text.len() > LONGEST_NAME || text.contains("..") || !text.chars().all(fits) {
@@ -71,12 +71,12 @@ impl Target {
         Ok(text.to_owned())
     }
 
-    /// A pod's UID; `_` is accepted for `-`, as the systemd driver writes it.
+    /// Parses a pod's UID. `_` is accepted for `-`, because the systemd cgroup driver writes it so.
     pub fn uid(text: &str) -> Result<String, String> {
         Self::name(text.strip_prefix("pod").unwrap_or(text)).map(|uid| uid.replace('_', "-"))
     }
 
-    /// A group's path: below the mounted hierarchies, or beginning with a mount.
+    /// Parses the path of a cgroup: below the mounted hierarchies, or with the mount at its start.
     pub fn group(text: &str) -> Result<PathBuf, String> {
         let path = Path::new(text);
         if path.components().any(|part| part == Component::ParentDir) {

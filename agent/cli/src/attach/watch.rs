@@ -1,6 +1,7 @@
-//! Detects the end of a build, in two ways: by kernel events (a pidfd, or the events of a v2 group), which come at once, and by polling
-//! every [`POLL_INTERVAL`], for everything without events. Speed matters: a runtime removes the group of a container some ten milliseconds after
-//! its end, and the last counters with it.
+//! Detects the end of a build in two ways. Kernel events (a pidfd, or the events of a v2 group) come at once.
+//! Polling every [`POLL_INTERVAL`] covers everything that has no events. Speed matters: a container runtime
+//! removes a container's group some ten milliseconds after the container has ended, and with the group its last
+//! counters.
 
 use std::{
     future::pending,
@@ -34,25 +35,25 @@ use super::{
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Sources for the end of one build.
+/// What shows the end of one build.
 #[derive(Debug)]
 pub(super) struct Watch {
     proc: PathBuf,
-    /// The build ends with this process.
+    /// The build has ended when this process has ended.
     main: Option<Process>,
-    /// The build ends when nothing runs in this group any more.
+    /// The build has ended when no process runs in this group any more; with the group's identity.
     group: Option<(Cgroup, Option<u64>)>,
-    /// The build ends when this file exists, whatever is still running.
+    /// The build has ended when this file exists, even if processes still run.
     file: Option<ExitFile>,
-    /// The process, for its exit status.
+    /// Pidfd of the process, to read its exit status.
     process: Option<OwnedFd>,
-    /// Becomes readable when the state may have changed.
+    /// Becomes readable when the build may have ended.
     event: Option<AsyncFd<OwnedFd>>,
     next: Instant,
 }
 
 impl Watch {
-    /// Watches `main`, or `groups` without it.
+    /// Watches the process `main`, or without it the group of `groups`.
     pub(super) fn new(
         site: &HostView,
         main: Option<Process>,
@@ -91,13 +92,14 @@ impl Watch {
         }
     }
 
-    /// The end, if it has happened.
+    /// The end of the build, if it has ended.
     fn end_if_seen(&self) -> Option<EndSeen> {
         let reported = self.file.as_ref().and_then(ExitFile::read);
         reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
     }
 
-    /// The end with the exit status that the kernel says, if the exit file did not. Waits for at most a second, and is not to be dropped meanwhile.
+    /// Adds the exit status from the kernel to the end, if the exit file had none. Waits at most a second; the
+    /// future must not be dropped before it is done.
     pub(super) async fn with_status(&self, end: EndSeen) -> EndSeen {
         let exit = match (&self.process, end.exit) {
             (Some(process), None) if self.has_ended() => exit_status(process).await,
@@ -133,7 +135,7 @@ impl Watch {
 fn pidfd(main: &Process, proc: &Path) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(main.pid).ok_or(io::ErrorKind::InvalidInput)?;
     let descriptor = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-    // another process may have got the same id meanwhile
+    // check again: the process may have ended and another one may have got its id
     if main.runs(proc) { Ok(descriptor) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 

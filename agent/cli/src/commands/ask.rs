@@ -17,7 +17,7 @@ use crate::{
     key::CiJob,
 };
 
-/// Exit statuses of `should-retry`.
+/// Help text: the exit statuses of `should-retry`.
 const JUDGED_STATUSES: &str = "Exit status: 0 retry, 10 do not retry, 2 wrong usage or a question that the server refused, \
 3 no answer from the server.";
 
@@ -157,7 +157,7 @@ impl ShouldRetryArgs {
     fn question(&self, job: &CiJob) -> Result<ShouldRetryRequest, String> {
         let attempt = self.attempt.as_ref().or(job.attempt.as_ref());
         let attempt = attempt.ok_or("the attempt is not known: say --attempt ID")?;
-        // the environment describes the job that asks, which need not be the failed job
+        // the environment describes the job that asks; it is used only if that job is the attempt in question
         let own = job.attempt.as_ref() == Some(attempt);
         let environment = if own { job } else { &CiJob::default() };
         let known = own && !job.key.package.is_empty() || !self.key.keys.is_empty();
@@ -182,13 +182,13 @@ impl ShouldRetryArgs {
             pod_reason: self.pod_reason.clone().unwrap_or_default(),
             number: self.number,
             include_retried: include_retried.transpose()?.unwrap_or_default(),
-            // the job's id is that of its first run
+            // a CI job's id is the id of its first run, so the server must look for the newest one
             newest_run: self.attempt.is_none(),
         })
     }
 }
 
-/// A reason as the wire takes it.
+/// Checks that a reason is not longer than the wire allows.
 fn reason(text: &str) -> Result<String, String> {
     if text.len() > limits::REASON_BYTES {
         return Err(format!("at most {} bytes", limits::REASON_BYTES));

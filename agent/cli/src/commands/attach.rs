@@ -72,7 +72,7 @@ pub(super) struct AttachArgs {
 }
 
 impl AttachArgs {
-    /// The settings of `attach`.
+    /// The settings of `attach`, from its options and the CI job.
     pub(super) fn settings(self, job: &CiJob) -> Result<attach::Settings, String> {
         if !self.exit_code_for.is_empty() || self.retry_in_place.is_some() {
             return Err("--exit-code-for and --retry-in-place are for `plimsoll run -- COMMAND`: attach follows a build that is \

@@ -1,18 +1,18 @@
-//! Accepts options common to most commands before the command, too.
+//! Accepts the options that most commands share also before the command.
 //!
-//! The commands declare them with defaults and variables. The top level gets a copy of each without those, and passes its value to the
-//! command; an option after the command takes precedence.
+//! Each command declares these options with a default and a variable. The program itself gets a copy of each
+//! without them, and passes its value on to the command. An option after the command takes precedence.
 
 use clap::{Arg, Command, CommandFactory as _};
 
 use super::Cli;
 
-/// The options, by their long names.
+/// Long names of the options that may come before the command.
 const COMMON: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
-/// The command whose options are copied: one that only asks the server.
+/// The options are copied from this command, which only asks the server.
 const MODEL_COMMAND: &str = "predict";
 
-/// The command line, with these options before the command.
+/// The command line, with the shared options also before the command.
 pub(super) fn command_line() -> Command {
     let line = Cli::command();
     let is_common = |option: &&Arg| option.get_long().is_some_and(|name| COMMON.contains(&name));
@@ -21,7 +21,7 @@ pub(super) fn command_line() -> Command {
     line.args(common)
 }
 
-/// The same option without default and variable.
+/// A copy of an option without its default and its variable.
 fn without_default(option: Arg) -> Arg {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     let help = format!("{help}; may stand behind the command as well");

@@ -5,7 +5,7 @@
 //! | `$XDG_CONFIG_HOME/plimsoll/config.toml`, else `~/.config/plimsoll/config.toml` | one user |
 //! | `/etc/plimsoll/config.toml` | all users of the machine |
 //!
-//! An option takes precedence over its variable, that over the user's file, and that over the system's. Each line is `option = "value"`,
+//! An option takes precedence over its variable, a variable over the user's file, and that over the system's. Each line is `option = "value"`,
 //! with the option's long name and `_` for `-`. An invalid line is reported with file and number, and ignored, so that builds go on.
 
 use std::{
@@ -22,17 +22,17 @@ use toml::de::{DeTable, DeValue};
 
 use super::variables::check;
 
-/// The system's file.
+/// The file for all users of the machine.
 const SYSTEM: &str = "/etc/plimsoll/config.toml";
 /// Longest file that is read, bytes.
 const MOST_BYTES: u64 = 64 * 1024;
 /// Options that a file may set for all commands that have them.
 const EVERYWHERE: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
-/// Options that it may set for commands that measure.
+/// Options that a file may set for the commands in [`MEASURING_COMMANDS`].
 const MEASURING: [&str; 6] = ["pool", "interval", "spool-dir", "spool-max", "patience", "report"];
-/// The commands that measure, and the one that checks the configuration.
+/// The commands that measure, and the one that checks their configuration.
 const MEASURING_COMMANDS: [&str; 3] = ["run", "attach", "doctor"];
-/// Options that are paths: relative ones start at the file's directory.
+/// Options that are paths. A relative path starts at the directory of the file.
 const PATHS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file", "spool-dir"];
 
 /// The files of this user and this machine; later ones take precedence.
@@ -44,7 +44,7 @@ pub(super) fn files() -> Vec<PathBuf> {
     [Some(PathBuf::from(SYSTEM)), user].into_iter().flatten().collect()
 }
 
-/// Adds the defaults in these files to the command line; passes each mistake to `warn`.
+/// Adds the values in these files to the command line as defaults; passes each mistake to `warn`.
 pub(super) fn with_defaults(command: Command, files: &[PathBuf], mut warn: impl FnMut(String)) -> Command {
     files.iter().fold(command, |command, file| match read(file) {
         Ok(Some(text)) => with_lines(command, file, &text, &mut warn),
@@ -56,10 +56,10 @@ pub(super) fn with_defaults(command: Command, files: &[PathBuf], mut warn: impl 
     })
 }
 
-/// `None` if there is no such file.
+/// Reads a file; `None` if it does not exist.
 fn read(file: &Path) -> Result<Option<String>, String> {
     let mut text = String::new();
-    // a pipe in its place would never begin
+    // only regular files are read: reading a pipe could block forever
     let about = match fs::metadata(file) {
         Ok(about) => about,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -102,13 +102,14 @@ fn with_lines(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(S
     })
 }
 
-/// `FILE:LINE`.
+/// The place of a mistake, as `FILE:LINE`.
 fn file_and_line(file: &Path, text: &str, span: Option<Range<usize>>) -> String {
     let before = text.as_bytes().iter().take(span.map_or(0, |span| span.start));
     format!("{}:{}", file.display(), before.filter(|byte| **byte == b'\n').count() + 1)
 }
 
-/// The value for an option, if files may set it and its commands accept it.
+/// Checks the value of an option: files must be allowed to set the option, and the commands must accept the
+/// value.
 fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) -> Result<OsString, String> {
     let known = || EVERYWHERE.iter().chain(&MEASURING);
     if !known().any(|name| *name == option) {
@@ -133,13 +134,13 @@ fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) ->
     Ok(value)
 }
 
-/// The option of this name, if a file may set it for this command.
+/// The command's option of this name, if a file may set it for this command.
 fn argument<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
     let is_set = EVERYWHERE.contains(&option) || MEASURING_COMMANDS.contains(&command.get_name());
     command.get_arguments().find(|argument| is_set && argument.get_long() == Some(option))
 }
 
-/// Checks the value as if it were on the command line.
+/// Checks whether an option accepts a value on the command line.
 fn takes(argument: &Arg, value: &OsStr) -> Result<(), String> {
     if let Some(Err(Some(problem))) = argument.get_env().map(|variable| check(variable, value)) {
         return Err(problem);
@@ -148,7 +149,8 @@ fn takes(argument: &Arg, value: &OsStr) -> Result<(), String> {
     let name = alone.get_long().unwrap_or_default().to_owned();
     let line = [OsString::from(format!("--{name}")), value.to_owned()];
     let read = Command::new("plimsoll").no_binary_name(true).arg(alone).try_get_matches_from(line);
-    // `error: invalid value '1' for '--interval <TIME>': expected ...`, and how to get help
+    // clap's text is `error: invalid value '1' for '--interval <TIME>': expected ...`, then advice: keep only
+    // the reason
     read.map(drop).map_err(|error| {
         let all = error.to_string();
         let first = all.lines().next().unwrap_or_default();

@@ -60,14 +60,14 @@ pub(super) struct SpoolArgs {
 }
 
 impl SpoolArgs {
-    /// The directory, and the bytes that all files in it together may take.
+    /// The spool directory, and the limit for the bytes of all files in it together.
     pub(super) fn directory_and_bound(&self, job: &CiJob) -> (PathBuf, u64) {
         (self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)), self.spool_max)
     }
 }
 
 impl DeliveryArgs {
-    /// Everything that `run` and `attach` have in common; `command` names the build if nothing else does.
+    /// The settings that `run` and `attach` share. `command` gives the build a name if the key has no package.
     pub(super) fn settings(
         self,
         job: &CiJob,
@@ -90,7 +90,7 @@ impl DeliveryArgs {
         })
     }
 
-    /// The attempt has a name of its own, and not that of its CI job.
+    /// Whether the command line names the attempt, so that it does not have the id of its CI job.
     pub(super) fn names_its_attempt(&self) -> bool {
         self.attempt.is_some()
     }
@@ -102,14 +102,14 @@ impl DeliveryArgs {
         delivery::Settings { trust: self.trust.towards(server.as_deref()), server, spool_dir, spool_bytes }
     }
 
-    /// The requests.
+    /// Requested resources: from the options, else from the CI job.
     fn asked(&self, job: &CiJob) -> Resources {
         let memory_request_bytes = self.request_memory.or(job.asked.memory_request_bytes);
         Resources { memory_request_bytes, ..job.asked }
     }
 }
 
-/// The server, unless it is `none`.
+/// The address of the server; `None` if it is empty or `none`.
 pub(super) fn named_server(server: &str) -> Option<String> {
     Some(server.to_owned()).filter(|server| !server.is_empty() && server != "none")
 }
@@ -121,7 +121,7 @@ fn spool_dir(job: &CiJob) -> PathBuf {
     }
 }
 
-/// An attempt's id as the wire takes it.
+/// Checks that an attempt's id is valid on the wire.
 pub(super) fn attempt_id(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > limits::ATTEMPT_BYTES || !text.chars().all(is_id_char) {
         return Err(format!("expected 1 to {} of A-Z a-z 0-9 . _ : / -", limits::ATTEMPT_BYTES));
@@ -129,7 +129,7 @@ pub(super) fn attempt_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A pool's name as the server takes it.
+/// Checks that a pool's name is valid on the server.
 pub(super) fn pool(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if text.is_empty() || text.len() > 63 || !text.chars().all(fits) {

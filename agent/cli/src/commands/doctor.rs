@@ -1,4 +1,4 @@
-//! `plimsoll doctor`: which configuration is checked, and how the result is written.
+//! `plimsoll doctor`: the options that select what is checked, and the format of the result.
 
 use clap::Args;
 use plimsoll_client::questions::Failure;
@@ -15,7 +15,7 @@ use crate::{
     key::CiJob,
 };
 
-/// The end of its help.
+/// Help text: the exit statuses.
 const STATUSES: &str = "Exit status: 0 no line begins with fail, 1 one does, 2 wrong usage.";
 
 /// Check what stands between builds here and the server: address, TLS, token, clock, cgroup, spool. Takes the options of `run`.
@@ -43,7 +43,7 @@ impl DoctorArgs {
     pub(super) async fn check(self, job: &CiJob) -> Result<CommandOutput, Failure> {
         let (spool_dir, spool_bytes) = self.spool.directory_and_bound(job);
         let server = named_server(&self.server);
-        // a token that others can read is a line of the result
+        // if others can read the token, a check reports it, so no warning is printed here
         let trust = self.trust.quietly();
         let phases = self.phases.marks(job).map_err(Failure::Question)?;
         Ok(doctor::check(&Settings { server, trust, spool_dir, spool_bytes, phases })

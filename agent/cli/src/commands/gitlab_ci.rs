@@ -1,4 +1,4 @@
-//! `plimsoll gitlab-ci`: a job for `.gitlab-ci.yml`, ready to be pasted.
+//! `plimsoll gitlab-ci`: prints a job to paste into `.gitlab-ci.yml`.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,8 @@ use plimsoll_client::questions::Failure;
 use super::{DEFAULT_SERVER, help};
 use crate::ask::CommandOutput;
 
-/// Exit codes that stand for verdicts in a printed job: above those that programs use, and below 126, where the shell's own start.
+/// Exit codes by which a printed job reports verdicts. They are above the codes that programs use, and below
+/// 126, where the shell's own codes begin.
 const CODES: [(&str, u8); 4] = [("bigger", 82), ("as-is", 83), ("longer", 84), ("elsewhere", 85)];
 
 /// Print a GitLab job that runs a command with the agent, and is retried only when that can help.
@@ -36,7 +37,7 @@ pub(super) struct GitlabCiArgs {
 }
 
 impl GitlabCiArgs {
-    /// The job.
+    /// Prints the job.
     pub(super) fn print(&self) -> Result<CommandOutput, Failure> {
         let one_line = |name: &str, text: &str| {
             let wrong = text.chars().any(char::is_control);
@@ -51,7 +52,7 @@ impl GitlabCiArgs {
         let codes: Vec<String> = CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
         let retried = CODES.iter().filter(|(verdict, _)| match *verdict {
             "bigger" => self.bigger_pods,
-            // the time limit of the job stays the same
+            // a retry has the same time limit, so it does not help
             "longer" => false,
             _ => true,
         });
@@ -60,9 +61,9 @@ impl GitlabCiArgs {
         let _written = writeln!(text, "    PLIMSOLL_SERVER: {}", quoted(&self.server));
         let _written = writeln!(text, "    PLIMSOLL_EXIT_CODE_FOR: {}", quoted(&codes.join(",")));
         let _written = writeln!(text, "    PLIMSOLL_REPORT_FILE: plimsoll.json");
-        // without this, GitLab's runner reports 1 for every exit code of bash
+        // without this setting, GitLab's runner reports exit code 1 for every failure of bash
         let _written = writeln!(text, "    FF_USE_NEW_BASH_EVAL_STRATEGY: 'true'");
-        // this is the agent already: the admission webhook must not add another one
+        // the job already runs the agent, so the admission webhook must not add another one
         let _written = writeln!(text, "    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off");
         let _written = writeln!(text, "  script:\n    - {}", quoted(&format!("plimsoll run -- {command}")));
         let _written = writeln!(text, "  artifacts:\n    when: always\n    paths: [plimsoll.json]");
@@ -73,7 +74,7 @@ impl GitlabCiArgs {
     }
 }
 
-/// A YAML scalar for exactly these characters.
+/// A YAML string with exactly these characters.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,11 +1,12 @@
-//! The end of each command's `--help`: exit statuses, then examples. A test parses every example.
+//! The last part of each command's `--help`: exit statuses, then examples. A test parses every example.
 
 use clap::builder::styling::{AnsiColor, Styles};
 
-/// Columns of help at most, also on a wider terminal.
+/// Most columns of a help text, even on a wider terminal.
 pub(super) const COLUMNS: usize = 80;
 
-/// Colours of help and option errors. clap omits them without a terminal, or with `NO_COLOR`.
+/// Colours of help texts and of errors in options. clap uses them only on a terminal, and not if `NO_COLOR` is
+/// set.
 pub(super) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())

@@ -1,4 +1,4 @@
-//! The end of a log.
+//! Reads the end of a log file.
 
 use std::{
     fs::File,
@@ -10,16 +10,17 @@ use plimsoll_proto::limits;
 
 use crate::key::{SECRET_BYTES, Secrets};
 
-/// Bytes read: as many as the wire allows, plus the longest secret before them that a cut could split.
+/// Bytes to read: as many as the wire allows, and before them the length of the longest secret, because a cut
+/// could split one.
 const READ_BYTES: usize = limits::LOG_TAIL_BYTES + SECRET_BYTES;
 
-/// The end of a log, as long as the wire allows, with secrets masked.
+/// The end of a log file, as long as the wire allows, with secrets masked.
 pub(super) fn log_tail(path: &Path, secrets: &Secrets) -> Result<Vec<u8>, String> {
     let read = if path == Path::new("-") {
         tail_of_stream(&mut io::stdin().lock())
     } else {
         File::open(path).and_then(|mut file| {
-            // a stream that cannot seek (a pipe) is read from its start
+            // a pipe cannot be positioned at its end, so it is read from its start
             let length = file.seek(SeekFrom::End(0)).unwrap_or(0);
             if length > 0 {
                 file.seek(SeekFrom::Start(length.saturating_sub(READ_BYTES as u64)))?;

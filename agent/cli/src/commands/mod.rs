@@ -1,7 +1,7 @@
 //! The command line of `plimsoll`.
 //!
-//! This module parses the command line into settings and requests; `run`, `attach` and `ask` do the work. Scripts rely on exit statuses,
-//! which are in the help text of each command.
+//! This module turns the command line into settings and requests; the modules `run`, `attach` and `ask` do the
+//! work. Scripts rely on the exit statuses, which the help text of each command lists.
 
 mod ask;
 mod attach;
@@ -49,7 +49,7 @@ use crate::{
 /// Default address of the server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7410";
 
-/// Exit statuses of all commands that ask the server, for their help.
+/// Help text: the exit statuses of the commands that ask the server.
 const STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question that the server refused, \
 3 no answer from the server (nothing on standard output then: keep your default).";
 
@@ -141,7 +141,8 @@ impl ServerArgs {
 }
 
 impl TrustArgs {
-    /// Credentials and trust for this server; a token file takes precedence over the variable. Warns if others can read the token.
+    /// Credentials for this server, and which certificates to trust. A token file takes precedence over the
+    /// variable. Warns if other users can read the token.
     fn towards(&self, server: Option<&str>) -> Trust {
         let trust = self.quietly();
         if let Some(server) = server.filter(|server| trust.token.is_some() && is_read_by_others(server)) {
@@ -152,9 +153,9 @@ impl TrustArgs {
         trust
     }
 
-    /// What to trust in any server, without a warning.
+    /// Credentials and trusted certificates for any server, without a warning.
     fn quietly(&self) -> Trust {
-        // an empty variable names no file
+        // a variable that is set to an empty text counts as not set
         let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
         let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
         Trust { ca: file(&self.ca), certificate: file(&self.client_cert), key: file(&self.client_key), token }
@@ -162,7 +163,7 @@ impl TrustArgs {
 }
 
 impl Cli {
-    /// Parses the command line and the variables. Ends the process on wrong usage.
+    /// Parses the command line and the environment variables. Ends the process if the usage is wrong.
     pub fn from_process() -> Self {
         let lookup = |name: &OsStr| env::var_os(name);
         let warn = |problem| tracing::warn!("{problem}");
@@ -236,7 +237,7 @@ fn conclude(answer: Result<CommandOutput, Failure>) -> u8 {
 }
 
 fn complain(problem: &str, status: u8) -> u8 {
-    // if standard error is closed, there is no other way to report it
+    // if standard error is closed, the problem cannot be reported
     drop(writeln!(io::stderr(), "{}", fitted(&format!("plimsoll: {problem}"), io::stderr())));
     status
 }

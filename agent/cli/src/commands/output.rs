@@ -34,7 +34,7 @@ pub(super) struct PhaseArgs {
 }
 
 impl PhaseArgs {
-    /// Which markers to look for; `None` leaves the output unread.
+    /// Which markers to look for in the output; `None` if the output is not read.
     pub(super) fn marks(self, job: &CiJob) -> Result<Option<PhaseMarks>, String> {
         let Self { phases, patterns } = self;
         if patterns.len() > PATTERNS {
@@ -95,12 +95,12 @@ pub(super) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Settings of the report.
+    /// Settings of the report at the end of the build.
     pub(super) fn settings(self, job: &CiJob) -> Result<job_summary::Settings, String> {
         self.settings_on(job, io::stderr().is_terminal())
     }
 
-    /// The settings of the job's summary, given whether standard error is a terminal.
+    /// Settings of the report. `is_terminal` is true if standard error is a terminal.
     fn settings_on(self, job: &CiJob, is_terminal: bool) -> Result<job_summary::Settings, String> {
         let mut style = if job.ci { Style::Text } else { Style::Line };
         let mut is_chosen = false;

@@ -1,5 +1,6 @@
-//! Parses GitLab's list of a pipeline's jobs (`GET /projects/:id/pipelines/:id/jobs?include_retried=true`) for the earlier runs of one
-//! job, which have the same name. Runs without an agent count too.
+//! Finds the earlier runs of one job in GitLab's list of a pipeline's jobs (`GET
+//! /projects/:id/pipelines/:id/jobs?include_retried=true`). They have the same name. Runs that had no agent
+//! count too.
 
 use std::{
     fs::File,
@@ -11,7 +12,7 @@ use std::{
 use plimsoll_proto::{job::JobExecution, limits, v1::RetriedJob};
 use serde::Deserialize;
 
-/// Largest list that is read: some ten thousand jobs.
+/// Largest list that is read, bytes: some ten thousand jobs.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A job in GitLab's list; other fields are ignored.
@@ -25,8 +26,8 @@ struct ListedJob {
     finished_at: Option<String>,
 }
 
-/// The runs of the job of `attempt` in the list at `path` (`-` is standard input), newest first; at most as many as the wire allows.
-/// `name`: the job's name, if known without the list.
+/// The runs of the job of `attempt` in the list at `path` (`-` is standard input), newest first; at most as
+/// many as the wire allows. `name` is the job's name, if it is known without the list.
 ///
 /// # Errors
 /// The list cannot be read or parsed, or does not show which jobs are runs of this one.
@@ -48,7 +49,7 @@ pub(super) fn retried(path: &Path, attempt: &str, name: Option<&str>) -> Result<
 
 fn runs_of(text: &str, attempt: &str, name: Option<&str>) -> Result<Vec<RetriedJob>, String> {
     let mut jobs: Vec<ListedJob> = Vec::new();
-    // pages that were written one after another are several lists
+    // GitLab sends the list in pages; if a user wrote several pages into one file, it has several lists
     for page in serde_json::Deserializer::from_str(text).into_iter::<Vec<ListedJob>>() {
         jobs.extend(page.map_err(|error| format!("it is not a list of GitLab's jobs: {error}"))?);
     }
@@ -83,14 +84,14 @@ fn wire(job: ListedJob) -> Result<RetriedJob, String> {
     })
 }
 
-/// The text cut to what the wire allows.
+/// The text, cut to the length that the wire allows.
 fn fitting(text: &str) -> String {
     let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.truncate(text.floor_char_boundary(limits::REASON_BYTES));
     text
 }
 
-/// A time of RFC 3339, in any zone: a GitLab writes its own.
+/// Parses a time of RFC 3339 in any time zone, because each GitLab server uses its own.
 fn unix_ms(text: &str) -> Option<u64> {
     let at = text.rfind(['Z', 'z', '+', '-']).filter(|&at| at >= "2000-01-01T00:00:00".len())?;
     let (local, zone) = text.split_at_checked(at)?;

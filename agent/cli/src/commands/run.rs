@@ -43,7 +43,7 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The settings of `run`.
+    /// The settings of `run`, from its options and the CI job.
     pub(super) fn settings(self, job: &CiJob) -> Result<run::Settings, String> {
         let shares_id = !self.measured.names_its_attempt();
         Ok(run::Settings {

@@ -1,4 +1,4 @@
-//! Shell completions and manual pages, generated from the declarations of options.
+//! Prints shell completions and manual pages, generated from the declared options.
 
 use std::path::PathBuf;
 

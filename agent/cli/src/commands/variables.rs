@@ -1,5 +1,6 @@
-//! Variables for options. A variable is often set for a whole fleet, so a mistake in one must not keep builds from running: it is
-//! reported, and the variable is ignored. So is an empty one. An invalid option is refused.
+//! Environment variables for options. A variable is often set for all builds, so a mistake in one must not stop
+//! them: it is reported, and the variable is ignored. An empty variable is ignored too. A mistake in an option
+//! is an error.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,7 +12,7 @@ use super::{
     verdict_args::{check_exit_codes, check_retries},
 };
 
-/// The command line without variables that `unusable` rejects; their problems are passed to `warn`.
+/// The command line without the variables that [`check`] refuses; their problems are passed to `warn`.
 pub(super) fn without_unusable(
     command: Command,
     lookup: impl Fn(&OsStr) -> Option<OsString>,
@@ -34,7 +35,7 @@ pub(super) fn without_unusable(
     })
 }
 
-/// Checks a variable. An error without a reason means that it is empty.
+/// Checks the value of a variable. An error without a text means that the value is empty.
 pub(super) fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
     if value.is_empty() {
         return Err(None);
@@ -52,7 +53,8 @@ pub(super) fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
     }
 }
 
-/// Whether a pattern on the command line contradicts a variable with `off`. The command line takes precedence.
+/// Whether the command line has a pattern for phases although a variable switches phases off. The command line
+/// takes precedence.
 pub(super) fn pattern_overrules(matches: &ArgMatches) -> bool {
     let Some((_name, run)) = matches.subcommand().filter(|(name, _)| *name == "run") else { return false };
     let off =

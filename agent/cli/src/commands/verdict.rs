@@ -1,4 +1,4 @@
-//! The command with which a person corrects the cause of a failure.
+//! `plimsoll verdict`: a person corrects the cause of a failure.
 
 use std::time::Duration;
 

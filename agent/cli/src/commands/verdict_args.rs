@@ -1,4 +1,4 @@
-//! Options for acting on a verdict.
+//! Options that say how `run` acts on a verdict.
 
 use clap::Args;
 
@@ -21,7 +21,7 @@ pub(super) struct ActArgs {
 }
 
 impl ActArgs {
-    /// The settings. `shares_id`: the attempt has the id of its CI job.
+    /// The settings. `shares_id` is true if the attempt has the id of its CI job.
     pub(super) fn settings(self, job: &CiJob, shares_id: bool) -> Result<VerdictActions, String> {
         Ok(VerdictActions {
             exit_codes: exit_codes(&self.exit_code_for)?,

@@ -1,4 +1,4 @@
-//! This machine: how a build here would be measured, and where its samples would wait.
+//! Checks of this machine: how a build here would be measured, and where its samples would wait for the server.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,11 @@ use plimsoll_proto::{checks::CheckLine, figures, v1::Source};
 use super::Settings;
 use crate::output::PhaseMarks;
 
-/// Number of readings; their median is shown.
+/// Number of readings, of which the median time is shown.
 const READINGS: usize = 5;
 
-/// How a build would be measured, and the limits in force for it. Makes the group that a build would get, and removes it.
+/// How a build would be measured here, and the limits in force for it. Creates the cgroup that a build would
+/// get, and removes it again.
 pub(super) async fn measuring(kernel: &Kernel) -> Vec<CheckLine> {
     let mut meter = Meter::prepare(kernel, &format!("doctor-{}", ulid::Ulid::new()), None);
     let mut costs: Vec<Duration> = (0..READINGS).filter_map(|_| reading(&mut meter)).collect();
@@ -28,7 +29,7 @@ fn reading(meter: &mut Meter) -> Option<Duration> {
     meter.read().map(|_reading| begin.elapsed())
 }
 
-/// The source of measurements, what they lack, and the cost of one reading.
+/// Which source measures a build, what it cannot measure, and how long one reading takes.
 fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
     const CHECK: &str = "cgroup";
     let Some(cost) = cost else {
@@ -65,7 +66,7 @@ fn limits(limits: &CgroupLimits) -> CheckLine {
     CheckLine::ok("limits", format!("memory: {memory}; CPU: {cpu}"))
 }
 
-/// Where samples wait for the server.
+/// Checks the directory where samples wait for the server.
 pub(super) async fn spool(settings: &Settings) -> CheckLine {
     const CHECK: &str = "spool";
     let dir = settings.spool_dir.display();
@@ -93,7 +94,7 @@ pub(super) async fn spool(settings: &Settings) -> CheckLine {
     CheckLine::ok(CHECK, says + &left.concat())
 }
 
-/// The markers looked for in the build's output.
+/// Which markers the agent would look for in the output of a build.
 pub(super) fn phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
         return CheckLine::ok(

@@ -1,5 +1,5 @@
 //! `plimsoll doctor`: checks the configuration for builds on this machine. Each check prints one line, in the order in which a build
-//! depends on it; checks that depend on a failed one are skipped. Every wait is bounded, and no sample is sent.
+//! depends on it; checks that depend on a failed one are skipped. Every wait has a time limit, and no sample is sent.
 //!
 //! | module | what it checks |
 //! |---|---|
@@ -20,18 +20,18 @@ use crate::{
     output::PhaseMarks,
 };
 
-/// The configuration that is checked: that of `run`.
+/// The configuration to check: the same as for `run`.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// Address of the server; `None` measures only.
+    /// Address of the server; `None` if builds are measured without one.
     pub(crate) server: Option<String>,
     /// Credentials and trust for the server.
     pub(crate) trust: Trust,
     /// Where samples wait for the server.
     pub(crate) spool_dir: PathBuf,
-    /// Bytes that they may take together.
+    /// Most bytes of the spool.
     pub(crate) spool_bytes: u64,
-    /// Markers to look for in the build's output; `None` leaves it unread.
+    /// Markers to look for in the output of a build; `None` if the output is not read.
     pub(crate) phases: Option<PhaseMarks>,
 }
 
@@ -55,11 +55,11 @@ pub(crate) async fn check(settings: &Settings) -> Findings {
 }
 
 impl Findings {
-    /// The result in this format, with the exit status: 1 if a check failed.
+    /// The results in this format. The exit status is 1 if a check failed.
     pub(crate) fn output(&self, format: Format) -> CommandOutput {
         let output = match format {
             Format::Text => CommandOutput::prose(text(&self.0)),
-            // a list of texts has a form in JSON
+            // cannot fail: JSON can represent a list of texts
             Format::Json => {
                 CommandOutput::data(serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n")
             }

@@ -1,4 +1,4 @@
-//! Checks of the server: from its address to the caller's permissions.
+//! Checks of the server: from its address to what the caller may do.
 
 use plimsoll_client::{
     channel::is_read_by_others,
@@ -9,15 +9,16 @@ use plimsoll_client::{
 use plimsoll_measure::clock::unix_ms;
 use plimsoll_proto::{certificate::last_second, checks::CheckLine, times, v1::GetServerResponse};
 
-/// A certificate that ends sooner is to be renewed now.
+/// A certificate that expires within this time should be renewed now.
 const RENEW_WITHIN_MS: u64 = 14 * 86_400_000;
-/// Tolerated difference of clocks, milliseconds: signed tokens are accepted for a minute more.
+/// Largest accepted difference between the clocks, milliseconds; the server accepts signed tokens for a minute
+/// more or less.
 const CLOCK_MS: u64 = 60_000;
-/// Roles that an agent and its requests need.
+/// Roles that an agent needs for its samples and requests.
 const WANTED_ROLES: [(&str, &str); 2] =
     [("agent", "samples are refused"), ("caller", "predict and should-retry are refused")];
 
-/// All lines about a server.
+/// All results about a server.
 pub(super) async fn check(server: &str, trust: &Trust) -> Vec<CheckLine> {
     let address = match connection_check::address(server, trust).await {
         Ok(address) => address,
@@ -39,8 +40,8 @@ pub(super) async fn check(server: &str, trust: &Trust) -> Vec<CheckLine> {
     lines
 }
 
-/// Whether the connection is encrypted, and when the certificate expires. No line if a TLS server presents none: the next line has the
-/// reason.
+/// Whether the connection is encrypted, and when the server's certificate expires. No result if an encrypted
+/// connection failed before a certificate arrived: then the next result has the reason.
 fn encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -> Option<CheckLine> {
     if !address.is_tls {
         return Some(if is_read_by_others(&address.url) {
@@ -64,7 +65,7 @@ fn certificate(last_unix_ms: u64, now_unix_ms: u64) -> CheckLine {
     }
 }
 
-/// Checks from the server's answer, which arrived between two times of the local clock.
+/// Results from the server's answer. The two times are those of the local clock before and after it.
 fn answered(
     address: &ServerAddress,
     answer: Result<GetServerResponse, ServerUnknown>,
@@ -90,7 +91,7 @@ fn answered(
     }
 }
 
-/// Compares the server's version with this program's: the wire is the same if the first two numbers are.
+/// Compares the server's version with this program's. The same first two numbers mean the same wire protocol.
 fn version(server: &str) -> CheckLine {
     let own = env!("CARGO_PKG_VERSION");
     let release = |version: &str| {

@@ -1,4 +1,5 @@
-//! Sizes for the next attempt, and whether to retry a failed one: from the server if it answers, else from this build alone.
+//! Advice after a build: sizes for the next attempt, and whether to retry a failed one. It comes from the
+//! server; if the server does not answer, the sizes come from this build alone.
 
 use plimsoll_client::{
     delivery,
@@ -11,19 +12,20 @@ use plimsoll_proto::{
 
 use super::BuildFacts;
 
-/// Margin above the need of a single build, without history. The need of repeated builds varies by some percent, and a limit close to the
-/// need leaves no memory for the compiler's own code.
+/// Margin above the need of this build, percent, if the server knows no other build. The need of repeated
+/// builds varies by some percent, and with a limit close to the need the kernel must evict the compiler's own
+/// code from memory.
 const MARGIN_PERCENT: u64 = 25;
-/// Sizes are rounded up to this.
+/// Sizes are rounded up to a multiple of this.
 const STEP_BYTES: u64 = 16 << 20;
 
 /// The server's advice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Advice {
     pub(crate) prediction: Option<Prediction>,
-    /// Only for a build that failed.
+    /// The verdict, if the build failed.
     pub(crate) verdict: Option<Verdict>,
-    /// Why there is no answer, if one was requested.
+    /// Why the server gave no advice, if any was requested.
     pub(crate) problem: Option<String>,
 }
 
@@ -31,23 +33,23 @@ pub(crate) struct Advice {
 #[derive(Debug)]
 pub(crate) struct AdviceRequest {
     pub(crate) attempt: String,
-    /// The end of its log, if it was read.
+    /// The end of the build's log, if the log was read.
     pub(crate) log_tail: Vec<u8>,
     /// Whether to request a verdict.
     pub(crate) verdict: bool,
-    /// Request sizes for the next attempt of this key.
+    /// The key whose next attempt needs sizes; `None` if no sizes are requested.
     pub(crate) prediction: Option<Key>,
 }
 
 impl AdviceRequest {
-    /// Whether nothing is requested.
+    /// Whether the request asks for nothing.
     pub(crate) fn is_nothing(&self) -> bool {
         !self.verdict && self.prediction.is_none()
     }
 }
 
-/// Asks the server to which the attempt was delivered. Answers are stored in `advice` as they arrive: a verdict is used even if the next
-/// request fails.
+/// Asks the server that has the attempt. Each answer is stored in `advice` as it arrives, so a verdict is used
+/// even if the next request fails.
 pub(crate) async fn ask(delivery: &delivery::Settings, wanted: AdviceRequest, advice: &mut Advice) {
     if let Err(failure) = answers(delivery, wanted, advice).await {
         advice.problem = Some(failure.to_string());
@@ -65,7 +67,7 @@ async fn answers(
     if verdict {
         let question = ShouldRetryRequest { attempt, log_tail, ..ShouldRetryRequest::default() };
         let verdict = client.should_retry(question).await?;
-        // sizes in a verdict take precedence over a prediction
+        // the sizes in a verdict take precedence over a prediction
         advice.prediction.clone_from(&verdict.next);
         advice.verdict = Some(verdict);
     }
@@ -76,13 +78,14 @@ async fn answers(
     Ok(())
 }
 
-/// Whether memory stopped the build, or starved it: it needs more than was measured.
+/// Whether too little memory ended the build or slowed it down, so that it needs more than was measured.
 pub(super) fn was_held_back(facts: &BuildFacts) -> bool {
     facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0
 }
 
-/// A memory request from this build alone, bytes: at least the smallest size that a server names. `None` if it was not measured, worked
-/// elsewhere, or was killed for memory, so that it needs more than was measured.
+/// A memory request from this build alone, bytes; at least the smallest size that a server would name. `None`
+/// if the need was not measured, the work was done elsewhere, or memory was short, so that the need is higher
+/// than measured.
 pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
     let need =
         facts.totals.need_peak_bytes.filter(|_| !was_held_back(facts) && facts.offloaded_to.is_empty())?;
@@ -90,7 +93,7 @@ pub(super) fn from_need(facts: &BuildFacts) -> Option<u64> {
     Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES).max(limits::MEMORY_FLOOR_BYTES))
 }
 
-/// The reason for [`from_need`].
+/// The reason for a request from [`from_need`].
 pub(super) fn basis(request: u64) -> String {
     if request <= limits::MEMORY_FLOOR_BYTES {
         return "the least size; without history".to_owned();

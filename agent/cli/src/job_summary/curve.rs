@@ -1,10 +1,10 @@
-//! The memory of a build in one line.
+//! Draws the memory of a build over time as one line.
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['_', '.', '-', '=', '+', '*', '%', '#'];
 
-/// A line of at most `width` marks, one for each of as many equal parts of `values`: as high as the largest value in it, the
-/// highest mark for `top`.
+/// A line of at most `width` characters. Each character covers an equal part of `values`, and its height is the
+/// largest value in the part; `top` has full height.
 pub(super) fn draw(values: &[u64], top: u64, width: usize, utf8: bool) -> String {
     let marks = if utf8 { BLOCKS } else { ASCII };
     let mark = |part: &[u64]| {

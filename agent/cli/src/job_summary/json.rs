@@ -1,7 +1,7 @@
-//! The report for programs: a file with one JSON object, with the names and units of the wire.
+//! Writes the report for programs: a file with one JSON object, with the names and units of the wire.
 //!
-//! A symbolic link at the path is followed: its target is replaced, and the link stays. A file with several hard links is replaced under
-//! this name only.
+//! A symbolic link at the path is followed: its target is replaced, and the link stays. If a file has several
+//! hard links, it is replaced under this name only.
 
 use std::{
     fs::{self, File},
@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use super::{BuildFacts, MeasurementEnd, advice};
 use crate::{ask::json::for_programs, standard_error};
 
-/// Links that are followed, as many as the kernel does (`path_resolution(7)`).
+/// Most symbolic links that are followed; the kernel has the same limit (`path_resolution(7)`).
 const MOST_LINKS: usize = 40;
-/// Time that a pipe or a terminal as target gets to take the report.
+/// How long to wait for a pipe or a terminal to accept the report.
 const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes the report. A regular file is replaced atomically. A pipe, a device, or a file that this process already writes to
@@ -46,7 +46,8 @@ pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Renaming over the job's log would take it away from the other programs that write to it.
+/// Whether a file is this process's standard output or standard error. Such a file must not be replaced,
+/// because other programs write to the same file.
 fn is_stream_of_ours(found: &fs::Metadata) -> bool {
     [stdout(), stderr()]
         .into_iter()
@@ -54,7 +55,8 @@ fn is_stream_of_ours(found: &fs::Metadata) -> bool {
         .any(|stream| (stream.st_dev, stream.st_ino) == (found.dev(), found.ino()))
 }
 
-/// The target of a link, even if it does not exist yet. The user made the link on purpose, so it stays.
+/// The path that a symbolic link leads to, even if no file is there yet. The user made the link on purpose, so
+/// it stays.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _link in 0..MOST_LINKS {
@@ -81,7 +83,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     made
 }
 
-/// How the end of a build was seen that the agent did not start, if its exit status is not known.
+/// For a build that the agent did not start and whose exit status is unknown: how its end was noticed.
 fn followed_until(end: &MeasurementEnd) -> Option<&str> {
     match end {
         MeasurementEnd::Exited(_) => None,
@@ -92,10 +94,10 @@ fn followed_until(end: &MeasurementEnd) -> Option<&str> {
 
 fn value(facts: &BuildFacts) -> Value {
     let delivery = &facts.delivery;
-    // these messages can always be represented in JSON
+    // cannot fail: JSON can represent these messages
     let to_json = |message: &dyn ToJson| serde_json::to_value(message.json(for_programs)).unwrap_or_default();
     let mut totals = to_json(&facts.totals);
-    // nothing was killed, or it is unknown
+    // if no process was killed, or the limit is unknown, write `null`
     let origin = totals.pointer_mut("/oom_origin").filter(|origin| *origin == "unspecified");
     origin.map(Value::take);
     json!({

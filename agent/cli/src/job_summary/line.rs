@@ -1,4 +1,4 @@
-//! The one-line summary at the end, for the reader of the job's log: use, limits, and where the samples are.
+//! The report in one line: what the build used, its limits, and where its samples are.
 
 use std::{ffi::OsString, fmt, path::Path};
 
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::ask::outlook;
 
-/// The n-th part of a limit: a need that is closer to it has met it.
+/// A need counts as having reached a limit if it is within this part (an eighth) of it.
 const NEAR_LIMIT_PART: u64 = 8;
 
-/// All that matters, in one line.
+/// The whole line.
 #[derive(Debug)]
 pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
 
-/// A short name of the build.
+/// A short name of the build: package and version, else the name of the program.
 pub(crate) fn name(key: &Key, command: &[OsString]) -> String {
     let name = match (key.package.as_str(), key.version.as_str()) {
         ("", _version) => {
@@ -47,7 +47,7 @@ impl fmt::Display for ReportLine<'_> {
     }
 }
 
-/// The start of the line: result and memory. It is also the heading of a folded report.
+/// The first part of the line: result and memory. A folded report has it as its heading.
 #[derive(Debug)]
 pub(super) struct ReportHead<'a>(pub(super) &'a BuildFacts);
 
@@ -61,7 +61,8 @@ impl fmt::Display for ReportHead<'_> {
 }
 
 impl ReportHead<'_> {
-    /// The limit at which the build was killed. A limit that the build set for a part of itself is lower than its own.
+    /// Where the build was killed: at its own limit, if its need came close to that. Otherwise a part of the
+    /// build reached a lower limit that the build itself had set.
     fn killed_where(&self) -> String {
         let totals = &self.0.totals;
         let near =
@@ -122,12 +123,12 @@ impl ReportLine<'_> {
     }
 }
 
-/// Characters of a line of the log below the line: two rows of a terminal.
+/// Most characters of the log line that is shown below: two rows of a terminal.
 const FAILURE_CHARS: usize = 140;
 
-/// The verdict below the line: what to do, and the log line that identifies the failure, else the reason. If the cause is unknown it has
-/// both, because the reason says how to find it. A log line may be cut, the reason is not. Empty for a build that passed, or without a
-/// verdict.
+/// The verdict below the line: what to do, and the log line that identifies the failure, or the reason if there
+/// is none. An unknown cause has both, because the reason says how to find it. The log line may be cut, the
+/// reason is not. Empty for a build that passed or has no verdict.
 pub(super) fn short_verdict(facts: &BuildFacts) -> String {
     let Some(verdict) = &facts.advice.verdict else {
         let problem = facts.advice.problem.as_ref();
@@ -143,7 +144,7 @@ pub(super) fn short_verdict(facts: &BuildFacts) -> String {
     lines.flat_map(|line| ["\nplimsoll: ".to_owned(), line]).collect()
 }
 
-/// The line, shortened: `plimsoll show` has all of it.
+/// The text, cut to [`FAILURE_CHARS`]; `plimsoll show` prints all of it.
 fn shortened(text: &str) -> String {
     if text.chars().count() <= FAILURE_CHARS {
         return text.to_owned();

@@ -41,20 +41,20 @@ pub enum Style {
 /// Which reports to write, and where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// On stderr.
+    /// The report on standard error.
     pub style: Style,
-    /// Whether a page is folded, by marks that GitLab understands.
+    /// Whether a page is folded in the job's log, with GitLab's marks for sections.
     pub fold: bool,
-    /// Whether the reader's terminal shows more than ASCII.
+    /// Whether the terminal shows characters outside ASCII.
     pub utf8: bool,
-    /// Where a JSON file is written.
+    /// The file for the JSON report, if wanted.
     pub file: Option<PathBuf>,
-    /// Whether the line is followed by a short verdict on a failed build, because a person reads the terminal.
+    /// Whether a short verdict follows the line if the build failed: for a person at a terminal.
     pub short_verdict: bool,
 }
 
 impl Settings {
-    /// Whether to ask the server for advice.
+    /// Whether this report needs advice from the server.
     pub(crate) fn wants_advice(&self) -> bool {
         self.style == Style::Text || self.file.is_some()
     }
@@ -63,16 +63,16 @@ impl Settings {
 /// How a measurement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MeasurementEnd {
-    /// With the command; code and signal are both absent if the exit was not seen.
+    /// The command exited. Code and signal are both absent if its exit status was not seen.
     Exited(Exit),
-    /// A build that the agent did not start has ended in this way; its exit status is not known.
+    /// A build that the agent did not start has ended, noticed in this way; its exit status is unknown.
     Ended(&'static str),
-    /// The attempt was followed until this event, and may continue.
+    /// The agent stopped following the build because of this event; the build may continue.
     Followed(String),
 }
 
 impl MeasurementEnd {
-    /// The exit, if it was observed.
+    /// The exit status, if it is known.
     pub(crate) fn exit(&self) -> Option<Exit> {
         match self {
             Self::Exited(exit) => Some(*exit).filter(|exit| exit.code.is_some() || exit.signal.is_some()),
@@ -80,7 +80,7 @@ impl MeasurementEnd {
         }
     }
 
-    /// Whether the end of the build was seen.
+    /// Whether the agent saw the build end.
     pub(crate) fn is_seen(&self) -> bool {
         matches!(self, Self::Ended(_)) || self.exit().is_some()
     }
@@ -92,7 +92,7 @@ impl Default for MeasurementEnd {
     }
 }
 
-/// Everything that is known of a build that has ended.
+/// What is known of a build when its measurement ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuildFacts {
     /// A short name of the build.
@@ -100,28 +100,28 @@ pub(crate) struct BuildFacts {
     pub(crate) end: MeasurementEnd,
     pub(crate) wall: Duration,
     pub(crate) totals: Totals,
-    /// Where the numbers were read.
+    /// What measured the build: a cgroup, or its processes.
     pub(crate) source: Source,
-    /// The service that did the work elsewhere; empty if the build worked itself.
+    /// Name of the service that did the work elsewhere; empty if the build did the work itself.
     pub(crate) offloaded_to: String,
-    /// Requests, and limits in force.
+    /// Requested resources, and the limits in force.
     pub(crate) resources: Resources,
     pub(crate) phases: Vec<Phase>,
-    /// The need over the time of the build, in equal parts.
+    /// The memory need over time: the highest need in each of many equal parts of the build.
     pub(crate) curve: Vec<u64>,
     pub(crate) attempt: String,
     /// Number of the attempt; 0 counts as 1.
     pub(crate) number: u32,
-    /// The attempt that this one retries; may be empty.
+    /// Id of the attempt that this one retries; may be empty.
     pub(crate) retries: String,
     pub(crate) delivery: delivery::DeliveryReport,
-    /// Whether samples are intentionally not sent.
+    /// Whether the user chose to send no samples.
     pub(crate) measures_only: bool,
     pub(crate) advice: Advice,
 }
 
 impl BuildFacts {
-    /// The attempt as the server shows it after its end, so that both show the same numbers.
+    /// The attempt as the server would summarize it, so that both show the same numbers.
     pub(crate) fn summary(&self) -> Summary {
         let totals = &self.totals;
         let outcome = match self.end.exit() {
@@ -133,7 +133,7 @@ impl BuildFacts {
             Some(verdict) => matches!(verdict.cause(), Cause::Oom | Cause::Starved),
             None => totals.oom_kill.unwrap_or(0) > 0 || totals.starved_ms.unwrap_or(0) > 0,
         };
-        // a machine without memory stops a build at any need
+        // a machine without free memory kills builds of any size, so that shows nothing about the need
         let proves = totals.oom_origin() != OomOrigin::Host;
         Summary {
             attempt: self.attempt.clone(),
@@ -150,14 +150,14 @@ impl BuildFacts {
         }
     }
 
-    /// The phase that needed most.
+    /// The phase with the highest memory need.
     fn peak_phase(&self) -> Option<&Phase> {
         let peak = self.phases.iter().map(|phase| phase.need_peak_bytes).max().filter(|&peak| peak > 0)?;
         self.phases.iter().find(|phase| phase.need_peak_bytes == peak)
     }
 }
 
-/// The text for stderr, without the final line feed; `None` for none.
+/// The report for standard error, without a line feed at its end; `None` if no report is wanted.
 pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> {
     match settings.style {
         Style::None => None,
@@ -168,15 +168,16 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::ReportHead(facts));
             let body = text::body_without_verdict(facts, settings.utf8);
-            // the most important part is not folded
+            // the verdict is the most important part, so it is outside of the fold
             let verdict = text::verdict_lines(facts);
             let verdict = if verdict.is_empty() { verdict } else { format!("\n{}", verdict.trim_end()) };
-            // sections of one log need different names
+            // the sections of one log must have different names
             let section = match facts.number {
                 0 | 1 => "plimsoll".to_owned(),
                 number => format!("plimsoll_{number}"),
             };
-            // the marks that GitLab's log viewer folds by; the second one must begin a line
+            // GitLab's log viewer folds the text between these two marks; the second one must be at the start
+            // of a line
             Some(format!(
                 "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
                  \x1b[0Ksection_end:{now}:{section}\r\x1b[0K{verdict}"

@@ -1,4 +1,4 @@
-//! The page at the end of a job's log.
+//! The report as a page, at the end of a job's log.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -17,20 +17,20 @@ use super::{
 };
 use crate::ask::outlook;
 
-/// Phases in the table; the rest is one line.
+/// Most phases in the table; the others share one line.
 const MOST_PHASES: usize = 8;
-/// Marks of the curve.
+/// Characters of the line that draws the memory curve.
 const CURVE_WIDTH: usize = 60;
-/// Characters of a phase's name.
+/// Most characters of a phase's name.
 const NAME_WIDTH: usize = 32;
 
-/// Everything below the first line; each line ends with a line feed.
+/// Everything below the first line of the report; each line ends with a line feed.
 pub(super) fn body(facts: &BuildFacts, utf8: bool) -> String {
     let (measured, next) = (measured_lines(facts, utf8), next_lines(facts));
     format!("{measured}{}{next}", verdict_lines(facts))
 }
 
-/// The page without the verdict.
+/// The page below its first line, without the verdict.
 pub(super) fn body_without_verdict(facts: &BuildFacts, utf8: bool) -> String {
     format!("{}{}", measured_lines(facts, utf8), next_lines(facts))
 }
@@ -85,7 +85,7 @@ fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
     if facts.curve.len() < 2 || highest == 0 {
         return;
     }
-    // the limit is the upper edge where that leaves something to see
+    // the limit is the full height of the curve, unless the curve would then be lower than half
     let limit = facts.resources.memory_limit_bytes.filter(|&limit| limit > 0);
     let top = limit.filter(|&limit| limit >= highest && limit / 2 <= highest).unwrap_or(highest);
     let line = curve::draw(&facts.curve, top, CURVE_WIDTH, utf8);
@@ -130,7 +130,7 @@ fn troubles(page: &mut ReportPage, facts: &BuildFacts) {
     }
 }
 
-/// The phases that took longest; those with the same name are added up.
+/// The phases that took longest. Phases with the same name are added up.
 fn phases(page: &mut ReportPage, phases: &[Phase]) {
     let mut sums: BTreeMap<&str, PhaseSum> = BTreeMap::new();
     for phase in phases {
@@ -161,7 +161,7 @@ fn phases(page: &mut ReportPage, phases: &[Phase]) {
     }
 }
 
-/// Phases of one name together.
+/// All phases of one name.
 #[derive(Default)]
 struct PhaseSum {
     wall_ms: u64,
@@ -201,7 +201,7 @@ fn samples(facts: &BuildFacts) -> String {
     clean(&text)
 }
 
-/// The verdict on a failed build; empty if there is none.
+/// The lines about the verdict on a failed build; empty without a verdict.
 pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
@@ -225,7 +225,7 @@ fn next_lines(facts: &BuildFacts) -> String {
     page.0
 }
 
-/// Sizes for the next run: only the server's, if there are any.
+/// Lines with sizes for the next run. Sizes from this build alone are shown only if the server has none.
 fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     match &facts.advice.prediction {
         Some(prediction) if !is_default(prediction) => return prediction_lines(page, prediction),
@@ -251,7 +251,8 @@ fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
     }
 }
 
-/// `memory request 2.00 GiB, memory limit 4.00 GiB`: the sizes of these kinds that the prediction has.
+/// Names and sizes of these kinds, as far as the prediction has them: `memory request 2.00 GiB, memory limit
+/// 4.00 GiB`.
 fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
     let named = kinds
         .iter()
@@ -259,7 +260,8 @@ fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// Whether no attempt shows the build's need: both sizes are the operator's default, which is no advice.
+/// Whether both memory sizes are the operator's defaults, because the server knows no attempt that shows the
+/// build's need. They are no advice.
 fn is_default(prediction: &Prediction) -> bool {
     let default = SizeBound::Default.to_string();
     [SizeKind::MemoryRequest, SizeKind::MemoryLimit].into_iter().all(|kind| {
@@ -267,8 +269,8 @@ fn is_default(prediction: &Prediction) -> bool {
     })
 }
 
-/// The sizes in one line, each with its reason in one of its own. A verdict's size after a failure may rest on that failure alone: then it has
-/// reasons, and no share of attempts that agree.
+/// The sizes in one line, then a line for each size with its reason. A size in a verdict may be based only on
+/// the failure itself; then it has reasons, but no share of attempts that it covers.
 fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
     let shown = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuRequest, SizeKind::BuildJobs];
     let mut text = size_names(prediction, &shown);

@@ -25,7 +25,7 @@ impl fmt::Display for MeasurementEnd {
     }
 }
 
-/// A number of processes.
+/// A number of processes, with the word `process` or `processes`.
 pub(super) struct Processes(pub(super) u64);
 
 impl fmt::Display for Processes {
@@ -34,7 +34,7 @@ impl fmt::Display for Processes {
     }
 }
 
-/// Bytes, as everywhere.
+/// A number of bytes, in the usual format.
 pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {
@@ -43,7 +43,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A time, as everywhere.
+/// A length of time, in the usual format.
 pub(super) struct Time(pub(super) Duration);
 
 impl fmt::Display for Time {
@@ -55,7 +55,7 @@ impl fmt::Display for Time {
 /// Which limit the kernel enforced.
 pub(super) fn origin(origin: OomOrigin) -> &'static str {
     match origin {
-        // the counters do not distinguish them
+        // the kernel's counters do not show which of these two limits it was
         OomOrigin::OwnLimit => "at the build's own limit, or at one that the build set itself",
         OomOrigin::Unspecified => "for memory",
         above => evidence::oom_origin(above),

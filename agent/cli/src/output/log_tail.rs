@@ -1,4 +1,5 @@
-//! The end of the build's log: as much as a request sends, and enough before it to recognize a secret that the cut would split.
+//! Keeps the end of the build's log: as many bytes as a request may have, and before them enough to find a
+//! secret that the cut would split.
 
 use std::{
     collections::VecDeque,
@@ -9,15 +10,15 @@ use plimsoll_proto::limits;
 
 use crate::key::SECRET_BYTES;
 
-/// Bytes that are kept: the bytes sent with a request, plus the longest secret before them.
+/// Most bytes kept: the length of a request's log, plus the length of the longest secret.
 const HELD_BYTES: usize = limits::LOG_TAIL_BYTES + SECRET_BYTES;
 
-/// The last bytes of both streams, in the order in which they were read.
+/// The last bytes of standard output and standard error together, in the order in which they were read.
 #[derive(Debug, Default)]
 pub(super) struct LogTail(Mutex<VecDeque<u8>>);
 
 impl LogTail {
-    /// Adds bytes; the oldest are dropped.
+    /// Adds bytes, and drops the oldest ones if there are too many.
     pub(super) fn push(&self, bytes: &[u8]) {
         let newest = bytes.len().saturating_sub(HELD_BYTES);
         let bytes = bytes.get(newest..).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Finds the markers that tools print between the phases of a build. Pure: takes the output in pieces of any length.
+//! Finds the markers that tools print between the phases of a build. It takes the output in pieces of any length, and does no I/O.
 //!
 //! | marker | printed by |
 //! |---|---|
-//! | `section_start:UNIX:NAME[options]` CR, `section_end:UNIX:NAME` CR | jobs of GitLab, for folds in the log; they nest |
+//! | `section_start:UNIX:NAME[options]` CR, `section_end:UNIX:NAME` CR | jobs of GitLab, to fold parts of the log; sections nest |
 //! | `==> zlib: Executing phase: 'install'`, `==> zlib: Successfully installed ...` | Spack |
 //! | `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x` | rpmbuild, also within mock |
 //! | a line that a pattern of the user matches | anything else |
@@ -15,13 +15,13 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memmem::Finder, memrchr2};
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Most bytes of a line that are examined.
+/// Only this many bytes of a line are examined.
 pub(super) const LINE_BYTES: usize = 4096;
-/// Patterns of the user.
+/// Most patterns that a user may give.
 pub const PATTERNS: usize = 16;
-/// Bytes of one pattern's text.
+/// Longest text of a pattern, bytes.
 const PATTERN_BYTES: usize = 1024;
-/// Bytes of one compiled pattern, and of its cache.
+/// Memory limit for a compiled pattern, and for its cache, bytes.
 const COMPILED_BYTES: usize = 1 << 20;
 const ESCAPE: u8 = 0x1b;
 
@@ -31,9 +31,9 @@ pub(super) enum PhaseMark {
     /// A section starts; it ends with [`PhaseMark::SectionEnd`] of the same name.
     SectionStart(String),
     SectionEnd(String),
-    /// A phase begins that lasts until the next one.
+    /// A phase starts. It lasts until the next phase starts.
     Phase(String),
-    /// The last phase of that kind is over.
+    /// The last phase of this kind has ended.
     PhaseEnd,
 }
 
@@ -41,15 +41,16 @@ pub(super) enum PhaseMark {
 #[derive(Debug, Clone)]
 pub struct Pattern {
     regex: Regex,
-    /// The group with the phase's name.
+    /// Index of the regular expression's group that has the phase's name.
     group: usize,
 }
 
 impl Pattern {
-    /// Compiles a pattern. `^` and `$` match the ends of the line. The phase's name is the first named group, else the first group.
+    /// Compiles a pattern. `^` and `$` match the ends of the line. The phase's name is the first named group,
+    /// else the first group.
     ///
     /// # Errors
-    /// It is longer than 1,024 bytes, invalid, too large when compiled, or has no group.
+    /// The pattern is longer than 1,024 bytes, invalid, too large when compiled, or has no group.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > PATTERN_BYTES {
             return Err(format!("a pattern has at most {PATTERN_BYTES} bytes"));
@@ -67,30 +68,30 @@ impl Pattern {
     }
 }
 
-/// Which marks count.
+/// Which markers are searched for.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each says of one kind of marks whether it counts")]
 pub struct PhaseMarks {
-    /// Sections of GitLab.
+    /// GitLab's sections.
     pub gitlab: bool,
-    /// Phases of Spack.
+    /// Spack's phases.
     pub spack: bool,
-    /// Sections of a spec file.
+    /// The sections of a spec file that rpmbuild runs.
     pub rpm: bool,
     /// Patterns of the user, at most [`PATTERNS`].
     pub patterns: Vec<Pattern>,
-    /// Whether terminals are read too, and replaced by others for that.
+    /// Whether output to a terminal is read too. The build then gets another terminal in its place.
     pub terminals: bool,
 }
 
-/// Scans one stream.
+/// Finds markers in one stream.
 #[derive(Debug)]
 pub(super) struct Scanner {
     kinds: PhaseMarks,
     section: Finder<'static>,
     spack: [Finder<'static>; 2],
     rpm: Finder<'static>,
-    /// The start of an incomplete line.
+    /// The start of a line whose end has not arrived yet.
     line: Vec<u8>,
 }
 
@@ -106,7 +107,7 @@ impl Scanner {
         }
     }
 
-    /// The marks in the lines that end in `bytes`, in their order.
+    /// The markers in the lines that end in `bytes`, in order.
     pub(super) fn scan(&mut self, mut bytes: &[u8]) -> Vec<PhaseMark> {
         let mut marks = Vec::new();
         if !self.line.is_empty() {
@@ -119,7 +120,7 @@ impl Scanner {
                 line.push(*end);
                 self.scan_lines(&line, &mut marks);
                 line.clear();
-                // keep the allocation
+                // reuse the allocation for the next incomplete line
                 self.line = line;
                 bytes = after;
             }
@@ -136,7 +137,8 @@ impl Scanner {
         self.line.extend(bytes.iter().take(room));
     }
 
-    /// Scans complete lines. Most output has no marker, and costs only the search for a few words.
+    /// Finds the markers in complete lines. Most output has no marker; for that the only cost is a search for a
+    /// few words.
     fn scan_lines(&self, lines: &[u8], marks: &mut Vec<PhaseMark>) {
         let lines =
             if memchr(ESCAPE, lines).is_some() { Cow::Owned(plain(lines)) } else { Cow::Borrowed(lines) };
@@ -154,20 +156,20 @@ impl Scanner {
             matches(pattern, &lines, &mut found);
         }
         found.sort_by_key(|(at, _mark)| *at);
-        // two patterns may match one line; the first one given counts
+        // if several patterns match one line, the first pattern counts
         found.dedup_by_key(|(at, _mark)| *at);
         marks.extend(found.into_iter().map(|(_at, mark)| mark));
     }
 }
 
-/// A line: its position, its text, and its line ending.
+/// A line: its position in the output, its text, and its line end.
 struct OutputLine<'a> {
     start: usize,
     text: &'a [u8],
     end: u8,
 }
 
-/// The line around a place.
+/// The line that contains the position `at`.
 fn line_at(lines: &[u8], at: usize) -> OutputLine<'_> {
     let (before, after) = lines.split_at(at.min(lines.len()));
     let start = memrchr2(b'\r', b'\n', before).map_or(0, |end| end + 1);
@@ -188,7 +190,8 @@ fn hits<'a>(
     })
 }
 
-/// Matches line by line: otherwise a pattern that can match line ends would be tried from each line to the end of all.
+/// Matches a pattern against one line at a time. Otherwise a pattern that matches line ends would be tried from
+/// each line to the end of the output, which is slow.
 fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>) {
     let mut start = 0;
     while let Some(rest) = lines.get(start..).filter(|rest| !rest.is_empty()) {
@@ -204,8 +207,8 @@ fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>)
     }
 }
 
-/// Parses `section_start:1560896352:my_section[collapsed=true]`, up to a CR. An echoed script (`set -x`) shows the CR as two characters,
-/// and does not match.
+/// Parses GitLab's `section_start:1560896352:my_section[collapsed=true]` up to the CR. A script that the shell
+/// prints (`set -x`) has the CR as the two characters `\r`, and does not match.
 fn section(line: &OutputLine<'_>) -> Option<PhaseMark> {
     if line.end != b'\r' {
         return None;
@@ -228,7 +231,8 @@ fn section(line: &OutputLine<'_>) -> Option<PhaseMark> {
     }
 }
 
-/// `==> [hash or time] zlib: Executing phase: 'install'`. The name has the package, because one job may install several.
+/// Parses Spack's `==> [hash or time] zlib: Executing phase: 'install'`. The phase's name includes the package,
+/// because one job may install several packages.
 fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
     let text = String::from_utf8_lossy(line.text);
     let mut text = text.trim().strip_prefix("==> ")?;
@@ -243,8 +247,8 @@ fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
     name(format!("{package}: {phase}").as_bytes()).map(PhaseMark::Phase)
 }
 
-/// `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x`: the sections of a spec file, as rpmbuild runs them. What runs after the last one
-/// (`%clean`, `rmbuild`) ends it.
+/// Parses rpmbuild's `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x`, which it prints before each section of
+/// a spec file. The scripts after the last section (`%clean`, `rmbuild`) end the phase.
 fn rpm(line: &OutputLine<'_>) -> Option<PhaseMark> {
     let text = str::from_utf8(line.text).ok()?;
     let (section, _shell) = text.trim().strip_prefix("Executing(")?.split_once("): /")?;
@@ -255,7 +259,7 @@ fn rpm(line: &OutputLine<'_>) -> Option<PhaseMark> {
     }
 }
 
-/// A phase's name as the wire accepts it; `None` if nothing is left.
+/// A phase's name in a form that is valid on the wire; `None` if no characters remain.
 fn name(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut name = String::new();
@@ -268,8 +272,8 @@ fn name(bytes: &[u8]) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Lines cut to [`LINE_BYTES`], without terminal commands: ECMA-48 control sequences (`ESC [ ... final`), strings (`ESC ] ... BEL`), and
-/// other pairs with ESC.
+/// The lines, each cut to [`LINE_BYTES`], without control sequences for a terminal: those of ECMA-48 (`ESC [
+/// ... final`), strings (`ESC ] ... BEL`), and other pairs with ESC.
 fn plain(lines: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(lines.len());
     for line in lines.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {

@@ -1,9 +1,11 @@
-//! Passes the build's output through the agent.
+//! Reads the build's output while it passes through the agent.
 //!
-//! If phases are wanted, the build writes to the agent instead of the job's log, and the agent forwards the output ([`pump`]) and reads
-//! phases from it ([`markers`], [`tracker`], [`phase_board`]). A terminal is replaced by another one ([`terminal`]) if phases are
-//! requested there, else it is left alone; other streams are replaced by pipes. Two streams that are the same (`2>&1`) stay one, so that
-//! their lines stay in order. If this cannot be set up, the build gets the original streams, and has no phases.
+//! If phases are wanted, the build writes to the agent, not to the job's log. The agent forwards the output
+//! ([`pump`]) and finds phases in it ([`markers`], [`tracker`], [`phase_board`]). A terminal is replaced by
+//! another terminal ([`terminal`]) if phases are wanted there too; otherwise the build keeps it. Other streams
+//! are replaced by pipes. If standard output and standard error are the same (`2>&1`), they share one pipe, so
+//! that their lines stay in order. If this cannot be set up, the build gets the original streams and has no
+//! phases.
 
 mod log_tail;
 mod markers;
@@ -45,27 +47,28 @@ use phase_board::PhaseBoard;
 use pump::{DroppedOutput, Pump, PumpStop, StreamKind, never_wait};
 use terminal::{Terminal, in_foreground};
 
-/// How long a stream may stay open after the end of the command: a `tee` started by the shell (`exec > >(tee log)`) finishes in that time.
-/// What stays longer is a daemon, and is not waited for.
+/// How long a stream may stay open after the command has ended. A `tee` that the shell started (`exec > >(tee
+/// log)`) ends within this time. A process that keeps a stream open for longer is a daemon, and the agent does
+/// not wait for it.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The streams of a command that is about to start, or runs. Dropped, it restores the terminal.
+/// The streams of a command before its start and while it runs. Dropping this value restores the terminal.
 #[derive(Debug)]
 pub(crate) struct Output {
     board: Arc<PhaseBoard>,
     lost: Arc<DroppedOutput>,
     stop: PumpStop,
-    /// Receive the ends of the build's streams.
+    /// For each stream, a receiver that is closed when the stream has ended.
     streams: Vec<oneshot::Receiver<()>>,
-    /// The command's descriptors, and the numbers they get in it.
+    /// Pipe ends for the command, and the descriptor numbers that each gets in the command.
     pipes: Vec<(OwnedFd, Vec<RawFd>)>,
     terminal: Option<Terminal>,
     on_terminal: Vec<RawFd>,
 }
 
 impl Output {
-    /// Prepares to look for markers; before the command starts, so that nothing can fail afterwards. `None` if it fails: the command then
-    /// gets the agent's streams.
+    /// Prepares the streams before the command starts, so that nothing can fail after its start. `None` if that
+    /// fails: the command then gets the agent's streams.
     pub(crate) fn prepare(kinds: &PhaseMarks) -> Option<Self> {
         Self::set_up(kinds)
             .inspect_err(|error| tracing::warn!(%error, "the output is not read, so the build has no phases"))
@@ -93,7 +96,8 @@ impl Output {
             } else if kinds.terminals && output.terminal.is_none() && in_foreground(sink) {
                 output.add_terminal(sink, numbers, kinds)?;
             }
-            // inherit a terminal that is not to be read, a second one, or one in the background
+            // otherwise the build inherits the stream: a terminal that is not to be read, a second terminal, or
+            // a terminal while the agent is in the background
         }
         Ok(output)
     }
@@ -139,12 +143,13 @@ impl Output {
         Ok(())
     }
 
-    /// Whether the command becomes the leader of a session of its own: it then gets no signal from the agent's terminal or group.
+    /// Whether the command becomes the leader of a new session. It then gets no signals from the agent's
+    /// terminal or process group.
     pub(crate) fn own_session(&self) -> bool {
         self.terminal.is_some()
     }
 
-    /// Connects the command's streams.
+    /// Connects the prepared streams to the command that is about to start.
     pub(crate) fn connect(&self, files: &mut PosixSpawnFileActions) -> Result<(), Errno> {
         for (pipe, targets) in &self.pipes {
             targets.iter().try_for_each(|target| files.add_dup2(pipe.as_raw_fd(), *target))?;
@@ -158,8 +163,8 @@ impl Output {
         Ok(())
     }
 
-    /// Makes the real terminal pass everything through; right before the command starts, because its first output must not pass the
-    /// settings of both terminals.
+    /// Puts the real terminal in raw mode. Call this right before the command starts: otherwise its first
+    /// output would be changed by the settings of both terminals.
     pub(crate) fn take_terminal(&mut self) {
         if let Some(terminal) = &mut self.terminal
             && let Err(error) = terminal.take_over()
@@ -168,7 +173,8 @@ impl Output {
         }
     }
 
-    /// Call it after the command's start: closes the agent's copies of its descriptors, and forwards typed input.
+    /// Call this after the command's start: closes the agent's copies of the command's descriptors, and starts
+    /// to forward typed input.
     pub(crate) fn started(&mut self) {
         self.pipes.clear();
         let Some(terminal) = &mut self.terminal else { return };
@@ -181,47 +187,50 @@ impl Output {
         }
     }
 
-    /// The next change of phase. May be dropped and called again.
+    /// Waits for the next change of phase. The future may be dropped and the method called again.
     pub(crate) async fn next_change(&self) -> PhaseChange {
         self.board.next().await
     }
 
-    /// Like [`Self::next_change`], without waiting.
+    /// Like [`Self::next_change`], but does not wait.
     pub(crate) fn take_change(&self) -> Option<PhaseChange> {
         self.board.take()
     }
 
-    /// The end of the build's output so far, from both streams; longer than a request sends, for [`Secrets::mask`].
+    /// The end of the build's output so far, from both streams. It is longer than what a request sends, because
+    /// [`Secrets::mask`] needs the bytes before.
     ///
     /// [`Secrets::mask`]: crate::key::Secrets::mask
     pub(crate) fn log_tail(&self) -> Vec<u8> {
         self.board.tail.copy()
     }
 
-    /// The real terminal has another size.
+    /// Call this when the real terminal has changed its size.
     pub(crate) fn resized(&self) {
         if let Some(terminal) = &self.terminal {
             terminal.resize();
         }
     }
 
-    /// Handles a signal key on the build's terminal. Returns whether the process `build` leads the foreground group.
+    /// Sends the signal of a key to the build's terminal. Returns whether the process `build` leads the
+    /// terminal's foreground group, and so has got the signal.
     pub(crate) fn key(&self, signal: Signal, build: Pid) -> bool {
         self.terminal.as_ref().is_some_and(|terminal| terminal.signal(signal, build))
     }
 
-    /// Forwards the rest of the output after the command's end. A process that still holds a stream after [`GRACE`] loses its reader: a
-    /// daemon that keeps writing gets SIGPIPE or EPIPE. Waits for a slow reader as long as needed, as the build would have; the future may
-    /// be dropped and the method called again.
+    /// Forwards the rest of the output after the command has ended. If a process still has a stream open after
+    /// [`GRACE`], the stream is closed: a daemon that writes to it gets SIGPIPE or EPIPE. Waits for a slow
+    /// reader of the log as long as needed, as the build would have done. The future may be dropped and the
+    /// method called again.
     pub(crate) async fn drain(&mut self) {
-        // it cannot fail: nothing is ever sent, only the end matters
+        // the streams' channels carry no messages; they only close when the streams end
         if timeout(GRACE, ends(&mut self.streams)).await.is_err() {
             self.stop.stop();
             ends(&mut self.streams).await;
         }
     }
 
-    /// Releases the streams and restores the terminal.
+    /// Closes the streams, restores the terminal, and reports lost output.
     pub(crate) fn close(mut self) {
         self.stop.stop();
         if let Some(terminal) = &mut self.terminal {
@@ -244,7 +253,7 @@ async fn ends(streams: &mut Vec<oneshot::Receiver<()>>) {
     }
 }
 
-/// Forwards typed input to the build.
+/// Starts to forward typed input to the build.
 fn type_into(terminal: &Terminal, stop: &PumpStop) -> io::Result<()> {
     let sink = Arc::clone(&terminal.master);
     let lost = Arc::default();

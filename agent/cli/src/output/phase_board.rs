@@ -1,4 +1,4 @@
-//! Passes the current phase from the threads that read the output to the sampler.
+//! Passes changes of phase from the threads that read the output to the sampler.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use super::{log_tail::LogTail, markers::PhaseMark, tracker::PhaseTracker};
 
-/// Most queued changes. If a build changes its phase faster than they are taken, intermediate ones are lost, never the last.
+/// Most changes that wait for the sampler. If more arrive, intermediate ones are dropped, but never the last
+/// one.
 const MOST_WAITING: usize = 1024;
 
 /// A change of phase.
@@ -17,16 +18,16 @@ const MOST_WAITING: usize = 1024;
 pub(crate) enum PhaseChange {
     /// A phase starts; the previous one ends.
     Begin(String),
-    /// The phase ends, and no other begins.
+    /// The current phase ends, and no other starts.
     End,
 }
 
-/// Both streams of one build are one story: a section may begin on one and end on the other.
+/// The markers of both streams of a build together: a section may start on one stream and end on the other.
 #[derive(Debug, Default)]
 pub(super) struct PhaseBoard {
     state: Mutex<PhaseState>,
     news: Notify,
-    /// The end of the log.
+    /// The end of the build's log.
     pub(super) tail: LogTail,
 }
 
@@ -38,7 +39,7 @@ struct PhaseState {
 }
 
 impl PhaseBoard {
-    /// Applies markers in order.
+    /// Applies markers in their order.
     pub(super) fn note(&self, marks: Vec<PhaseMark>) {
         let mut state = self.state();
         for mark in marks {
@@ -57,7 +58,7 @@ impl PhaseBoard {
         self.news.notify_one();
     }
 
-    /// The next change. May be dropped and called again.
+    /// Waits for the next change of phase. The future may be dropped and the method called again.
     pub(super) async fn next(&self) -> PhaseChange {
         loop {
             if let Some(change) = self.take() {
@@ -67,18 +68,18 @@ impl PhaseBoard {
         }
     }
 
-    /// The next change as [`Self::next`], if one waits; does not wait itself.
+    /// Returns a waiting change of phase, without waiting for one.
     pub(super) fn take(&self) -> Option<PhaseChange> {
         self.state().waiting.pop_front()
     }
 
-    /// Changes that were not reported.
+    /// Number of changes that were dropped.
     pub(super) fn skipped(&self) -> u64 {
         self.state().skipped
     }
 
     fn state(&self) -> MutexGuard<'_, PhaseState> {
-        // consistent after each statement
+        // each statement leaves the state consistent, so a poisoned lock can be used
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

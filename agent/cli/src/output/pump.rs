@@ -1,8 +1,9 @@
 //! Forwards one stream of the build in a thread of its own.
 //!
-//! The thread forwards data before it examines it. It has one buffer: if the reader of the job's log is slow, the write blocks, then the
-//! pipe fills, and then the build waits, as it would without the agent. If the reader closes its end, the build's end is closed too, so
-//! the build gets SIGPIPE or EPIPE, as without the agent.
+//! The thread forwards data before it examines the data. It has one buffer. If the reader of the job's log is
+//! slow, the thread's write blocks, the build's pipe fills up, and the build waits, as it would without the
+//! agent. If the reader closes the log, the thread closes the build's pipe, and the build gets SIGPIPE or
+//! EPIPE, as without the agent.
 
 use std::{
     io,
@@ -25,13 +26,14 @@ use tokio::sync::oneshot;
 use super::{markers::Scanner, phase_board::PhaseBoard};
 use crate::standard_error::WriteFailure;
 
-/// Size of a pipe.
+/// Size of the buffer: that of a pipe.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Most data in a pipe or a terminal when the build ends: the largest pipe that an ordinary user can create (pipe(7), `pipe-max-size`).
-/// After this many bytes, everything that the build itself wrote has been read.
+/// Most bytes that a pipe or a terminal may contain when the build ends: the largest pipe that an ordinary user
+/// can create (pipe(7), `pipe-max-size`). After this many bytes, everything that the build itself wrote has
+/// been read.
 const DRAIN_BYTES: usize = 1024 * 1024;
 
-/// Stops all pumps, once and for good.
+/// Stops all pumps; they cannot be started again.
 #[derive(Debug, Clone)]
 pub(super) struct PumpStop(Arc<OwnedFd>);
 
@@ -40,7 +42,7 @@ impl PumpStop {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)))
     }
 
-    /// Makes pumps read what is available, and end.
+    /// Makes each pump read what is available, and then end.
     pub(super) fn stop(&self) {
         if let Err(error) = rustix::io::write(&self.0, &1_u64.to_le_bytes()) {
             tracing::debug!(%error, "cannot stop a stream");
@@ -48,19 +50,20 @@ impl PumpStop {
     }
 }
 
-/// What is done with the data besides passing it on, and when the stream ends.
+/// What a stream carries. This decides what is done with the data besides forwarding it, and when the stream
+/// ends.
 #[derive(Debug)]
 pub(super) enum StreamKind {
-    /// Output through a pipe. If its reader closes it, the pipe is closed.
+    /// Output through a pipe. If the reader of the log is gone, the pipe is closed.
     Pipe(Scanner, Arc<PhaseBoard>),
-    /// Output through a terminal. If the real one is closed, the kernel sends SIGHUP; the build's own stays and is drained, so that a
-    /// build that ignores the signal is not blocked.
+    /// Output through a terminal. If the real terminal is closed, the kernel sends SIGHUP to the build. The
+    /// build's terminal stays open and is read, so that a build that ignores SIGHUP does not block.
     Terminal(Scanner, Arc<PhaseBoard>),
-    /// Typed input. It ends with the build.
+    /// Typed input. The stream ends when the build ends.
     Typed,
 }
 
-/// One stream, from its source to its sink.
+/// Forwards one stream from `source` to `sink`.
 #[derive(Debug)]
 pub(super) struct Pump<S, K> {
     pub(super) source: S,
@@ -70,7 +73,8 @@ pub(super) struct Pump<S, K> {
     pub(super) kind: StreamKind,
 }
 
-/// Output that an existing reader did not accept, for example on a full disk. The build continues without it.
+/// Output that the reader of the log did not accept, for example because its disk is full. The build goes on
+/// without it.
 #[derive(Debug, Default)]
 pub(super) struct DroppedOutput {
     bytes: AtomicU64,
@@ -83,14 +87,14 @@ impl DroppedOutput {
         self.first.get_or_init(|| error.to_string());
     }
 
-    /// Describes the loss; `None` if nothing was lost.
+    /// The loss as a sentence; `None` if nothing was lost.
     pub(super) fn in_words(&self) -> Option<String> {
         let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first.get()?);
         Some(format!("{} of the build's output could not be written: {why}", counted(bytes, "byte")))
     }
 }
 
-/// The operations that are possible without waiting.
+/// What can be done now without waiting.
 struct Ready {
     read: bool,
     stop: bool,
@@ -102,7 +106,7 @@ impl Ready {
 }
 
 impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
-    /// Starts the thread. The receiver gets its end.
+    /// Starts the thread. The receiver is closed when the stream has ended.
     pub(super) fn start(self) -> io::Result<oneshot::Receiver<()>> {
         let (ended, end) = oneshot::channel();
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -115,10 +119,11 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         Ok(end)
     }
 
-    /// Runs until the source or the sink ends, or until it is stopped. The source is closed at the end: a process that still holds the
-    /// other side of a pipe, for example a daemon, gets SIGPIPE or EPIPE at its next write.
+    /// Forwards data until the source or the sink ends, or until the pump is stopped. Then it closes the
+    /// source: a process that still has the other end of a pipe, for example a daemon, gets SIGPIPE or EPIPE at
+    /// its next write.
     fn run(mut self, buffer: &mut [u8]) -> io::Result<()> {
-        // after a stop: the remaining bytes to read
+        // after the stop: how many bytes are still read
         let mut left = None;
         let mut sink_gone = false;
         loop {
@@ -147,7 +152,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         }
     }
 
-    /// Forwards data. Returns whether there is still a reader.
+    /// Forwards data. Returns whether the reader still exists.
     fn pass_on(&self, bytes: &[u8]) -> bool {
         let Err(WriteFailure { written, error }) = write_all(self.sink.as_fd(), bytes) else { return true };
         if is_gone(&error, self.sink.as_fd()) {
@@ -175,15 +180,15 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         if matches!(self.kind, StreamKind::Typed) { 0 } else { DRAIN_BYTES }
     }
 
-    /// Waits for something to do.
+    /// Waits until the source has data, the pump is stopped, or the sink has lost its reader.
     fn wait(&self, sink_gone: bool) -> io::Result<Ready> {
         let mut fds = [
             PollFd::new(&self.source, PollFlags::IN),
             PollFd::new(&*self.stop.0, PollFlags::IN),
-            // requests no events; the kernel reports a closed reader all the same
+            // no events are requested, because the kernel reports a closed reader in any case
             PollFd::new(&self.sink, PollFlags::empty()),
         ];
-        // a reader known to be gone would be reported again and again
+        // the sink is left out once its reader is gone, because poll would then return at once each time
         let watched = if sink_gone { 2 } else { 3 };
         retry(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
         let [source, stop, sink] = fds.map(|fd| fd.revents());
@@ -195,13 +200,14 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
     }
 }
 
-/// Makes reads of a descriptor non-blocking. It must not be shared with other processes.
+/// Makes reads from a descriptor return at once if there is no data. No other process may share the
+/// descriptor's open file, because this would change it too.
 pub(super) fn never_wait(fd: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// Reads available data. A closed terminal counts as the end, like a closed pipe.
+/// Reads available data. A closed terminal counts as the end of the stream, like a closed pipe.
 fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     match retry(|| rustix::io::read(&source, &mut *buffer)) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
@@ -209,7 +215,7 @@ fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Whether an error means that the reader is gone for good. Other errors may be temporary.
+/// Whether an error means that the reader will not come back. Other errors may be temporary.
 fn is_gone(error: &io::Error, sink: BorrowedFd<'_>) -> bool {
     match rustix::io::Errno::from_io_error(error) {
         Some(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => true,
@@ -222,7 +228,7 @@ fn write_all(sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
         let result = match retry(|| rustix::io::write(sink, rest)) {
-            // the program that started the agent may have set its streams so
+            // the program that started the agent may have made its streams non-blocking: wait and try again
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 retry(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None)).map(|_ready| 0)
             }

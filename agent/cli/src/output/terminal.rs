@@ -1,8 +1,9 @@
-//! A terminal for the build, if the agent was started on one.
+//! Gives the build a terminal of its own, if the agent was started on one.
 //!
-//! The build gets a pseudo-terminal with the settings and the size of the real one, as the controlling terminal of its own session. Typed
-//! input is forwarded unchanged: the real terminal is in raw mode meanwhile, and signal keys take effect in the build's terminal. Colours
-//! and progress bars work. Ctrl-Z does nothing, because no shell could continue the build.
+//! The build gets a pseudo-terminal with the settings and the size of the real terminal. It is the controlling
+//! terminal of a new session for the build. The real terminal is in raw mode meanwhile, so that typed input
+//! reaches the build's terminal unchanged, and signal keys take effect there. Colours and progress bars work as
+//! usual. Ctrl-Z does nothing, because no shell could continue the build.
 
 use std::{
     ffi::CString,
@@ -26,24 +27,25 @@ use rustix::{
 
 use super::pump::never_wait;
 
-/// The build's terminal, and the real one behind it.
+/// The build's terminal, and the real terminal that it replaces.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    /// The agent's side.
+    /// The side of the build's terminal that the agent reads and writes.
     pub(super) master: Arc<OwnedFd>,
-    /// Where the build opens its side.
+    /// Path at which the build opens its side.
     pub(super) path: CString,
-    /// The build's side, until the build has opened it: without it the agent's side would seem closed.
+    /// The build's side, kept open until the build has opened it: without it the agent would read the end of
+    /// the stream.
     pub(super) slave: Option<OwnedFd>,
     real: BorrowedFd<'static>,
     /// Whether typed input is forwarded to the build.
     pub(super) typed: bool,
-    /// Settings of the real one, to be restored.
+    /// Original settings of the real terminal, to restore them.
     before: Vec<(BorrowedFd<'static>, Termios)>,
 }
 
 impl Terminal {
-    /// Creates a terminal like the real one, `real`.
+    /// Creates a terminal with the settings and the size of `real`.
     ///
     /// # Errors
     /// The system has no terminals left.
@@ -63,7 +65,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Copies the size of the real terminal to the build's.
+    /// Copies the size of the real terminal to the build's terminal.
     pub(super) fn resize(&self) {
         let resized = tcgetwinsize(self.real).and_then(|size| tcsetwinsize(&*self.master, size));
         if let Err(error) = resized {
@@ -71,9 +73,10 @@ impl Terminal {
         }
     }
 
-    /// Puts the real terminal in raw mode; only its output if no input is forwarded.
+    /// Puts the real terminal in raw mode. If no input is forwarded, only its output settings change.
     pub(super) fn take_over(&mut self) -> io::Result<()> {
-        // restoring must work even from the background, which this signal would prevent
+        // block this signal: otherwise the kernel would stop the agent if it restores the terminal from the
+        // background
         SigSet::from(Signal::SIGTTOU).thread_block()?;
         let mut settings = vec![self.real];
         if self.typed {
@@ -86,21 +89,22 @@ impl Terminal {
                 raw.make_raw();
             }
             raw.output_modes.remove(OutputModes::OPOST);
-            // earlier output has passed already; waiting for a stopped terminal would delay the build
+            // apply at once: earlier output was already processed, and waiting for a stopped terminal would
+            // delay the build
             tcsetattr(fd, OptionalActions::Now, &raw)?;
             self.before.push((fd, before));
         }
         Ok(())
     }
 
-    /// Whether the real terminal is in raw mode.
+    /// Whether the real terminal is in raw mode now.
     pub(super) fn is_taken(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// Restores the real terminal.
+    /// Restores the original settings of the real terminal.
     pub(super) fn give_back(&mut self) {
-        // in reverse: two descriptors may be one terminal
+        // in reverse order: two descriptors may be the same terminal, whose original settings were saved first
         while let Some((fd, before)) = self.before.pop() {
             if let Err(error) = tcsetattr(fd, OptionalActions::Drain, &before) {
                 tracing::debug!(%error, "cannot restore the terminal");
@@ -108,7 +112,8 @@ impl Terminal {
         }
     }
 
-    /// Sends a signal to the foreground group of the build's terminal, as its keys do. Returns whether `build` leads that group.
+    /// Sends a signal to the foreground process group of the build's terminal, as its signal keys do. Returns
+    /// whether the process `build` leads that group.
     pub(super) fn signal(&self, signal: Signal, build: Pid) -> bool {
         let sent = tcgetpgrp(&*self.master).map_err(io::Error::from).and_then(|group| {
             let group = Pid::from_raw(group.as_raw_nonzero().get());
@@ -128,7 +133,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Whether this process may change the terminal: in the background that would stop it.
+/// Whether this process may change the terminal's settings: the kernel stops a background process that tries.
 pub(super) fn in_foreground(terminal: impl AsFd) -> bool {
     tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }

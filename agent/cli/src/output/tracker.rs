@@ -1,11 +1,12 @@
-//! The current phase of the build, from the markers in order.
+//! Determines the current phase of the build from the markers, in their order.
 //!
-//! Sections nest: the end of one returns to its parent. A phase from a line (Spack, the user's patterns) belongs to the section in which
-//! it started, and lasts until the next such line or the end of that section. The innermost one is the current phase.
+//! Sections nest: when one ends, its parent is current again. A phase from a line (Spack, the user's patterns)
+//! belongs to the section in which it started, and lasts until the next such line or the end of that section.
+//! The innermost section or phase is the current phase.
 
 use super::markers::PhaseMark;
 
-/// Deepest nesting of sections; deeper ones count as part of their parent.
+/// Deepest nesting of sections. A deeper section counts as part of its parent.
 const DEEPEST_NESTING: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,21 +15,21 @@ enum OpenSection {
     Line(String),
 }
 
-/// Where the build is.
+/// The open sections and phases of the build.
 #[derive(Debug, Default)]
 pub(super) struct PhaseTracker {
     levels: Vec<OpenSection>,
 }
 
 impl PhaseTracker {
-    /// Applies a marker. Returns whether a phase started or ended; [`Self::phase`] then has the current one.
+    /// Applies a marker. Returns whether the current phase has changed; [`Self::phase`] returns it.
     pub(super) fn take(&mut self, mark: PhaseMark) -> bool {
         match mark {
             PhaseMark::SectionStart(name) => self.enter(OpenSection::Section(name)),
             PhaseMark::SectionEnd(name) => {
                 let section = OpenSection::Section(name);
                 let found = self.levels.iter().rposition(|level| *level == section);
-                // closes unclosed sections inside it; an end without a start is ignored
+                // the end of a section also ends the open sections inside it; an end without a start is ignored
                 found.map(|at| self.levels.truncate(at)).is_some()
             }
             PhaseMark::Phase(name) => {
@@ -51,7 +52,7 @@ impl PhaseTracker {
         self.levels.pop_if(|level| matches!(level, OpenSection::Line(_))).is_some()
     }
 
-    /// The name of the phase; `None` outside of all.
+    /// The name of the current phase; `None` if there is none.
     pub(super) fn phase(&self) -> Option<&str> {
         self.levels.last().map(|(OpenSection::Section(name) | OpenSection::Line(name))| name.as_str())
     }

@@ -1,4 +1,4 @@
-//! One try: the command is started, measured to its end, and the attempt is closed.
+//! One try of a build: starts the command, measures it until it ends, and closes the attempt.
 
 use std::{cell::Cell, ffi::OsString, time::Duration};
 
@@ -20,7 +20,8 @@ use crate::{
     output::{Output, PhaseChange, PhaseMarks},
 };
 
-/// How long the output is waited for once a signal has asked the job to end: one signal must be enough.
+/// How long the agent waits for the rest of the output after a signal has asked the job to end: a second signal
+/// must not be needed.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// One execution of the command.
@@ -33,9 +34,9 @@ pub(super) struct Try<'a> {
     pub(super) limit_memory: Option<u64>,
     pub(super) marks: Option<&'a PhaseMarks>,
     pub(super) secrets: &'a Secrets,
-    /// Whether something will be done about the verdict.
+    /// Whether the agent will act on the verdict.
     pub(super) wants_verdict: bool,
-    /// Whether a retry here may follow a failure: then its ticket keeps the slot.
+    /// Whether a retry may follow in this run. The ticket then keeps its slot after a failure.
     pub(super) more_may_follow: bool,
 }
 
@@ -43,15 +44,16 @@ pub(super) struct Try<'a> {
 #[derive(Debug)]
 pub(super) struct TryResult {
     pub(super) exit: Exit,
-    /// Whether a signal asked the job to end, or the user does not want to wait.
+    /// Whether a signal asked the job to end, or interrupted the wait for the log's reader.
     pub(super) asked_to_end: bool,
     pub(super) closed: ClosedAttempt,
-    /// Session that can give back the ticket's slot, which is kept for a retry.
+    /// The session that can return the ticket's slot, if the slot is kept for a retry.
     pub(super) keeps_ticket: Option<String>,
 }
 
 impl Try<'_> {
-    /// Runs the command to its end and closes the attempt. The error is the exit code of a command that could not be started.
+    /// Runs the command until it ends, and closes the attempt. The error is the exit code for a command that
+    /// could not be started.
     pub(super) async fn run(
         &self,
         kernel: &Kernel,
@@ -73,7 +75,7 @@ impl Try<'_> {
         let (pid, (start, started_unix_ms)) = match started {
             Ok(started) => started,
             Err(error) => {
-                // the real terminal is restored before anything is printed
+                // restore the real terminal before anything is printed
                 drop(output);
                 let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
                 write_line(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
@@ -100,25 +102,25 @@ impl Try<'_> {
     }
 }
 
-/// A command that runs and is measured.
+/// A command that runs and is being measured.
 struct Build<'a> {
     running: ChildProcess,
     signals: &'a Signals,
     output: Option<Output>,
     attempt: Attempt<'a>,
     secrets: &'a Secrets,
-    /// Session that can give back the ticket's slot, if a retry here may follow.
+    /// The session that can return the ticket's slot, if a retry may follow in this run.
     place: Option<String>,
-    /// Whether a signal was passed on that asks the job to end.
+    /// Whether a signal that asks the job to end was passed on.
     asked_to_end: bool,
 }
 
 impl Build<'_> {
-    /// Samples until the command has ended, then closes the attempt and reports.
+    /// Takes samples until the command has ended, then closes the attempt and writes the report.
     async fn watch(mut self, name: String, wants_verdict: bool) -> TryResult {
         let exit = self.until_end().await;
         let wall = self.attempt.start.elapsed();
-        // those signals ended the build; the next one is for the agent
+        // signals that arrived before the end were for the build; the next one interrupts the agent
         self.asked_to_end |= self.signals.forget();
         let (interrupted, log_tail) = self.drain().await;
         let wants_verdict = wants_verdict && !self.asked_to_end;
@@ -162,7 +164,7 @@ impl Build<'_> {
         self.asked_to_end |= arrived.asks_to_end();
         match self.output.as_ref().filter(|output| output.own_session()) {
             Some(output) if signal == Signal::SIGWINCH => output.resized(),
-            // in a session of its own, the build gets neither the signals of the agent's terminal nor those of its group
+            // in a new session, the build gets no signals from the agent's terminal or process group
             Some(output) => {
                 let to_build = output.key(signal, self.running.pid());
                 if !to_build && arrived.reaches_only_the_agent() {
@@ -174,8 +176,8 @@ impl Build<'_> {
         }
     }
 
-    /// Forwards the rest of the output, and takes the last phases and the end of the log. A signal meanwhile means that the user does not
-    /// want to wait for a blocked reader.
+    /// Forwards the rest of the output, applies the last changes of phase, and reads the end of the log. A
+    /// signal during this interrupts it, so that the user need not wait for a reader that is blocked.
     async fn drain(&mut self) -> (Option<Signal>, Vec<u8>) {
         let Some(mut output) = self.output.take() else { return (None, Vec::new()) };
         let patience = if self.asked_to_end { LAST_OUTPUT } else { Duration::MAX };
@@ -192,7 +194,7 @@ impl Build<'_> {
     }
 }
 
-/// Never, if the output is not read.
+/// The next change of phase; waits forever if the output is not read.
 async fn next_change(output: Option<&Output>) -> PhaseChange {
     match output {
         Some(output) => output.next_change().await,

@@ -1,12 +1,13 @@
 //! Starts the command and detects its end.
 //!
-//! The command inherits everything from the agent: streams, environment, directory, process group, session and signal mask. If its output
-//! is read, it gets other streams, and if one is a terminal, a session of its own. `posix_spawn` does that without any code between fork
-//! and exec, and reports at once whether the command could be executed.
+//! The command inherits everything from the agent: streams, environment, directory, process group, session and
+//! signal mask. If its output is read, it gets other streams, and if one of them is a terminal, a new session.
+//! `posix_spawn` does all this without any code of the agent between fork and exec, and reports at once whether
+//! the command could be executed.
 //!
-//! One exception: SIGPIPE has its default action in the command, even if it was ignored when the agent started. Rust's runtime ignores it
-//! before `main`, so the original setting is unknown, and builds with pipes need the default.
-//! started. Rust's runtime ignores it before `main`, so what it was cannot be seen any more, and builds with pipes need the default.
+//! One exception: in the command SIGPIPE has its default action, even if it was ignored when the agent was
+//! started. Rust's runtime ignores it before `main`, so the original setting is unknown, and builds with pipes
+//! need the default.
 
 use std::{
     ffi::{CString, OsString},
@@ -28,11 +29,11 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::{key::TOKEN_VARIABLE, output::Output};
 
-/// Polling interval for the end of the command, if the kernel's notification is unavailable.
+/// Interval for polling the end of the command, if the kernel's signal for it cannot be received.
 const BLIND_PAUSE: Duration = Duration::from_millis(50);
 
-/// A command that runs. Its owner waits for all children of this process: as reaper of the build's daemons, or as process 1
-/// of a container, the agent gets children that it did not start.
+/// A running command. It waits for all children of this process: as process 1 of a container, or as the process
+/// that adopts the build's daemons, the agent gets children that it did not start.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     pid: Pid,
@@ -40,15 +41,15 @@ pub(super) struct ChildProcess {
     exit: Option<Exit>,
 }
 
-/// Listens for the ends of children; before the first one is started.
+/// Listens for the signal that a child has ended. Call this before the first child is started.
 pub(super) fn listen() -> Option<unix::Signal> {
     unix::signal(SignalKind::child())
         .inspect_err(|error| tracing::debug!(%error, "the end of the command is polled for"))
         .ok()
 }
 
-/// Starts a command with the signal mask `mask`, with the streams of the agent or of `output`, and with `variables` replacing the agent's
-/// own. The agent's token is removed.
+/// Starts a command with the signal mask `mask` and the streams of `output`, or the agent's without it.
+/// `variables` replace those of the agent's environment. The agent's token is removed.
 pub(super) fn start(
     command: &[OsString],
     variables: &[(OsString, OsString)],
@@ -62,7 +63,7 @@ pub(super) fn start(
         name.push(value);
         text(&name)
     };
-    // the token is the agent's own: the build could use it to impersonate the agent
+    // the build must not get the agent's token: with it, it could act as the agent
     let inherited = std::env::vars_os()
         .filter(|(name, _)| name != TOKEN_VARIABLE && !variables.iter().any(|(changed, _)| changed == name));
     let environment: Vec<CString> =
@@ -70,7 +71,7 @@ pub(super) fn start(
     let mut attributes = PosixSpawnAttr::init()?;
     let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
     if output.is_some_and(Output::own_session) {
-        // nix has no name for this one; glibc 2.26 and musl 1.1.17 know it
+        // nix has no name for this flag, which glibc 2.26 and musl 1.1.17 support
         flags |= PosixSpawnFlags::from_bits_retain(POSIX_SPAWN_SETSID.into());
     }
     attributes.set_flags(flags)?;
@@ -81,7 +82,7 @@ pub(super) fn start(
         output.connect(&mut files)?;
     }
     match posix_spawnp(name, &files, &attributes, &arguments, &environment) {
-        // a script without #! is run by the shell, as every shell does
+        // a script without a #! line is run by the shell, as shells do it
         Err(Errno::ENOEXEC) if name.as_bytes().contains(&b'/') => {
             let script: Vec<CString> = std::iter::once(c"/bin/sh".to_owned()).chain(arguments).collect();
             posix_spawnp(c"/bin/sh", &files, &attributes, &script, &environment)
@@ -94,13 +95,13 @@ fn text(text: &OsString) -> Result<CString, Errno> {
     CString::new(text.as_bytes()).map_err(|_zero| Errno::EINVAL)
 }
 
-/// The exit code that a shell reports for a command that could not be started.
+/// The exit code for a command that could not be started, as a shell reports it.
 pub(super) fn exit_code_of(error: Errno) -> u8 {
     if error == Errno::ENOENT { 127 } else { 126 }
 }
 
 impl ChildProcess {
-    /// The child `pid`; `ended` notifies of its end.
+    /// The child process `pid`; `ended` receives the signal that a child has ended.
     pub(super) fn new(pid: Pid, ended: Option<unix::Signal>) -> Self {
         Self { pid, ended, exit: None }
     }
@@ -110,7 +111,8 @@ impl ChildProcess {
         self.pid
     }
 
-    /// Passes a signal on. The process may have ended, but is not waited for yet: the number is still its own.
+    /// Sends a signal to the command. This is safe even if the command has just ended: its process id is not
+    /// reused before the agent has waited for it.
     pub(super) fn signal(&self, signal: Signal) {
         if self.exit.is_none()
             && let Err(error) = kill(self.pid, signal)
@@ -119,7 +121,8 @@ impl ChildProcess {
         }
     }
 
-    /// Waits for the end of the command only: background processes continue. The future may be dropped and the method called again.
+    /// Waits until the command itself has ended; its background processes may go on. The future may be dropped
+    /// and the method called again.
     pub(super) async fn end(&mut self) -> Exit {
         loop {
             self.reap();
@@ -135,7 +138,7 @@ impl ChildProcess {
         }
     }
 
-    /// Waits for all children that have ended.
+    /// Collects the exit status of each child that has ended.
     fn reap(&mut self) {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -145,7 +148,7 @@ impl ChildProcess {
                 Ok(Some(_daemon)) => {}
                 Err(error) if io::Error::from(error).kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if self.exit.is_none() => {
-                    // another thread or library has waited for the command; there is nothing left to wait for
+                    // another thread or library has taken the command's exit status; it cannot be read again
                     tracing::warn!(%error, "the exit status of the command was not seen");
                     self.exit = Some(Exit::default());
                     return;
@@ -160,7 +163,7 @@ fn exit(status: WaitStatus) -> Exit {
     Exit { code: status.exit_status(), signal: status.terminating_signal() }
 }
 
-/// The agent's exit code for the command's end.
+/// The exit code of the agent for this end of the command.
 pub(super) fn exit_code(exit: Exit) -> u8 {
     let code = match (exit.code, exit.signal) {
         (Some(code), _signal) => code,

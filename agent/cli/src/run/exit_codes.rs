@@ -1,4 +1,4 @@
-//! Exit codes for verdicts, for the CI system to act on (GitLab: `retry: exit_codes:`).
+//! Exit codes that report verdicts, so that the CI system can act on them (GitLab: `retry: exit_codes:`).
 
 use plimsoll_proto::{json::Word as _, v1::Action};
 
@@ -6,7 +6,7 @@ use plimsoll_proto::{json::Word as _, v1::Action};
 const VERDICTS: [Action; 6] =
     [Action::No, Action::AsIs, Action::Bigger, Action::FewerJobs, Action::Longer, Action::Elsewhere];
 
-/// Exit codes that take the place of a failed build's own.
+/// Exit codes that replace the exit code of a failed build, by verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExitCodes(Vec<(Action, u8)>);
 
@@ -27,12 +27,12 @@ impl ExitCodes {
         Ok(Self(codes))
     }
 
-    /// Whether no verdict has an exit code.
+    /// Whether no verdict has an exit code of its own.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The code for a verdict.
+    /// The exit code for a verdict, if it has one.
     pub(super) fn of(&self, action: Action) -> Option<u8> {
         self.0.iter().find(|(known, _)| *known == action).map(|(_, code)| *code)
     }

@@ -1,7 +1,8 @@
-//! Whether the command's standard input can be provided a second time.
+//! Whether the command can get the same standard input again for a retry.
 //!
-//! Input that a try has read is gone for the next one, which might then do something else, or nothing, and pass. So a command is retried
-//! only if its input can be the same: nothing, a terminal, or a file that can be rewound.
+//! Input that a try has read is gone for the next try, which might then do something else, or nothing, and
+//! succeed. So a command is retried only if its input can be the same again: no input, a terminal, or a file
+//! that can be rewound.
 
 use std::{io, os::fd::AsFd};
 
@@ -14,24 +15,25 @@ use rustix::{
 
 /// Device number of `/dev/null`.
 const NULL_DEVICE: (u32, u32) = (1, 3);
-/// Why most inputs that cannot be given again cannot.
+/// The usual reason why a command cannot be retried because of its input.
 const INPUT_GONE: &str = "what it read from its standard input is gone (give it a file, or </dev/null)";
 
-/// A standard input before the first try.
+/// What standard input was before the first try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StandardInput {
-    /// Nothing to read (`/dev/null`, closed), or a terminal.
+    /// No input (`/dev/null` or closed), or a terminal.
     Same,
-    /// A file, read from here, bytes.
+    /// A file, and the position in it before the first try, bytes.
     File(u64),
-    /// A pipe without a writer, with this many bytes left: GitLab gives its jobs an empty one.
+    /// A pipe without a writer, and how many bytes were left in it. GitLab's jobs get such a pipe, which is
+    /// empty.
     Written(u64),
-    /// Anything else.
+    /// Any other input, which can be read only once.
     Once,
 }
 
 impl StandardInput {
-    /// Examines an input.
+    /// Examines a standard input before the first try.
     pub(super) fn of(input: impl AsFd) -> Self {
         let kind = match fstat(&input) {
             Ok(state) => {
@@ -49,7 +51,7 @@ impl StandardInput {
         }
     }
 
-    /// Why it cannot be given to the command again, if it cannot.
+    /// Why the command cannot get the same input again; `None` if it can.
     pub(super) fn used_up(self, input: impl AsFd) -> Option<&'static str> {
         match self {
             Self::Same | Self::File(_) => None,
@@ -58,10 +60,10 @@ impl StandardInput {
         }
     }
 
-    /// Rewinds it to its original position.
+    /// Moves a file back to its original position.
     ///
     /// # Errors
-    /// It is a file that cannot be rewound.
+    /// The input is a file that cannot be rewound.
     pub(super) fn rewind(self, input: impl AsFd) -> io::Result<()> {
         if let Self::File(at) = self {
             seek(input, SeekFrom::Start(at))?;
@@ -70,7 +72,7 @@ impl StandardInput {
     }
 }
 
-/// Bytes left in a pipe, if it has no writer.
+/// Number of bytes left in a pipe that has no writer; `None` for anything else.
 fn written(input: impl AsFd) -> Option<u64> {
     let mut fds = [PollFd::new(&input, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).ok()?;

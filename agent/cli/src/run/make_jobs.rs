@@ -1,8 +1,10 @@
-//! Sets a command's number of parallel jobs: by `{jobs}` in its words, or by variables that build tools read.
+//! Sets how many parallel jobs a command runs: through `{jobs}` in its words, or through variables that build
+//! tools read.
 //!
-//! A number on a command line overrides a variable, so a command with one keeps it, except for `{jobs}`. The same holds for a shell's
-//! script (`sh -c 'make -j8'`). Commands that cannot be examined, for example scripts in files, get the variables; whether they use them
-//! is unknown.
+//! A number in the command's words takes precedence over a variable. So the number of such a command cannot be
+//! changed, unless it is written as `{jobs}`. The same holds for a script in the words (`sh -c 'make -j8'`).
+//! Commands that cannot be examined, for example scripts in files, get the variables; whether they use them is
+//! unknown.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,15 +17,15 @@ use crate::key;
 
 /// Placeholder for the number in the command.
 const PLACEHOLDER: &[u8] = b"{jobs}";
-/// Variables that contain only the number: Spack, `cmake --build`, cargo.
+/// Variables that have only the number: of Spack, `cmake --build` and cargo.
 const NUMBER_VARIABLES: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
-/// Tools that heed these, or `MAKEFLAGS`.
+/// Tools that read these variables, or `MAKEFLAGS`.
 const HEEDING_TOOLS: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
 /// Tools that take their number only from the command line.
 const DEAF_TOOLS: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
 /// Characters that end a word in a shell script, besides spaces.
 const WORD_ENDS: &str = ";&|()<>`'\"";
-/// Options of make for the number of jobs, and for the jobserver that an outer make has for it.
+/// Options of make for the number of jobs, and for its jobserver, with which an outer make shares out the jobs.
 const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
 
 /// A command's number of jobs, and how to change it.
@@ -31,19 +33,20 @@ const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j
 pub(super) struct BuildJobs {
     command: Vec<OsString>,
     has_placeholder: bool,
-    /// Why its words cannot be changed.
+    /// Why the number of jobs cannot be changed; `None` if it can.
     fixed: Option<String>,
-    /// Whether the command runs a tool that reads the variables.
+    /// Whether the command runs a tool that reads the variables with the number.
     heeds: bool,
     make_flags: String,
     /// The current number; `None` if unknown.
     now: Option<u32>,
-    /// Whether the number was changed from the original one.
+    /// Whether the number is no longer the original one.
     changed: bool,
 }
 
 impl BuildJobs {
-    /// Examines a command. `known`: its number of jobs from other sources, `make_flags`: `MAKEFLAGS`.
+    /// Examines a command. `known` is its number of jobs from other sources, `make_flags` is the value of
+    /// `MAKEFLAGS`.
     pub(super) fn of(command: &[OsString], known: Option<u32>, make_flags: &str) -> Self {
         let has_placeholder = command.iter().any(|word| replace(word, 1) != *word);
         let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).flat_map(split).collect();
@@ -59,7 +62,7 @@ impl BuildJobs {
         }
     }
 
-    /// A command whose number is never changed.
+    /// A command whose number of jobs is never changed.
     pub(super) fn as_it_is(command: &[OsString]) -> Self {
         Self {
             command: command.to_vec(),
@@ -72,17 +75,18 @@ impl BuildJobs {
         }
     }
 
-    /// The current number; `None` if unknown.
+    /// The current number of jobs; `None` if unknown.
     pub(super) fn now(&self) -> Option<u32> {
         self.now
     }
 
-    /// The number that is certainly used: the original one, or one set in a way that the command respects.
+    /// The number of jobs that the command certainly uses: the original one, or one set in a way that the
+    /// command respects. `None` if that is not certain.
     pub(super) fn certain(&self) -> Option<u32> {
         self.now.filter(|_| !self.changed || self.has_placeholder || self.heeds)
     }
 
-    /// Why it cannot be given another number, if it cannot.
+    /// Why the command cannot get another number of jobs; `None` if it can.
     pub(super) fn fixed(&self) -> Option<String> {
         self.fixed.clone()
     }
@@ -92,7 +96,7 @@ impl BuildJobs {
         (self.now, self.changed) = (Some(jobs), true);
     }
 
-    /// The words of the command.
+    /// The words of the command, with the current number of jobs.
     pub(super) fn command(&self) -> Vec<OsString> {
         match self.now {
             Some(jobs) if self.has_placeholder => {
@@ -102,7 +106,7 @@ impl BuildJobs {
         }
     }
 
-    /// Variables to replace the agent's. None while the number is the original one.
+    /// Variables that replace those of the agent's environment. Empty while the number is the original one.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let Some(jobs) = self.now.filter(|_| self.changed) else { return Vec::new() };
         let plain = NUMBER_VARIABLES.map(|name| (OsString::from(name), OsString::from(jobs.to_string())));
@@ -111,17 +115,17 @@ impl BuildJobs {
     }
 }
 
-/// Splits a word, which may be a script.
+/// Splits a word into the words of a script, because it may be one.
 fn split(word: &str) -> impl Iterator<Item = &str> {
     word.split(|c: char| c.is_whitespace() || WORD_ENDS.contains(c)).filter(|word| !word.is_empty())
 }
 
-/// The file name of a possible program.
+/// The last part of a path: the name of a program.
 fn name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Why these words cannot be changed, if so.
+/// Why the number of jobs in these words cannot be changed; `None` if it can.
 fn fixed(words: &[&str]) -> Option<String> {
     if let Some(at) = words.iter().position(|word| sets_jobs(word)) {
         let (word, next) = (words.get(at)?, words.get(at.saturating_add(1)));
@@ -139,8 +143,8 @@ fn fixed_in_rpm(command: &[OsString]) -> Option<String> {
     Some(format!("{program} reads its number of jobs from a macro; write --define '_smp_mflags -j{{jobs}}'"))
 }
 
-/// Whether a word sets the number of jobs: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable with the number
-/// (`-j$SPACK_BUILD_JOBS`) can be changed.
+/// Whether a word sets the number of jobs: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable
+/// (`-j$SPACK_BUILD_JOBS`) does not count, because the agent can set it.
 fn sets_jobs(word: &str) -> bool {
     if is_bare(word) {
         return true;
@@ -156,12 +160,12 @@ fn sets_jobs(word: &str) -> bool {
     })
 }
 
-/// An option whose number, if any, is the next word.
+/// Whether the word is an option that has its number in the next word.
 fn is_bare(word: &str) -> bool {
     matches!(word, "-j" | "--jobs" | "--parallel")
 }
 
-/// The word with the placeholder replaced. `${jobs}` is a shell variable, and stays.
+/// A word of the command with `{jobs}` replaced by the number. `${jobs}` is a variable of the shell, and stays.
 fn replace(word: &OsStr, jobs: u32) -> OsString {
     let bytes = word.as_bytes();
     let (mut replaced, mut from) = (Vec::with_capacity(bytes.len()), 0);
@@ -178,8 +182,8 @@ fn replace(word: &OsStr, jobs: u32) -> OsString {
     OsString::from_vec(replaced)
 }
 
-/// `MAKEFLAGS` with this number of jobs instead of any other. Its first word may be option letters without a dash, and stays first;
-/// variables of make after `--` stay unchanged.
+/// `MAKEFLAGS` with this number of jobs in place of any other. Its first word may be letters of options without
+/// a dash, and stays the first; variables of make after `--` do not change.
 fn merged(flags: &str, jobs: u32) -> String {
     let (options, variables) = match flags.split_once(" -- ") {
         Some((options, variables)) => (options, format!(" -- {variables}")),
@@ -196,7 +200,7 @@ fn merged(flags: &str, jobs: u32) -> String {
     }
     let number = format!("-j{jobs}");
     kept.push(&number);
-    // letters alone, without a dash, are options only at the very beginning
+    // make reads letters without a dash as options only at the very start of the text
     let space = if options.starts_with(' ') { " " } else { "" };
     format!("{space}{}{variables}", kept.join(" "))
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `build` | one try: starts the command, measures it, closes the attempt |
 //! | `command`, `signals`, `protection` | the child process, forwarded signals, protection from the OOM killer |
-//! | `retry_loop` | the tries of one run, and the exit code |
+//! | `retry_loop` | repeats the command while retries help; determines the exit code |
 //! | `retry_decision` | whether a verdict leads to a retry here |
 //! | `input` | whether standard input can be provided a second time |
 //! | `make_jobs` | how a command gets its number of jobs |
@@ -39,13 +39,13 @@ pub const RETRIES: u32 = 10;
 pub struct Settings {
     /// The command and its arguments; never empty.
     pub command: Vec<OsString>,
-    /// The attempt, and where samples are sent.
+    /// Which attempt the command is, and where its samples are sent.
     pub attempt: attempt::Settings,
     /// Memory limit to set on the build's own cgroup, bytes.
     pub limit_memory: Option<u64>,
-    /// Markers in the output that start phases; `None` leaves the streams alone.
+    /// Markers in the output that start phases; `None`: the output is not read.
     pub marks: Option<PhaseMarks>,
-    /// Values to mask in the end of the log.
+    /// Secrets to mask in the end of the log.
     pub secrets: Secrets,
     /// How to act on a verdict.
     pub acting: VerdictActions,
@@ -54,28 +54,29 @@ pub struct Settings {
 /// How to act on a verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerdictActions {
-    /// Exit codes that report it to the CI system.
+    /// Exit codes that report verdicts to the CI system.
     pub exit_codes: ExitCodes,
-    /// Most retries here, up to [`RETRIES`]; 0 for none.
+    /// Most retries in this run, up to [`RETRIES`]; 0 for none.
     pub retries: u32,
-    /// `MAKEFLAGS` of the agent, which a retry with fewer jobs changes.
+    /// `MAKEFLAGS` from the agent's environment; a retry with fewer jobs changes it.
     pub make_flags: String,
     /// Whether the attempt's id is that of a CI job, which may run more than one command.
     pub shares_id: bool,
 }
 
 impl VerdictActions {
-    /// The verdict changes something.
+    /// Whether the agent acts on the verdict.
     fn wants_verdict(&self) -> bool {
         self.retries > 0 || !self.exit_codes.is_empty()
     }
 }
 
-/// Runs the command to its end. Returns the exit code for this process: the command's own, 128 + n if signal n ended it, 127 if it was not
-/// found, 126 if it could not be executed; or the one configured for the verdict on its failure.
+/// Runs the command until it ends, with its retries. Returns the exit code for this process: the command's own,
+/// 128 + n if signal n ended it, 127 if it was not found, 126 if it could not be executed; or the one
+/// configured for the verdict on its failure.
 ///
-/// Must be called within a tokio runtime with I/O and time, before the process has other threads (see [`signals`]), and once in a process:
-/// it waits for all children of the process.
+/// Must be called within a tokio runtime with I/O and time, before the process has other threads (see
+/// [`signals`]), and once in a process: it waits for all children of the process.
 pub async fn run(settings: Settings) -> u8 {
     run_on(&Kernel::running(), settings).await
 }

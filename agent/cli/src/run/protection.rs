@@ -1,31 +1,33 @@
 //! Protects the agent from the kernel's OOM killer.
 //!
-//! In a group with `memory.oom.group` (the kubelet's default on v2) the agent would die with the build, and its evidence would be lost; in
-//! a shared group it could be killed instead of the build. The kernel spares a process at -1000 in both cases (kernel documentation,
-//! cgroup-v2, `memory.oom.group`).
+//! In a group with `memory.oom.group` (the kubelet's default on v2) the kernel would kill the agent together
+//! with the build, and what the agent knows about the kill would be lost. In another group that they share, it
+//! could kill the agent instead of the build. In both cases the kernel spares a process whose score adjustment
+//! is -1000 (kernel documentation, cgroup-v2, `memory.oom.group`).
 
 use std::{fs, io, path::PathBuf};
 
 use plimsoll_measure::kernel::Kernel;
 
-/// `OOM_SCORE_ADJ_MIN`: never killed for memory.
+/// The kernel's `OOM_SCORE_ADJ_MIN`: the process is never killed for lack of memory.
 const NEVER_KILLED: &str = "-1000";
 
-/// Protection of the calling process. Its children inherit it.
+/// Protection of the calling process. Children that it starts while it is protected inherit the protection.
 #[derive(Debug)]
 pub(super) struct Protection {
     file: PathBuf,
-    /// The original value, while protected.
+    /// The original value, while the process is protected.
     before: Option<String>,
 }
 
 impl Protection {
-    /// A build that is not protected yet.
+    /// A process that is not protected yet.
     pub(super) fn new(kernel: &Kernel) -> Self {
         Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
     }
 
-    /// Protects the calling process, if it has the right to (`CAP_SYS_RESOURCE`). Call it after the command is started.
+    /// Protects the calling process, if it has the right to do so (`CAP_SYS_RESOURCE`). Call this after the
+    /// command was started.
     pub(super) fn take(&mut self) {
         let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
         match fs::write(&self.file, NEVER_KILLED) {
@@ -34,10 +36,11 @@ impl Protection {
         }
     }
 
-    /// Removes the protection; call it before another command is started.
+    /// Removes the protection. Call this before another command is started.
     ///
     /// # Errors
-    /// The kernel refuses. A command started then could not be killed for memory, so it must not be started.
+    /// The kernel refuses. A command must not be started then: it would inherit the protection and could not be
+    /// killed for lack of memory.
     pub(super) fn lift(&mut self) -> io::Result<()> {
         match self.before.take() {
             Some(before) => fs::write(&self.file, before.trim()),

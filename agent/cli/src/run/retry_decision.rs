@@ -1,7 +1,7 @@
-//! Decides whether a failed build is retried here, from the verdict and the conditions.
+//! Decides whether a failed build is retried in this run, from the verdict and the conditions here.
 //!
-//! Memory, time limit and machine are the same for a retry here. So only verdicts that fewer jobs or another moment may help are acted on;
-//! others are for the CI system. Pure: no I/O, no clock.
+//! A retry here has the same memory, time limit and machine. So it helps only if fewer jobs or a later time may
+//! help; the CI system must act on other verdicts. No I/O, no clock.
 
 use std::time::Duration;
 
@@ -10,39 +10,39 @@ use plimsoll_proto::{
     v1::{Action, Cause, Verdict},
 };
 
-/// The longest wait in a place that is paid for meanwhile.
+/// Longest wait before a retry: the job occupies its builder, which costs money, while it waits.
 const LONGEST_WAIT: Duration = Duration::from_mins(15);
 
-/// The step after a failed try.
+/// What to do after a failed try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// Run it again.
+    /// Run the command again.
     Again {
-        /// With this number of jobs; `None`: unchanged.
+        /// Number of jobs of the retry; `None`: unchanged.
         jobs: Option<u32>,
-        /// After this time.
+        /// How long to wait before the retry.
         wait: Duration,
-        /// The reason as text.
+        /// The reason, in words.
         why: String,
     },
-    /// Leave it, for this reason.
+    /// Do not retry, for this reason.
     Stop(String),
 }
 
-/// Where the build ran, as far as it matters.
+/// What matters about this run and its machine for the decision.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RetryConditions {
-    /// Parallel jobs of the try that failed, if they are known.
+    /// Parallel jobs of the failed try, if known.
     pub(super) jobs: Option<u32>,
-    /// Why the command cannot be given another number of jobs, if it cannot.
+    /// Why the command cannot get another number of jobs; `None` if it can.
     pub(super) fixed: Option<String>,
     /// The memory limit that was in force, bytes.
     pub(super) memory_limit: Option<u64>,
-    /// Whether the CI system has a larger builder for the verdict `bigger`, and an exit code that asks for it.
+    /// Whether the verdict `bigger` has an exit code, by which the CI system gives the job a larger builder.
     pub(super) larger_elsewhere: bool,
 }
 
-/// The step for a verdict here.
+/// What to do after this verdict.
 pub(super) fn next(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     match verdict.action() {
         Action::No | Action::Unspecified => NextStep::Stop(format!("the verdict is no: {}", reason(verdict))),
@@ -69,7 +69,7 @@ fn as_is(verdict: &Verdict) -> NextStep {
     NextStep::Again { jobs: None, wait, why: reason(verdict) }
 }
 
-/// A retry with the verdict's number of jobs.
+/// A retry with the number of jobs in the verdict.
 fn fewer(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     match (given_jobs(verdict), place.jobs) {
         (Some(jobs), had) if had.is_none_or(|had| jobs < had) => with_jobs(jobs, place, reason(verdict)),
@@ -77,13 +77,14 @@ fn fewer(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     }
 }
 
-/// The number of jobs of the next attempt.
+/// The number of jobs in the verdict, for the next attempt.
 fn given_jobs(verdict: &Verdict) -> Option<u32> {
     let given = verdict.next.as_ref()?.build_jobs.as_ref()?;
     u32::try_from(given.value).ok().filter(|&jobs| jobs > 0)
 }
 
-/// More is not to be had here. Where memory was short: as many jobs as fit, if memory follows their number.
+/// What to do if the build needs more than this machine has. If memory was short and its need depends on the
+/// number of jobs, retries with as many jobs as fit.
 fn smaller(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     let needs = format!("it needs a larger place: {}", reason(verdict));
     if !matches!(verdict.cause(), Cause::Oom | Cause::Starved) {
@@ -99,7 +100,7 @@ fn smaller(verdict: &Verdict, place: &RetryConditions) -> NextStep {
         return NextStep::Stop(format!("{needs}, and runs a single job already"));
     }
     let wanted = verdict.next.as_ref().and_then(|next| next.memory_limit_bytes.as_ref());
-    // the larger place may be meant for fewer jobs, too
+    // the size in the verdict may be meant for fewer jobs than the failed try had
     let meant = given_jobs(verdict).map_or(had, |jobs| jobs.min(had));
     let fitting = match (place.memory_limit, wanted.map(|size| size.value)) {
         (Some(limit), Some(wanted)) if wanted > limit => {

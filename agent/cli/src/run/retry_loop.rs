@@ -1,4 +1,5 @@
-//! Runs a command with its retries, and determines the exit code. Each try is an attempt of its own.
+//! Runs a command with its retries, and determines the exit code. Each try is an attempt of its own on the
+//! server.
 
 use std::time::Duration;
 
@@ -27,10 +28,10 @@ use super::{
 };
 use crate::{attempt::write_line, job_summary::Style};
 
-/// How long the end of a job waits for a place to be given back.
+/// How long the end of the job may wait until the server has got the ticket's slot back.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
-/// A run.
+/// A run: a command and its retries.
 pub(super) struct RetryLoop<'a> {
     kernel: &'a Kernel,
     settings: Settings,
@@ -40,29 +41,29 @@ pub(super) struct RetryLoop<'a> {
     input: StandardInput,
     /// Number of retries so far.
     retried: u32,
-    /// Id of the first attempt.
+    /// Id of the first try's attempt.
     first: String,
-    /// Session that can give back the ticket's slot, while it is kept for a retry.
+    /// The session that can return the ticket's slot, while the slot is kept for a retry.
     keeps_ticket: Option<String>,
 }
 
-/// A retry after a failed try.
+/// What the next try changes.
 struct NextTry {
-    /// Build jobs; `None`: unchanged.
+    /// Number of build jobs; `None`: unchanged.
     jobs: Option<u32>,
-    /// How long to wait before it.
+    /// How long to wait before the next try.
     wait: Duration,
 }
 
 impl<'a> RetryLoop<'a> {
-    /// Blocks the signals, so that those for the build are forwarded to it.
+    /// Prepares a run. Blocks the signals that are forwarded to the build.
     pub(super) fn new(kernel: &'a Kernel, mut settings: Settings) -> Self {
         let signals = Signals::block();
         let known = settings.attempt.key.hints.and_then(|hints| hints.build_jobs);
         let jobs = if settings.acting.retries > 0 {
             BuildJobs::of(&settings.command, known, &settings.acting.make_flags)
         } else {
-            // without retries `{jobs}` has no special meaning
+            // without retries `{jobs}` is ordinary text
             BuildJobs::as_it_is(&settings.command)
         };
         if let Some(jobs) = jobs.now() {
@@ -83,7 +84,7 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// Runs the command until it passes, or no retry is left. Returns the exit code.
+    /// Runs the command until it succeeds or is not retried any more. Returns the exit code.
     pub(super) async fn run(mut self) -> u8 {
         let claim = self.take_id().await;
         let code = self.try_until_done().await;
@@ -121,7 +122,8 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// Determines the id of this run, because a job may run several commands. Returns what is to be cleaned up after the build.
+    /// Chooses the attempt's id for this run, because a CI job may run several commands. Returns the file that
+    /// reserves the id, for the cleanup after the build.
     async fn take_id(&mut self) -> Option<RunNumber> {
         let Settings { attempt, acting, .. } = &mut self.settings;
         let id = attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())?;
@@ -145,7 +147,8 @@ impl<'a> RetryLoop<'a> {
         one.run(self.kernel, &self.signals, &mut self.protection).await
     }
 
-    /// Gives back the ticket's slot that was kept for a retry. If that fails, the server does it when the time limit expires.
+    /// Returns the ticket's slot that was kept for a retry. If that fails, the server takes it back after its
+    /// time limit.
     async fn give_back(&mut self) {
         let Some(session) = self.keeps_ticket.take() else { return };
         let delivery::Settings { server: Some(server), trust, .. } = &self.settings.attempt.delivery else {
@@ -168,7 +171,7 @@ impl<'a> RetryLoop<'a> {
         self.say(&format!("ticket {ticket} holds its place for some minutes more: {}", clean(&problem)));
     }
 
-    /// The next try, if there is one.
+    /// Decides on a retry; `None` for none.
     fn decide(&self, tried: &TryResult) -> Option<NextTry> {
         let acting = &self.settings.acting;
         if acting.retries == 0 || ended_on_purpose(tried) {
@@ -205,7 +208,7 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// Prepares the next attempt as a retry of the failed one.
+    /// Prepares the next try as a retry of the failed attempt.
     fn prepare_next(&mut self, tried: &TryResult, jobs: Option<u32>) {
         if let Some(jobs) = jobs {
             self.jobs.set(jobs);
@@ -219,11 +222,11 @@ impl<'a> RetryLoop<'a> {
         attempt.id = Some(job::with_suffix(&self.first, &suffix));
         attempt.number = attempt.number.saturating_add(1);
         attempt.retries.clone_from(&tried.closed.attempt);
-        // a number that the command may not have heeded would put something wrong into the history
+        // record only a number that the command certainly uses: a wrong one would distort the history
         attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain();
     }
 
-    /// Waits, unless a signal arrives or has arrived: it means that the user wants no retry.
+    /// Waits before a retry. Returns a signal that has arrived by then: it means that the user wants no retry.
     async fn wait(&self, wait: Duration) -> Option<Signal> {
         if let Some(arrived) = self.signals.take_but_size() {
             return Some(arrived.signal);
@@ -235,7 +238,7 @@ impl<'a> RetryLoop<'a> {
         }
     }
 
-    /// The exit code of a run that failed, for good.
+    /// The exit code of a run that failed and is not retried any more.
     fn conclude(&self, tried: &TryResult) -> u8 {
         let (own, codes) = (exit_code(tried.exit), &self.settings.acting.exit_codes);
         if ended_on_purpose(tried) {
@@ -269,7 +272,7 @@ impl<'a> RetryLoop<'a> {
     }
 }
 
-/// A signal asked the job to end, or ended the build: then it did not fail by itself.
+/// Whether a signal asked the job to end or ended the build, so that it did not fail by itself.
 fn ended_on_purpose(tried: &TryResult) -> bool {
     const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
     let Exit { code, signal } = tried.exit;

@@ -1,9 +1,9 @@
-//! Numbers the runs of one CI job on this machine, so that a second `plimsoll run` in it is an attempt of its own. The server does the
-//! same for runs on other machines, and in containers that share no directory.
+//! Numbers the runs of one CI job on this machine, so that a second `plimsoll run` in the job is an attempt of
+//! its own. The server does the same for runs on other machines, and in containers that share no directory.
 //!
-//! Each run creates the first free file `ID.N` in the directory `runs` of the spool; the kernel lets only one run create it, so parallel
-//! runs get different numbers. A job's id is never reused, and files older than a week are removed after the build. A file system that
-//! hangs delays the build only for [`PATIENCE`].
+//! Each run creates the first free file `ID.N` in the directory `runs` of the spool; the kernel lets only one
+//! run create it, so runs at the same time get different numbers. A job's id is never reused, and files older
+//! than a week are removed after the build. A file system that hangs delays the build only for [`PATIENCE`].
 
 use std::{
     fs::{self, DirBuilder},
@@ -18,26 +18,26 @@ use plimsoll_proto::{job::with_suffix, own_files};
 use tokio::{sync::oneshot, time::timeout};
 use ulid::Ulid;
 
-/// Runs of one job that get numbers of their own.
+/// Most runs of one job that get a number.
 const NUMBERED_RUNS: u32 = 1000;
-/// Older files belong to ended jobs.
+/// Files that are older than this belong to jobs that have ended.
 const KEEP_FILES_FOR: Duration = Duration::from_hours(24 * 7);
-/// Files examined in one cleanup.
+/// Most files that one cleanup examines.
 const SWEPT_FILES: usize = 10_000;
-/// How long the file system is waited for before the build.
+/// How long the agent waits for the file system before it starts the build.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit after the build.
+/// Time limit of the cleanup after the build.
 const SWEEP_TIME: Duration = Duration::from_secs(1);
 
-/// The file and number of a run.
+/// The number of a run, and the file that reserves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunNumber {
     file: PathBuf,
     number: u32,
 }
 
-/// The id of this run: the job's own for the first run, `ID.2` for the second. If nothing can be written it is the job's own; if the file
-/// system does not respond, a unique one.
+/// The attempt's id for this run: the job's id for the first run, `ID.2` for the second. If the number cannot
+/// be reserved it is the job's id; if the file system does not answer, a unique id.
 pub(super) async fn own_id(spool_dir: &Path, job: &str) -> (String, Option<RunNumber>) {
     let (dir, name) = (spool_dir.join("runs"), job.to_owned());
     let claimed = in_time(PATIENCE, move || claim(&dir, &name)).await;
@@ -61,16 +61,17 @@ fn named(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<R
     }
 }
 
-/// Removes files of jobs that ended long ago, as far as that is quick.
+/// Removes files of jobs that ended long ago, as many as it can within [`SWEEP_TIME`].
 pub(super) async fn sweep(claim: RunNumber) {
     let _late = in_time(SWEEP_TIME, move || sweep_beside(&claim.file)).await;
 }
 
-/// Runs `work` in a thread; `None` if it does not finish in time, or there are no threads left. A thread that hangs is abandoned.
+/// Runs `work` in a thread of its own. `None` if it does not end in time, or if no thread can be started. A
+/// thread that hangs is abandoned.
 async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, answer) = oneshot::channel();
     let work = move || {
-        // if this fails, the caller has stopped waiting
+        // this fails if the caller no longer waits, which does not matter
         let _late = done.send(work());
     };
     thread::Builder::new().name("runs".to_owned()).spawn(work).ok()?;
@@ -78,7 +79,7 @@ async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + S
 }
 
 fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
-    // the spool's path is the user's and may be a link; its content is ours
+    // the user chose the spool's path, so it may be a link; links inside the spool are refused
     let spool = dir.parent().unwrap_or(dir);
     DirBuilder::new().recursive(true).mode(0o700).create(spool)?;
     own_files::make_dir(dir)?;
@@ -94,7 +95,7 @@ fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
     Err(io::Error::other(format!("{NUMBERED_RUNS} runs of one job")))
 }
 
-/// Removes files much older than the file `own`, so that no clock is needed.
+/// Removes the files that are much older than the file `own`. Comparing files with each other needs no clock.
 fn sweep_beside(own: &Path) {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
     let Some(oldest) = modified(own).and_then(|now| now.checked_sub(KEEP_FILES_FOR)) else { return };

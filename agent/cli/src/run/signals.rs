@@ -1,12 +1,14 @@
-//! Forwards signals, so that the build gets them as without the agent.
+//! Forwards signals to the build, so that the build gets them as it would without the agent.
 //!
-//! A signal that a process sends to the agent is forwarded, because it is meant for the build. One from the terminal reaches the build
-//! directly, as a member of the same foreground group, and must not arrive twice. The kernel reports the source through a signalfd; so the
-//! signals are blocked, and the build gets the agent's original mask. The kernel does not report whether a signal was sent to the agent or
-//! to its whole group: a signal to the group reaches the build twice, which is less harmful than losing one. For the same reason a hangup
-//! is always forwarded: the kernel sends it to the session leader, which may be the agent alone.
+//! A signal that a process sends to the agent is forwarded, because it is meant for the build. A signal from
+//! the terminal reaches the build directly, because both are in the foreground process group; it must not
+//! arrive twice. A signalfd shows where a signal came from. So the agent blocks the signals, and starts the
+//! build with its own original signal mask. The kernel does not show whether a signal was sent only to the
+//! agent or to its whole process group. In the second case the build gets it twice, which does less harm than
+//! losing a signal. For the same reason a hangup is always forwarded: the kernel sends it to the leader of the
+//! session, which may be the agent alone.
 //!
-//! SIGXFSZ is blocked and ignored: a file of the agent that grows too long fails only that write.
+//! SIGXFSZ is blocked and ignored: if a file of the agent grows beyond the limit, only that write fails.
 
 use std::io;
 
@@ -16,40 +18,41 @@ use nix::sys::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Signals that people and machines send to a job, and that would end the agent before the build by default.
+/// Signals that are forwarded: people and programs send them to end a job or to inform it, and by default they
+/// would end the agent before the build.
 const PASSED_ON: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// The signals that were sent to the agent.
+/// Receives the signals that arrive at the agent.
 #[derive(Debug)]
 pub(super) struct Signals {
     fd: Option<AsyncFd<SignalFd>>,
     before: SigSet,
 }
 
-/// One signal that arrived.
+/// A signal that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceivedSignal {
     pub(super) signal: Signal,
-    /// Whether a process sent it; otherwise the kernel did, for example for a key on the terminal.
+    /// Whether a process sent the signal. Otherwise the kernel did, for example after a key on the terminal.
     pub(super) sent: bool,
 }
 
 impl ReceivedSignal {
-    /// Whether the build has not got it by itself.
+    /// Whether only the agent has got the signal, so that it must be forwarded to the build.
     pub(super) fn reaches_only_the_agent(self) -> bool {
         self.signal != Signal::SIGWINCH && (self.sent || self.signal == Signal::SIGHUP)
     }
 
-    /// Whether its sender wants the job to end.
+    /// Whether the signal asks the job to end.
     pub(super) fn asks_to_end(self) -> bool {
         matches!(self.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
     }
 }
 
 impl Signals {
-    /// Blocks the signals in this thread and in threads started later; there must be no others yet. If that fails, signals have their
-    /// default effect on the agent.
+    /// Blocks the signals in this thread and in threads that it starts later; the process must not have other
+    /// threads yet. If this fails, signals have their default effect on the agent.
     pub(super) fn block() -> Self {
         let mask: SigSet = PASSED_ON.into_iter().chain([Signal::SIGWINCH]).collect();
         let blocked: SigSet = mask.iter().chain([Signal::SIGXFSZ]).collect();
@@ -72,7 +75,7 @@ impl Signals {
         Self { fd: fd.ok(), before }
     }
 
-    /// The mask that the agent was started with.
+    /// The signal mask that the agent was started with.
     pub(super) fn before(&self) -> &SigSet {
         &self.before
     }
@@ -88,7 +91,7 @@ impl Signals {
         }
     }
 
-    /// Like [`Self::next`], without changes of the terminal's size.
+    /// Waits for the next signal, and ignores changes of the terminal's size.
     pub(super) async fn next_but_size(&self) -> ReceivedSignal {
         loop {
             let arrived = self.next().await;
@@ -98,13 +101,13 @@ impl Signals {
         }
     }
 
-    /// A signal that has arrived already, as [`Self::next_but_size`].
+    /// Returns a signal that has already arrived, and ignores changes of the terminal's size.
     pub(super) fn take_but_size(&self) -> Option<ReceivedSignal> {
         let fd = self.fd.as_ref()?;
         std::iter::from_fn(|| read(fd.get_ref()).ok()).find(|arrived| arrived.signal != Signal::SIGWINCH)
     }
 
-    /// Discards the signals received so far. Returns whether one of them asked the job to end.
+    /// Discards the signals that have arrived. Returns whether one of them asked the job to end.
     pub(super) fn forget(&self) -> bool {
         let Some(fd) = &self.fd else { return false };
         std::iter::from_fn(|| read(fd.get_ref()).ok())
@@ -123,6 +126,7 @@ fn watch(fd: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
 fn read(fd: &SignalFd) -> io::Result<ReceivedSignal> {
     let Some(found) = fd.read_signal()? else { return Err(io::ErrorKind::WouldBlock.into()) };
     let number = i32::try_from(found.ssi_signo).unwrap_or(0);
-    // codes above 0 are the kernel's (SI_KERNEL); kill, sigqueue and tgkill have 0 and below. See sigaction(2)
+    // the kernel's own signals have codes above 0 (SI_KERNEL); those from kill, sigqueue and tgkill have 0 or
+    // less, see sigaction(2)
     Ok(ReceivedSignal { signal: Signal::try_from(number)?, sent: found.ssi_code <= 0 })
 }

@@ -87,7 +87,7 @@ impl PackedKey {
         }
     }
 
-    /// The key; moves the texts out of this message.
+    /// Returns the key; moves the texts out of this message.
     pub(super) fn key(&mut self) -> Result<Key, Damage> {
         if *self == Self::default() {
             return Err(Damage::new("has no key"));
@@ -109,7 +109,7 @@ impl PackedKey {
         })
     }
 
-    /// Keeps a key's allocations for the next one.
+    /// Takes back the texts of `key`, so that the next key is decoded into their allocations.
     pub(super) fn keep(&mut self, key: Key) {
         *self = Self {
             project: key.project,

@@ -1,15 +1,15 @@
-//! Decodes many summaries into the allocations of one.
+//! Decodes many summaries, one after the other, into the same allocations.
 
 use prost::Message as _;
 
 use super::{Damage, Packed, Summary};
 
-/// Decodes one summary after the other into the same allocations: each has a dozen texts.
+/// A summary that is decoded again and again into the same allocations; each summary has a dozen texts.
 #[derive(Default)]
 pub(in super::super) struct Reused(Packed);
 
 impl Reused {
-    /// Like `Summary::unpack`; `take` reads the summary.
+    /// Decodes a summary as `Summary::unpack` does, and passes it to `take`.
     pub(in super::super) fn unpack(
         &mut self,
         codec: u8,

@@ -1,4 +1,4 @@
-//! Decodes every entry of a store as its readers would, and reports errors.
+//! Decodes every entry of a store as the server would, and reports what cannot be decoded.
 
 use std::convert::Infallible;
 
@@ -26,7 +26,7 @@ pub struct CheckReport {
     pub verdicts: u64,
     /// Tickets that have not ended.
     pub tickets: u64,
-    /// Samples in fragments and blocks; samples sent twice count twice.
+    /// Samples in fragments and blocks; a sample that the agent sent twice counts twice.
     pub samples: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct CheckReport {
     pub unreadable: u64,
 }
 
-/// Checks entries in the order of their keys.
+/// Collects the parts of records, one joiner for each kind, and counts what can be decoded.
 #[derive(Debug, Default)]
 struct Checker {
     attempts: RecordJoiner,
@@ -50,7 +50,8 @@ struct Checker {
 }
 
 impl OfflineStore {
-    /// Checks everything that can be read; passes each error to `tell`, and after each entry the bytes read so far to `progress`.
+    /// Checks every readable entry. Passes each finding to `tell`, and after each entry the number of bytes
+    /// read so far to `progress`.
     pub fn check(&self, mut tell: impl FnMut(CheckFinding), mut progress: impl FnMut(u64)) -> CheckReport {
         let mut checker = Checker::default();
         let read = self.each_past_damage::<Infallible>(|read| {
@@ -141,7 +142,7 @@ impl Checker {
     }
 }
 
-/// Number of whole records in this; a damaged one is reported.
+/// Returns 1 for a readable record; adds a damaged one to `flaws`, and returns 0.
 fn note<T: Record>(record: Option<crate::envelope::JoinedRecord<T>>, flaws: &mut Vec<CheckFinding>) -> u64 {
     match record {
         Some((_, Ok(_))) => 1,

@@ -1,5 +1,5 @@
-//! The remains of a damaged store, from the better of its logs: the engine's own, and the one that a compact copy replaced if a crash left
-//! it.
+//! What is left of a damaged store, from the better of its two logs: the engine's own log, and the log that
+//! `compact` replaced, if a crash left it.
 
 use std::{
     cmp::Reverse,
@@ -19,21 +19,22 @@ use super::{
 };
 use crate::{StoreSettings, kv::StoreIdentity};
 
-/// A log that was read without the engine, and what is known about the store.
+/// The content of a log, read without the engine, and what is known about the store.
 pub(crate) struct DamagedStore {
     pub(crate) log: RawLog,
-    /// Directory of the engine that wrote the log.
+    /// Directory with the log.
     pub(crate) engine: PathBuf,
     pub(crate) identity: StoreIdentity,
     pub(crate) losses: Vec<RepairLoss>,
-    /// The last commit that is complete.
+    /// Number of the last commit that is completely in the log.
     whole: u64,
-    /// The marker, advanced to the witness; if the marker is lost, taken from the log.
+    /// The store's marker, with the commit number of the witness if that is higher. If the marker is lost, it
+    /// is made from the log.
     known: Marker,
 }
 
 impl DamagedStore {
-    /// Reads the logs; `None` if they are empty.
+    /// Reads the logs, and returns the better one; `None` if there are none or all are empty.
     ///
     /// # Errors
     /// The disk cannot be read, or the store has another format.
@@ -51,7 +52,8 @@ impl DamagedStore {
         Ok(best)
     }
 
-    /// Orders logs: nothing missing, then later commits, then fewer losses.
+    /// Rank of a log for the choice of the better one: a log without losses, then the later last commit, then
+    /// fewer losses.
     fn rank(&self) -> (bool, u64, Reverse<usize>) {
         (self.losses.is_empty(), self.whole, Reverse(self.losses.len()))
     }
@@ -72,19 +74,20 @@ impl DamagedStore {
         let mut losses: Vec<RepairLoss> = log.losses().into_iter().map(RepairLoss::Log).collect();
         let commits = RepairLoss::Commits { found: whole, known: known.commit_sequence };
         losses.extend((whole < known.commit_sequence).then_some(commits));
-        // new versions must be higher than all existing ones
+        // the repaired store must give new commits higher numbers than all that exist
         let sequence = log.newest_version().max(own.map_or(0, |own| own.sequence)).max(known.commit_sequence);
         let identity = StoreIdentity { format: FORMAT_VERSION, id: known.store_id, sequence };
         let engine = path.parent().unwrap_or(dir).to_owned();
         Ok(Self { log, engine, identity, losses, whole, known })
     }
 
-    /// Number of ended attempts, if known.
+    /// Number of ended attempts in the store, if the marker has it.
     pub(crate) fn attempts(&self) -> Option<u64> {
         self.known.attempts
     }
 
-    /// Opens a copy of the files in the engine, if the engine uses everything that matters from them: then no unreadable byte is in use.
+    /// Opens a copy of the store in the engine, if the engine can read all of it: then the unreadable bytes are
+    /// not in use.
     pub(crate) fn open_whole(
         &self,
         directory: &Directory,
@@ -102,16 +105,17 @@ impl DamagedStore {
     }
 }
 
-/// The marker of a store whose log has the identity `own`, advanced to the witness.
+/// The marker of a store whose log has the identity `own`, with the commit number of the witness if that is
+/// higher.
 fn known(dir: &Path, own: Option<StoreIdentity>) -> Result<Marker, OpenError> {
     let marker = match Marker::read(dir) {
-        // the log shows its own format
+        // the log has the identity, and with it the format, so a damaged marker is not needed
         Err(OpenError::Marker { .. } | OpenError::OtherFormat { .. }) if own.is_some() => None,
         Err(OpenError::Marker { .. }) => None,
         other => other?,
     };
     let id = own.map(|own| own.id).or_else(|| marker.as_ref().map(|marker| marker.store_id));
-    // an unreadable witness counts as not written
+    // a witness that cannot be read counts as if it did not exist
     let witnessed = id.and_then(|id| CommitWitness::read(dir, id).ok().flatten()).unwrap_or(0);
     let marker = marker.filter(|marker| Some(marker.store_id) == id);
     let marked = marker.as_ref().map_or(0, |marker| marker.commit_sequence);

@@ -17,26 +17,28 @@ use super::{
 };
 
 const LOCK: &str = "plimsoll.lock";
-/// File written to test for free space.
+/// Temporary file that tests whether the disk has enough free space.
 const PROBE: &str = "plimsoll.probe";
-/// The engine's log, in its directory.
+/// Name of the engine's log file, in the engine's directory.
 pub(crate) const LOG: &str = "db";
-/// A compact copy of the engine's directory while it is made.
+/// Directory in which `compact` writes its copy of the engine's files.
 const COPY: &str = "sled.new";
-/// Name of the engine's directory while the copy replaces it.
+/// Name of the old engine directory while the copy of `compact` takes its place.
 const REPLACED: &str = "sled.old";
-/// A copy of it that `verify` reads, so that the engine does not change the files themselves.
+/// Directory of the copy that `verify` reads; the engine would change the original files when it opens them.
 pub(crate) const LOOK: &str = "sled.look";
-/// Files allowed in an empty directory: those of our own first steps, and what a file system puts into its root.
+/// Files that a directory may contain and still count as empty: those that this program creates first, and
+/// `lost+found`, which file systems put into their root.
 const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
-/// Free space that the engine needs to open, beside a new snapshot: two segments and their neighbours.
+/// Free space that the engine needs to open, besides a new snapshot: two segments of its log, and some space to
+/// spare.
 pub(crate) const ROOM: u64 = 2 << 20;
 
 /// A data directory, locked by this process while this value exists.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// `None` if there was no lock file and none can be written.
+    /// The locked file; `None` if there is no lock file and this process may not create one.
     _lock: Option<File>,
 }
 
@@ -52,10 +54,11 @@ impl Directory {
             }
             Err(error) => return Err(OpenError::io("open", path)(error)),
         }
-        // checked before anything is written into a directory that may be another program's
+        // check first: the directory may belong to another program, and then nothing may be written to it
         marker_of(path)?;
         let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
-        // checked again, because another process may have created a store, or half of one, before it released the lock
+        // check again: another process may have created a store, completely or in part, before it released the
+        // lock
         let marker = if let Some(marker) = marker_of(path)? {
             marker
         } else {
@@ -73,7 +76,8 @@ impl Directory {
         Self::open(path)
     }
 
-    /// Opens a directory with a store for reading, even if this process may not write to it. Removes and renames nothing.
+    /// Opens a directory with a store for reading, even if this process may not write to it. Removes and
+    /// renames no file.
     pub(crate) fn open_to_read(path: &Path) -> Result<(Self, Marker), OpenError> {
         let marker = marker_of_store(path)?;
         if marker.state == StoreStage::Filling {
@@ -94,14 +98,15 @@ impl Directory {
         Ok(Self { path: path.to_owned(), _lock: lock_unwritable(path)? })
     }
 
-    /// The engine's logs that are not empty: its own, and the one that a compact copy replaced if a crash left it.
+    /// The engine's log files that exist and are not empty: the log in use, and the log that `compact`
+    /// replaced, if a crash left it.
     pub(crate) fn logs(&self) -> impl Iterator<Item = PathBuf> {
         let logs = [ENGINE, REPLACED].map(|engine| self.path.join(engine).join(LOG));
         logs.into_iter().filter(|log| fs::metadata(log).is_ok_and(|found| found.is_file() && found.len() > 0))
     }
 
-    /// Opens a directory with a store that this process may not write to; changes nothing. A writer's lock is respected, and a store that
-    /// was never locked is not in use.
+    /// Opens a directory with a store that this process may not write to; changes nothing. If there is a lock
+    /// file, a lock held by another process is respected; without one, no process has ever opened the store.
     pub(crate) fn open_unwritable(path: &Path) -> Result<(Self, Marker), OpenError> {
         let marker = marker_of_store(path)?;
         Self::checked(path, lock_unwritable(path)?, marker)
@@ -113,7 +118,8 @@ impl Directory {
         Ok((directory, marker))
     }
 
-    /// Prepares a directory for a store that is about to be filled: it cannot be opened before its marker is written.
+    /// Prepares a directory for a store that is about to be filled: until its final marker is written, no
+    /// server opens it.
     pub(crate) fn begin_filling(path: &Path, marker: &Marker) -> Result<Self, OpenError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
             return Err(OpenError::NotADirectory { dir: path.to_owned() });
@@ -130,7 +136,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// An empty directory for a compact copy of the engine's files.
+    /// Creates an empty directory for the compact copy of the engine's files.
     pub(crate) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
         let copy = self.path.join(COPY);
         remove_all(&copy)?;
@@ -150,7 +156,8 @@ impl Directory {
         remove_all(&self.path.join(COPY))
     }
 
-    /// Replaces the engine's files, all of which were read, by a complete and synced copy. A crash leaves one or the other.
+    /// Replaces the engine's files by a complete and synced copy of them. After a crash either the old files or
+    /// the copy are there.
     pub(crate) fn swap_copy(&self) -> Result<(), OpenError> {
         let own = self.path.join(ENGINE);
         let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));
@@ -165,8 +172,9 @@ impl Directory {
         remove_all(&replaced)
     }
 
-    /// Removes what crashes and commands left beside the engine's files. The files that a compact copy replaced are removed only if the
-    /// whole copy can be read: otherwise `repair` finds in them what the copy lost.
+    /// Removes what crashes and commands left beside the engine's files. The files that `compact` replaced are
+    /// removed only if the engine can read everything: otherwise `repair` needs them, because they may contain
+    /// what is lost.
     pub(crate) fn tidy(&self, engine: &Engine) -> Result<(), OpenError> {
         remove_all(&self.path.join(LOOK))?;
         remove_all(&self.path.join(COPY))?;
@@ -188,13 +196,13 @@ impl Directory {
         &self.path
     }
 
-    /// The engine's directory; after a crash it may still have the name from while a compact copy replaced it.
+    /// The engine's directory. If a crash interrupted `compact`, it may still have its temporary name.
     pub(crate) fn engine(&self) -> PathBuf {
         let [own, replaced] = [ENGINE, REPLACED].map(|engine| self.path.join(engine));
         if !own.is_dir() && replaced.is_dir() { replaced } else { own }
     }
 
-    /// Refuses files that the engine would take for a new store, or would not store safely.
+    /// Refuses engine files that sled would take for a new store, or whose writes would not be safe on disk.
     fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
         let engine = self.engine();
         small_files::refuse_links(&engine)?;
@@ -216,7 +224,7 @@ impl Directory {
         }
     }
 
-    /// Size of all files of the store. Files that vanish meanwhile count as 0.
+    /// Size of all files of the engine. Files that vanish during the count are 0.
     pub(crate) fn bytes(&self) -> u64 {
         bytes_below(&self.engine()).unwrap_or(0)
     }
@@ -272,7 +280,7 @@ fn create(path: &Path) -> Result<(), OpenError> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(OpenError::io("create", path))?;
     }
-    // the path comes from the operator: links in it are followed
+    // the operator chose this path, so links in it are followed
     let private = DirBuilder::new().recursive(true).mode(0o700).create(path);
     private.map_err(OpenError::io("create", path))?;
     for above in made.into_iter().filter_map(Path::parent) {
@@ -295,7 +303,7 @@ fn marker_of_store(path: &Path) -> Result<Marker, OpenError> {
     }
 }
 
-/// The marker of a store that can be opened; `None` if a new one can be created.
+/// The marker in a directory that a store may be opened in; `None` if a new store can be created there.
 fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
     let marker = Marker::read(path)?;
     match &marker {
@@ -307,14 +315,14 @@ fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
     }
 }
 
-/// Whether a directory without a marker had a store once.
+/// Whether a directory without a marker has an engine directory, and so once had a store.
 fn holds_a_store(path: &Path) -> bool {
     let files =
         [Path::new(witness::FILE).to_owned(), Path::new(ENGINE).join(LOG), Path::new(REPLACED).join(LOG)];
     files.iter().any(|file| path.join(file).is_file())
 }
 
-/// Refuses a directory with files of another program, or with a store without its marker.
+/// Refuses a directory with files of another program, or with a store that has lost its marker.
 pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
     for file in fs::read_dir(path).map_err(OpenError::io("list", path))? {
         let name = file.map_err(OpenError::io("list", path))?.file_name();
@@ -329,7 +337,8 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Takes the lock and writes our process id into the file, for the error message of the next process.
+/// Takes the lock, and writes the id of this process into the lock file: a second process names it in its error
+/// message.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK);
     let mut file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
@@ -340,13 +349,14 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
         writeln!(file, "{}", std::process::id())
     };
     match note() {
-        // the lock works without the process id, and reading a store on a full disk must work
+        // the process id is only for messages; a store on a full disk must still be readable
         Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(OpenError::io("write", &path)(error)),
         _ => Ok(file),
     }
 }
 
-/// Takes the lock in a directory that cannot be written, if the lock file exists: that only needs read access.
+/// Takes the lock in a directory where this process may not write. An existing lock file can be locked with
+/// read access alone; `None` if there is none.
 fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
     let path = dir.join(LOCK);
     match File::open(&path) {
@@ -370,7 +380,7 @@ fn hold(file: &mut File, dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Size of all files below a directory. Files that vanish meanwhile count as 0.
+/// Size of all files below a directory. Files that vanish during the count are 0.
 ///
 /// # Errors
 /// A directory cannot be read.

@@ -1,13 +1,15 @@
 //! Makes sled's flush durable. The only unsafe code of the program.
 //!
-//! sled 0.34.7 syncs its log with `sync_file_range(2)`, which does not write the file's size and extents; the manual page calls it
-//! extremely dangerous. After a power cut the store may then be empty: in 7 of 10 simulated cuts. A symbol of our own takes precedence
-//! over libc's at link time, static or dynamic, so the calls of sled end in `fdatasync(2)`: 42 of 42 cuts lost nothing. Whether the linker
-//! did so is verified: [`syncs`] counts the calls, and the store refuses to open if the count does not grow.
+//! sled 0.34.7 syncs its log with `sync_file_range(2)`, which does not write the file's size and extents; the
+//! manual page calls it extremely dangerous. After a power cut the store may then be empty: in 7 of 10
+//! simulated cuts. This module defines a function with the same name, which the linker prefers to libc's,
+//! static or dynamic. So sled's calls reach `fdatasync(2)`: then 42 of 42 simulated cuts lost nothing. The
+//! store verifies that the linker did so: [`syncs`] counts the calls, and the store refuses to open if the
+//! count does not grow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of sled's calls that were replaced.
+/// How many calls of sled the replacement has served.
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
 /// How often the log of a store was synced since the process started.
@@ -15,9 +17,7 @@ pub fn syncs() -> u64 {
     SYNCS.load(Ordering::Relaxed)
 }
 
-/// Whether a flush since `before`, an earlier value of [`syncs`], certainly reached the disk.
-///
-/// On other systems than Linux sled calls `fsync` itself.
+/// Whether a flush after `before` (an earlier value of [`syncs`]) certainly reached the disk.
 pub(crate) fn proven_since(before: u64) -> bool {
     !cfg!(target_os = "linux") || syncs() > before
 }
@@ -36,6 +36,6 @@ pub(crate) extern "C" fn sync_file_range(
     _flags: libc::c_uint,
 ) -> libc::c_int {
     SYNCS.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: fdatasync takes any number for a descriptor and answers EBADF for a wrong one; no memory is passed.
+    // SAFETY: no memory is passed, and fdatasync returns EBADF for a number that is not an open descriptor.
     unsafe { libc::fdatasync(fd) }
 }

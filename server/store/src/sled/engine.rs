@@ -1,13 +1,14 @@
 //! The only code that calls sled.
 //!
-//! Every call is guarded: an error or a panic inside sled becomes an [`EngineError`] with a text, and the caller decides. Workarounds for
-//! known faults of sled 0.34.7: values below 4 KiB, one tree, no compression, no `len()`, reads in pages (a batch holds a lock that all
-//! readers need), and reopening after an error.
+//! Every call is guarded: an error or a panic inside sled becomes an [`EngineError`] with a text, and the
+//! caller decides. To avoid known faults of sled 0.34.7, values are shorter than 4 KiB, there is one tree, no
+//! compression and no `len()`, readers read in pages (a batch holds a lock that all readers need), and the
+//! store is reopened after an error.
 //!
-//! Every call also pins sled's garbage collector (in the terms of `crossbeam-epoch`). sled does so itself when it reads and writes pages,
-//! but not when it flushes, which it also does on drop: there it uses the buffer of its log through a bare pointer, and its background
-//! thread may free that buffer before it is counted as used. A thread preempted at that point wrote into freed memory, and the process
-//! died of SIGSEGV or SIGABRT.
+//! Every call also pins sled's garbage collector (in the terms of `crossbeam-epoch`). sled pins it itself when
+//! it reads and writes pages, but not when it flushes (also on drop): there it uses the buffer of its log
+//! through a bare pointer, and its background thread may free that buffer before the use is counted. A thread
+//! that was preempted at that point wrote into freed memory, and the process died of SIGSEGV or SIGABRT.
 
 use std::{
     io,
@@ -28,15 +29,16 @@ use crate::{
     packed_page::PackedPage,
 };
 
-/// Key of the identity; no other key starts with this byte.
+/// Key of the store's identity; no other key starts with this byte.
 pub(crate) const IDENTITY: &[u8] = b"i";
-/// How long to wait until the files are released: sled closes in the background.
+/// How long opening waits for files that are still locked: sled releases them in the background after a close.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
-/// Interval between two tries.
+/// Interval between two attempts to open.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
-/// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: if fragments come and go
-/// faster than that, the files grow. At 130,000 samples a second they grow to 10.6 times their content at sled's default of 500 ms, and to
-/// 6.9 times at 100 ms; at 10,000 a second to less than 3 times with either.
+/// How often sled's own thread wakes. Each time it syncs what a flush does not cover, and frees one segment
+/// (half a MiB) of its log: if fragments are written and removed faster than that, the files grow. At 130,000
+/// samples a second they grow to 10.6 times their content at sled's default of 500 ms, and to 6.9 times at 100
+/// ms; at 10,000 a second to less than 3 times with either.
 const FLUSH_EVERY_MS: u64 = 100;
 
 /// The text of sled's error or panic.
@@ -44,7 +46,7 @@ const FLUSH_EVERY_MS: u64 = 100;
 #[error("{0}")]
 pub(crate) struct EngineError(pub(crate) String);
 
-/// A value with its version, or `None` for a delete.
+/// A write: a key, with a version and a value, or with `None` to remove the key.
 pub(crate) type EngineWrite<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
 
 /// An open sled; `None` once it is closed.
@@ -57,8 +59,8 @@ impl Engine {
         Self::open_with(dir, cache_bytes, Some(FLUSH_EVERY_MS))
     }
 
-    /// Opens files that are filled once, in large batches, without flushing them by time: their size must not depend on the speed of the
-    /// disk.
+    /// Opens files that are filled once, in large batches. sled's timed flush is off: with it the size of the
+    /// files would depend on the speed of the disk.
     pub(crate) fn open_to_fill(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
         Self::open_with(dir, cache_bytes, None)
     }
@@ -82,18 +84,18 @@ impl Engine {
         }
     }
 
-    /// One value.
+    /// Reads the value of one key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, EngineError> {
         self.call(|db| db.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
     }
 
-    /// Whether a key starts with `prefix`. True also if that cannot be read: there may be one.
+    /// Whether any key starts with `prefix`. True also if the keys there cannot be read, because one may exist.
     pub(crate) fn holds(&self, prefix: &[u8]) -> bool {
         let limit = PageLimit { items: 1, bytes: 1 };
         self.scan(prefix, None, limit).map_or(true, |page| !page.entries.is_empty())
     }
 
-    /// A page of values.
+    /// Reads a page of entries.
     pub(crate) fn scan(
         &self,
         prefix: &[u8],
@@ -108,7 +110,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// Reads a page of entries as `scan`, into one allocation.
+    /// Reads a page of entries like `scan`, but into one allocation.
     pub(crate) fn scan_packed(
         &self,
         prefix: &[u8],
@@ -120,7 +122,7 @@ impl Engine {
         Ok(strip)
     }
 
-    /// Passes keys, versions and values to `take`; returns whether there may be more.
+    /// Passes each entry's key, version and value to `take`; returns whether there may be more entries.
     fn walk(
         &self,
         prefix: &[u8],
@@ -153,7 +155,7 @@ impl Engine {
         Ok(false)
     }
 
-    /// Reads everything once.
+    /// Reads every entry once, and fails if one cannot be read.
     pub(crate) fn read_through(&self) -> Result<(), EngineError> {
         let mut after = None;
         loop {
@@ -165,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// The first entry from a key on.
+    /// The first entry at or after a key.
     pub(crate) fn first_from(&self, from: Bound<&[u8]>) -> Result<Option<KeyValue>, EngineError> {
         let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Bound::Unbounded))))?;
         while let Some((key, value)) = guarded(|| entries.next().transpose())? {
@@ -176,7 +178,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// Applies all changes and the identity, or nothing; they are on disk when it returns.
+    /// Applies all changes and writes the identity, or changes nothing; the changes are on disk when it
+    /// returns.
     pub(crate) fn apply(
         &self,
         changes: &[EngineWrite<'_>],
@@ -197,10 +200,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts keys without values, one at a time: each must get its value with [`Self::apply`] before it is read.
+    /// Writes keys without values, one at a time. Each key must get its value with [`Self::apply`] before it is
+    /// read.
     ///
-    /// For a copy that must be small. If keys are put in order and not in a batch (sled mixes a batch's order), nine keys share a leaf;
-    /// their nine values are then written once to the log. With the values from the start, the log would hold each of them three times.
+    /// This makes a copy small. If keys are written in order and not in a batch (sled does not keep the order
+    /// of a batch), nine keys share a leaf, and later the log has each of their values once. If the values were
+    /// written with the keys, the log would have each value three times.
     pub(crate) fn lay_out<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<(), EngineError> {
         keys.try_for_each(|key| self.call(|db| db.insert(key, &[])).map(drop))
     }
@@ -219,7 +224,7 @@ impl Engine {
         self.release_files()
     }
 
-    /// Drops sled, which flushes as it closes.
+    /// Drops sled, which flushes as it is dropped.
     fn release_files(&mut self) -> Result<(), EngineError> {
         let db = self.0.take();
         guarded(|| {
@@ -234,7 +239,7 @@ impl Engine {
     }
 }
 
-/// Where the last user is not [`Engine::close`] but a reader, the files are released here.
+/// Closes the engine when its last user is a reader and not [`Engine::close`].
 impl Drop for Engine {
     fn drop(&mut self) {
         if let Err(error) = self.release_files() {
@@ -254,7 +259,7 @@ impl StoreIdentity {
         bytes::open(bytes).ok()?;
         let (format, rest) = bytes.split_first_chunk()?;
         let format = u32::from_be_bytes(*format);
-        // another format may have other bytes after this; its number is enough to refuse it
+        // the bytes after the number may differ in another format; the number is enough to refuse the store
         if format != FORMAT_VERSION {
             return Some(Self { format, id: Ulid::nil(), sequence: 0 });
         }
@@ -268,7 +273,7 @@ fn versioned(key: &[u8], bytes: &[u8]) -> Result<VersionedValue, EngineError> {
     parted(key, bytes).map(|(version, value)| VersionedValue { version, value: value.to_vec() })
 }
 
-/// Splits stored bytes into version and value.
+/// Splits the bytes of a stored value into version and value.
 fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineError> {
     match bytes.split_first_chunk::<VERSION_BYTES>() {
         Some((version, value)) => Ok((u64::from_be_bytes(*version), value)),
@@ -276,7 +281,7 @@ fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineErro
     }
 }
 
-/// Whether the files are still locked.
+/// Whether the engine did not open because its files are still locked.
 fn is_held(error: &::sled::Error) -> bool {
     // sled wraps the lock error in another kind, with the original text
     matches!(error, ::sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
@@ -284,7 +289,7 @@ fn is_held(error: &::sled::Error) -> bool {
 
 fn in_words(error: &::sled::Error) -> String {
     match error {
-        // sled's own text has an empty backtrace and no advice
+        // sled's own text has an empty backtrace and does not say what to do
         ::sled::Error::Corruption { at: Some(at), .. } => {
             format!("its files are damaged ({at:?} of sled/db)")
         }

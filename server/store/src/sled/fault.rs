@@ -1,4 +1,4 @@
-//! Why a data directory cannot be used. Each text names the directory or file, and a way out.
+//! Why a data directory cannot be used. Each text names the directory or file, and says what to do.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use plimsoll_proto::own_files::LinkRefusal;
 
 /// Format that this program writes, and the only one that it reads. Increase it with every change of `FORMAT.md` that is not an addition.
 pub const FORMAT_VERSION: u32 = 6;
-/// The engine's own directory.
+/// Name of the engine's directory.
 pub(crate) const ENGINE: &str = "sled";
 
 /// Why a store did not open. Unless the text says otherwise, nothing was changed.
@@ -35,24 +35,24 @@ pub enum OpenError {
         /// The data directory.
         dir: PathBuf,
     },
-    /// There is a store where a new one should be created.
+    /// There already is a store where a new one should be created.
     #[error("{dir} holds a store already: name a new or an empty directory, or move this one away first", dir = dir.display())]
     Occupied {
         /// The data directory.
         dir: PathBuf,
     },
-    /// A restore was cut short.
+    /// A restore was interrupted, so the store is incomplete.
     #[error("{dir} is half restored: a restore into it did not end; remove it and restore again. If the backup is gone, save what was restored{way}", dir = dir.display(), way = way_out(dir))]
     HalfRestored {
         /// The data directory.
         dir: PathBuf,
     },
-    /// Another process uses it.
+    /// Another process uses the store.
     #[error("{dir} is in use by process {pid}: stop that server first, or give this one a data directory of its own", dir = dir.display())]
     Locked {
         /// The data directory.
         dir: PathBuf,
-        /// Content of the lock file.
+        /// Content of the lock file: the id of that process.
         pid: String,
     },
     /// The store was written in another format.
@@ -63,12 +63,12 @@ pub enum OpenError {
         /// Format of the store in it.
         found: u32,
     },
-    /// The store contains less than was acknowledged.
+    /// The store contains less than was acknowledged: its log is missing, empty or another store's.
     #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out(dir))]
     Emptied {
         /// The data directory.
         dir: PathBuf,
-        /// What marker and store contain.
+        /// What the marker and the store contain, in words.
         what: String,
     },
     /// The store ends before the last commit that was acknowledged.
@@ -76,18 +76,18 @@ pub enum OpenError {
     Behind {
         /// The data directory.
         dir: PathBuf,
-        /// What marker, witness and store contain.
+        /// What the marker, the witness and the store contain, in words.
         what: String,
     },
-    /// The engine would silently drop what follows the damage.
+    /// The log is damaged, and the engine would silently drop what follows the damage.
     #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}, which says whether anything is lost", dir = dir.display(), way = way_out(dir))]
     Torn {
         /// The data directory.
         dir: PathBuf,
-        /// First damaged byte in the log.
+        /// Position of the first damaged byte in the log.
         at: u64,
     },
-    /// A store without its marker.
+    /// The directory has a store, but its marker is missing.
     #[error("{dir} holds a store whose plimsoll.json is gone, so it is not known whether all of it is there; restore a backup of the whole directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
     MarkerLost {
         /// The data directory.
@@ -125,10 +125,10 @@ pub enum OpenError {
         /// The reason, in words.
         reason: String,
     },
-    /// The engine keeps values in files that it never syncs.
+    /// The engine has values in separate files, which it never syncs.
     #[error("{path} is not empty: sled keeps large values there and never syncs them, and this server never writes such; restore a backup of the whole directory, or save what is left{way}", path = path.display(), way = way_out(above(above(path))))]
     Blobs {
-        /// The directory of the large values.
+        /// The directory with those files.
         path: PathBuf,
     },
     /// The engine failed.
@@ -145,27 +145,28 @@ pub enum OpenError {
         /// The engine's directory.
         dir: PathBuf,
     },
-    /// A write under one of our names could change another file, through a link.
+    /// The path is a link, so that a write to it could change another file.
     #[error("{path} is not used: {refusal}", path = path.display())]
     Link {
-        /// The file or directory.
+        /// The file or directory that is a link.
         path: PathBuf,
-        /// The reason.
+        /// Why the link is refused.
         refusal: LinkRefusal,
     },
     /// A file or directory cannot be used.
     #[error("cannot {action} {path}: {cause}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
     Io {
-        /// The action.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// The system's error. Part of the text, so it is not a `source`: that would show it twice.
+        /// The system's error. The text contains it, so it is not marked as the `source`: an error chain would
+        /// print it twice.
         cause: io::Error,
     },
 }
 
-/// The command that recovers what is left of a store.
+/// Advice with the command that recovers what is left of a store.
 fn way_out(dir: &Path) -> String {
     format!(" into a new directory (plimsoll-server repair {})", dir.display())
 }
@@ -175,13 +176,14 @@ fn above(path: &Path) -> &Path {
 }
 
 impl OpenError {
-    /// Whether this process may not write there: the file system is read-only, or the files belong to another user.
+    /// Whether this process may not write to the path: the file system is read-only, or the files belong to
+    /// another user.
     pub fn is_write_refused(&self) -> bool {
         let kinds = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
         matches!(self, Self::Io { cause, .. } if kinds.contains(&cause.kind()))
     }
 
-    /// The same error about the data directory `dir`, instead of a copy.
+    /// The same error with the data directory `dir` in place of its copy.
     pub(crate) fn about(self, dir: &Path) -> Self {
         let dir = dir.to_owned();
         match self {

@@ -1,6 +1,7 @@
-//! The marker: a small file beside the engine with the store's identity and progress.
+//! The marker: a small file beside the engine's directory with the store's identity and its progress.
 //!
-//! sled may open a truncated file as a new store. Only a file outside of it can show the difference.
+//! sled may open a truncated log as a new, empty store. Only a file outside the log can show that something is
+//! missing.
 
 use std::{
     fs::{self, File},
@@ -26,12 +27,13 @@ pub(crate) struct Marker {
     pub(crate) format_version: u32,
     pub(crate) commit_sequence: u64,
     pub(crate) state: StoreStage,
-    /// Number of ended attempts after `restore` or `repair` filled the store; `None` once a server has opened it.
+    /// Number of ended attempts that `restore` or `repair` wrote into the store; `None` once a server has
+    /// opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attempts: Option<u64>,
 }
 
-/// Stage in the creation of the store.
+/// How far the creation of the store has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StoreStage {
@@ -72,13 +74,14 @@ impl Marker {
         };
         let damaged =
             |error: serde_json::Error| OpenError::Marker { path: path.clone(), reason: error.to_string() };
-        // the version first: the rest of another format's marker may look different
+        // read the version first: the other fields of a marker may differ in another format
         let Version { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
         check_format(dir, format_version)?;
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 
-    /// Replaces the marker of a store that is open. A marker that is gone is not made anew: the data directory is being removed.
+    /// Replaces the marker of an open store. If the marker is missing it is not written again, because the data
+    /// directory is being removed.
     pub(crate) fn update(&self, dir: &Path) -> Result<(), OpenError> {
         let path = dir.join(FILE);
         if !fs::exists(&path).map_err(OpenError::io("look at", &path))? {
@@ -87,7 +90,7 @@ impl Marker {
         self.write(dir)
     }
 
-    /// Replaces the marker of a directory; a crash leaves the old one or the new one.
+    /// Replaces the marker of a directory; after a crash it has either the old marker or the new one.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), OpenError> {
         let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));
         let text = serde_json::to_vec_pretty(self)
@@ -96,7 +99,7 @@ impl Marker {
     }
 }
 
-/// Id of the store in a directory, from its marker; also while a server has it open.
+/// Id of the store in a directory, from its marker. Works also while a server has the store open.
 ///
 /// # Errors
 /// The marker cannot be read.

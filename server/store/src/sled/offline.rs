@@ -1,4 +1,5 @@
-//! A store that no server has open, for work on all of it: checks, copies, compaction. Blocking; not for a server.
+//! A store that no server has open, for commands that read all of it: checks, copies, compaction. Its functions
+//! block, so the server does not use them.
 //!
 //! Entries keep their versions, and a copy keeps the identity: it is the same store.
 
@@ -29,15 +30,15 @@ pub struct OfflineStore {
     marker: Marker,
     engine: Engine,
     identity: StoreIdentity,
-    /// Why a server would refuse it, if it was opened all the same.
+    /// The error that a server would report for this store, if it was opened despite it.
     behind: Option<OpenError>,
-    /// The copy that is read instead of the files; removed after the engine is closed.
+    /// The copied files that are read instead of the original ones; removed after the engine is closed.
     _copy: Option<CopiedFiles>,
 }
 
 impl OfflineStore {
-    /// Opens an existing store. The only change comes from the engine, which truncates its log at the first unreadable message: after a
-    /// crash that is unfinished work, in damaged files everything after the damage.
+    /// Opens an existing store. The engine may truncate its log at the first message that it cannot read: after
+    /// a crash it drops unfinished work, in damaged files everything after the damage. Nothing else changes.
     ///
     /// # Errors
     /// There is no store, it is in use, or it cannot be opened.
@@ -48,14 +49,14 @@ impl OfflineStore {
         Ok(Self { directory, marker, engine, identity, behind: None, _copy: None })
     }
 
-    /// Opens a copy of a store, below `scratch` if given, so that its files are not changed. A store that ends too early is opened too;
-    /// [`Self::behind`] then returns the reason.
+    /// Opens a copy of a store, in `scratch` if given, so that the store's files stay unchanged. A store that
+    /// has lost its last commits is opened too; [`Self::behind`] then returns why a server would refuse it.
     ///
     /// # Errors
     /// As for [`Self::open`], or there is no space for the copy.
     pub fn open_copy(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
-        // the error that a server would report for the files as they are
+        // find out which error a server would report for the files as they are
         let (flipped, foreseen) = match refuse_by_forecast(directory.path(), &directory.engine(), &marker) {
             Ok(flipped) => (flipped, None),
             Err(other @ OpenError::OtherFormat { .. }) => return Err(other),
@@ -89,8 +90,8 @@ impl OfflineStore {
         Ok(Self { directory, marker, engine, identity, behind, _copy: Some(copy) })
     }
 
-    /// Accepts a store that has lost its last commits: marker and witness are set back to what exists. Tried in a copy first, below
-    /// `scratch` if given; if that fails, nothing was changed.
+    /// Accepts that a store has lost its last commits: sets marker and witness back to the last commit that
+    /// exists. It tries this in a copy first (in `scratch` if given); if that fails, nothing was changed.
     ///
     /// # Errors
     /// As for [`Self::open_copy`]; or the store is empty, or another one.
@@ -113,7 +114,7 @@ impl OfflineStore {
         engine.close().map_err(failed)
     }
 
-    /// Why a server would refuse it, if it would.
+    /// The error that a server would report for this store; `None` if a server would open it.
     pub fn behind(&self) -> Option<&OpenError> {
         self.behind.as_ref()
     }
@@ -146,7 +147,7 @@ impl OfflineStore {
         Ok(count)
     }
 
-    /// Passes all readable entries to `take`, sorted by key, and each range that cannot be read.
+    /// Passes all readable entries to `take`, sorted by key, and for each range that cannot be read an error.
     ///
     /// # Errors
     /// The error of `take`.
@@ -192,8 +193,8 @@ impl OfflineStore {
         }
     }
 
-    /// Copies live entries into new files, reads them back, and replaces the old files if the new ones are smaller; returns whether they
-    /// were.
+    /// Copies all entries into new files, reads them back, and replaces the old files if the new ones are
+    /// smaller. Returns whether they are.
     ///
     /// # Errors
     /// There is no space, or the store cannot be read. The old files are then unchanged.
@@ -201,7 +202,7 @@ impl OfflineStore {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
         let mut filler = EngineFiller::begin(&path, cache_bytes, self.identity)?;
-        // first the keys, then the values
+        // write all keys first, then the values: that makes the copy small
         let unwritten = |error: OpenError| StoreError::Unavailable(error.to_string());
         let laid_out = self.each_page(|page| filler.lay_out(&page).map_err(unwritten));
         laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
@@ -229,14 +230,16 @@ impl OfflineStore {
             copy.directory.drop_copy()?;
             return Ok(false);
         }
-        // valid for both: if the copy turns out incomplete before it is served, it is recognized as ending too early
+        // this marker suits the old files and the copy; if the copy is incomplete, its last commit is missing,
+        // and a server refuses it
         Marker { commit_sequence: identity.sequence, ..copy.marker }.write(copy.directory.path())?;
         copy.directory.swap_copy()?;
         Ok(true)
     }
 }
 
-/// Opens the engine in `dir` (that of `directory`, or a copy) up to the damage; with its identity.
+/// Opens the engine in `dir` (the directory of the store's engine, or a copy) up to the first damage; also
+/// returns the store's identity.
 fn what_is_left(
     dir: &Path,
     directory: &Directory,
@@ -252,8 +255,8 @@ fn what_is_left(
     }
 }
 
-/// Opens an engine, if needed without its snapshot. sled refuses files that are damaged before the snapshot's position; without a snapshot
-/// it reads its log up to the damage.
+/// Opens an engine; if it refuses, tries again without its snapshot. sled refuses files that are damaged before
+/// the snapshot's position; without a snapshot it reads its log up to the damage.
 fn open_what_is_left(dir: &Path, cache_bytes: u64) -> Result<Engine, EngineError> {
     Engine::open(dir, cache_bytes).or_else(|first| match remove_snapshots(dir) {
         Ok(true) => Engine::open(dir, cache_bytes),

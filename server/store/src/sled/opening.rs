@@ -1,4 +1,4 @@
-//! Opens the engine: only if its files, the marker and the witness agree, and only if a flush reaches the disk.
+//! Opens the engine only if its files, the marker and the witness agree, and a flush reaches the disk.
 
 use std::{fs, path::Path};
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::kv::StoreIdentity;
 
-/// Opens the engine on files made ready by `prepare`, and compares it with the marker; writes nothing but corrections of flipped bits in
-/// the log. If it is refused, the directory is unchanged.
+/// Opens the engine on files that `prepare` has made ready, and compares it with the marker. The only writes
+/// are corrections of flipped bits in the log; if the store is refused, they are undone.
 pub(crate) fn open_compared(
     directory: &Directory,
     marker: &Marker,
@@ -38,11 +38,12 @@ pub(crate) fn open_compared(
     opened
 }
 
-/// Id of the store that a server would find in a data directory. Changes nothing and does not start the engine: damaged records, and pages
-/// that a start does not read, are not noticed.
+/// Id of the store that a server would open in a data directory. Changes nothing and does not start the engine,
+/// so it does not notice damaged records, nor damage in pages that a start does not read.
 ///
 /// # Errors
-/// A server would refuse it, or has it open ([`OpenError::Locked`]), or would create a new one ([`OpenError::Missing`]).
+/// A server would refuse the store, a server has it open ([`OpenError::Locked`]), or there is none
+/// ([`OpenError::Missing`]).
 pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
     let exists = fs::exists(dir).map_err(OpenError::io("look at", dir))?;
     if exists && !dir.is_dir() {
@@ -62,15 +63,16 @@ pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
     Ok(marker.store_id)
 }
 
-/// Refuses files that the engine in `engine` would refuse or silently read in part, before it opens them, because it writes when it opens.
-/// `dir` is the data directory. Returns the flipped bits of the log to correct before the engine opens.
+/// Refuses the files in `engine` if sled would refuse them, or would silently read them only in part. This is
+/// checked before sled opens them, because sled writes when it opens. `dir` is the data directory. Returns the
+/// flipped bits of the log, to be corrected before sled opens it.
 pub(crate) fn refuse_by_forecast(
     dir: &Path,
     engine: &Path,
     marker: &Marker,
 ) -> Result<Vec<FlippedBit>, OpenError> {
     let log = engine.join(LOG);
-    // nothing was acknowledged before a store is ready
+    // a store that is being created has acknowledged nothing yet
     if marker.state == StoreStage::Creating || !fs::exists(&log).map_err(OpenError::io("look at", &log))? {
         return Ok(Vec::new());
     }
@@ -86,12 +88,12 @@ pub(crate) fn refuse_by_forecast(
     }
 }
 
-/// The last commit known to the witness.
+/// Number of the last commit in the marker or the witness, whichever is higher.
 fn witnessed(dir: &Path, marker: &Marker) -> Result<u64, OpenError> {
     Ok(CommitWitness::read(dir, marker.store_id)?.unwrap_or(0))
 }
 
-/// Writes the identity of the engine in `dir`, and checks that it reached the disk.
+/// Writes the identity of the store, and checks that the write reached the disk.
 pub(crate) fn prove_durable(dir: &Path, engine: &Engine, identity: StoreIdentity) -> Result<(), OpenError> {
     let before = durable::syncs();
     let applied = engine.apply(&[], identity);
@@ -102,7 +104,7 @@ pub(crate) fn prove_durable(dir: &Path, engine: &Engine, identity: StoreIdentity
     sync_dir(dir)
 }
 
-/// The identity to continue with, if the engine has at least the commits known to marker and witness.
+/// The identity to continue with, if the engine has at least the commits that marker and witness record.
 pub(crate) fn reconcile(
     dir: &Path,
     marker: &Marker,

@@ -1,8 +1,9 @@
-//! Reads past ranges that the engine cannot read, to recover the rest.
+//! Reads past ranges of keys that the engine cannot read, to recover the other entries.
 //!
-//! A damaged page of sled makes all keys of its range unreadable, and sled does not report the range. But looking up any key in it fails,
-//! and looking up the next key after it works: so its end is found by bisection, one byte of the key at a time. With several damaged pages
-//! close to each other, entries between them may be skipped too; skipped ranges are reported.
+//! A damaged page of sled makes all keys of its range unreadable, and sled does not say which range. A lookup
+//! of any key in the range fails, and a lookup of a key after it works: so bisection finds the end of the
+//! range, one byte of the key at a time. Between several damaged pages close to each other some readable
+//! entries may be skipped too; all skipped ranges are reported.
 
 use std::ops::Bound::{Excluded, Included};
 
@@ -14,7 +15,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Like [`Self::scan`]; continues after ranges that cannot be read, and reports them.
+    /// Like [`Self::scan`], but continues after a range that cannot be read, and returns that range.
     pub(crate) fn scan_past(
         &self,
         prefix: &[u8],
@@ -24,7 +25,7 @@ impl Engine {
         if let Ok(page) = self.scan(prefix, after, limit) {
             return (page, None);
         }
-        // one entry at a time up to the damage
+        // near the damage, read one entry at a time up to it
         let mut page = ScanPage { more: true, ..ScanPage::default() };
         let mut last = after.filter(|after| *after >= prefix).map(<[u8]>::to_vec);
         while page.entries.len() < limit.items {
@@ -44,7 +45,8 @@ impl Engine {
         (page, None)
     }
 
-    /// Adds the first entry after the damage to the page, if it belongs there.
+    /// Adds the first entry after the unreadable range to the page, if it has the prefix and the page has
+    /// space.
     fn skip_damage(
         &self,
         last: &[u8],
@@ -61,7 +63,7 @@ impl Engine {
         UnreadableRange { after, until, reason: error.to_string() }
     }
 
-    /// The first readable entry after `last`, where the entry directly after `last` cannot be read.
+    /// The first readable entry after `last`, if the entries directly after `last` cannot be read.
     fn first_readable(&self, last: &[u8]) -> Option<KeyValue> {
         let (mut prefix, mut found) = (Vec::new(), None);
         while prefix.len() < MAX_KEY {
@@ -71,8 +73,8 @@ impl Engine {
         found
     }
 
-    /// The highest byte after `prefix` at which nothing can be read; `None` if there is none. Sets `found` to the first entry of the
-    /// lowest readable position.
+    /// The highest byte after `prefix` at which a lookup fails; `None` if all lookups work. Sets `found` to the
+    /// entry found by the lowest lookup that works.
     fn last_unreadable(&self, prefix: &[u8], last: &[u8], found: &mut Option<KeyValue>) -> Option<u8> {
         let (mut low, mut high) = (0_u16, 256_u16);
         while low < high {

@@ -1,4 +1,4 @@
-//! Plans a group of commits: the version of each, and the writes.
+//! Plans a group of commits: which version each commit gets, and which writes the engine applies.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct CommitJob {
     pub(crate) batch: Batch,
     pub(crate) answer: oneshot::Sender<Result<CommitReceipt, CommitError>>,
-    /// The commit's share of the queue's bound; released with the result.
+    /// The commit's share of the queue's limit; released when the commit is answered.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
@@ -30,8 +30,8 @@ pub(crate) struct CommitPlan<'a> {
 
 /// Plans the commits in order.
 ///
-/// In a store with damage, a commit that writes where nothing can be read is refused: the engine would fail in the middle of the group,
-/// with the earlier writes already applied.
+/// In a damaged store, a commit that writes into an unreadable range of keys is refused: the engine would fail
+/// in the middle of the group, after it had applied the earlier writes.
 pub(crate) fn plan<'a>(
     engine: &Engine,
     sequence: u64,
@@ -55,7 +55,7 @@ pub(crate) fn plan<'a>(
     plan
 }
 
-/// Why a commit cannot write all its keys, if the keys around them cannot be read.
+/// Why the commit is refused, if one of its keys lies in an unreadable range.
 fn refusal_of(engine: &Engine, writes: &[WriteOp]) -> Option<CommitError> {
     let unreadable =
         |write: &WriteOp| engine.get(write.key()).err().map(|error| (keys::text(write.key()), error));

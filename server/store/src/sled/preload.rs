@@ -1,13 +1,16 @@
-//! Fills the engine of a store that is not served yet so that its files are small: for `restore` and `compact`.
+//! Writes a whole store at once, so that its files are small: for `restore` and `compact`. No server has this
+//! store open.
 //!
-//! sled rewrites a leaf at every tenth change, and the earlier bytes remain as dead space. So all keys are written first, without values,
-//! and then each value once ([`Engine::lay_out`]). All keys come before all values: going range by range, the dead space of the second
-//! range's keys makes sled move the values of the first (1.3 times the payload instead of 1.2 at 100 MiB, 1.9 instead of 1.4 at 10).
-//! Values shorter than some hundred bytes gain nothing: the dead space of their keys is larger than they are. They are written in batches
-//! only.
+//! sled rewrites a leaf at every tenth change, and the earlier bytes remain as dead space. So all keys are
+//! written first, without values, and then each value once ([`Engine::lay_out`]). All keys are written before
+//! all values. If keys and values were written range by range, the dead space of the second range's keys would
+//! make sled move the values of the first (files of 1.3 times the payload instead of 1.2 at 100 MiB, 1.9
+//! instead of 1.4 at 10 MiB). For values shorter than some hundred bytes this gains nothing, because the dead
+//! space of a key is larger than the value: they are written in batches, with their keys.
 //!
-//! Entries keep their versions and are written in the order of their keys. So versions do not show how much of such a store is written:
-//! its identity has commit 0 until all entries are written, and the very last batch writes the final number.
+//! Entries keep their versions and are written in the order of their keys. So the versions do not show whether
+//! the store is complete. Its identity therefore has commit 0 until all entries are written; the last batch
+//! writes the final number.
 
 use std::path::{Path, PathBuf};
 
@@ -25,14 +28,14 @@ use crate::{
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
-/// Entries of one batch. Without laying out keys, large batches save disk: 1.6 times the payload instead of 2.4 for single writes; even
-/// larger ones lose that again.
+/// Entries of one batch. For entries whose keys are not written first, large batches save disk: files of 1.6
+/// times the payload, instead of 2.4 for single writes. Even larger batches lose that again.
 const BATCH_ENTRIES: usize = 512;
 
-/// Least size of a value for laying out its key first, bytes.
+/// Values of at least this many bytes have their keys written first.
 const LAID_OUT_FROM: usize = 256;
 
-/// A data directory while it is filled. No server opens it before it is complete.
+/// A data directory that is being filled. No server opens it before it is complete.
 #[derive(Debug)]
 pub struct StoreFiller {
     directory: Directory,
@@ -59,8 +62,8 @@ impl StoreFiller {
         Ok(Self { directory, filler, marker })
     }
 
-    /// Reserves space for these entries, in the order of their keys; each must be put later. Call it for all of them before any is put, so
-    /// that the files stay small.
+    /// Writes the keys of these entries, in their order. Each entry must be passed to [`Self::put`] later. Call
+    /// this for all entries before the first `put`, so that the files stay small.
     ///
     /// # Errors
     /// The disk is full or broken.
@@ -68,7 +71,7 @@ impl StoreFiller {
         self.filler.lay_out(entries)
     }
 
-    /// Adds an entry with the version it has.
+    /// Adds an entry; its version stays the same.
     ///
     /// # Errors
     /// The disk is full or broken.
@@ -76,7 +79,7 @@ impl StoreFiller {
         self.filler.put(entry)
     }
 
-    /// Completes the store: from now on a server can open it.
+    /// Completes the store: from then on a server can open it.
     ///
     /// # Errors
     /// The disk is full or broken.
@@ -131,7 +134,7 @@ impl EngineFiller {
         OpenError::Engine { dir: self.dir.clone(), reason: error.0 }
     }
 
-    /// Completes the files; returns the number of ended attempts in them.
+    /// Completes the files; returns the number of attempts in them that have ended.
     pub(crate) fn end(mut self) -> Result<u64, OpenError> {
         self.flush()?;
         let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.0 };
@@ -142,12 +145,12 @@ impl EngineFiller {
     }
 }
 
-/// Number of attempts with a summary.
+/// Number of attempts with a summary in the engine.
 fn count_ended(engine: &Engine) -> Result<u64, EngineError> {
     let (prefix, mut after, mut count) = (KeyKind::Summary.prefix(), None, 0);
     loop {
         let page = engine.scan(&prefix, after.as_deref(), PageLimit::PAGE)?;
-        // a long record has further parts, numbered from 0
+        // a long record has several parts, numbered from 0: count only the first
         let first_parts = page.entries.iter().filter(|entry| entry.key.ends_with(&[0]));
         count += first_parts.count() as u64;
         after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());

@@ -1,5 +1,5 @@
-//! The last steps before the engine opens its files. If the engine refuses them, each step is undone: a refused start leaves the directory
-//! unchanged.
+//! The last changes to the engine's files before the engine opens them. If the start is then refused, each
+//! change is undone, so that a refused start leaves the directory unchanged.
 
 use std::{
     fs,
@@ -17,19 +17,19 @@ use super::{
     small_files::{self, RemovedFile},
 };
 
-/// Files that the engine can open.
+/// Engine files that are ready to be opened.
 #[derive(Debug)]
 pub(crate) struct PreparedEngine {
     /// Directory of the engine's files.
     pub(crate) engine: PathBuf,
-    /// Directory of the files before the move.
+    /// Directory in which the files were before they were renamed; `None` if they were not.
     moved_from: Option<PathBuf>,
     removed: Vec<RemovedFile>,
     flipped: Vec<FlippedBit>,
 }
 
 impl PreparedEngine {
-    /// The files in place, without those that would break the engine.
+    /// Uses the files where they are, and removes those that would make the engine fail.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -41,7 +41,7 @@ impl PreparedEngine {
         Ok(Self { engine, moved_from: None, removed, flipped: Vec::new() })
     }
 
-    /// The files moved to their proper name: completes a replacement that a crash interrupted.
+    /// Renames the files to their proper name first, if a crash interrupted their replacement by `compact`.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -54,7 +54,7 @@ impl PreparedEngine {
         Self::in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
     }
 
-    /// The files with these bits of the log corrected.
+    /// Corrects these bits of the log.
     ///
     /// # Errors
     /// The log cannot be written.
@@ -63,7 +63,7 @@ impl PreparedEngine {
         Ok(Self { flipped, ..self })
     }
 
-    /// Undoes all steps after the engine refused the files.
+    /// Undoes all changes after the start was refused.
     pub(crate) fn undo(self) {
         let Self { engine, moved_from, removed, flipped } = self;
         let put_back = flipped::undo(&engine.join(LOG), &flipped);
@@ -75,7 +75,7 @@ impl PreparedEngine {
     }
 }
 
-/// Corrects bits in the log of the engine's directory, and logs that.
+/// Corrects these bits in the log in the directory `engine`, and logs each correction.
 ///
 /// # Errors
 /// The log cannot be written.
@@ -96,7 +96,7 @@ fn write_new(file: &RemovedFile) -> io::Result<()> {
     let RemovedFile { path, bytes } = file;
     match own_files::create_new(path) {
         Ok(mut file) => file.write_all(bytes),
-        // the engine has written its own files
+        // the engine has written a new file of this name
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

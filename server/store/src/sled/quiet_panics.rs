@@ -1,5 +1,5 @@
-//! sled's panics are caught and become errors with the panic's text. Without this module the standard library would also print each of
-//! them with a backtrace, as if the program had crashed.
+//! sled's panics are caught and become errors with the panic's text. Without this module the standard library
+//! would also print each panic with a backtrace, which looks like a crash of the program.
 
 use std::{
     cell::Cell,
@@ -9,21 +9,21 @@ use std::{
 };
 
 thread_local! {
-    /// Depth of nested calls of sled in this thread.
+    /// Number of nested calls of sled in this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Prefix of the names of sled's own threads.
+/// sled's own threads have names that start with this.
 const THREADS: &str = "sled-io-";
 
-/// While this value exists, the thread is in a call of sled.
+/// Marks this thread as inside a call of sled until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct WithinEngine(());
 
-/// Call it before a call of sled.
+/// Call this before a call of sled, and keep the value until the call has ended.
 pub(crate) fn within_engine() -> WithinEngine {
     static HOOK: Once = Once::new();
-    // the hook cannot be changed while a thread panics
+    // while a thread panics, the standard library refuses to change the hook
     if !thread::panicking() {
         HOOK.call_once(|| {
             let before = panic::take_hook();

@@ -1,4 +1,5 @@
-//! Filters entries that a server can read: each record complete and under its own key, each chunk decodable. For a repair.
+//! Selects the entries that a server can read, for a repair: complete records under their own keys, and chunks
+//! that can be decoded.
 
 use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, TicketNumbers, Verdict};
 
@@ -12,7 +13,7 @@ use crate::{
     kv::KeyValue,
 };
 
-/// An entry or record that cannot be decoded.
+/// An entry or a record that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckFinding {
     /// Key of the record.
@@ -21,16 +22,16 @@ pub struct CheckFinding {
     pub reason: String,
 }
 
-/// The filter; it takes entries in the order of their keys.
+/// Selects complete records; takes entries in the order of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct WholeRecords {
     joiner: RecordJoiner,
-    /// Parts of the current record.
+    /// Parts of the current record so far.
     parts: Vec<KeyValue>,
 }
 
 impl WholeRecords {
-    /// Adds an entry; passes on what is now known to be complete, or the error.
+    /// Adds an entry. Passes the record or chunk that is now complete to `take`, or why it cannot be read.
     pub(crate) fn push<E>(
         &mut self,
         entry: KeyValue,
@@ -53,7 +54,7 @@ impl WholeRecords {
         Ok(())
     }
 
-    /// Ends the current record.
+    /// Ends the current record, and passes it to `take` as `push` does.
     pub(crate) fn finish<E>(
         &mut self,
         take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), E>,
@@ -68,14 +69,15 @@ impl WholeRecords {
             None => Err(Damage::new("its first part is not there")),
         };
         match whole {
-            // parts above the count are left over from a longer, older record
+            // further parts are left over from an older, longer record
             Ok(()) => parts.into_iter().take(joiner.found()).try_for_each(|part| take(Ok(part))),
             Err(damage) => take(Err(CheckFinding { key: keys::text(joiner.key()), reason: damage.0 })),
         }
     }
 }
 
-/// Whether a value belongs under this key; `None` if it does not show that. Records of several parts do not.
+/// Whether a value belongs under this key; `None` if the value does not show it, as with records of several
+/// parts.
 pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
     let kind = KeyKind::of(key)?;
     let (part, common) = key.split_last()?;
@@ -87,7 +89,8 @@ pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
     Some(owned.is_ok())
 }
 
-/// The key of a record of one part of which only the last bytes are known, from the attempt or ticket in the record.
+/// The full key of a record, made from `end`, the known last bytes of the key, and from the attempt or ticket
+/// in the record. Only for records of one part.
 pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     let (parts, record) = value.split_first()?;
     let (codec, payload) = bytes::open(record).ok().filter(|_| *parts == 1)?;
@@ -104,7 +107,7 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 const RECORD_KINDS: [KeyKind; 6] =
     [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Numbers];
 
-/// Checks that a record can be decoded and is of the attempt or ticket in its key.
+/// Checks that a record can be decoded, and that its key has the same attempt or ticket as the record.
 fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
     let kind = KeyKind::of(key).ok_or_else(|| Damage::new("is no record"))?;
     let owner = owner_of(kind, codec, payload)?;
@@ -115,7 +118,7 @@ fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
     }
 }
 
-/// The attempt or ticket of a record.
+/// Id of the attempt or ticket that a record belongs to.
 fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> {
     Ok(match kind {
         KeyKind::Attempt => Attempt::unpack(codec, payload)?.id.to_string(),

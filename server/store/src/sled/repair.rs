@@ -1,8 +1,8 @@
 //! Recovers what is left of a damaged store into a new one. The damaged directory is read and never changed.
 //!
-//! If a server would start and the engine reads all of a copy, the engine lists the content, because unreadable parts of its log are then
-//! not in use. Otherwise the log is read directly ([`super::raw_log`]). Either way only what a server can read is written to the new
-//! store: complete records under their own keys.
+//! If a server would start, and the engine can read all of a copy, the entries are taken from the engine: then
+//! the unreadable parts of its log are not in use. Otherwise the log is read directly ([`super::raw_log`]). In
+//! both cases the new store gets only what a server can read: complete records under their own keys.
 
 use std::{
     fs,
@@ -29,23 +29,26 @@ use crate::{
     kv::{KeyValue, PageLimit},
 };
 
-/// Spooled job hooks of GitLab: not part of the store, but copied to the new one.
+/// Directory with GitLab's job events that the server has not processed yet. They are not part of the store,
+/// but `repair` copies them to the new one.
 const HOOKS: &str = "hooks";
 
 /// Result of a repair.
 #[derive(Debug)]
 pub struct RepairReport {
-    /// Whether the engine opened and read everything.
+    /// Whether the entries were taken from the engine, which could open and read all of the store.
     pub by_engine: bool,
-    /// Number of ended attempts that the store had, if known: for a store that was filled and not served since.
+    /// Number of ended attempts that the damaged store had; known only if it was filled by `restore` or
+    /// `repair` and no server has opened it since.
     pub attempts: Option<u64>,
-    /// Content of the new store.
+    /// What the new store contains.
     pub checked: CheckReport,
-    /// The records that could not be recovered.
+    /// What could not be recovered.
     pub losses: Vec<RepairLoss>,
 }
 
-/// Creates the store `into` from what is left in the directory `from`. `tell` gets the number of bytes of entries so far.
+/// Creates the store `into` from what is left in the directory `from`. `tell` gets the bytes of keys and values
+/// written so far.
 ///
 /// # Errors
 /// Nothing is left, `from` is in use, `into` is not empty, or a disk fails.
@@ -60,7 +63,8 @@ pub fn repair(
     let found = DamagedStore::best(&directory)?.ok_or_else(nothing_left)?;
     let (identity, attempts) = (found.identity, found.attempts());
     let (source, mut losses) = match found.open_whole(&directory, into) {
-        // unreadable parts of its log are not in use
+        // the engine can read everything, so no loss is reported: the unreadable parts of the log are not in
+        // use
         Some((engine, copy)) => (EntrySource::Engine { engine, path: found.engine, _copy: copy }, Vec::new()),
         None if found.log.is_empty() && !found.losses.is_empty() => return Err(nothing_left()),
         None => (EntrySource::Log(Box::new(found.log)), found.losses),
@@ -90,7 +94,7 @@ pub fn repair(
     Ok(RepairReport { by_engine, attempts, checked, losses })
 }
 
-/// Refuses if one directory is inside the other.
+/// Refuses if one of the directories is inside the other.
 fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
     let plain = |path: &Path| std::path::absolute(path).map_err(OpenError::io("look at", path));
     let (dir, new) = (plain(from)?, plain(into)?);
@@ -100,14 +104,14 @@ fn refuse_within(from: &Path, into: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Source of the entries.
+/// Where the entries are read from.
 enum EntrySource {
     Engine { engine: Engine, path: PathBuf, _copy: CopiedFiles },
     Log(Box<RawLog>),
 }
 
 impl EntrySource {
-    /// Passes on every complete record, and the errors of the others.
+    /// Passes each complete record to `take`, and for each other one the reason.
     fn each_whole(
         &self,
         take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), OpenError>,
@@ -132,7 +136,8 @@ impl EntrySource {
     }
 }
 
-/// Whether an entry is of an open attempt that has a later summary: then only the removal of the entry was lost.
+/// Whether an entry belongs to an open attempt that also has a later summary. Then the attempt has ended, and
+/// only the removal of this entry was lost.
 fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     let id = keys::id_of(&entry.key).filter(|_| KeyKind::of(&entry.key) == Some(KeyKind::Attempt));
     let Some(id) = id else { return Ok(false) };
@@ -143,7 +148,7 @@ fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     }))
 }
 
-/// Copies hooks that no server has processed yet.
+/// Copies the job events that no server has processed yet.
 fn copy_hooks(from: &Path, into: &Path) -> Result<(), OpenError> {
     let (from, into) = (from.join(HOOKS), into.join(HOOKS));
     let Ok(files) = fs::read_dir(&from) else { return Ok(()) };

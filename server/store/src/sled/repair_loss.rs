@@ -1,4 +1,4 @@
-//! Losses of a repair, as text.
+//! What a repair could not recover, as text.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use plimsoll_proto::figures::counted;
 
 use super::{raw_log::LogLoss, readable_records::CheckFinding};
 
-/// Something that is missing from the new store, or older than it was.
+/// Something that the new store lacks, or has only in an older version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepairLoss {
     /// A part of the engine's log cannot be read.
     Log(LogLoss),
     /// A record that cannot be decoded.
     Record(CheckFinding),
-    /// Commits after the last readable one.
+    /// Commits after the last readable one are missing.
     Commits {
-        /// The last readable commit.
+        /// Number of the last readable commit.
         found: u64,
-        /// The last commit known to marker or witness.
+        /// Number of the last commit that the marker or the witness records.
         known: u64,
     },
 }

@@ -13,24 +13,25 @@ use tokio::sync::watch;
 use super::engine::Engine;
 use crate::kv::{StoreMode, StoreStatus};
 
-/// Shared by the writer, which changes it, and the handles, which read it. No lock is held during calls of the engine.
+/// State shared by the writer, which changes it, and the store's handles, which read it. No lock is held during
+/// calls of the engine.
 #[derive(Debug)]
 pub(crate) struct EngineState {
-    /// `None` while it is being reopened, after that failed, or after closing.
+    /// The open engine; `None` while it is being reopened, after reopening has failed, and after closing.
     engine: RwLock<Option<Arc<Engine>>>,
     mode: Mutex<StoreMode>,
-    /// A read has failed once: from then on keys are read before they are written.
+    /// Whether a read has failed. From then on the writer reads each key before it writes it.
     damaged: AtomicBool,
     bytes_on_disk: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
-    /// Wakes those that wait for the next attempt to reopen.
+    /// Number of attempts to reopen; wakes callers that wait for the next attempt.
     tries: watch::Sender<u64>,
     last_commit_micros: AtomicU64,
 }
 
 impl EngineState {
-    /// A working store with this many commits.
+    /// The state of a store that was just opened and has this many commits.
     pub(crate) fn new(engine: Engine, commits: u64) -> Self {
         Self {
             engine: RwLock::new(Some(Arc::new(engine))),
@@ -54,7 +55,7 @@ impl EngineState {
         std::mem::replace(&mut *self.engine.write().unwrap_or_else(PoisonError::into_inner), engine)
     }
 
-    /// Why the store is read-only, if it is.
+    /// Why the store is read-only; `None` if it is writable.
     pub(crate) fn reason(&self) -> Option<String> {
         match self.mode() {
             StoreMode::Writable => None,
@@ -77,7 +78,7 @@ impl EngineState {
         self.damaged.load(Relaxed)
     }
 
-    /// Records a group that is on disk.
+    /// Records that a group of commits is on disk, and how long that took.
     pub(crate) fn committed(&self, commits: u64, took: Duration) {
         self.commits.store(commits, Relaxed);
         self.syncs.fetch_add(1, Relaxed);
@@ -100,7 +101,7 @@ impl EngineState {
         self.bytes_on_disk.store(bytes, Relaxed);
     }
 
-    /// All of it.
+    /// The current status of the store.
     pub(crate) fn status(&self) -> StoreStatus {
         StoreStatus {
             mode: self.mode(),

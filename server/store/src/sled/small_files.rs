@@ -1,7 +1,8 @@
-//! The engine's small files: `conf` and `snap.*`. They contain nothing that is not in the log as well, but sled trusts them, and refuses a
-//! store for one wrong bit in them. So a file with a wrong checksum is removed before sled opens, and sled writes a new one.
+//! The engine's small files: `conf` and `snap.*`. They contain nothing that is not in the log as well, but sled
+//! trusts them, and refuses a store for one wrong bit in them. So a file with a wrong checksum is removed
+//! before sled opens the store, and sled writes a new one.
 //!
-//! `raw_log` documents their bytes.
+//! The module `raw_log` describes their bytes.
 
 use std::{
     fs, io,
@@ -12,21 +13,22 @@ use plimsoll_proto::own_files;
 
 use super::fault::OpenError;
 
-/// sled's name for its settings.
+/// Name of sled's file of settings.
 const SETTINGS: &str = "conf";
-/// sled ignores shorter ones.
+/// sled ignores a file of settings that is shorter than this many bytes.
 const LEAST_SETTINGS: usize = 9;
 /// Bytes of length and checksum at the end of a snapshot.
 const SNAPSHOT_END: usize = 12;
 
-/// A removed file, with its content.
+/// A file that was removed, with its content, so that it can be put back.
 #[derive(Debug)]
 pub(crate) struct RemovedFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Removes damaged files, and snapshots that a crash left incomplete: sled would take them for complete and never open again.
+/// Removes small files that are damaged, and snapshots that a crash left incomplete: sled would take those for
+/// complete and never open the store again.
 ///
 /// # Errors
 /// The directory cannot be read or changed.
@@ -42,7 +44,7 @@ pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenErr
     Ok(unusable)
 }
 
-/// The files that are incomplete, or whose checksum is wrong.
+/// The small files that are incomplete or whose checksum is wrong.
 fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     let mut unusable = Vec::new();
     for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
@@ -62,7 +64,7 @@ fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     Ok(unusable)
 }
 
-/// Log position up to which a start need not read the log, from the newest complete snapshot; 0 without one.
+/// Log position from which a start must read the log, according to the newest complete snapshot; 0 without one.
 pub(crate) fn read_up_to(engine: &Path) -> io::Result<u64> {
     let mut snapshots = Vec::new();
     for file in fs::read_dir(engine)? {
@@ -70,7 +72,7 @@ pub(crate) fn read_up_to(engine: &Path) -> io::Result<u64> {
         let is_one = path.file_name().is_some_and(|name| is_snapshot(&name.to_string_lossy()));
         snapshots.extend(is_one.then_some(path));
     }
-    // their names sort by that position
+    // the names contain that position, so sorting the names sorts by position
     snapshots.sort();
     for snapshot in snapshots.iter().rev() {
         let bytes = fs::read(snapshot)?;
@@ -98,7 +100,7 @@ fn snapshot_is_whole(bytes: &[u8]) -> bool {
     content.is_some_and(|content| crc == Some(crc32fast::hash(content)))
 }
 
-/// Refuses an engine directory with links: sled writes through them.
+/// Refuses an engine directory that contains links, because sled would write through them.
 pub(crate) fn refuse_links(engine: &Path) -> Result<(), OpenError> {
     match fs::symlink_metadata(engine) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -111,7 +113,7 @@ pub(crate) fn refuse_links(engine: &Path) -> Result<(), OpenError> {
         match file.metadata() {
             Ok(found) if found.is_dir() => {}
             Ok(found) => own_files::refuse_links(&found).map_err(OpenError::io("open", file.path()))?,
-            // the sled of a store that was just closed may still remove old snapshots
+            // a store that was just closed may still be removing old snapshots
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(OpenError::io("look at", file.path())(error)),
         }

@@ -1,9 +1,10 @@
-//! All entries at one commit, read while commits go on.
+//! A snapshot: all entries as they were at one commit, read while commits go on.
 //!
-//! A snapshot starts between two groups of the writer, at the number of the last commit. It pages through the store and skips later
-//! entries. Before the writer replaces or removes an old entry that was not paged yet, it hands the entry over. So every entry of that
-//! moment is returned, some of them twice, and no later one. The writer never waits for a reader: if entries are handed over faster than
-//! they are taken, the snapshot fails and the store goes on.
+//! A snapshot starts between two groups of commits, with the number of the last commit. It reads the store page
+//! by page, and skips entries of later commits. Before the writer replaces or removes an old entry that was not
+//! read yet, it hands the entry over to the snapshot. So the snapshot returns every entry of that moment, some
+//! of them twice, and no later entry. The writer never waits for the reader: if entries are handed over faster
+//! than they are read, the snapshot fails, and the store goes on.
 //!
 //! Fragments and open attempts are read first, because they change most.
 
@@ -19,13 +20,13 @@ use crate::{
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
-/// Most bytes that wait for the reader: about the fragments of 10,000 attempts.
+/// Most bytes handed over by the writer that wait for the reader: about the fragments of 10,000 attempts.
 const MOST_WAITING: usize = 128 << 20;
 
-/// Prefixes in the order of reading; the last one stands for all other entries.
+/// Key prefixes in the order in which they are read; the last one covers all other entries.
 const ORDER: [&[u8]; 3] = [&[KeyKind::Fragment as u8], &[KeyKind::Attempt as u8], &[]];
 
-/// Progress: index into [`ORDER`], and the last key.
+/// Where the reader is: the index of the prefix in [`ORDER`], and the last key that it has read.
 type SnapshotCursor = (usize, Vec<u8>);
 
 fn rank(key: &[u8]) -> usize {
@@ -48,12 +49,13 @@ struct RescuedEntries {
 }
 
 impl Rescue {
-    /// A snapshot at this commit.
+    /// The state of a snapshot of the store after the commit `sequence`.
     pub(crate) fn new(sequence: u64) -> Arc<Self> {
         Arc::new(Self { sequence, state: Mutex::default() })
     }
 
-    /// Call it before any of `keys` changes.
+    /// Hands the old values of `keys` over to the reader, if it has not read them yet. Call this before the
+    /// keys change.
     pub(crate) fn keep<'a>(
         &self,
         engine: &Engine,
@@ -86,7 +88,7 @@ impl Rescue {
         }
     }
 
-    /// Records the progress; returns the entries handed over meanwhile.
+    /// Records how far the reader is; returns the entries that the writer has handed over meanwhile.
     fn pass(&self, place: SnapshotCursor) -> Result<Vec<KeyValue>, StoreError> {
         let mut state = self.lock();
         if state.too_slow {
@@ -98,13 +100,13 @@ impl Rescue {
         Ok(std::mem::take(&mut state.waiting))
     }
 
-    /// no code panics halfway while it holds this lock
+    /// code that holds this lock never panics halfway, so the state is consistent even if the lock is poisoned
     fn lock(&self) -> MutexGuard<'_, RescuedEntries> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// All entries of one moment. When it is dropped, the writer stops handing over entries.
+/// All entries of a store at one moment. When this value is dropped, the writer stops handing over entries.
 #[derive(Debug)]
 pub struct Snapshot(SnapshotSource);
 
@@ -128,7 +130,7 @@ impl Snapshot {
         Self(SnapshotSource::Memory(Some(entries)))
     }
 
-    /// The store's identity, with the last commit in the snapshot.
+    /// The store's identity, with the number of the last commit that the snapshot contains.
     pub fn identity(&self) -> StoreIdentity {
         match &self.0 {
             SnapshotSource::Live { identity, .. } => *identity,
@@ -138,16 +140,16 @@ impl Snapshot {
         }
     }
 
-    /// The next entries; `None` at the end. An entry may be returned twice, with the same value.
+    /// Reads the next entries; `None` at the end. An entry may be returned twice, with the same value.
     ///
     /// # Errors
-    /// The store cannot be read, or changed faster than the snapshot was read.
+    /// The store cannot be read, or it changed faster than the snapshot was read.
     pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
         match &mut self.0 {
             SnapshotSource::Memory(entries) => Ok(entries.take()),
             SnapshotSource::Live { rescue, shared, next, .. } => {
                 let Some((index, after)) = next.take() else { return Ok(None) };
-                // fetched again for each page: the writer may have reopened the engine meanwhile
+                // get the engine for each page: the writer may have reopened it since the last one
                 let engine = shared.engine().ok_or_else(|| {
                     StoreError::Unavailable("the store is closed or being reopened".to_owned())
                 })?;
@@ -162,7 +164,7 @@ impl Snapshot {
     }
 }
 
-/// A page, entries handed over by the writer, and where to continue.
+/// The entries of one step, and where the next step starts.
 type SnapshotStep = (Vec<KeyValue>, Option<SnapshotCursor>);
 
 fn page(engine: &Engine, rescue: &Rescue, index: usize, after: &[u8]) -> Result<SnapshotStep, StoreError> {
@@ -174,7 +176,7 @@ fn page(engine: &Engine, rescue: &Rescue, index: usize, after: &[u8]) -> Result<
     let mut entries: Vec<KeyValue> = page.entries.into_iter().filter(wanted).collect();
     let (passed, next) = match last {
         Some(key) => ((index, key.clone()), Some((index, key))),
-        // everything of this prefix, and nothing of the next
+        // the last page of this prefix was read: go on with the next prefix
         None => ((index + 1, Vec::new()), Some((index + 1, Vec::new())).filter(|(n, _)| *n < ORDER.len())),
     };
     entries.extend(rescue.pass(passed)?);

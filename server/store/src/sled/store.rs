@@ -31,23 +31,25 @@ use crate::{
     packed_page::PackedPage,
 };
 
-/// Bound of the queue, in shares of [`SHARE_BYTES`]. A commit takes one or more, so both number and bytes are bounded.
+/// Limit of the commit queue, in shares of [`SHARE_BYTES`]. Each commit takes at least one share, so the limit
+/// bounds the number of commits and their bytes.
 const QUEUE_SHARES: usize = 1024;
-/// With [`QUEUE_SHARES`] this allows 16 MiB of waiting commits.
+/// Bytes of one share. With [`QUEUE_SHARES`], up to 16 MiB of commits can wait.
 const SHARE_BYTES: usize = 16 * 1024;
-/// Slots for messages that take no share.
+/// Slots of the queue for messages that are not commits and take no share.
 const QUEUE_SPARE: usize = 16;
 
-/// Location of the store, and memory for its cache.
+/// Where the store is, and how much memory its cache may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
     /// The data directory; created if it does not exist.
     pub dir: PathBuf,
-    /// The engine's cache, bytes. The engine may take four times as much.
+    /// Size of the engine's cache, bytes. The engine may take four times as much memory.
     pub cache_bytes: u64,
 }
 
-/// A store in files. Clones share it; the files are released after [`Self::close`], or some time after the last clone.
+/// A store in files. Its clones share it. The files are released by [`Self::close`], or some time after the
+/// last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct SledStore {
     /// The data directory, for error texts.
@@ -59,10 +61,10 @@ pub struct SledStore {
 }
 
 impl SledStore {
-    /// Opens or creates the store. Blocks while the engine recovers.
+    /// Opens the store, or creates it. Blocks while the engine recovers.
     ///
     /// # Errors
-    /// Names the file and the way out. Directories of other programs are not changed.
+    /// The error names the file and says what to do. A directory of another program is not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open(&settings.dir)?;
         let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
@@ -139,7 +141,7 @@ impl SledStore {
         self.shared.status()
     }
 
-    /// Receives each attempt to reopen.
+    /// Receives the number of attempts to reopen, each time that it grows.
     #[cfg(test)]
     pub(crate) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
         self.shared.tries()
@@ -158,7 +160,8 @@ impl SledStore {
         Ok(Snapshot::new(identity, rescue, Arc::clone(&self.shared)))
     }
 
-    /// Completes accepted commits, then releases the files. Later calls return success at once.
+    /// Waits until the accepted commits are written, then releases the files. Later calls return success at
+    /// once.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
         let failed = |reason: String| StoreError::Unavailable(reason);
         if let Err(TrySendError::Full(_)) = self.queue.try_send(WriterMessage::Close) {

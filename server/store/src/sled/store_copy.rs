@@ -1,7 +1,8 @@
-//! Reads a store without changing its files, by opening a copy.
+//! Reads a store without changing its files: opens a copy of them.
 //!
-//! The copy is made in the data directory. If that is not writable or has no space, it is made in the directory for temporary files, or in
-//! a given one. The copy is a data directory of its own, accessible only to its user, and removed after reading.
+//! The copy is made in the data directory. If that is not writable or has no space, it is made in the directory
+//! for temporary files, or in the one that the caller names. The copy is a data directory of its own: only its
+//! user may read it, and it is removed after use.
 
 use std::{
     env, fs, io,
@@ -18,17 +19,17 @@ use super::{
 };
 use crate::{Store, StoreSettings, disk::disk};
 
-/// A copy made for reading.
+/// The copied files, and the data directory that they form.
 #[derive(Debug)]
 pub(crate) struct CopiedFiles(PathBuf);
 
 impl CopiedFiles {
-    /// The engine's directory in it.
+    /// The engine's directory in the copy.
     pub(crate) fn engine(&self) -> PathBuf {
         self.0.join(ENGINE)
     }
 
-    /// The copy with these bits of the log corrected.
+    /// Corrects these bits in the log of the copy.
     ///
     /// # Errors
     /// The copy cannot be written.
@@ -41,12 +42,14 @@ impl CopiedFiles {
 
 impl Drop for CopiedFiles {
     fn drop(&mut self) {
-        // sled may still write in the background; whatever then remains in a data directory is removed at the next open
+        // sled may still be writing in the background; what remains of a copy in a data directory is removed
+        // when the store is next opened
         let _left = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A copy of a store, to be opened instead. The store stays locked while this value exists.
+/// A copy of a store that is opened in place of the store. The store itself stays locked while this value
+/// exists.
 #[derive(Debug)]
 pub struct StoreCopy {
     look: CopiedFiles,
@@ -55,10 +58,10 @@ pub struct StoreCopy {
 }
 
 impl StoreCopy {
-    /// Copies the store, into a directory below `scratch` if given.
+    /// Copies the store, into a directory in `scratch` if given.
     ///
     /// # Errors
-    /// There is no store, it is in use, or there is no space.
+    /// There is no store, it is in use, or there is no space for the copy.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         let flipped = refuse_by_forecast(directory.path(), &directory.engine(), &marker)?;
@@ -70,7 +73,7 @@ impl StoreCopy {
     /// Opens the copy.
     ///
     /// # Errors
-    /// As for the store itself.
+    /// The same errors as for the store itself.
     pub fn open(&self) -> Result<Store, OpenError> {
         Store::open(&self.settings).map_err(|error| error.about(self.directory.path()))
     }
@@ -81,7 +84,7 @@ impl StoreCopy {
     }
 }
 
-/// Copies the files of a store, with the engine's from `engine`.
+/// Copies the files of a store; those of the engine are taken from the directory `engine`.
 pub(crate) fn copy(
     directory: &Directory,
     engine: &Path,
@@ -106,7 +109,7 @@ pub(crate) fn copy(
     Err(OpenError::NoRoom { dir: directory.path().to_owned(), needed, places: refused.join(", ") })
 }
 
-/// Directories for a copy, best first.
+/// Directories in which a copy may be made; the first is the best.
 fn places(dir: &Path, scratch: Option<&Path>) -> Vec<PathBuf> {
     let name = format!("plimsoll-look-{}", std::process::id());
     match scratch {
@@ -119,7 +122,8 @@ fn copy_to(directory: &Directory, engine: &Path, place: PathBuf) -> Result<Copie
     if place.starts_with(directory.path()) {
         remove_all(&place)?;
     }
-    // other directories may be writable by others: existing files there are not ours
+    // other users may write to the directory for temporary files, so an existing directory there is not ours:
+    // make a new one
     make_new(&place)?;
     let look = CopiedFiles(place);
     make_private(&look.engine())?;

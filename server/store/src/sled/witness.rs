@@ -1,9 +1,10 @@
 //! The witness: a small file beside the engine with the last acknowledged commit.
 //!
-//! sled takes an unreadable record for the end of its log, and drops what follows it. The marker is too expensive to write at every
-//! commit, so it only reveals long losses. The witness is written with every group of commits, after the engine's sync and before the
-//! answers, and is not synced itself: the kernel has it, so it is right after the process is killed, and after a power cut it is at most
-//! behind, never ahead. `FORMAT.md` has its bytes.
+//! sled takes an unreadable record for the end of its log, and drops what follows it. The marker would show
+//! that commits are missing, but it is too expensive to write at every commit. The witness is cheap: it is
+//! written after each group of commits, when the engine has synced and before the answers are sent, and is not
+//! synced itself. After the process is killed it is exact, because the kernel has the write. After a power cut
+//! it may be too low, but never too high. `FORMAT.md` has its bytes.
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
@@ -15,22 +16,24 @@ use crate::{bytes, kv::StoreIdentity};
 
 /// Name of the file in the data directory.
 pub(crate) const FILE: &str = "plimsoll.last";
-/// Each slot has its own sector: a torn write damages one and leaves the other.
+/// Size of a slot. Each slot has a disk sector of its own, so an interrupted write damages one slot and leaves
+/// the other.
 const SLOT: usize = 512;
-/// Store id, commit sequence, checksum.
+/// Bytes used in a slot: store id, number of the commit, checksum.
 const FILLED: usize = 16 + 8 + 4;
 const SLOTS: usize = 2;
 
-/// The open file.
+/// The open witness file.
 #[derive(Debug)]
 pub(crate) struct CommitWitness {
     file: File,
-    /// Slot of the last write; the next one goes to the other.
+    /// Index of the slot that was written last; the next write goes to the other.
     last: usize,
 }
 
 impl CommitWitness {
-    /// The last commit that it records, if it belongs to this store. Unreadable bytes count as not written.
+    /// The last commit that the witness records for this store. `None` if the witness belongs to another store
+    /// or its slots cannot be decoded.
     ///
     /// # Errors
     /// The file exists and cannot be read at all.
@@ -44,10 +47,10 @@ impl CommitWitness {
         Ok(bytes.chunks(SLOT).take(SLOTS).filter_map(|slot| decode(slot, store)).max())
     }
 
-    /// Creates it if needed. Writes `identity` to both slots, and syncs.
+    /// Opens the witness file, and creates it if needed. Writes `identity` to both slots, and syncs.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn begin(dir: &Path, identity: StoreIdentity) -> Result<Self, OpenError> {
         let path = dir.join(FILE);
         let file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
@@ -58,10 +61,10 @@ impl CommitWitness {
         Ok(Self { file, last: 0 })
     }
 
-    /// Records the last commit. Call it after the engine's sync, and before any answer.
+    /// Records the last commit. Call this after the engine's sync and before any answer is sent.
     ///
     /// # Errors
-    /// It was not written: it stays behind, which is safe.
+    /// The write failed. The witness keeps an older commit, which is safe.
     pub(crate) fn note(&mut self, identity: StoreIdentity) -> io::Result<()> {
         self.last = (self.last + 1) % SLOTS;
         self.file.write_all_at(&encode(identity), (self.last * SLOT) as u64)

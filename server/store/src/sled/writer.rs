@@ -1,8 +1,9 @@
-//! The one thread that writes.
+//! The one thread that writes to the store.
 //!
-//! It takes commits from its queue, puts them into one engine batch, flushes, and only then answers all of them. Meanwhile the next group
-//! collects. If the engine fails, it answers with the error, goes read-only, and tries to reopen the engine about once a second, because
-//! sled's errors stick to its handle.
+//! It takes commits from its queue, puts them into one batch of the engine, flushes, and only then answers all
+//! of them. Meanwhile the queue collects the next group. If the engine fails, the thread answers with the
+//! error, makes the store read-only, and tries to reopen the engine about once a second, because a handle of
+//! sled does not recover from an error.
 
 use std::{
     sync::{
@@ -34,24 +35,25 @@ use crate::{
     threads,
 };
 
-/// Most commits in one sync: more do not save disk time, and readers wait for the engine's lock.
+/// Most commits in one sync. Larger groups do not save disk time, and readers wait longer for the engine's
+/// lock.
 const GROUP_COMMITS: usize = 256;
-/// Interval between attempts to become writable again.
+/// Interval between attempts to reopen the engine.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// Most commits between updates of the marker.
+/// The marker is updated after at most this many commits.
 const MARK_EVERY: u64 = 1000;
 
 /// A message from a handle.
 #[derive(Debug)]
 pub(crate) enum WriterMessage {
     Commit(CommitJob),
-    /// Starts a snapshot between two groups; answered with `None` while another one is read.
+    /// Starts a snapshot between two groups of commits. The answer is `None` while another snapshot is read.
     Snapshot(oneshot::Sender<Option<(StoreIdentity, Arc<Rescue>)>>),
-    /// Completes earlier messages, then ends the thread.
+    /// Ends the thread, after it has handled earlier messages.
     Close,
 }
 
-/// The last commit of an engine at opening.
+/// What is known of the last commit when the store opens.
 #[derive(Debug)]
 pub(crate) struct LastCommit {
     pub(crate) identity: StoreIdentity,
@@ -66,19 +68,19 @@ pub(crate) struct Writer {
     cache_bytes: u64,
     shared: Arc<EngineState>,
     queue: Receiver<WriterMessage>,
-    /// A commit that did not fit into the last group.
+    /// A message that was taken from the queue and did not fit into the last group.
     carried: Option<WriterMessage>,
-    /// Identity after the last acknowledged commit.
+    /// The store's identity, with the number of the last acknowledged commit.
     identity: StoreIdentity,
     /// Records every acknowledged commit.
     witness: CommitWitness,
-    /// Whether a failure of the witness was logged.
+    /// Whether a failed write to the witness was already logged.
     witness_failed: bool,
-    /// The last commit in the marker.
+    /// Number of the last commit that the marker records.
     marked: u64,
     last_try: Instant,
     last_measure: Option<Instant>,
-    /// The snapshot being read, if any.
+    /// The snapshot that is being read, if any.
     snapshot: Weak<Rescue>,
 }
 
@@ -113,7 +115,7 @@ impl Writer {
         writer
     }
 
-    /// Processes the queue until it is closed or its sender is dropped.
+    /// Handles messages until the queue is closed or its sender is dropped.
     pub(crate) fn run(mut self) {
         threads::yield_to_others();
         loop {
@@ -134,11 +136,11 @@ impl Writer {
             self.snapshot = Arc::downgrade(&rescue);
             (self.identity, rescue)
         });
-        // if the caller is gone, the message is dropped, and with it the snapshot
+        // a caller that has gone drops the answer, and with it the snapshot
         drop(answer.send(begun));
     }
 
-    /// Handles one group, from the queue to the answers.
+    /// Handles one group of commits: takes it from the queue, writes it, and answers its callers.
     fn write_group(&mut self, first: CommitJob) {
         let begin = Instant::now();
         let group = self.gather(first);
@@ -149,7 +151,7 @@ impl Writer {
         self.measure();
     }
 
-    /// Commits from the queue, up to the bounds of a group.
+    /// Takes commits from the queue, up to the limits of a group.
     fn gather(&mut self, first: CommitJob) -> Vec<CommitJob> {
         let mut bytes = first.batch.bytes();
         let mut group = vec![first];
@@ -192,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// Writes one engine batch for the group; on disk when it returns.
+    /// Writes the group as one batch of the engine. The batch is on disk when this returns.
     fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
         let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
         let plan = plan(&engine, self.identity.sequence, group, self.shared.is_damaged());
@@ -208,7 +210,7 @@ impl Writer {
         Ok(plan.outcomes)
     }
 
-    /// Updates the witness. If that fails it stays behind, which is safe.
+    /// Records the last commit in the witness. If that fails, the witness keeps an older commit, which is safe.
     fn witness(&mut self) {
         let noted = self.witness.note(self.identity);
         if let Err(error) = &noted
@@ -219,7 +221,7 @@ impl Writer {
         self.witness_failed = noted.is_err();
     }
 
-    /// Goes read-only; returns the reason.
+    /// Makes the store read-only; returns the reason.
     fn fail(&mut self, error: &EngineError) -> String {
         let path = self.directory.path().display();
         let reason =
@@ -246,7 +248,7 @@ impl Writer {
     }
 
     fn reopen(&mut self) -> Result<(), EngineError> {
-        // while there is no space, the old engine stays: it can still be read
+        // while the disk is full, keep the old engine, which can still read
         self.directory.probe_room().map_err(|error| EngineError(error.to_string()))?;
         if let Some(engine) = self.shared.replace_engine(None).and_then(Arc::into_inner) {
             engine.close()?;
@@ -271,7 +273,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Updates the marker. If that fails the old one stays, which is behind and safe.
+    /// Updates the marker. If that fails, the marker keeps an older commit, which is safe.
     fn mark(&mut self) {
         let marker = self.marker();
         self.marked = self.identity.sequence;
@@ -280,7 +282,7 @@ impl Writer {
         }
     }
 
-    /// The current content for the marker.
+    /// The current content of the marker.
     fn marker(&self) -> Marker {
         Marker {
             store_id: self.identity.id,
@@ -291,7 +293,7 @@ impl Writer {
         }
     }
 
-    /// Measures the files, if the last measurement is old enough.
+    /// Measures the size of the files, if the last measurement is old enough.
     fn measure(&mut self) {
         if self.last_measure.is_none_or(|last| last.elapsed() >= RETRY_EVERY) {
             self.last_measure = Some(Instant::now());
@@ -299,7 +301,7 @@ impl Writer {
         }
     }
 
-    /// Closes: everything answered is on disk; updates the marker and releases the files.
+    /// Ends the thread: updates the marker and releases the files. All answered commits are on disk already.
     fn end(mut self) {
         self.shared.set_mode(StoreMode::ReadOnly { reason: "the store is closed".to_owned() });
         self.mark();
@@ -310,7 +312,7 @@ impl Writer {
     }
 }
 
-/// However the thread ends, the store never counts as writable afterwards.
+/// Makes the store read-only however the thread ends: without the writer no commit can succeed.
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.shared.reason().is_none() {
@@ -320,7 +322,7 @@ impl Drop for Writer {
     }
 }
 
-/// Answers, if the caller still waits.
+/// Sends the outcome to the caller; it is dropped if the caller does not wait any more.
 fn answer(job: CommitJob, outcome: Result<CommitReceipt, CommitError>) {
     job.answer
         .send(outcome)

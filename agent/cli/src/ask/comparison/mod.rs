@@ -14,7 +14,7 @@ use plimsoll_proto::{
 use super::{numbers, text};
 pub(super) use table::render_comparison;
 
-/// A value of both attempts; empty where an attempt has none.
+/// One value of each of two attempts, as text; empty for an attempt that has no such value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ComparisonRow {
     /// Name of the value.
@@ -26,7 +26,7 @@ pub(super) struct ComparisonRow {
 }
 
 impl ComparisonRow {
-    /// Whether the attempts differ in it.
+    /// Whether the two attempts have different values.
     pub(super) fn differs(&self) -> bool {
         self.first != self.second
     }
@@ -44,7 +44,8 @@ pub(super) fn rows(first: &GetAttemptResponse, second: &GetAttemptResponse) -> V
         facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.clone()).unwrap_or_default()
     };
     let mut seen = BTreeSet::new();
-    // in the order of the first attempt; values of the second alone follow their predecessor
+    // the order of the first attempt; a name that only the second attempt has comes after the name before it
+    // there
     let mut names: Vec<&String> =
         first.iter().map(|fact| &fact.0).filter(|name| seen.insert(*name)).collect();
     let mut place = 0;
@@ -124,7 +125,7 @@ fn need(summary: &Summary) -> String {
     format!("{}{note}", measured::need_words(summary))
 }
 
-/// A fact for each name: phases of one name are one fact, with their sum of time and their highest need.
+/// One row for each name of a phase: the sum of the times and the highest need of all phases with this name.
 fn phases(phases: &[Phase]) -> Vec<(String, String)> {
     let mut sums: Vec<(&str, u64, u64)> = Vec::new();
     for phase in phases {
@@ -142,7 +143,7 @@ fn phases(phases: &[Phase]) -> Vec<(String, String)> {
     sums.into_iter().map(row).collect()
 }
 
-/// The verdict in force, in short.
+/// The verdict in force: the first line of its text.
 fn verdict(shown: &GetAttemptResponse) -> Vec<(String, String)> {
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
     shown.verdict.iter().map(|verdict| fact("verdict", first(text::render_verdict(verdict)))).collect()

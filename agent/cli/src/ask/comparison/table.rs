@@ -1,4 +1,4 @@
-//! Two attempts side by side, in two columns of the terminal.
+//! Prints two attempts side by side, in two columns.
 
 use plimsoll_proto::{shown::clean, wrap::wrapped};
 
@@ -8,14 +8,14 @@ use crate::ask::{
     text::{fit, width},
 };
 
-/// Columns of a file or a pipe.
+/// Width of the output if it goes to a file or a pipe, in columns.
 const COLUMNS: usize = 80;
-/// Cells of a name at most; a longer one is cut.
+/// Most columns that a row's name may take; a longer name is cut.
 const NAME_CELLS: usize = 18;
-/// Cells before and between columns: the mark, and two gaps.
+/// Columns besides the name and the two values: the mark `*` and the gaps.
 const GAP_CELLS: usize = 6;
 
-/// A table with a column for each attempt. Rows that differ begin with `*`.
+/// A table with one column for each attempt. Rows in which the attempts differ begin with `*`.
 pub(in crate::ask) fn render_comparison(
     ids: [&str; 2],
     rows: &[ComparisonRow],
@@ -33,7 +33,7 @@ pub(in crate::ask) fn render_comparison(
     text + &format!("\n* differs: {differing} of {} rows\n", rows.len())
 }
 
-/// The lines of one row: long text continues in the same cell.
+/// The lines of one row. A value that is too long for one line continues below, in its own column.
 fn row_lines(
     row: &ComparisonRow,
     mark: &str,

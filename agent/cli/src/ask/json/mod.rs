@@ -1,8 +1,8 @@
-//! Answers for programs: one JSON object, indented, with a final line feed.
+//! Prints answers for programs: one JSON object, indented, with a line feed at its end.
 //!
-//! Fields have the names, units, order and meanings of the wire contract (`proto/plimsoll/v1`), and are only ever added. Enumerations are
-//! lower-case words without their prefix (`exact`, `oom`, `bigger`). An unknown value is `null`. All differences from the wire are in
-//! [`for_programs`].
+//! Fields have the names, units, order and meanings of the wire contract (`proto/plimsoll/v1`); a new release
+//! only adds fields. Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). An
+//! unknown value is `null`. [`for_programs`] has all differences from the wire.
 
 #[cfg(test)]
 mod golden;
@@ -34,7 +34,7 @@ pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
     render(&to_json(explained))
 }
 
-/// Only the prediction and the jobs.
+/// The prediction and the need at other numbers of build jobs, without the attempts.
 pub(super) fn render_jobs(explained: &ExplainResponse) -> String {
     let Json::Object(mut fields) = to_json(explained) else { return String::new() };
     fields.remove(&["attempts"]);
@@ -61,7 +61,7 @@ pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
     render(&to_json(shown))
 }
 
-/// Both attempts, and the rows in which they differ.
+/// Both attempts, and the rows in which they differ, as JSON.
 #[cfg(feature = "people")]
 pub(super) fn render_comparison(
     first: &GetAttemptResponse,
@@ -84,7 +84,7 @@ pub(super) fn render_comparison(
     ])))
 }
 
-/// One line for one message.
+/// One message of the watch as one line of JSON.
 pub(super) fn render_watch(message: &WatchResponse) -> String {
     let mut line = serde_json::to_string(&to_json(message)).unwrap_or_default();
     line.push('\n');
@@ -92,20 +92,20 @@ pub(super) fn render_watch(message: &WatchResponse) -> String {
 }
 
 pub(super) fn render(value: &impl Serialize) -> String {
-    // these structures contain only values that JSON can represent
+    // cannot fail: these structures contain only values that JSON can represent
     let mut text =
         serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
     text.push('\n');
     shown::in_json(&text).into_owned()
 }
 
-/// A message, or several, as programs read it.
+/// A message, or a list of messages, as JSON for programs.
 pub(super) fn to_json(message: &impl ToJson) -> Json {
     message.json(for_programs)
 }
 
-/// Keeps the format that is older than the wire's: two messages are merged into the one around them, some missing messages are written
-/// with empty fields, and some derived numbers are added.
+/// Keeps the JSON format from before it followed the wire: it merges two messages into the message around them,
+/// writes some missing messages with empty fields, and adds some derived numbers.
 pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
     for (name, value) in &mut fields.0 {
         match (name.as_ref(), &*value) {
@@ -143,7 +143,7 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
     on_the_wire(message, fields)
 }
 
-/// Removes values that were not measured.
+/// Replaces figures of a summary that were not measured by `null`.
 fn measured_alone(summary: &Summary, fields: &mut Fields) {
     fields.spread("exit", "exit_");
     fields.set("cpu_usec", to_json(&measured::cpu_usec(summary)));
@@ -153,7 +153,7 @@ fn measured_alone(summary: &Summary, fields: &mut Fields) {
     fields.set("cpu_peak_cores", to_json(&measured::peak_cores(summary)));
 }
 
-/// Share of the retries that passed, 0 to 1; `None` without retries.
+/// Share of earlier retries that passed, 0 to 1; `None` if there were none.
 fn pass_rate(outlook: &Outlook) -> Option<f64> {
     (outlook.retried > 0).then(|| f64::from(outlook.passed) / f64::from(outlook.retried))
 }

@@ -1,4 +1,4 @@
-//! The figures of a report, each against the one before.
+//! The figures of a report, each compared with the same figure of the period before.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use plimsoll_proto::{
 use super::Digest;
 use crate::ask::numbers::{self, amount, count};
 
-/// A figure in this period and in the one before, as text.
+/// A figure of this period and of the period before, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
     pub(super) name: String,
     pub(super) now: String,
     pub(super) before: String,
-    /// For example `+12 %`; empty if it is meaningless.
+    /// The change, for example `+12 %`; empty if a comparison makes no sense.
     pub(super) change: String,
-    /// Whether the change is good; `None` if neither.
+    /// Whether the change is good; `None` if it is neither good nor bad.
     pub(super) better: Option<bool>,
 }
 
-/// Whether an increase is good, bad, or neither.
+/// Whether an increase of a figure is good, bad, or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum More {
     Good,
@@ -31,7 +31,7 @@ enum More {
     Neither,
 }
 
-/// Changes below this share are noise.
+/// Relative changes below this share are noise, and are not shown.
 const NOISE_SHARE: f64 = 0.02;
 
 fn figure(name: &str, (now, before): (f64, f64), more: More, say: &dyn Fn(f64) -> String) -> Figure {
@@ -56,7 +56,7 @@ fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
     Figure { name: name.to_owned(), ..shown }
 }
 
-/// An unknown sum becomes a dash, without a comparison.
+/// A figure whose value may be unknown. An unknown value is shown as a dash, without a comparison.
 fn known(name: &str, (now, before): (Option<f64>, Option<f64>), more: More) -> Figure {
     match now.zip(before) {
         Some(both) => figure(name, both, more, &amount),
@@ -64,7 +64,7 @@ fn known(name: &str, (now, before): (Option<f64>, Option<f64>), more: More) -> F
     }
 }
 
-/// A figure of which one side is not known.
+/// A figure that cannot be compared, because one of its values is unknown.
 fn not_compared(
     name: &str,
     (now, before): (Option<f64>, Option<f64>),
@@ -74,7 +74,7 @@ fn not_compared(
     Figure { name: name.to_owned(), now: say(now), before: say(before), change: String::new(), better: None }
 }
 
-/// The figures, the most general first.
+/// The figures of the report; the most general figure comes first.
 pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
     let (now, before) = (&digest.now, &digest.before);
     let counts = |name, of: &dyn Fn(&StatsTotals) -> u64, more| counted(name, (of(now), of(before)), more);
@@ -127,7 +127,7 @@ fn rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
     Figure { change, ..shown }
 }
 
-/// Failures by cause, most now first.
+/// Failures by cause, the most frequent cause of this period first.
 pub(super) fn causes(digest: &Digest) -> Vec<Figure> {
     let mut both: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     for (cause, failures) in counts(&digest.now) {
@@ -143,7 +143,7 @@ pub(super) fn causes(digest: &Digest) -> Vec<Figure> {
     rows.into_iter().map(|(cause, both)| counted(&name(cause), both, More::Bad)).collect()
 }
 
-/// Failures by cause; a server that does not count all causes counts two of them.
+/// Failures by cause. A server that does not count by cause gives the counts of two causes.
 pub(super) fn counts(totals: &StatsTotals) -> Vec<(i32, u64)> {
     if totals.causes.is_empty() {
         return vec![(Cause::Oom.into(), totals.oom), (Cause::Starved.into(), totals.starved)];

@@ -1,4 +1,4 @@
-//! A report as one file for a browser or a printer, as `plimsoll-pages` draws it.
+//! A report as one HTML file for a browser or a printer, drawn by `plimsoll-pages`.
 
 use plimsoll_pages::report::{DRAWN, ReportCell, ReportPage, ReportRow, ReportSection};
 use plimsoll_proto::{
@@ -18,7 +18,7 @@ use crate::ask::{
     text::{calibration, would_have_been},
 };
 
-/// The whole file.
+/// The whole HTML file.
 pub(super) fn render(digest: &Digest) -> String {
     let (from, to) = (numbers::date(digest.from_unix_ms), numbers::date(digest.to_unix_ms));
     let title = format!("Builds from {from} to {to}");
@@ -43,7 +43,7 @@ pub(super) fn render(digest: &Digest) -> String {
         .draw()
 }
 
-/// A table of figures; the first column has their names or causes.
+/// A section with a table of figures. The first column has the names of the figures, or the causes of failures.
 fn compared(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
     let rows = figures.into_iter().map(|figure| {
         let change = match figure.better {
@@ -78,7 +78,7 @@ fn steps(digest: &Digest) -> ReportSection {
     }
 }
 
-/// A row whose last number is drawn as a bar with this share of the column.
+/// A row of a table. Its last number is drawn as a bar that fills this share of the column.
 fn drawn<const COLUMNS: usize>(name: impl Into<String>, texts: [String; COLUMNS], share: f64) -> ReportRow {
     let mut cells: Vec<ReportCell> = texts.into_iter().map(ReportCell::Text).collect();
     cells.push(ReportCell::Bar(share));

@@ -6,18 +6,18 @@ use serde::Serialize;
 use super::{Digest, NAMED, next};
 use crate::ask::json::{self, to_json};
 
-/// A stretch of time against the one before.
+/// The JSON of a report: this period, compared with the period before.
 #[derive(Debug, Serialize)]
 struct DigestJson {
     from_unix_ms: u64,
     to_unix_ms: u64,
-    /// Description of the attempts covered.
+    /// Description of the attempts that the report covers.
     of: String,
     now: Json,
-    /// The sums for the previous period of equal length.
+    /// The totals of the period before, which has the same length.
     before: Json,
     steps: Json,
-    /// Packages, the most wasteful first.
+    /// Packages that waste memory, the most wasteful first.
     wasters: Vec<WasterJson>,
     /// Groups of equal failures, most attempts first.
     failures: Json,
@@ -27,18 +27,18 @@ struct DigestJson {
     currency: String,
     /// Suggestions, one sentence each.
     next: Vec<String>,
-    /// Limitations of the numbers.
+    /// What limits the meaning of the numbers, as sentences.
     notes: Vec<String>,
 }
 
-/// A package that wastes.
+/// A package that wastes memory, with its totals.
 #[derive(Debug, Serialize)]
 struct WasterJson {
     package: String,
     totals: Json,
 }
 
-/// One JSON object.
+/// The report as one JSON object.
 pub(super) fn render(digest: &Digest) -> String {
     let wasters = digest.wasters();
     json::render(&DigestJson {

@@ -13,13 +13,13 @@ use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, Group
 
 use super::{CommandOutput, fleet::Presentation};
 
-/// Packages, and needs that have moved, that are named.
+/// Most packages, and most changes of need, that a report names.
 const NAMED: usize = 10;
 
-/// A step of the drawing over time; longer where there would be too many.
+/// Least time that one step of the chart covers. With more than [`STEPS`] steps, each step covers more.
 const STEP_MS: u64 = 24 * 3_600_000;
 
-/// Steps of the drawing at most.
+/// Most steps of the chart over time.
 const STEPS: u64 = 60;
 
 /// How a report is written.
@@ -33,12 +33,12 @@ pub enum DigestFormat {
     Html,
 }
 
-/// A stretch of time.
+/// A period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// Milliseconds since 1970.
+    /// Start of the period, milliseconds since 1970.
     pub from_unix_ms: u64,
-    /// The first millisecond that does not belong to it.
+    /// The first millisecond after the period.
     pub to_unix_ms: u64,
 }
 
@@ -49,7 +49,7 @@ impl Range {
         Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
     }
 
-    /// Width of the time steps, in whole days, so that no more are drawn than fit.
+    /// Time that one step of the chart covers: whole days, and so many that there are at most [`STEPS`] steps.
     fn step_ms(self) -> u64 {
         let days = self.to_unix_ms.saturating_sub(self.from_unix_ms).div_ceil(STEP_MS);
         STEP_MS * days.div_ceil(STEPS).max(1)
@@ -60,17 +60,17 @@ impl Range {
     }
 }
 
-/// All that a report is made of.
+/// The content of a report.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Which attempts, without times.
+    /// Which attempts the report covers, without times.
     filter: Filter,
     from_unix_ms: u64,
     to_unix_ms: u64,
     step_ms: u64,
     now: StatsTotals,
     before: StatsTotals,
-    /// Statistics by package and over time.
+    /// The server's statistics, by package and over time.
     stats: GetStatsResponse,
 }
 
@@ -109,7 +109,7 @@ pub async fn digest(
 }
 
 impl Digest {
-    /// The packages that waste most.
+    /// The packages that waste the most memory.
     fn wasters(&self) -> impl Iterator<Item = (&Group, StatsTotals)> {
         let named = self.stats.groups.iter().filter(|group| group.name != "(others)");
         let sums = named.map(|group| (group, group.totals.clone().unwrap_or_default()));

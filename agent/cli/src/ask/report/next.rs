@@ -1,4 +1,4 @@
-//! Suggestions: one sentence for each action that is worth it, most urgent first.
+//! Suggestions for what to do next: one sentence for each useful action, the most urgent first.
 
 use plimsoll_proto::{
     evidence::cause_name,
@@ -12,22 +12,24 @@ use plimsoll_proto::{
 use super::{Digest, figures as rows};
 use crate::ask::numbers::{self, count};
 
-/// A package with at least this share of all waste is named.
+/// A package with at least this share of all waste is named in a suggestion.
 const WASTER_SHARE: f64 = 0.1;
 
-/// Least number of failures of a cause for a suggestion, and least factor of their increase.
+/// A suggestion about a cause of failures needs at least this many failures, and an increase by at least this
+/// factor.
 const FAILURE_RISE: (u64, f64) = (5, 1.5);
 
-/// Fewest attempts for a statement about predictions.
+/// Fewest attempts for a suggestion about predictions.
 const FEWEST_ATTEMPTS: u64 = 20;
 
-/// Expected share of attempts within the predicted limit: the one that the server aims at.
+/// Share of attempts that should stay within the predicted limit: the server chooses limits for this share.
 const EXPECTED_SHARE: f64 = 0.99;
 
-/// Standard deviations below it that still count as chance: a single miss in twenty proves nothing.
+/// How many standard deviations below the expected share still count as chance: one miss in twenty attempts
+/// proves nothing.
 const CHANCE_DEVIATIONS: f64 = 2.0;
 
-/// Sentences, at least one.
+/// The suggestions; at least one sentence.
 pub(super) fn next(digest: &Digest) -> Vec<String> {
     if digest.now.attempts == 0 {
         return vec![
@@ -73,7 +75,7 @@ fn builds(number: u64) -> String {
     figures::counted(number, "build")
 }
 
-/// The cause outside of memory that has grown most.
+/// The cause of failures, other than memory, whose failures increased most.
 fn rising(digest: &Digest) -> Option<String> {
     let before = rows::counts(&digest.before);
     let earlier =
@@ -124,7 +126,7 @@ fn shifted_builds(digest: &Digest) -> Option<String> {
     ))
 }
 
-/// A build of which one size cannot be right.
+/// A build whose attempts have such different needs that no single size is right.
 fn mixed(digest: &Digest) -> Option<String> {
     let worst = digest.stats.mixed.first()?;
     let groups = worst.groups.as_ref()?.groups.len();
@@ -134,7 +136,7 @@ fn mixed(digest: &Digest) -> Option<String> {
     ))
 }
 
-/// Suggests predicted sizes that would have been better than the requested ones.
+/// Suggests to use predicted sizes, if they would have been better than the requested ones.
 fn switch_on(now: &StatsTotals) -> Option<String> {
     let would = now.would_have_been.as_ref().filter(|would| would.attempts >= FEWEST_ATTEMPTS)?;
     let saved = would.asked_gib_hours - would.predicted_gib_hours;
@@ -148,12 +150,12 @@ fn switch_on(now: &StatsTotals) -> Option<String> {
     })
 }
 
-/// Reports predictions that cover less than promised.
+/// Reports that predictions cover fewer attempts than they should.
 #[expect(clippy::cast_precision_loss, reason = "compared with 99 %")]
 fn predictions_below_promise(now: &StatsTotals) -> Option<String> {
     let held = now.calibration.as_ref().filter(|held| held.attempts >= FEWEST_ATTEMPTS)?;
     let attempts = held.attempts as f64;
-    // that of a binomial
+    // the standard deviation of a binomial distribution
     let deviation = (attempts * EXPECTED_SHARE * (1.0 - EXPECTED_SHARE)).sqrt();
     ((held.within_limit as f64) < attempts * EXPECTED_SHARE - CHANCE_DEVIATIONS * deviation).then(|| {
         format!(
@@ -164,7 +166,7 @@ fn predictions_below_promise(now: &StatsTotals) -> Option<String> {
     })
 }
 
-/// Retries that could not help.
+/// Reports retries that could not help.
 fn useless_retries(now: &StatsTotals) -> Option<String> {
     let in_vain = [Cause::Deterministic, Cause::Configuration, Cause::Canceled].map(i32::from);
     let of = now.retries_by_cause.iter().filter(|of| in_vain.contains(&of.cause));

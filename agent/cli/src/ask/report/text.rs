@@ -20,7 +20,7 @@ use crate::ask::{
     },
 };
 
-/// Cells of a line of running text, where the terminal is not narrower.
+/// Most columns of a line of running text; fewer if the terminal is narrower.
 const LINE_CELLS: usize = 100;
 
 /// The whole report.
@@ -110,7 +110,7 @@ fn sentences(digest: &Digest, look: TerminalStyle) -> String {
     next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
 }
 
-/// A sentence after a dash, wrapped between words.
+/// A sentence of a list, after a dash, wrapped between words.
 fn wrapped(sentence: &str, width: usize) -> String {
     let mut text = String::new();
     let mut line = "-".to_owned();

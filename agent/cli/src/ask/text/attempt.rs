@@ -1,4 +1,4 @@
-//! Attempts for people.
+//! Prints attempts for people.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -37,7 +37,7 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalS
     text
 }
 
-/// A verdict that is no longer in force: more was known later.
+/// One line about a verdict that was replaced by a later one.
 fn earlier(verdict: &Verdict) -> String {
     let given = match verdict.given_unix_ms {
         0 => String::new(),
@@ -47,7 +47,7 @@ fn earlier(verdict: &Verdict) -> String {
     format!("{given}{}", answer.lines().next().unwrap_or_default())
 }
 
-/// Several lines below one name.
+/// Several lines below one title.
 fn block(name: &str, lines: &[String]) -> String {
     let named = |(nth, line): (usize, &String)| titled(if nth == 0 { name } else { "" }, line);
     lines.iter().enumerate().map(named).collect()
@@ -103,7 +103,7 @@ fn time(summary: &Summary) -> String {
     format!("{} UTC, after {took}", numbers::date_time(ended))
 }
 
-/// The id, with the attempt's number if there are several.
+/// The attempt's id, with its number if the job was attempted several times.
 fn identity(summary: &Summary) -> String {
     let mut text = clean(&summary.attempt);
     if summary.number > 1 {
@@ -122,7 +122,7 @@ fn place(summary: &Summary) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// How good the end of an attempt is.
+/// The colour for the result of an attempt.
 pub(super) fn paint(summary: &Summary) -> Paint {
     match summary.outcome() {
         Outcome::Succeeded => Paint::Good,
@@ -133,7 +133,7 @@ pub(super) fn paint(summary: &Summary) -> Paint {
     }
 }
 
-/// Time that the build lost to limits, if it was measured and not 0.
+/// Time that the build lost because of limits; `None` if that was not measured or is 0.
 fn held_back(summary: &Summary) -> Option<String> {
     let above_zero = |time: Option<u64>| time.filter(|time| *time > 0);
     let mut parts = Vec::new();
@@ -144,13 +144,13 @@ fn held_back(summary: &Summary) -> Option<String> {
         parts.push(format!("stalled for memory for {}", figures::micros(usec)));
     }
     if let Some(usec) = above_zero(summary.throttled_usec) {
-        // the kernel adds it up, so it may be longer than the attempt
+        // the kernel adds up the time of all processors, so it may be longer than the attempt
         parts.push(format!("throttled for {} over all processors", figures::micros(usec)));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// A row for each phase, the one with the highest need marked.
+/// A row for each phase; the phase with the highest need is marked.
 fn phases(summary: &Summary) -> String {
     let mut text = String::new();
     let peak = summary.phases.iter().map(|phase| phase.need_peak_bytes).max().unwrap_or_default();
@@ -188,7 +188,7 @@ fn memory(summary: &Summary) -> String {
     text
 }
 
-/// The result: `failed, out of memory (exit 2)`.
+/// The result as text: `failed, out of memory (exit 2)`.
 pub(in crate::ask) fn result(summary: &Summary) -> String {
     let words = match (summary.outcome(), cause_words(summary.cause())) {
         (outcome, "") => outcome_words(outcome).to_owned(),
@@ -201,7 +201,7 @@ pub(in crate::ask) fn result(summary: &Summary) -> String {
     with_exit(words, summary)
 }
 
-/// The result in a row of a list, where a cause implies the failure, as on the page: `out of memory (exit 2)`.
+/// The result in a list: a cause replaces the word `failed`, as on the web page: `out of memory (exit 2)`.
 pub(super) fn result_cell(summary: &Summary) -> String {
     if summary.outcome() == Outcome::Failed && !matches!(summary.cause(), Cause::Unspecified | Cause::Unknown)
     {

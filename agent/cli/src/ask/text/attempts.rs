@@ -1,4 +1,4 @@
-//! Lists of attempts for people.
+//! Prints lists of attempts for people.
 
 use plimsoll_proto::{
     measured,
@@ -17,7 +17,7 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// A row for each attempt, and below a failed one the log line that identifies its failure.
+/// A row for each attempt; below a failed attempt, the log line that identifies its failure.
 pub(in crate::ask) fn render_attempts(
     asked: &ListAttemptsRequest,
     page: &ListAttemptsResponse,
@@ -34,7 +34,7 @@ pub(in crate::ask) fn render_attempts(
         Column::number("ended (UTC)", 6),
         Column::words("pool", 7, 4),
         Column::words("what", 1, 12),
-        // an id that is cut is of no use
+        // never cut: a part of an id is useless
         Column::words("attempt", 0, usize::MAX),
     ]);
     for summary in &page.attempts {
@@ -48,7 +48,7 @@ pub(in crate::ask) fn render_attempts(
         text.push_str(&look.paint(Paint::Faint, &format!("{}\n", measured::MARK_NOTE)));
     }
     if !page.next_page_token.is_empty() {
-        // relative times would have changed by the next call
+        // repeat the times as absolute ones: relative times would mean another period in the next call
         let filter = asked.filter.clone().unwrap_or_default();
         let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
         let times = times.into_iter().filter_map(|(name, time)| Some((name, numbers::rfc3339(time?))));

@@ -1,8 +1,8 @@
-//! Text in the cells of a terminal.
+//! Measures and cuts text by the columns (cells) that it takes in a terminal.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Replaces the rest of a text that is cut.
+/// Shows that the rest of a text was cut.
 const MORE: &str = "…";
 
 /// Columns that a text takes: two for a wide character, none for a combining accent.
@@ -10,7 +10,7 @@ pub(in crate::ask) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text in at most this many columns, with a mark if it is cut.
+/// The text in at most `cells` columns; a longer text is cut and marked.
 pub(in crate::ask) fn fit(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Explains a prediction for people.
+//! Prints the explanation of a prediction for people.
 
 use std::fmt::Write as _;
 
@@ -15,12 +15,12 @@ use super::{
     predictor::{render_explained, render_prediction},
 };
 
-/// Attempts that an explanation shows.
+/// Most attempts that an explanation shows.
 const SHOWN_ATTEMPTS: usize = 20;
-/// Heading of the column that shows what an attempt has in common with the key.
+/// Heading of the column that shows what an attempt and the key have in common.
 const SCOPE: &str = "which is of";
 
-/// A prediction, and the same build at other numbers of build jobs.
+/// A prediction, and the need of the same build at other numbers of build jobs.
 pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
     let mut text = explained.prediction.as_ref().map(render_prediction).unwrap_or_default();
     match &explained.jobs {
@@ -33,7 +33,7 @@ pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
     text
 }
 
-/// A prediction, the same build at other numbers of build jobs, and the attempts behind both.
+/// A prediction, the need at other numbers of build jobs, and the attempts behind both.
 pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String {
     let mut text = explained.prediction.as_ref().map(render_explained).unwrap_or_default();
     text.push_str("disk           no size is given: builds are not measured for it\n");
@@ -68,7 +68,8 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text
 }
 
-/// `scope`: width of the column that shows what the attempt has in common with the key.
+/// The row of an attempt. `scope` is the width of the column that shows what the attempt and the key have in
+/// common.
 fn row(used: &UsedAttempt, scope: usize) -> String {
     let more = if used.censored { ">" } else { "" };
     let size = |bytes: u64| format!("{more}{}", figures::bytes(bytes));

@@ -1,10 +1,11 @@
-//! Groups of need that one prediction is over, for people.
+//! Prints the groups of attempts with different needs that one prediction covers, for people.
 
 use std::fmt::Write as _;
 
 use plimsoll_proto::{figures, reasons, shown::clean, v1::NeedGroups};
 
-/// A line for each group, with the sizes' coverage and the field that distinguishes the groups; empty without groups.
+/// A line for each group: how far the sizes cover it, and the field of the key that distinguishes it. Empty if
+/// there are no groups.
 pub(super) fn render(groups: Option<&NeedGroups>) -> String {
     let Some(groups) = groups.filter(|groups| !groups.groups.is_empty()) else { return String::new() };
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! A build at different numbers of build jobs, for people.
+//! Prints the need of a build at different numbers of build jobs, for people.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use plimsoll_proto::{
     v1::{JobsCurve, JobsPoint},
 };
 
-/// A row for each number of jobs, and the conclusions.
+/// A row for each number of build jobs, then the conclusions.
 pub(super) fn render(curve: &JobsCurve) -> String {
     let mut text = String::new();
     if !curve.points.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn render(curve: &JobsCurve) -> String {
         let _written = writeln!(text, "{row}{}", mark(curve, point.jobs));
     }
     if !curve.reason.is_empty() {
-        // a clause on a line of its own reads better than one long line
+        // each clause gets a line of its own, because one long line is hard to read
         let reason = clean(&curve.reason);
         reason.split("; ").for_each(|clause| text.extend([clause, "\n"]));
     }
@@ -50,7 +50,8 @@ fn mark(curve: &JobsCurve, jobs: u32) -> String {
     }
 }
 
-/// The range within which this number of jobs is the cheapest, if a higher, untried number would use less: its time is only a guess.
+/// A note for the cheapest number of jobs: up to which number this is known. It is needed if a higher number,
+/// which was never tried and whose time is therefore a guess, would use less memory.
 fn up_to(curve: &JobsCurve, jobs: u32) -> String {
     let tried = curve.points.iter().filter(|point| point.attempts > 0).map(|point| point.jobs).max();
     let least = curve.points.iter().find(|point| point.jobs == jobs).map(|point| point.held_gib_hours);

@@ -1,10 +1,10 @@
-//! A key as text.
+//! Prints a key.
 
 use std::fmt::Write as _;
 
 use plimsoll_proto::{shown::clean, v1::Key};
 
-/// The key as text, with the fields that distinguish it from similar ones.
+/// The key, with the fields that distinguish it from similar keys.
 pub(in crate::ask) fn what(key: &Key) -> String {
     let mut text = name(key);
     for (mark, part) in [
@@ -25,7 +25,7 @@ pub(in crate::ask) fn what(key: &Key) -> String {
     text
 }
 
-/// `zlib@1.3 %gcc@12.2`.
+/// Package, version and compiler of a key: `zlib@1.3 %gcc@12.2`.
 pub(in crate::ask) fn name(key: &Key) -> String {
     let mut text = clean(&key.package);
     for (mark, part) in [("@", &key.version), (" %", &key.compiler), ("@", &key.compiler_version)] {

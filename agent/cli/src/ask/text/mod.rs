@@ -1,4 +1,4 @@
-//! Answers for people: short lines, each number with its reason.
+//! Prints answers for people: short lines, each number with its reason.
 
 #[cfg(feature = "people")]
 mod attempt;
@@ -40,7 +40,7 @@ pub(super) use stats::{notes, over_time, render_stats};
 #[cfg(feature = "people")]
 pub(super) use totals::{calibration, would_have_been};
 
-/// A line with a name before it.
+/// A line with a title, padded to a fixed width, and a value.
 #[cfg(feature = "people")]
 fn titled(name: &str, value: &str) -> String {
     format!("{name:<11} {value}\n")

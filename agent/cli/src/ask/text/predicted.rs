@@ -7,7 +7,7 @@ use plimsoll_proto::{
 
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
-/// A line for each number; none without a prediction.
+/// A line for each predicted number; no lines if the attempt has no prediction.
 pub(super) fn lines(summary: &Summary, look: TerminalStyle) -> Vec<String> {
     let Some(predicted) = &measured::predicted(summary) else { return Vec::new() };
     let running = summary.outcome() == Outcome::Running;
@@ -49,7 +49,7 @@ fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Opti
 
 fn time(predicted: &Predicted, summary: &Summary, running: bool, look: TerminalStyle) -> Option<String> {
     let (most, took) = (predicted.wall_p95_ms, summary.wall_ms);
-    // a failed attempt may have ended early, and a running one has not ended
+    // compare only with attempts that succeeded or still run: a failed attempt may have ended early
     let counts = summary.outcome() == Outcome::Succeeded || running;
     (most > 0 && counts).then(|| {
         let (most_text, took_text) = (figures::millis(most), figures::millis(took));

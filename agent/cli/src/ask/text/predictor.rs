@@ -1,4 +1,4 @@
-//! Predictions, explanations and verdicts for people.
+//! Prints predictions, explanations and verdicts for people.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ use plimsoll_proto::{
 use super::groups;
 use crate::ask::outlook;
 
-/// A line for each number with its reason, then the rest of the explanation.
+/// A line for each predicted number with its reason, then the rest of the explanation.
 pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     format!("{}{}{}", sizes(prediction), beside_the_sizes(prediction), remarks(prediction))
 }
 
-/// The prediction as text, starting with the explanation, because it was requested.
+/// The prediction after a request for an explanation: the explanation comes first.
 pub(super) fn render_explained(prediction: &Prediction) -> String {
     format!("{}{}{}", in_a_sentence(prediction), sizes(prediction), remarks(prediction))
 }
@@ -28,7 +28,7 @@ fn in_a_sentence(prediction: &Prediction) -> String {
     if reason.is_empty() { String::new() } else { format!("{reason}\n") }
 }
 
-/// The explanation without what the lines above show already.
+/// The part of the explanation that the lines about sizes do not show.
 fn beside_the_sizes(prediction: &Prediction) -> String {
     let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.name()));
     let reason = clean(&prediction.reason);
@@ -36,7 +36,7 @@ fn beside_the_sizes(prediction: &Prediction) -> String {
     if clauses.concat().is_empty() { String::new() } else { format!("{}\n", clauses.join("; ")) }
 }
 
-/// Further remarks.
+/// The prediction's remarks, one line each.
 fn remarks(prediction: &Prediction) -> String {
     let mut text = groups::render(prediction.need_groups.as_ref());
     if let Some(jobs) = reasons::jobs_beside_cpu(prediction) {
@@ -48,7 +48,7 @@ fn remarks(prediction: &Prediction) -> String {
     text
 }
 
-/// A line for each number with its reason.
+/// A line for each predicted number with its reason.
 fn sizes(prediction: &Prediction) -> String {
     let mut text = String::new();
     let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(prediction);
@@ -68,8 +68,8 @@ fn sizes(prediction: &Prediction) -> String {
     text
 }
 
-/// The answer, the log line that identifies the failure, what to do and why; then the evidence (`+` for it, `-` against it), what a retry
-/// would mean, and its sizes.
+/// A verdict: the answer, the log line that identifies the failure, and what to do and why. Then the evidence
+/// (`+` supports the verdict, `-` speaks against it), what a retry would mean, and the sizes for it.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     let mut text = format!("{}\n", verdict::first_line(verdict));
     for line in outlook::failure(verdict) {

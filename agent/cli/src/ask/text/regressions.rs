@@ -1,4 +1,4 @@
-//! Findings for people: needs that shifted, packages whose need varies, failures that retries fix.
+//! Prints findings for people: packages whose need changed or varies, and failures that retries fix.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// Rows of each part that are shown.
+/// Most rows of each section.
 const SHOWN_ROWS: usize = 10;
 
 /// A section for each kind of finding.
@@ -40,7 +40,7 @@ fn and_more(all: usize, what: &str) -> String {
     }
 }
 
-/// Two lines for each build whose need shifted.
+/// Two lines for each build whose need changed.
 fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
     if regressions.is_empty() {
         return String::new();
@@ -72,7 +72,7 @@ fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
     text + &and_more(regressions.len(), "that cost less")
 }
 
-/// Two lines for each build that hides groups with different needs.
+/// Two lines for each build that has groups of attempts with different needs.
 fn mixed(builds: &[MixedNeed], look: TerminalStyle) -> String {
     if builds.is_empty() {
         return String::new();
@@ -111,7 +111,7 @@ fn variable(packages: &[Variable], look: TerminalStyle) -> String {
     text + &and_more(packages.len(), "that vary less")
 }
 
-/// Two lines for a group of equal failures: the second is the log line that identifies them.
+/// Two lines for each group of equal failures; the second line is the log line that identifies them.
 fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
     if groups.is_empty() {
         return String::new();
@@ -157,7 +157,7 @@ fn flaky(failures: &[Flaky], look: TerminalStyle) -> String {
     text + &and_more(failures.len(), "with fewer retries")
 }
 
-/// Which rules people corrected.
+/// A line for each rule with verdicts that people corrected.
 fn wrong(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
     if wrong.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Draws a series on a terminal: memory against its limit, events, and CPU.
+//! Draws the samples of an attempt on a terminal: memory against its limit, events, and CPU.
 
 use plimsoll_proto::{
     measured,
@@ -12,10 +12,10 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// Cells of a drawing at most.
+/// Most columns of a drawing.
 const COLUMNS: usize = 60;
 
-/// Lines for memory, events and CPU over time; none without samples.
+/// Lines that show memory, events and CPU over time; no lines without samples.
 pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) -> String {
     let moments = moments(series, summary, look.room(50, COLUMNS));
     let Some(last) = series.last().filter(|_| !moments.is_empty()) else { return String::new() };
@@ -25,7 +25,7 @@ pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) ->
         text.push_str(&titled("", &events(&moments, look)));
     }
     let cores: Vec<f64> = moments.iter().map(|moment| moment.cores).collect();
-    // scaled to the highest use in the summary, which may be measured over other intervals
+    // the summary's peak may be higher than the drawn values, because it was measured over other intervals
     let drawn = cores.iter().copied().fold(0.0, f64::max);
     let most = measured::peak_cores(summary).unwrap_or(drawn).max(drawn);
     let line = numbers::sparkline_of(&cores, cores.len(), most);
@@ -34,7 +34,7 @@ pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) ->
     text + &titled("", &look.paint(Paint::Faint, &axis))
 }
 
-/// The need, red where it reaches the limit.
+/// The line of the memory need; it is red where the need reaches the limit.
 fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: TerminalStyle) -> String {
     let needs: Vec<u64> = moments.iter().map(|moment| moment.need).collect();
     let near = |need: u64| limit.is_some_and(|limit| u128::from(need) * 20 >= u128::from(limit) * 19);
@@ -70,7 +70,8 @@ fn axis(cells: usize, end: &str) -> String {
     format!("0 {dots} {end}")
 }
 
-/// The series in at most `cells` moments of equal length. One without a sample is as the one before it.
+/// The samples combined into at most `cells` points of equal time. A point without a sample repeats the point
+/// before it.
 fn moments(series: &[Sample], summary: &Summary, cells: usize) -> Vec<SeriesPoint> {
     let cells = cells.min(series.len());
     let end = series.last().map_or(0, |last| last.elapsed_ms).max(1);

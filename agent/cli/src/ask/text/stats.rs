@@ -1,4 +1,4 @@
-//! Statistics for people.
+//! Prints statistics for people.
 
 use std::fmt::Write as _;
 
@@ -20,10 +20,10 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// Groups that are shown.
+/// Most groups that are shown.
 const SHOWN_GROUPS: usize = 30;
 
-/// Cells of the lines that draw sums over time.
+/// Most columns of a line that draws totals over time.
 const COLUMNS: usize = 60;
 
 /// Totals, a row for each group, lines over time, and findings.
@@ -53,7 +53,7 @@ pub(in crate::ask) fn render_stats(
         + &notes(stats, look)
 }
 
-/// Which attempts the server has at all, if the query matches none.
+/// How many attempts the server has at all, and since when; shown if the query matches none.
 fn coverage(stats: &GetStatsResponse) -> String {
     let Some(all) = stats.coverage.filter(|all| all.attempts > 0) else { return String::new() };
     let (first, last) =
@@ -61,13 +61,13 @@ fn coverage(stats: &GetStatsResponse) -> String {
     format!("attempts counted here: {}, which ended from {first} to {last} UTC\n", count(all.attempts))
 }
 
-/// Limitations of the numbers.
+/// The server's notes on what limits the meaning of the numbers.
 pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let note = |note: &String| look.paint(Paint::Warn, &format!("note: {}", clean(note))) + "\n";
     stats.notes.iter().map(note).collect()
 }
 
-/// The text if nothing matches, with a suggestion.
+/// The text for a query that matches nothing, with a suggestion.
 pub(super) fn nothing(filter: &Filter) -> String {
     if *filter == Filter::default() {
         return "no attempts have ended here yet\n".to_owned();
@@ -114,7 +114,7 @@ fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
     text
 }
 
-/// A sum; a dash if it is unknown.
+/// A total; a dash if it is unknown.
 fn sum_or_dash(sum: Option<f64>) -> String {
     sum.map_or_else(|| numbers::DASH.to_owned(), amount)
 }
@@ -150,7 +150,7 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     cells
 }
 
-/// A line for each sum over time that is not always 0.
+/// A line over time for each total that is not always 0.
 pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return String::new() };
     let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();

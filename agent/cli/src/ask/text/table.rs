@@ -1,48 +1,51 @@
-//! Tables that fit the width of a terminal: optional columns are dropped first, names are cut last.
+//! Tables that fit into the width of a terminal. If there is too little space, optional columns are dropped
+//! first; then names are cut.
 
 use std::collections::BTreeMap;
 
 use super::cells;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
-/// Before a line below a row.
+/// Indentation of a note below a row.
 const NOTE: &str = "    ";
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// Alignment of a column.
+/// On which side the text of a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// For words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ask) struct Column {
     head: &'static str,
     side: Side,
-    /// Columns with the highest rank are dropped first if there is no space; 0 is never dropped.
+    /// Which columns are dropped first if there is too little space: those of the highest rank. Columns of rank
+    /// 0 are never dropped.
     rank: u8,
-    /// Width to which the column may be cut, cells; `None`: it is never cut.
+    /// Least width to which the column may be cut, in terminal columns; `None`: it is never cut.
     least: Option<usize>,
 }
 
 impl Column {
-    /// A column of numbers; with the highest `rank` it is dropped first.
+    /// A column of numbers. Columns with the highest `rank` are dropped first.
     pub(in crate::ask) fn number(head: &'static str, rank: u8) -> Self {
         Self { head, side: Side::Right, rank, least: None }
     }
 
-    /// A column of words, which are cut to `least` columns before a column of this rank is dropped.
+    /// A column of words. It may be cut down to `least` terminal columns; if that is not enough, columns with
+    /// the highest `rank` are dropped.
     pub(in crate::ask) fn words(head: &'static str, rank: u8, least: usize) -> Self {
         Self { head, side: Side::Left, rank, least: Some(least) }
     }
 }
 
-/// A text and its meaning.
+/// A text in a table, with its meaning.
 #[derive(Debug, Clone, Default)]
 pub(in crate::ask) struct Cell {
     text: String,
@@ -50,7 +53,7 @@ pub(in crate::ask) struct Cell {
 }
 
 impl Cell {
-    /// A text that means something.
+    /// A text with a meaning, for its colour.
     pub(in crate::ask) fn painted(text: String, paint: Paint) -> Self {
         Self { text, paint }
     }
@@ -62,12 +65,12 @@ impl From<String> for Cell {
     }
 }
 
-/// Rows under their heads.
+/// The columns and rows of a table.
 #[derive(Debug)]
 pub(in crate::ask) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    /// Lines below rows, by the place of the row.
+    /// Notes below rows, by the index of the row.
     notes: BTreeMap<usize, String>,
 }
 
@@ -77,17 +80,17 @@ impl Table {
         Self { columns, rows: Vec::new(), notes: BTreeMap::new() }
     }
 
-    /// One more row, with a cell for each column.
+    /// Adds a row, with a cell for each column.
     pub(in crate::ask) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
-    /// A separate line below the last row, cut if it is too long.
+    /// Adds a note below the last row; it is cut if it is too long.
     pub(in crate::ask) fn note(&mut self, text: String) {
         self.notes.insert(self.rows.len(), text);
     }
 
-    /// A line for the heads and one for each row.
+    /// The heads, and a line for each row and note.
     pub(in crate::ask) fn render(&self, look: TerminalStyle) -> String {
         let shown = self.shown(look.columns);
         let head = |column: &Column| Cell::painted(column.head.to_owned(), Paint::Head);
@@ -126,7 +129,7 @@ impl Table {
         line.trim_end().to_owned()
     }
 
-    /// Columns that are shown, with their widths.
+    /// Indices of the columns that fit into `room`, with their widths.
     fn shown(&self, room: Option<usize>) -> Vec<(usize, usize)> {
         let natural = |(index, column): (usize, &Column)| {
             let cells =

@@ -1,4 +1,4 @@
-//! Sums over attempts for people: a line for each thing that is known.
+//! Prints totals over attempts for people: a line for each known total.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
 };
 
-/// Lines of the sums. Money is shown if there are prices.
+/// The lines of the totals. Money is shown if prices are known.
 pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> String {
     let StatsTotals { attempts, succeeded, failed, lost, ended, canceled, retries, .. } = sums;
-    // only where there are some
+    // used for lines that appear only if the number is not 0
     let some =
         |number: u64, words| if number > 0 { format!(", {} {words}", count(number)) } else { String::new() };
     let (canceled, ended) = (some(*canceled, "canceled"), some(*ended, "ended with no exit status known"));
@@ -71,12 +71,12 @@ pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> 
     text
 }
 
-/// Failures by cause, most first.
+/// Failures by cause, the most frequent cause first.
 fn causes(sums: &StatsTotals) -> String {
     if !sums.causes.is_empty() {
         return by_cause(&sums.causes);
     }
-    // a server that does not count all causes counts these
+    // a server that does not count by cause gives the counts of these two causes
     let known = [("oom", sums.oom), ("starved", sums.starved)].into_iter().filter(|(_, count)| *count > 0);
     known.map(|(cause, failures)| format!("{cause} {}", count(failures))).collect::<Vec<_>>().join(", ")
 }
@@ -132,7 +132,7 @@ fn cpu(sums: &StatsTotals) -> String {
     )
 }
 
-/// Accuracy of predictions; `None` if there were none.
+/// How well predictions fitted; `None` if there were none.
 pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
     if held.attempts == 0 {
         return None;
@@ -153,7 +153,7 @@ pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
     Some(text)
 }
 
-/// Effect that predicted sizes would have had; `None` without predictions.
+/// What predicted sizes would have changed; `None` without predictions.
 pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> Option<String> {
     if would.attempts == 0 {
         return None;

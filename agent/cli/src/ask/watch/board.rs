@@ -1,4 +1,4 @@
-//! Running attempts as rows. At most as many as the server allows to be open.
+//! The running attempts as rows of a screen. There are at most as many rows as the server allows open attempts.
 
 use std::{
     cmp::Reverse,
@@ -21,22 +21,22 @@ use crate::ask::{
     },
 };
 
-/// Lines above and below the rows: title, heads, keys.
+/// Lines of the screen besides the rows: title, column heads, help on keys.
 const FRAME_LINES: usize = 3;
 
-/// Sort order.
+/// By what the rows are sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Closest to its limit; without limits the highest need.
+    /// The attempts closest to their memory limit first; attempts without a limit by need.
     #[default]
     Limit,
-    /// The highest need.
+    /// The highest memory need first.
     Need,
-    /// The most CPU.
+    /// The highest CPU use first.
     Cpu,
-    /// The longest.
+    /// The longest running first.
     Time,
-    /// Package and id.
+    /// By package, then by id.
     Name,
 }
 
@@ -69,30 +69,30 @@ struct RunningRow {
     millicores: Option<u64>,
 }
 
-/// Which rows are on the screen.
+/// Which rows the screen shows.
 struct VisibleRows {
-    /// Rows above the first that is shown.
+    /// Number of rows above the first visible row.
     above: usize,
     /// Lines available for rows.
     room: usize,
     all: usize,
 }
 
-/// All that runs.
+/// All running attempts.
 #[derive(Debug, Default)]
 pub(super) struct RunningTable {
     rows: HashMap<String, RunningRow>,
-    /// Ended while this was watched.
+    /// Number of attempts that ended since the watch began.
     ended: u64,
     order: Order,
-    /// Rows above the first that is shown.
+    /// Number of rows above the first visible row.
     above: usize,
-    /// Problem with the connection.
+    /// What is wrong with the connection, if anything.
     pub(super) trouble: Option<String>,
 }
 
 impl RunningTable {
-    /// Applies a message.
+    /// Applies a message of the server.
     pub(super) fn take(&mut self, message: WatchResponse) {
         for running in message.running {
             match self.rows.entry(running.attempt.clone()) {
@@ -108,7 +108,7 @@ impl RunningTable {
         }
     }
 
-    /// Begins anew, as a new watch does.
+    /// Removes all rows, because a new watch sends them again.
     pub(super) fn forget(&mut self) {
         self.rows.clear();
     }
@@ -117,13 +117,13 @@ impl RunningTable {
         (self.order, self.above) = (self.order.next(), 0);
     }
 
-    /// Scrolls by `by` rows, on a terminal of `lines` lines.
+    /// Scrolls by `by` rows; the terminal has `lines` lines.
     pub(super) fn scroll(&mut self, by: isize, lines: usize) {
         let most = self.rows.len().saturating_sub(lines.saturating_sub(FRAME_LINES));
         self.above = self.above.saturating_add_signed(by).min(most);
     }
 
-    /// The screen: at most `lines` lines, none longer than the terminal is wide.
+    /// The lines of the screen: at most `lines`, none wider than the terminal.
     pub(super) fn draw(&self, lines: usize, look: TerminalStyle) -> Vec<String> {
         let columns = look.columns.unwrap_or(usize::MAX);
         let starved = self.rows.values().filter(|row| row.running.starved).count();
@@ -184,7 +184,7 @@ impl RunningRow {
 
     fn rank(&self, order: Order) -> u64 {
         match order {
-            // sort by thousandths of the limit, then by bytes
+            // the key is thousandths of the limit; attempts without a limit come last, by bytes
             Order::Limit => self.of_limit().map_or(0, |share| share.saturating_add(1)),
             Order::Need => self.running.need_bytes,
             Order::Cpu => self.millicores.unwrap_or(0),
@@ -193,7 +193,7 @@ impl RunningRow {
         }
     }
 
-    /// Thousandths of the limit that are needed.
+    /// Memory need in thousandths of the limit; `None` without a limit.
     fn of_limit(&self) -> Option<u64> {
         let limit = self.running.memory_limit_bytes.filter(|limit| *limit > 0)?;
         u64::try_from(u128::from(self.running.need_bytes) * 1000 / u128::from(limit)).ok()

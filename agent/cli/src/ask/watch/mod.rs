@@ -1,6 +1,6 @@
-//! Running attempts, live: as JSON lines, or as a screen.
+//! Shows running attempts live: as JSON lines, or as a screen.
 //!
-//! `board` keeps the rows and is pure, `screen` draws them and reads the keys.
+//! The module `board` keeps the rows without any input or output; `screen` draws them and reads the keys.
 
 mod board;
 mod screen;
@@ -13,7 +13,8 @@ use plimsoll_client::questions::{Client, Failure};
 
 use super::json;
 
-/// Writes each message of the server as a line, until the output is closed or the server ends the watch.
+/// Writes each message of the server as a line of JSON, until the output is closed or the server ends the
+/// watch.
 ///
 /// # Errors
 /// The server did not answer, or ended the watch.

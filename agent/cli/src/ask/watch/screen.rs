@@ -25,16 +25,16 @@ use tokio::{
 use super::board::RunningTable;
 use crate::ask::terminal_style::TerminalStyle;
 
-/// Shortest time between two drawings: people read no faster.
+/// Shortest time between two drawings; people do not read faster.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Pause before reconnecting to a server.
+/// Pause before the next attempt to connect.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Keys that may wait while the screen is drawn.
+/// Most keys that wait while the screen is drawn.
 const MOST_WAITING_KEYS: usize = 16;
 
-/// Shows running attempts until the user presses `q`. Reconnects to a server that disappears.
+/// Shows running attempts until the user presses `q`. If the server disappears, it connects again.
 ///
 /// # Errors
 /// The server does not answer at first, or the terminal fails.
@@ -52,14 +52,14 @@ pub async fn screen(client: &Client, look: TerminalStyle) -> Result<(), Failure>
     ended
 }
 
-/// The terminal while the screen is shown.
+/// Restores the terminal when it is dropped.
 #[derive(Debug)]
 struct ScreenGuard;
 
 impl ScreenGuard {
     fn begin() -> io::Result<Self> {
         enable_raw_mode()?;
-        // from here on the end of this puts it right again
+        // if one of the next steps fails, dropping this value restores the terminal
         let shown = Self;
         execute!(io::stdout(), EnterAlternateScreen, Hide)?;
         Ok(shown)
@@ -68,13 +68,13 @@ impl ScreenGuard {
 
 impl Drop for ScreenGuard {
     fn drop(&mut self) {
-        // a closed terminal needs no restoring
+        // an error means that the terminal is closed: then there is nothing to restore
         drop(execute!(io::stdout(), Show, LeaveAlternateScreen));
         drop(disable_raw_mode());
     }
 }
 
-/// A command by a key, or a new size.
+/// What a key press asks for, or that the terminal changed its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScreenCommand {
     Quit,
@@ -83,7 +83,7 @@ enum ScreenCommand {
     Redraw,
 }
 
-/// Keys that are typed, read by a thread that ends with the process.
+/// Starts a thread that reads keys until the process ends; returns the commands.
 fn keys() -> mpsc::Receiver<ScreenCommand> {
     let (commands, keys) = mpsc::channel(MOST_WAITING_KEYS);
     std::thread::spawn(move || {
@@ -144,7 +144,7 @@ async fn show(
     }
 }
 
-/// Waits for the next message, or for a new connection.
+/// Waits for the next message of the server; without a connection, connects again.
 async fn follow(client: &Client, watch: &mut Option<Watch>, board: &mut RunningTable) {
     let followed = if let Some(running) = watch {
         running.next().await.map(|message| board.take(message))
@@ -170,7 +170,7 @@ fn apply(command: ScreenCommand, board: &mut RunningTable) -> io::Result<()> {
     Ok(())
 }
 
-/// Overwrites the screen line by line, so that nothing flickers.
+/// Draws over the old screen line by line, because clearing it first would make it flicker.
 fn draw(board: &RunningTable, look: TerminalStyle) -> io::Result<()> {
     let (columns, lines) = size()?;
     let look = TerminalStyle { columns: Some(usize::from(columns)), ..look };

@@ -1,4 +1,4 @@
-//! Which attempts count.
+//! Options that select attempts.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use plimsoll_proto::{
 
 use super::time::{TimeArg, moment};
 
-/// Labels of a filter, as the wire allows.
+/// Most labels in a filter; the wire allows no more.
 const MOST_LABELS: usize = 8;
 
 /// Which attempts count. All that is said must be so.
@@ -75,16 +75,16 @@ enum OutcomeArg {
 }
 
 impl FilterArgs {
-    /// The filter as the wire has it.
+    /// The filter as a message of the wire.
     ///
     /// # Errors
-    /// The times make no sense, or a label is asked for twice.
+    /// The period is empty, or a label is given twice.
     pub(super) fn filter(&self, now_unix_ms: u64) -> Result<Filter, Failure> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let outcome = match self.outcome {
             None => Outcome::Unspecified,
             Some(OutcomeArg::Succeeded) => Outcome::Succeeded,
-            // the wire has no outcome for canceled
+            // the wire has no outcome for canceled attempts: they have failed, with the cause `canceled`
             Some(OutcomeArg::Failed | OutcomeArg::Canceled) => Outcome::Failed,
             Some(OutcomeArg::Lost) => Outcome::Lost,
             Some(OutcomeArg::Ended) => Outcome::Ended,
@@ -130,7 +130,7 @@ impl FilterArgs {
     }
 }
 
-/// Both times; the second must be later.
+/// The start and the end of the period, in milliseconds since 1970; the end must be later than the start.
 pub(super) fn range(
     since: Option<TimeArg>,
     until: Option<TimeArg>,
@@ -156,12 +156,12 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// All causes have small numbers without gaps.
+/// All causes. Their numbers on the wire are small and have no gaps.
 fn causes() -> impl Iterator<Item = Cause> {
     (1..).map_while(|number| Cause::try_from(number).ok())
 }
 
-/// A cause as a person types it; a wrong one gets the list of all.
+/// Parses a cause; the error lists all causes.
 pub(in crate::commands) fn cause(text: &str) -> Result<Cause, String> {
     let asked = text.to_ascii_lowercase().replace([' ', '-'], "_");
     let is_meant =

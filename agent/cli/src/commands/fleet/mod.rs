@@ -26,10 +26,10 @@ pub(super) use watch::WatchArgs;
 use super::{STATUSES, ServerArgs, delivery_args::attempt_id, help};
 use crate::ask::{CommandOutput, Format, fleet};
 
-/// Most attempts listed by one call: they are kept in memory until all have arrived.
+/// Most attempts that one call lists. All of them are in memory before they are printed.
 const LISTED: i64 = 10_000;
 
-/// Widths of a step in time that people think in.
+/// Usual widths of a time step, of which the narrowest fitting one is chosen.
 const STEPS: [Duration; 10] = [
     Duration::from_mins(1),
     Duration::from_mins(5),
@@ -43,7 +43,7 @@ const STEPS: [Duration; 10] = [
     Duration::from_hours(28 * 24),
 ];
 
-/// Steps that a line of a terminal shows.
+/// Most time steps in a line of the terminal.
 const STEPS_SHOWN: u64 = 60;
 
 /// Show what the fleet used, asked for and lost.
@@ -130,11 +130,11 @@ enum OrderArg {
     Wall,
 }
 
-/// The field for grouping.
+/// The field by which attempts are grouped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GroupArg {
     by: GroupBy,
-    /// Empty unless grouped by label.
+    /// Name of the label; empty if the attempts are grouped by another field.
     label: String,
 }
 
@@ -167,10 +167,10 @@ fn step(text: &str) -> Result<Duration, String> {
     if step < Duration::from_secs(1) { Err("expected 1s or more".to_owned()) } else { Ok(step) }
 }
 
-/// A step that cuts `span_ms` into a line of a terminal.
+/// The narrowest usual step with which the period `span_ms` has at most [`STEPS_SHOWN`] steps.
 fn usual_step(span_ms: u64) -> u64 {
     let fits = |step: &Duration| span_ms / millis(*step) <= STEPS_SHOWN;
-    // a longer range is shown with the widest steps, as far as an answer allows
+    // a longer period gets the widest step that the server allows
     millis(STEPS.into_iter().find(fits).unwrap_or(Duration::from_hours(364 * 24)))
 }
 

@@ -1,4 +1,4 @@
-//! `plimsoll recommend`: proposals for jobs, and patches with them for other tools.
+//! `plimsoll recommend`: proposes sizes for jobs, and prints patches with them for other tools.
 
 use clap::Args;
 use plimsoll_client::questions::Failure;

@@ -1,4 +1,4 @@
-//! `plimsoll report`.
+//! `plimsoll report`: reports on a period of builds.
 
 use clap::Args;
 use plimsoll_client::questions::Failure;
@@ -16,7 +16,7 @@ use crate::{
 /// Milliseconds of a week.
 const WEEK_MS: u64 = 7 * 24 * 3_600_000;
 
-/// The help of `--since`: a report has another default than statistics.
+/// Help text of `--since`. Its default differs from that of the other commands.
 const SINCE_HELP: &str = "Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: seven days before --until]";
 
 /// Report on a week of builds: failures by cause against the week before, waste and money,
@@ -42,10 +42,10 @@ impl ReportArgs {
         report::digest(&self.server.connect().await?, filter, range, terminal::shown(self.output)).await
     }
 
-    /// The filter and the time range of the report.
+    /// The filter and the period of the report.
     fn about(&self, now_unix_ms: u64) -> Result<(Filter, Range), Failure> {
         let filter = self.filter.filter(now_unix_ms)?;
-        // the future would be compared with the past
+        // the report ends now at the latest: a period in the future has no attempts to compare
         let to = filter.to_unix_ms.unwrap_or(now_unix_ms).min(now_unix_ms);
         let from = filter.from_unix_ms.unwrap_or_else(|| to.saturating_sub(WEEK_MS));
         Ok((filter, Range { from_unix_ms: from, to_unix_ms: to }))

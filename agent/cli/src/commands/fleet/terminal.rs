@@ -1,4 +1,4 @@
-//! Capabilities of this process's terminal.
+//! What the terminal of this process can show.
 
 use std::{env, ffi::OsString, io};
 
@@ -9,8 +9,8 @@ use crate::{
     terminal_width,
 };
 
-/// Where standard output is shown. Colours are for terminals only, and not where `NO_COLOR` is set (<https://no-color.org>) or `TERM`
-/// is `dumb`.
+/// The style for standard output. Colours are only for terminals, and off if `NO_COLOR` is set
+/// (<https://no-color.org>) or `TERM` is `dumb`.
 pub(super) fn style() -> TerminalStyle {
     match terminal_width::columns(io::stdout()) {
         None => TerminalStyle::default(),
@@ -18,7 +18,7 @@ pub(super) fn style() -> TerminalStyle {
     }
 }
 
-/// An answer in this format, on standard output.
+/// How an answer in this format is written to standard output.
 pub(super) fn shown<F>(format: F) -> Presentation<F> {
     Presentation { format, style: style() }
 }

@@ -1,18 +1,19 @@
-//! Times on the command line: so long before now, or a time of the calendar.
+//! Times on the command line: a length of time before now, or a date.
 
 use std::time::{Duration, SystemTime};
 
-/// A time as a user types it.
+/// A time as the user wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeArg {
-    /// A duration before now.
+    /// A length of time before now.
     Before(Duration),
-    /// Milliseconds since 1970.
+    /// A date, as milliseconds since 1970.
     At(u64),
 }
 
 impl TimeArg {
-    /// Milliseconds since 1970; earlier times are 0. A relative time is rounded to a whole second, so that it can be typed.
+    /// The time in milliseconds since 1970; earlier times become 0. A relative time is rounded to a whole
+    /// second, so that a user can write it as a date.
     pub(super) fn unix_ms(self, now_unix_ms: u64) -> u64 {
         match self {
             Self::Before(long) => now_unix_ms.saturating_sub(millis(long)) / 1000 * 1000,
@@ -21,7 +22,7 @@ impl TimeArg {
     }
 }
 
-/// `7d`, `2026-11-14`, `2026-11-14 10:00`, `2026-11-14T10:00:00Z`.
+/// Parses `7d`, `2026-11-14`, `2026-11-14 10:00` or `2026-11-14T10:00:00Z`.
 pub(super) fn moment(text: &str) -> Result<TimeArg, String> {
     if let Ok(long) = humantime::parse_duration(text) {
         return Ok(TimeArg::Before(long));
@@ -43,7 +44,7 @@ pub(in crate::commands) fn millis(long: Duration) -> u64 {
     u64::try_from(long.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since 1970.
+/// The current time, milliseconds since 1970.
 pub(super) fn now_unix_ms() -> u64 {
     #[expect(
         clippy::disallowed_methods,

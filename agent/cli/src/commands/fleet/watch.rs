@@ -1,4 +1,4 @@
-//! `plimsoll watch`.
+//! `plimsoll watch`: shows running builds live.
 
 use std::io;
 

@@ -1,12 +1,15 @@
-//! Single flipped bits of the log: the checksum of a message, or of a segment's header, shows which bit it was.
+//! Finds single flipped bits in the log: the checksum of a message, or of a segment's header, shows which bit
+//! is wrong.
 //!
-//! Each single bit changes a CRC-32 in a different way. If no valid message starts where one should, each bit of its header is tried (it
-//! may change the length), and for its body the one bit that explains the checksum. A correction is accepted only if the result is a valid
-//! message of this segment, with the right checksum, in a known form, and no longer than its space.
+//! Each single bit changes a CRC-32 in a different way. If no valid message starts where one should, each bit
+//! of its header is tried (a wrong bit there may change the length), and then the one bit of its body that
+//! explains the checksum. A correction is accepted only if the result is a valid message of this segment: its
+//! checksum is right, its form is known, and it fits into the space up to the next message.
 //!
-//! Two wrong bits in a message of up to 11,450 bytes are never mistaken for one: up to 91,607 bits this CRC has a Hamming distance of 4
-//! (Koopman, "32-bit cyclic redundancy codes for Internet applications", 2002). Other damage of a message is mistaken for a single bit
-//! with a probability of 2^-32 for each of its bits; and a record has a checksum of its own.
+//! Two wrong bits in a message of up to 11,450 bytes are never mistaken for one: up to 91,607 bits this CRC has
+//! a Hamming distance of 4 (Koopman, "32-bit cyclic redundancy codes for Internet applications", 2002). Other
+//! damage of a message is mistaken for a single bit with a probability of 2^-32 for each of its bits; a record
+//! also has a checksum of its own.
 
 use std::{fs::OpenOptions, io, ops::Range, os::unix::fs::FileExt as _, path::Path};
 
@@ -36,12 +39,12 @@ impl FlippedBit {
         Self { at: at as u64, found: byte, right: byte ^ 1 << bit }
     }
 
-    /// This bit, found in a segment at this position in the file.
+    /// The same bit, with its position in the file: `at` is the position of the segment in which it was found.
     pub(super) fn in_segment(self, at: u64) -> Self {
         Self { at: at + self.at, ..self }
     }
 
-    /// Corrects the byte in a buffer that starts at this position of the file.
+    /// Corrects the byte in `bytes`, a buffer with the content of the file from the position `at` on.
     pub(super) fn put_right_within(self, at: u64, bytes: &mut [u8]) {
         let place = self.at.checked_sub(at).and_then(|place| usize::try_from(place).ok());
         if let Some(byte) = place.and_then(|place| bytes.get_mut(place)) {
@@ -50,7 +53,7 @@ impl FlippedBit {
     }
 }
 
-/// Corrects bits of a log, and syncs.
+/// Corrects these bits in the log file, and syncs it.
 ///
 /// # Errors
 /// The log cannot be written.
@@ -58,7 +61,7 @@ pub(crate) fn put_right(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
     replace(log, flipped.iter().map(|bit| (bit.at, bit.found, bit.right)))
 }
 
-/// Flips the bits back, if nothing was written there since.
+/// Reverses corrections of the log file: writes the wrong bits back, except where the byte has changed since.
 ///
 /// # Errors
 /// The log cannot be written.
@@ -81,12 +84,13 @@ fn replace(log: &Path, bytes: impl ExactSizeIterator<Item = (u64, u8, u8)>) -> i
     file.sync_all()
 }
 
-/// Corrects a wrong bit in the header of a segment; returns it with its position in the segment.
+/// Corrects a wrong bit in the header of a segment; returns the bit with its position in the segment.
 pub(super) fn put_header_right(bytes: &mut [u8]) -> Option<FlippedBit> {
     flip_one(bytes, 0..SEGMENT_HEADER, |bytes| segment_header(bytes).is_some())
 }
 
-/// Corrects one wrong bit in each message of the segment; returns them with their positions in the segment.
+/// Corrects one wrong bit in each damaged message of the segment; returns the bits with their positions in the
+/// segment.
 pub(super) fn put_messages_right(bytes: &mut [u8], number: u64) -> Vec<FlippedBit> {
     let (mut flipped, mut hopeless) = (Vec::new(), 0);
     loop {
@@ -95,7 +99,7 @@ pub(super) fn put_messages_right(bytes: &mut [u8], number: u64) -> Vec<FlippedBi
             WalkStep::Gap { from, to, inside, .. } => gaps.push(from..if inside { to } else { bytes.len() }),
             WalkStep::Message(..) => {}
         });
-        // the message after a corrected one may be damaged, too
+        // look for gaps again after each correction: the message after a corrected one may be damaged too
         let Some(gap) = gaps.into_iter().nth(hopeless) else { return flipped };
         match put_message_right(bytes, &gap, number) {
             Some(bit) => flipped.push(bit),
@@ -114,7 +118,7 @@ fn put_message_right(bytes: &mut [u8], gap: &Range<usize>, number: u64) -> Optio
         return Some(bit);
     }
     let (difference, body) = difference_at(bytes, gap.start, number)?;
-    // the checksum covers the body, and then the header without the checksum
+    // the checksum is computed over the body first, and then over the header without the checksum
     let behind = (body.start - gap.start).checked_sub(4)?;
     let place = bit_from_end(difference, (behind + body.len()) * 8)?;
     let (byte, bit) = ((place / 8).checked_sub(behind)?, 7 - place % 8);
@@ -122,13 +126,13 @@ fn put_message_right(bytes: &mut [u8], gap: &Range<usize>, number: u64) -> Optio
     flip_to(bytes, at, bit, is_right)
 }
 
-/// Flips the one bit in `range` with which `is_right` returns true.
+/// Finds the one bit in `range` for which `is_right` returns true after it is flipped; leaves it flipped.
 fn flip_one(bytes: &mut [u8], range: Range<usize>, is_right: impl Fn(&[u8]) -> bool) -> Option<FlippedBit> {
     let mut bits = range.flat_map(|at| (0..8).map(move |bit| (at, bit)));
     bits.find_map(|(at, bit)| flip_to(bytes, at, bit, &is_right))
 }
 
-/// Flips one bit if `is_right` then returns true; otherwise the bytes stay as they were.
+/// Flips one bit. If `is_right` then returns false, the bit is flipped back.
 fn flip_to(bytes: &mut [u8], at: usize, bit: usize, is_right: impl Fn(&[u8]) -> bool) -> Option<FlippedBit> {
     let found = *bytes.get(at)?;
     flip(bytes, at, bit);
@@ -145,7 +149,8 @@ fn flip(bytes: &mut [u8], at: usize, bit: usize) {
     }
 }
 
-/// Which of `bits` bits causes this difference of the checksum; the last bit has index 0.
+/// Finds the bit that causes this difference between two checksums, among the last `bits` bits; the last bit
+/// has index 0.
 fn bit_from_end(difference: u32, bits: usize) -> Option<usize> {
     let mut register = POLYNOMIAL;
     (0..bits).find(|_| {

@@ -1,9 +1,10 @@
-//! Predicts how the engine would read its log, before it opens.
+//! Predicts what the engine would find in its log, before it opens the log.
 //!
-//! sled writes when it opens: it truncates its log where it stops reading, and zeroes each segment that it considers free. Only then it
-//! reads its first page, and may refuse. So the part of the log that sled is about to read is read here first; a healthy start costs that
-//! much and no more. If a message is missing there, the whole log is read: the engine may open only if it would lose nothing that was ever
-//! acknowledged, as after a power cut.
+//! sled writes when it opens: it truncates its log where it stops reading, and zeroes each segment that it
+//! considers free. Only then does it read its first page, and may refuse. So this module first reads the part
+//! of the log that sled is about to read; a healthy start costs this much and no more. If a message is missing
+//! in that part, the whole log is read: the engine may open it only if nothing that was ever acknowledged would
+//! be lost, as after a power cut.
 
 use std::{fs::File, io, path::Path};
 
@@ -18,14 +19,16 @@ use super::{
 };
 use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 
-/// How the engine would open.
+/// What the engine would find.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenForecast {
-    /// The engine would find everything acknowledged, once these bits are corrected; with the store's identity, `None` if the log has none.
+    /// The engine would find everything that was acknowledged, once these bits are corrected. The identity is
+    /// that of the store; `None` if the log has none.
     Opens(Option<StoreIdentity>, Vec<FlippedBit>),
     /// The engine would find everything, and the newest identity of the store has a wrong checksum.
     DamagedIdentity,
-    /// The engine would find less, and overwrite the rest. The first unreadable byte of the log; its length if the end is missing.
+    /// The engine would lose something, and overwrite it. The number is the position of the first unreadable
+    /// byte in the log, or the length of the log if its end is missing.
     Torn(u64),
 }
 
@@ -41,7 +44,7 @@ pub(crate) fn forecast(path: &Path, since: u64, known: u64) -> io::Result<OpenFo
     }
 }
 
-/// The identity in a log of which the engine misses nothing.
+/// The store's identity, if the engine can use all of the log.
 pub(super) fn identity_of_sound(
     path: &Path,
     survey: &LogSurvey,
@@ -52,13 +55,14 @@ pub(super) fn identity_of_sound(
     }
     let reach = survey.reach(since);
     match newest_identity(path, survey, reach)? {
-        // nothing was committed since the engine recorded its position, as after a clean stop: the identity is further back
+        // since the position that the engine recorded nothing was committed (so it is after a clean stop): look
+        // for the identity before it
         None => newest_identity(path, &LogSurvey::of_headers(path)?, reach),
         found => Ok(found),
     }
 }
 
-/// Forecasts the opening from the whole log, of which the engine uses the part before the log position `reach`.
+/// Makes the forecast from the whole log; the engine would use the part before the log position `reach`.
 fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenForecast> {
     let (all, seen) = (RawLog::read(path, false)?, RawLog::read_before(path, reach, false)?);
     if seen.is_whole() && all.adds_nothing_acknowledged(&seen, reach, known)? {
@@ -72,7 +76,8 @@ fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenFore
 }
 
 impl RawLog {
-    /// Whether each acknowledged entry after `reach` is the same in `seen`, the part before it.
+    /// Whether nothing acknowledged is lost with the part of the log from `reach` on: each acknowledged entry
+    /// in it is the same in `seen`, the part before it.
     fn adds_nothing_acknowledged(&self, seen: &Self, reach: u64, known: u64) -> io::Result<bool> {
         let behind = self.replay.entries.iter().filter(|(key, stored)| stored.lsn >= reach && key.len() > 1);
         for (key, stored) in behind {
@@ -86,8 +91,9 @@ impl RawLog {
     }
 }
 
-/// The last identity written before a log position; `None` also if its checksum is wrong, whatever was written before it. Each commit
-/// writes one, so it is in the last segment, or close to it.
+/// The last identity that was written before a log position; `None` if its checksum is wrong, even if an
+/// earlier identity is readable. Each commit writes the identity, so the last one is in the last segment or
+/// close to it.
 pub(super) fn newest_identity(
     path: &Path,
     survey: &LogSurvey,
@@ -110,13 +116,13 @@ pub(super) fn newest_identity(
     Ok(found.and_then(|bytes| StoreIdentity::decode(&bytes)))
 }
 
-/// The bytes of the identity that a message writes, if it does; of any length, because another format may have a longer one, and is refused
-/// by its number.
+/// The bytes of the identity, if this message writes it. They may have any length: another format's identity
+/// may be longer, and is refused by its number.
 fn identity_in<'m>(message: &LogMessage<'m>) -> Option<&'m [u8]> {
     let bytes = |value: ValueAt| message.body.get(value.at..value.at + value.len);
     match message.kind {
         MessageKind::Link => match PageChange::read(message.body)? {
-            // a page may leave out the key, which is one byte
+            // a page may leave out the first bytes of a key, and the identity's key has only one
             PageChange::Set(key, value) if key == IDENTITY || key.is_empty() => bytes(value),
             _ => None,
         },

@@ -1,4 +1,5 @@
-//! Reads one segment of the log and its messages: bounds are checked, and only a right checksum counts.
+//! Reads one segment of the log and its messages. Every bound is checked, and a message counts only if its
+//! checksum is right.
 
 use std::ops::Range;
 
@@ -6,7 +7,7 @@ use std::ops::Range;
 pub(super) const SEGMENT: usize = 512 << 10;
 /// Bytes of a segment's header.
 pub(super) const SEGMENT_HEADER: usize = 20;
-/// No message starts in the last bytes of a segment, so many.
+/// No message starts in this many last bytes of a segment.
 const RED_ZONE: usize = 32;
 /// Longest body of a message: sled puts longer content into a file of its own.
 const MAX_BODY: usize = SEGMENT / 4;
@@ -26,21 +27,21 @@ pub(super) struct SegmentHeader {
 /// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
-    /// Canceled before it was complete.
+    /// A message that was canceled before it was complete.
     Canceled,
     /// Padding at the end of a segment.
     Cap,
-    /// The log position of the last byte of a batch that starts here.
+    /// The start of a batch; contains the log position of the last byte of the batch.
     Batch,
-    /// A page that is no longer used.
+    /// The removal of a page.
     Free,
     /// A whole page.
     Node,
     /// A change of a page.
     Link,
-    /// One of sled's counters or its table of trees: no entries of ours.
+    /// sled's counter or its table of trees: contains no entries of this store.
     Internal,
-    /// A page or change in a separate file, which this server never writes.
+    /// A page or a change whose content is in a separate file. This server never writes one.
     Elsewhere,
 }
 
@@ -48,9 +49,9 @@ pub(super) enum MessageKind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogMessage<'a> {
     pub(super) kind: MessageKind,
-    /// Number of the segment that it was written for.
+    /// Number of the segment for which the message was written.
     pub(super) segment: u64,
-    /// The page that it belongs to.
+    /// Number of the page that the message is about.
     pub(super) page: u64,
     pub(super) body: &'a [u8],
     /// Start of the body in the segment.
@@ -64,7 +65,7 @@ impl LogMessage<'_> {
     }
 }
 
-/// The header at the start of `bytes`, if its checksum is right.
+/// Parses the header at the start of `bytes`; `None` if its checksum is wrong.
 pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
     let (crc, rest) = bytes.split_first_chunk::<4>()?;
     let fields = rest.get(..16)?;
@@ -75,11 +76,11 @@ pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
     let stable = rest.first_chunk::<8>()?;
     let plain = |bytes: [u8; 8]| u64::try_from(i64::from_le_bytes(bytes) ^ i64::MAX).ok();
     let lsn = plain(*lsn).filter(|lsn| lsn.is_multiple_of(SEGMENT as u64))?;
-    // in the first segment it is -1
+    // the first segment has -1 here, because no message was on disk before it
     Some(SegmentHeader { number: lsn / SEGMENT as u64, stable: plain(*stable).unwrap_or(0) })
 }
 
-/// The message at this position of a segment; `None` if its checksum is wrong.
+/// Parses the message at this position of a segment; `None` if its checksum is wrong.
 pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
     let header = header_at(segment, at)?;
     let body = segment.get(header.body())?;
@@ -93,19 +94,20 @@ pub(super) fn message_at(segment: &[u8], at: usize) -> Option<LogMessage<'_>> {
     })
 }
 
-/// The difference between the checksums of a message, and where its body seems to be.
+/// The difference between the computed and the stored checksum of a message of segment `number`, and the range
+/// of its body according to its header.
 pub(super) fn difference_at(segment: &[u8], at: usize, number: u64) -> Option<(u32, Range<usize>)> {
     let header = header_at(segment, at).filter(|header| header.number == number)?;
     Some((header.difference(segment, at)?, header.body()))
 }
 
-/// What kind of message a damaged one seems to be: its kind, page and end, if it ends where the next message starts.
+/// Kind, page and end of a message of segment `number`, according to its header; the checksum is not checked.
 pub(super) fn claimed_at(segment: &[u8], at: usize, number: u64) -> Option<(MessageKind, u64, usize)> {
     let header = header_at(segment, at).filter(|header| header.number == number)?;
     Some((header.kind, header.page, header.body_at.checked_add(header.len)?))
 }
 
-/// Whether a message may start here.
+/// Whether a message may start at this position of a segment.
 pub(super) fn may_begin(at: usize) -> bool {
     (SEGMENT_HEADER..=SEGMENT - RED_ZONE).contains(&at)
 }
@@ -157,7 +159,7 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
     sound.then_some(MessageHeader { crc, kind, len, number, page, body_at: cursor.at })
 }
 
-/// A reader that knows its position in the bytes.
+/// Reads numbers and slices from `bytes`, starting at the position `at`.
 #[derive(Debug)]
 pub(super) struct LogCursor<'a> {
     pub(super) bytes: &'a [u8],
@@ -190,7 +192,7 @@ impl<'a> LogCursor<'a> {
         })
     }
 
-    /// A length, and that many bytes.
+    /// Reads a length, and then that many bytes.
     pub(super) fn slice(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.varint()?).ok()?;
         self.take(len)

@@ -2,10 +2,10 @@
 //!
 //! Nothing here writes, lengths are checked before use, and a message counts only if its checksum is right.
 //!
-//! The facts, from the source of sled 0.34.7 (`pagecache/{constants,logger,iobuf,iterator,snapshot}.rs`, `serialization.rs`, `node.rs`,
-//! `prefix.rs`). Numbers of fixed width are little-endian. A *varint* is sled's own: up to 240 the byte itself; 241 to 248, then one
+//! The format below is taken from the source of sled 0.34.7 (`pagecache/{constants,logger,iobuf,iterator,snapshot}.rs`,
+//! `serialization.rs`, `node.rs`, `prefix.rs`). Numbers of fixed width are little-endian. A *varint* is sled's own: up to 240 the byte itself; 241 to 248, then one
 //! byte: 240 + 256 * (first - 241) + second; 249, then two bytes: 2288 + 256 * second + third; 250 to 255, then 3 to 8 bytes of the
-//! number, lowest first. *slice* is a varint and so many bytes.
+//! number, lowest first. A *slice* is a length as a varint, and that many bytes.
 //!
 //! ```text
 //! sled/db  = segments of 512 KiB, in any order; the last may be short
@@ -20,18 +20,19 @@
 //! link     = 0, key slice, value slice | 1, key slice | 2, page varint | 3 | 4
 //! ```
 //!
-//! `lsn` is a position in the life of the log: the first one of a segment, a multiple of 512 KiB; that divided by 512 KiB is the number
-//! that each message of the segment repeats. A segment whose pages were all written again is used anew, with a higher number; the
-//! messages behind its newest one may then be old ones, with the old number. A message never begins in the last 32 bytes of a segment:
-//! where more is left, a cap fills it. `stable` says up to where all was on the disk when the segment was begun.
+//! `lsn` (log sequence number) is a position in the log since its creation. A segment's `lsn` is that of its first byte, a multiple of
+//! 512 KiB. Divided by 512 KiB it is the number of the segment, which each of its messages repeats. When all pages of a segment were
+//! written again elsewhere, its space is reused with a higher number; after its newest message there may then be old messages, with the
+//! old number. A message never begins in the last 32 bytes of a segment; if more space than that is left, a cap fills it. All messages
+//! before `stable` were on disk when the segment was begun.
 //!
-//! A page is its newest node, and the links behind it. A leaf is cut in two with three messages: a node for the new right part, one for
-//! the left part, one for the page above. Its prefix is what `lo` and `hi` have in common, at most 255 bytes; with an empty `hi`, which
-//! is the end of the tree, it is none.
+//! The content of a page is its newest node with the links after it applied. A leaf is split with three messages: a node for the new right
+//! part, one for the left part, one for the page above. The prefix of a page is what `lo` and `hi` have in common, at most 255 bytes; if
+//! `hi` is empty, which means the end of the tree, there is no prefix.
 //!
-//! `sled/snap.*` is a table of the newest messages of all pages up to a log position, so that a start need not read them all: that
-//! position as i64 plus 1 (0 for none), the file place of the segment, pages; length u64, crc u32 over all before the length.
-//! `sled/conf` holds three lines that are always the same here, and a crc u32 of them.
+//! `sled/snap.*` is a table of the newest messages of all pages up to a log position, so that a start need not read the log before it.
+//! Its content: that position as i64 plus 1 (0 for none), the position of the segment in the file, the pages, length u64, and a crc u32 of
+//! everything before the length. `sled/conf` has three lines, which are always the same for this store, and a crc u32 of them.
 
 pub(crate) mod flipped;
 mod foresight;
@@ -71,39 +72,39 @@ pub(crate) struct RawLog {
     file: File,
     replay: Replay,
     survey: LogSurvey,
-    /// The highest version before each hole.
+    /// The highest version before each hole of the log.
     before_holes: Vec<u64>,
-    /// The highest version of all.
+    /// The highest version of all values in the log.
     newest: u64,
-    /// Changes whose key is unknown.
+    /// Number of values whose key is unknown, so that they are lost.
     unplaced: u64,
 }
 
-/// A loss in the log.
+/// Something that the log has lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogLoss {
-    /// Bytes of `sled/db`.
+    /// A range of bytes of `sled/db` cannot be read.
     Bytes {
-        /// Position of the first.
+        /// Position of the first byte in the file.
         at: u64,
         /// Number of bytes.
         len: u64,
-        /// The last commit with a message before them.
+        /// Number of the last commit that has a message before these bytes.
         after_commit: u64,
     },
-    /// A whole page is lost: older messages about its keys were used instead.
+    /// A whole page is lost. Older messages about its keys were used instead.
     Keys {
-        /// The first key it may have held; empty for the start.
+        /// The first key that the page may have had; empty for the start of the store.
         from: KeyText,
-        /// The first key after it; `None` for the end.
+        /// The first key after the page; `None` for the end of the store.
         until: Option<KeyText>,
     },
-    /// Changes of pages that are lost; which keys they changed is unknown.
+    /// So many changes of pages are lost because their keys are unknown.
     Changes(u64),
 }
 
 impl RawLog {
-    /// Reads a whole log. `behind`: it is known to lack something.
+    /// Reads a whole log. `behind` is true if the log is known to lack commits.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -111,13 +112,13 @@ impl RawLog {
         Self::read_before(path, u64::MAX, behind)
     }
 
-    /// Reads the part of a log before a log position.
+    /// Reads the part of a log before the log position `lsn`.
     fn read_before(path: &Path, lsn: u64, behind: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let survey = LogSurvey::before(path, lsn)?;
         let mut log = Self::replay(path, file, survey, false);
         if behind || !log.losses().is_empty() {
-            // a missing segment may be one that was lost, and not one that was reused
+            // the log has losses, so a missing segment may be a lost one and not a reused one
             log.survey.expect_losses(behind);
             log = Self::replay(path, log.file, log.survey, true);
         }
@@ -156,12 +157,12 @@ impl RawLog {
         Self { path, file, replay, survey, before_holes, newest, unplaced: 0 }
     }
 
-    /// Whether the engine could read all of it.
+    /// Whether the part of the log that was read has no losses.
     fn is_whole(&self) -> bool {
         self.survey.holes.is_empty() && self.losses().is_empty()
     }
 
-    /// The highest version of any value in it.
+    /// The highest version of all values in the log.
     pub(crate) fn newest_version(&self) -> u64 {
         self.newest
     }
@@ -176,8 +177,9 @@ impl RawLog {
         Ok(bytes.and_then(|bytes| StoreIdentity::decode(&bytes)))
     }
 
-    /// The last complete commit: if the log ends within a commit, the one before it. Taken from the identity, which each commit writes: in
-    /// a store that was filled, versions follow the order of keys and do not show it.
+    /// Number of the last commit that is completely in the log. It is taken from the store's identity, which
+    /// each commit writes. The versions of entries do not show it: in a store that was filled at once, they
+    /// follow the order of the keys.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -189,17 +191,17 @@ impl RawLog {
         Ok(newest.map_or(0, |identity| identity.sequence))
     }
 
-    /// Whether it has no entries.
+    /// Whether the log has no entries.
     pub(crate) fn is_empty(&self) -> bool {
         !self.replay.entries.keys().any(|key| key.len() > 1)
     }
 
-    /// Flipped bits, which are corrected in what is read.
+    /// The flipped bits of the log; they are corrected in everything that is read from it.
     pub(crate) fn flipped(&self) -> &[FlippedBit] {
         &self.survey.flipped
     }
 
-    /// The file that it was read from.
+    /// The log file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -213,7 +215,8 @@ impl RawLog {
         Ok(value.and_then(|value| versioned(&value)))
     }
 
-    /// Passes all entries with a version to `take`, sorted by key, except those with a key of one byte.
+    /// Passes all entries with a version to `take`, sorted by key, except those whose key has one byte (the
+    /// store's identity).
     ///
     /// # Errors
     /// The disk cannot be read, or the error of `take`.
@@ -230,7 +233,7 @@ impl RawLog {
         Ok(())
     }
 
-    /// All losses.
+    /// All losses of the log.
     pub(crate) fn losses(&self) -> Vec<LogLoss> {
         let holes = self.survey.holes.iter().zip(&self.before_holes);
         let bytes =
@@ -278,16 +281,16 @@ fn versioned(bytes: &[u8]) -> Option<VersionedValue> {
     Some(VersionedValue { version: u64::from_be_bytes(*version), value: value.to_vec() })
 }
 
-/// The version of the value that a change writes; 0 for everything else.
+/// The version of the value that this message writes; 0 if it writes none.
 fn version_in(message: &message::LogMessage<'_>) -> u64 {
     let change =
         (message.kind == message::MessageKind::Link).then(|| page::PageChange::read(message.body)).flatten();
     let Some(page::PageChange::Set(_, value)) = change else { return 0 };
     let value = message.body.get(value.at..value.at + value.len);
-    // the identity is the only value without a version: it is recognized by its length
+    // the store's identity is the only value without a version; its length shows which it is
     let value = value.filter(|value| value.len() != IDENTITY_BYTES);
     value.and_then(<[u8]>::first_chunk).map_or(0, |version| u64::from_be_bytes(*version))
 }
 
-/// Bytes of the identity of a store.
+/// Length of the store's identity, bytes.
 const IDENTITY_BYTES: usize = 32;

@@ -2,19 +2,20 @@
 
 use super::message::LogCursor;
 
-/// A value, as its position in the body of its message.
+/// The position and length of a value in the body of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueAt {
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
-/// A page: the keys from `lo` on and below `hi`. An empty `lo` is the start of the tree, an empty `hi` its end.
+/// A page: the keys from `lo` (included) to `hi` (excluded). An empty `lo` is the start of the tree, an empty
+/// `hi` its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageNode<'a> {
-    /// Number of leading bytes of `lo` that all keys share; they are left out.
+    /// Number of leading bytes that all keys of the page share with `lo`; the keys in the message lack them.
     pub(super) prefix: usize,
-    /// The next page; 0 for none.
+    /// Number of the next page; 0 if there is none.
     pub(super) next: u64,
     pub(super) lo: &'a [u8],
     pub(super) hi: &'a [u8],
@@ -24,20 +25,21 @@ pub(super) struct PageNode<'a> {
 /// Content of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageContent<'a> {
-    /// Keys without their prefix, and the positions of their values.
+    /// Entries of a leaf page: each key without its leading bytes, and the position of its value.
     Leaf(Vec<(&'a [u8], ValueAt)>),
-    /// The first keys of child pages, without their prefix, and those pages.
+    /// Children of an index page: the first key of each child page, without its leading bytes, and the number
+    /// of that page.
     Index(Vec<(&'a [u8], u64)>),
 }
 
 /// A change of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageChange<'a> {
-    /// Sets the value of a key, given without its prefix.
+    /// Sets the value of a key; the key lacks its leading bytes.
     Set(&'a [u8], ValueAt),
-    /// Removes a key, given without its prefix.
+    /// Removes a key; the key lacks its leading bytes.
     Delete(&'a [u8]),
-    /// A step of merging two pages; the pages themselves follow.
+    /// A step of merging two pages. It changes no entries: the merged page is written after it.
     Merge,
 }
 
@@ -54,7 +56,7 @@ impl<'a> PageNode<'a> {
             1 => false,
             _ => return None,
         };
-        // each key takes at least a byte: bounds a false count
+        // each key takes at least one byte, so a larger count is false and is refused
         let count = usize::try_from(cursor.varint()?).ok().filter(|count| *count <= body.len())?;
         let keys = (0..count).map(|_| cursor.slice()).collect::<Option<Vec<_>>>()?;
         let content = if is_leaf {
@@ -74,7 +76,7 @@ impl<'a> PageNode<'a> {
         })
     }
 
-    /// The full key of an entry in it.
+    /// The full key of an entry of this page.
     pub(super) fn whole(&self, key: &[u8]) -> Vec<u8> {
         [self.lo.get(..self.prefix).unwrap_or_default(), key].concat()
     }

@@ -1,11 +1,13 @@
-//! Finds the full keys of changes whose page was lost, or may have been rewritten where the log is damaged: their keys lack the leading
-//! bytes that all keys of a page share.
+//! Finds the full keys of changes whose page was lost, or may have been rewritten where the log is damaged. In
+//! the log their keys lack the leading bytes (the prefix) that all keys of a page share.
 //!
-//! Sources of these bytes, in order: a record names its attempt or ticket, so it shows its whole key and the leading bytes of its page's
-//! other keys. Other pages may show which keys the page had. The page as last read shows them nearly: a split changes how many bytes of
-//! its first key the others share, but not that key. Finally the known attempts, if only one prefix fits everything in the page. Results
-//! of the last two must be confirmed by the records; samples name no attempt, so they must be of a known one. Anything unconfirmed is left
-//! out: a value under a wrong key is worse than none.
+//! The prefix is taken from these sources, in this order. A record contains the id of its attempt or ticket, so
+//! it shows its whole key, and with it the prefix of the page. Other pages may show which keys the page had.
+//! The page as it was last read shows its first key, but not how many bytes of it are the prefix, because a
+//! split of the page may change that. Last, the known attempts: if with only one prefix all changes of the page
+//! belong to known attempts, it is that one. A key from the last two sources must be confirmed by the records;
+//! samples do not contain an attempt's id, so they must belong to a known attempt. A change without a confirmed
+//! key is dropped: a value under a wrong key is worse than none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,29 +22,30 @@ use crate::{
     sled::{engine::IDENTITY, readable_records},
 };
 
-/// Longest prefix, bytes.
+/// Longest prefix of the keys of a page, bytes.
 const LONGEST_PREFIX: usize = 255;
-/// The codec of chunks in fragments.
+/// The codec byte of chunks that are fragments.
 const FRAGMENTS: u8 = 1;
 
-/// One page between two holes; ordered by log position.
+/// The time in which one page is known not to have been rewritten: from one hole of the log to the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PageSpan {
-    /// Start of the first hole.
+    /// Log position of the start of the hole before this time.
     last_hole: u64,
     page: u64,
 }
 
-/// Changes of one page, between two holes, whose full keys are unknown.
+/// Changes of one page, made between two holes of the log, whose full keys are unknown.
 struct KeylessChanges {
     span: PageSpan,
-    /// The leading bytes of its keys, from another change that shows them.
+    /// The leading bytes of all keys of the page, if another change of the page shows them.
     prefix: Option<Vec<u8>>,
     changes: Vec<UnplacedChange>,
 }
 
 impl RawLog {
-    /// Stores what can be placed under its key; returns the number of values that cannot.
+    /// Finds the full keys of changes, and applies those changes; returns the number of values whose key
+    /// remains unknown.
     pub(super) fn place(&mut self) -> u64 {
         let mut waiting: BTreeMap<PageSpan, Vec<UnplacedChange>> = BTreeMap::new();
         for (page, changes) in self.replay.unplaced.drain() {
@@ -50,7 +53,7 @@ impl RawLog {
                 waiting.entry(PageSpan { last_hole: change.last_hole, page }).or_default().push(change);
             }
         }
-        // first the records that name their attempt, which also makes attempts known
+        // first apply the records that contain their attempt's id: this also shows which attempts exist
         let rest: Vec<KeylessChanges> =
             waiting.into_iter().map(|(span, changes)| self.place_with_key(span, changes)).collect();
         rest.iter().map(|keyless| self.place_keyless(keyless)).sum()
@@ -95,7 +98,7 @@ impl RawLog {
         lost
     }
 
-    /// Applies a change, unless a newer one was applied.
+    /// Applies a change, unless a newer change of the same key was applied.
     fn apply(&mut self, key: Vec<u8>, change: &UnplacedChange) {
         let is_newer = self.replay.entries.get(&key).is_none_or(|old| old.lsn < change.lsn);
         match change.value {
@@ -109,7 +112,7 @@ impl RawLog {
         }
     }
 
-    /// The full key, from the value.
+    /// The full key of a change, if its value contains it.
     fn known_key(&self, change: &UnplacedChange) -> Option<Vec<u8>> {
         let bytes = self.value(&change.value?).ok()?;
         if StoreIdentity::decode(&bytes).is_some() {
@@ -118,7 +121,8 @@ impl RawLog {
         readable_records::key_of(&versioned(&bytes)?.value, &change.key)
     }
 
-    /// The leading bytes of all keys of a page that was read before: as many bytes of its first key as fit most changes.
+    /// The prefix of a page that was read before: as many bytes of its first key as fit the most changes.
+    /// `None` if two prefixes fit equally well.
     fn prefix_by_first_key(&self, page: u64, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let range = &self.replay.pages.get(&page)?.range;
         let lens = 0..=range.lo.len().min(LONGEST_PREFIX);
@@ -134,14 +138,15 @@ impl RawLog {
         best.next().is_none().then(|| first.to_vec())
     }
 
-    /// Number of values of known attempts, if their keys have this prefix. Removals prove nothing: another page may have a key with the
-    /// same end.
+    /// Counts the values that belong to known attempts if the keys have this prefix. Removals do not count:
+    /// another page may have a key with the same end.
     fn proofs(&self, prefix: &[u8], changes: &[UnplacedChange]) -> usize {
         let values = changes.iter().filter(|change| change.value.is_some());
         values.filter(|change| self.fits(prefix, change)).count()
     }
 
-    /// The key of a part of a record, if its page was not rewritten: the complete record confirms it later.
+    /// The full key of a part of a record, if its page still has its old prefix. The record is complete only if
+    /// that is true.
     fn old_key(&self, page: u64, change: &UnplacedChange) -> Option<Vec<u8>> {
         change.value?;
         let page = self.replay.pages.get(&page).filter(|page| page.below.is_none())?;
@@ -150,7 +155,7 @@ impl RawLog {
         (is_record && keys::is_sound(&key) && page.range.holds(&key)).then_some(key)
     }
 
-    /// Whether a change, with this prefix, is of a known attempt or removes a known key.
+    /// Whether a change whose key has this prefix belongs to a known attempt, or removes a known key.
     fn fits(&self, prefix: &[u8], change: &UnplacedChange) -> bool {
         let key = [prefix, &change.key].concat();
         let is_known = match change.value {
@@ -160,7 +165,7 @@ impl RawLog {
         is_known && keys::is_sound(&key)
     }
 
-    /// The only prefix with which all changes are samples of known attempts.
+    /// The only prefix with which all changes belong to known attempts; `None` if there are several.
     fn only_prefix(&self, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let first = changes.iter().find(|change| change.value.is_some())?;
         let codec = *versioned(&self.value(&first.value?).ok()?)?.value.first()?;
@@ -189,7 +194,7 @@ impl RawLog {
     }
 }
 
-/// The leading bytes that all keys of a page with this range share.
+/// The leading bytes that all keys in this range share.
 fn prefix_within(range: &KeyRange) -> Vec<u8> {
     let alike = range.lo.iter().zip(&range.hi).take(LONGEST_PREFIX).take_while(|(a, b)| a == b);
     alike.map(|(byte, _)| *byte).collect()

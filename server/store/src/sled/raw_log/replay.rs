@@ -1,7 +1,7 @@
 //! Replays the messages in the order in which they were written, and keeps the newest state of each key.
 //!
-//! A page lists all keys between its first and its last; a change is about one key. So the newest message about a key counts, whichever
-//! page it is in, and a lost message costs only what it alone contained.
+//! A message with a page has all keys of a range; a message with a change has one key. The newest message about
+//! a key counts, whichever page it is about. So a lost message costs only what no other message contains.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -14,22 +14,22 @@ use super::{
     survey::{LogHole, LogSurvey},
 };
 
-/// Position of a value.
+/// Position of a value in the log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueLocation {
-    /// First byte in the file.
+    /// Position of its first byte in the file.
     pub(super) at: u64,
     pub(super) len: usize,
-    /// Log position of the message.
+    /// Log position of the message that contains it.
     pub(super) lsn: u64,
 }
 
-/// Keys from `lo` on and below `hi`; an empty `hi` is the end.
+/// The keys from `lo` (included) to `hi` (excluded); an empty `hi` is the end of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyRange {
     pub(super) lo: Vec<u8>,
     pub(super) hi: Vec<u8>,
-    /// Log position of the message with this range.
+    /// Log position of the message that shows this range.
     pub(super) lsn: u64,
 }
 
@@ -40,39 +40,40 @@ impl KeyRange {
     }
 }
 
-/// A page as last read.
+/// A page as its last readable message shows it.
 #[derive(Debug)]
 pub(super) struct ReplayedPage {
     pub(super) range: KeyRange,
     pub(super) prefix: usize,
-    /// Whether the page may have been rewritten in a hole of the log, so this state may be outdated.
+    /// Whether the page may have been rewritten in a hole of the log, so that this state is outdated.
     possibly_outdated: bool,
-    /// Child pages of the page, if it is an index page.
+    /// First key and number of each child page, if this is an index page.
     pub(super) below: Option<Vec<(Vec<u8>, u64)>>,
 }
 
-/// A change of a page that is unknown or possibly outdated.
+/// A change of a page that is unknown or possibly outdated, so that the full key of the change is unknown.
 #[derive(Debug, Clone)]
 pub(super) struct UnplacedChange {
-    /// The key without its prefix.
+    /// The key without the leading bytes that the page's keys share.
     pub(super) key: Vec<u8>,
     /// The new value; `None` if the key is removed.
     pub(super) value: Option<ValueLocation>,
     /// Log position of the change.
     pub(super) lsn: u64,
-    /// Start of the last hole before it: no page was rewritten unnoticed after that. 0 for an unknown page.
+    /// Log position of the last hole before the change; 0 if the page is unknown. After this hole no page was
+    /// rewritten unnoticed.
     pub(super) last_hole: u64,
 }
 
-/// Position of a message about a page.
+/// Position of a message about a page, in the log and in the file.
 struct MessagePosition {
-    /// Log position.
+    /// Log position of the message.
     lsn: u64,
-    /// First byte of its body in the file.
+    /// Position of the first byte of its body in the file.
     body: u64,
 }
 
-/// Least bytes of a page's message, without its keys and values.
+/// Least bytes of a message with a page, besides its keys and values.
 const LEAST_PAGE: u64 = 12;
 
 /// State of the replay.
@@ -81,21 +82,21 @@ pub(super) struct Replay {
     pub(super) entries: BTreeMap<Vec<u8>, ValueLocation>,
     pub(super) pages: HashMap<u64, ReplayedPage>,
     pub(super) freed: HashSet<u64>,
-    /// Ranges of pages according to other pages.
+    /// Key ranges of pages, according to messages about other pages.
     pub(super) hints: HashMap<u64, KeyRange>,
     pub(super) unplaced: HashMap<u64, Vec<UnplacedChange>>,
-    /// First keys of leaf pages.
+    /// First key of each leaf page, with the page's number.
     firsts: BTreeMap<Vec<u8>, u64>,
-    /// An incomplete batch lasts up to this log position: its removals are ignored.
+    /// Log position up to which removals are ignored: they belong to an incomplete batch.
     pub(super) keep_until: u64,
     /// Log position of the last hole so far.
     last_hole: u64,
-    /// Messages in an unknown form.
+    /// Number of messages in an unknown form.
     pub(super) unknown_forms: u64,
 }
 
 impl Replay {
-    /// Applies a message; `base` is the position of its segment in the file.
+    /// Applies a message; `lsn` is its log position, `base` the position of its segment in the file.
     pub(super) fn take(&mut self, message: &LogMessage<'_>, lsn: u64, base: u64, survey: &LogSurvey) {
         let page = message.page;
         match message.kind {
@@ -124,7 +125,7 @@ impl Replay {
         }
     }
 
-    /// Messages are missing here: marks the pages that they may have changed.
+    /// Call this where messages are missing: it marks the pages that the lost messages may have rewritten.
     pub(super) fn mark_outdated(&mut self, hole: &LogHole) {
         self.last_hole = hole.lsn.unwrap_or(self.last_hole);
         match hole.only {
@@ -136,14 +137,14 @@ impl Replay {
         }
     }
 
-    /// A segment is missing before this log position.
+    /// Call this where a segment is missing, before the log position `lsn`: it may have rewritten any page.
     pub(super) fn mark_outdated_before(&mut self, lsn: u64) {
         self.last_hole = lsn;
         self.mark_pages_outdated(u64::MAX);
     }
 
-    /// Marks pages that may have been rewritten within this many lost bytes. Even a long page may be short after a split, but it keeps its
-    /// first key.
+    /// Marks the pages whose message would fit into this many lost bytes. A split may shorten a page, but not
+    /// its first key, so only the first key counts.
     fn mark_pages_outdated(&mut self, bytes: u64) {
         let fits = |page: &ReplayedPage| page.range.lo.len() as u64 + LEAST_PAGE <= bytes;
         self.pages.values_mut().for_each(|page| page.possibly_outdated |= fits(page));
@@ -176,8 +177,8 @@ impl Replay {
         self.pages.insert(page, ReplayedPage { range, prefix, possibly_outdated: false, below });
     }
 
-    /// Narrows ranges after a split: a page that starts within another one was split off from it, and a page that follows another one
-    /// starts where that one ends.
+    /// Notes that a page was split. If the new page starts inside the range of the page before it, that page
+    /// now ends where the new one starts.
     fn note_split(&mut self, page: u64, range: &KeyRange) {
         let before = self.firsts.range::<[u8], _>((Unbounded, Excluded(range.lo.as_slice()))).next_back();
         let Some((lo, whole)) =
@@ -206,7 +207,7 @@ impl Replay {
         below
     }
 
-    /// Removes older entries for these keys.
+    /// Removes the entries in this range: the page that lists the range anew replaces them.
     fn clear(&mut self, range: &KeyRange) {
         let end = if range.hi.is_empty() { Unbounded } else { Excluded(range.hi.as_slice()) };
         let within = self.entries.range::<[u8], _>((Included(range.lo.as_slice()), end));
@@ -226,7 +227,7 @@ impl Replay {
             PageChange::Set(key, value) => {
                 (key, Some(ValueLocation { at: body + value.at as u64, len: value.len, lsn }))
             }
-            // if in doubt, keep the key
+            // a removal in an incomplete batch is doubtful: keep the key
             PageChange::Delete(key) if lsn > self.keep_until => (key, None),
             PageChange::Delete(_) | PageChange::Merge => return,
         };
@@ -256,19 +257,20 @@ impl Replay {
         }
     }
 
-    /// Ranges of pages that others name and that are missing.
+    /// Key ranges of the child pages whose own messages are missing.
     pub(super) fn missing(&self) -> impl Iterator<Item = &KeyRange> {
         let children = self.pages.values().filter_map(|page| page.below.as_ref()).flatten();
         let gone = children.filter(|(_, page)| !self.pages.contains_key(page) && !self.freed.contains(page));
         gone.filter_map(|(_, page)| self.hints.get(page))
     }
 
-    /// The range of a page since the log position `since`, if it did not change unnoticed and the next page confirms it.
+    /// The key range of a page, if a message after the log position `since` shows it and no hole of the log
+    /// follows.
     pub(super) fn range_since(&self, page: u64, since: u64) -> Option<&KeyRange> {
         self.range_of(page).filter(|range| since == self.last_hole && range.lsn >= since)
     }
 
-    /// The range of a page, from the newest message with one.
+    /// The key range of a page, from the newest message that shows it: the page's own or another page's.
     pub(super) fn range_of(&self, page: u64) -> Option<&KeyRange> {
         let (own, hint) = (self.pages.get(&page).map(|page| &page.range), self.hints.get(&page));
         match (own, hint) {

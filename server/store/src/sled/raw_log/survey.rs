@@ -1,4 +1,4 @@
-//! A first pass over the log: its segments, their order, and damage.
+//! A first pass over the log: finds its segments, their order, and the damage.
 
 #[cfg(test)]
 mod tests;
@@ -11,57 +11,59 @@ use super::{
     walk::{WalkStep, walk},
 };
 
-/// A segment in the file.
+/// A readable segment of the log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentSlot {
-    /// First byte in the file.
+    /// Position of its first byte in the file.
     pub(super) at: u64,
-    /// Number of the segment.
+    /// Number of the segment, counted since the log was created.
     pub(super) number: u64,
 }
 
-/// Bytes without a valid message, where there should be one.
+/// A hole: bytes of the log without a valid message, where there should be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogHole {
-    /// First byte in the file, and number of bytes.
+    /// Position of the first byte in the file; the next field is the number of bytes.
     pub(super) at: u64,
     pub(super) len: u64,
     /// Log position of the first byte; `None` if its segment is unknown.
     pub(super) lsn: Option<u64>,
-    /// The hole's content if that is certain: one message about this page.
+    /// What the hole contained, if its header shows it: one message of this kind, about this page.
     pub(super) only: Option<(MessageKind, u64)>,
-    /// Whether messages of the same segment follow it.
+    /// Whether messages of the same segment follow the hole.
     pub(super) inside: bool,
 }
 
-/// Result of the pass.
+/// What the first pass found.
 #[derive(Debug, Default)]
 pub(super) struct LogSurvey {
     /// The segments, in the order in which they were written.
     pub(super) slots: Vec<SegmentSlot>,
     pub(super) holes: Vec<LogHole>,
-    /// Bits that are certainly wrong; [`Self::read`] corrects them.
+    /// Bits that are certainly wrong, with their right values. [`Self::read`] corrects them.
     pub(super) flipped: Vec<FlippedBit>,
     /// Log positions of the first and the last byte of each batch.
     pub(super) batches: Vec<(u64, u64)>,
-    /// Log position of the newest message with a whole page, or with its removal, by page.
+    /// For each page, the log position of the newest message with the whole page or with its removal.
     newest_of_page: HashMap<u64, u64>,
     /// Log position after the last message.
     pub(super) end: u64,
-    /// All messages before this log position were on disk once.
+    /// All messages before this log position were once on disk.
     pub(super) stable: u64,
-    /// Whether some place in the file has no readable segment number: it is empty or unreadable.
+    /// Whether a place for a segment in the file has no readable segment number, because it is empty or
+    /// unreadable.
     nameless: bool,
-    /// Whether a missing segment may have been lost. Otherwise it was reused or freed after all its pages were rewritten.
+    /// Whether a missing segment may have been lost. If false, it was reused or freed after all its pages were
+    /// written again.
     absent_may_be_lost: bool,
 }
 
-/// Bytes that a disk loses together.
+/// Bytes that a disk loses together if it cannot read one of them.
 const SECTOR: usize = 4096;
-/// Value of bytes that the disk cannot read: no message contains it, and no free segment does.
+/// Fills bytes that the disk cannot read. No valid message and no free segment consists of it.
 const UNREADABLE: u8 = 0xff;
 
-/// The bytes of a segment; fewer at the end of the file.
+/// Reads a segment, up to the end of the file. Bytes that the disk cannot read become [`UNREADABLE`].
 pub(super) fn read_segment(file: &File, at: u64, bytes: &mut Vec<u8>) {
     bytes.resize(SEGMENT, 0);
     let mut filled = 0;
@@ -70,14 +72,14 @@ pub(super) fn read_segment(file: &File, at: u64, bytes: &mut Vec<u8>) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // only one of the requested sectors may be bad
+            // maybe only one of the sectors is bad: read them one by one
             Err(_) => filled += read_sector(file, at + filled as u64, rest),
         }
     }
     bytes.truncate(filled);
 }
 
-/// Reads the first sector of `rest`, if the disk can; returns its length.
+/// Reads the first sector of `rest`, or fills it if the disk cannot read it; returns its length.
 fn read_sector(file: &File, at: u64, rest: &mut [u8]) -> usize {
     let len = rest.len().min(SECTOR);
     let (sector, _) = rest.split_at_mut(len);
@@ -91,7 +93,7 @@ fn read_sector(file: &File, at: u64, rest: &mut [u8]) -> usize {
 }
 
 impl LogSurvey {
-    /// Reads the log once; segments before the log position `since` are skipped.
+    /// Reads the log once, without the segments that end before the log position `since`.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -99,7 +101,7 @@ impl LogSurvey {
         Self::within(path, since, u64::MAX)
     }
 
-    /// Reads the log once, and ignores what is at or after the log position `until`.
+    /// Reads the log once, without what is at or after the log position `until`.
     ///
     /// # Errors
     /// The disk cannot be read.
@@ -125,7 +127,7 @@ impl LogSurvey {
         }
         survey.slots.sort_by_key(|slot| slot.number);
         let newest = survey.slots.last().map(|slot| slot.number);
-        // the newest segment ends where its messages end
+        // the end of the newest segment is still empty: that is not a hole
         survey
             .holes
             .retain(|hole| hole.inside || hole.lsn.is_none_or(|lsn| Some(lsn / SEGMENT as u64) != newest));
@@ -150,7 +152,7 @@ impl LogSurvey {
         Ok(survey)
     }
 
-    /// Whether the segment at this position ends before the log position `since`, by its header.
+    /// Whether the segment at this position ends before the log position `since`, according to its header.
     fn is_before(&mut self, file: &File, at: u64, since: u64) -> bool {
         let mut bytes = [0; SEGMENT_HEADER];
         let count = file.read_at(&mut bytes, at).unwrap_or(0);
@@ -159,13 +161,13 @@ impl LogSurvey {
         (header.number + 1).saturating_mul(SEGMENT as u64) <= since
     }
 
-    /// The bytes of a segment, with flipped bits corrected; fewer at the end of the file.
+    /// Reads a segment, up to the end of the file, and corrects its flipped bits.
     pub(super) fn read(&self, file: &File, at: u64, bytes: &mut Vec<u8>) {
         read_segment(file, at, bytes);
         self.flipped.iter().for_each(|bit| bit.put_right_within(at, bytes));
     }
 
-    /// `within`: the range of log positions that counts.
+    /// Records the segment at the position `at`; `within` is the range of log positions that counts.
     fn take_in(&mut self, at: u64, bytes: &mut [u8], within: Range<u64>) {
         let mut flipped = Vec::new();
         let header = segment_header(bytes).or_else(|| {
@@ -175,7 +177,8 @@ impl LogSurvey {
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
             self.nameless = true;
-            // a free place holds zeros: with fewer other bytes than a header has, it is free and damaged
+            // a free segment is all zeros: fewer other bytes than a header has mean that it is free and
+            // slightly damaged
             if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER {
                 let len = bytes.len() as u64;
                 self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
@@ -188,7 +191,7 @@ impl LogSurvey {
         }
         self.slots.push(SegmentSlot { at, number });
         if header.is_none() {
-            // the engine finds no segment here, but its messages are valid
+            // the engine would not find a segment here, but the messages in it are valid
             let len = SEGMENT_HEADER as u64;
             self.holes.push(LogHole {
                 at,
@@ -211,8 +214,8 @@ impl LogSurvey {
         self.flipped.extend(flipped.into_iter().map(|bit| bit.in_segment(at)));
     }
 
-    /// Records the messages of the segment at this position, those with a whole page only below the log position `until`. Returns whether
-    /// there are bytes between them without a message.
+    /// Records the messages of the segment at the position `at` in the file. Messages with a whole page are
+    /// recorded only before the log position `until`. Returns whether the segment has holes.
     fn take_messages(&mut self, at: u64, bytes: &[u8], number: u64, until: u64) -> bool {
         let base = number.saturating_mul(SEGMENT as u64);
         let mut has_gaps = false;
@@ -241,8 +244,8 @@ impl LogSurvey {
         has_gaps
     }
 
-    /// Log position up to which messages follow each other without a gap, from the last segment that was certainly on disk. The engine
-    /// already knows what is before `since`.
+    /// Log position up to which the messages follow each other without a gap, counted from the last segment
+    /// that was certainly on disk. The engine need not read what is before `since`.
     fn unbroken(&self, since: u64) -> u64 {
         let size = SEGMENT as u64;
         let mut end = self.stable.max(since) / size * size;
@@ -261,28 +264,30 @@ impl LogSurvey {
         reached.unwrap_or(end)
     }
 
-    /// Log position up to which the engine uses messages when it opens: it does not start an incomplete batch.
+    /// Log position up to which the engine uses messages when it opens. If the messages end within a batch, it
+    /// is the start of that batch.
     pub(super) fn reach(&self, since: u64) -> u64 {
         let end = self.unbroken(since);
         self.torn_at(end).unwrap_or(end)
     }
 
-    /// Start of a batch that continues after the log position `end`.
+    /// Start of the first batch that begins before the log position `end` and is not complete there.
     pub(super) fn torn_at(&self, end: u64) -> Option<u64> {
         let torn = self.batches.iter().filter(|(first, last)| *first < end && *last >= end);
         torn.map(|(first, _)| *first).min()
     }
 
-    /// Whether the engine, when it opens, uses everything that was known to be on disk, and everything after it except an incomplete batch
-    /// at the end.
+    /// Whether the engine, when it opens, uses everything that was certainly on disk, and everything after it
+    /// except an incomplete batch at the end.
     pub(super) fn is_sound(&self, since: u64) -> bool {
         self.holes.is_empty()
             && self.unbroken(since) >= self.end
             && self.reach(since) >= self.stable.min(self.end)
     }
 
-    /// Whether a change of a page at this log position is included in a newer message with the whole page. In a log without losses such a
-    /// change is not read: between it and its page, a segment with the page's other bounds and prefix may have been reused.
+    /// Whether a newer message has the whole page, so that the change at this log position is not needed. Such
+    /// a change must not be used if the log is complete: the message with the page's older range and prefix may
+    /// have been overwritten since.
     pub(super) fn is_superseded(&self, page: u64, lsn: u64) -> bool {
         self.newest_of_page.get(&page).is_some_and(|newest| *newest > lsn)
     }
@@ -292,30 +297,33 @@ impl LogSurvey {
         self.holes.iter().find(|hole| hole.lsn == Some(lsn)).copied()
     }
 
-    /// Call it for a log that lacks something; `behind`: commits are missing at its end.
+    /// Call this if the log has lost something. `behind` is true if commits at its end are missing.
     ///
-    /// As long as each place in the file has a readable segment number, there is no place where a lost segment could have been: missing
-    /// ones were reused. A truncated file has fewer places; it is recognized by its last commit, or by a segment that ends too early.
+    /// If each place in the file has a readable segment number, no segment can have been lost: the missing ones
+    /// were reused. A truncated file has fewer places, but it also lacks its last commits, or one of its
+    /// segments ends too early.
     ///
-    /// The newest message of a page may have been lost, with an old change left: so all changes are used.
+    /// The newest message of a page may be lost while an older change of it is left, so from now on all changes
+    /// are used.
     pub(super) fn expect_losses(&mut self, behind: bool) {
         self.newest_of_page.clear();
         self.absent_may_be_lost = behind || self.nameless;
     }
 
-    /// Whether nothing of the segment with this number was lost: it exists, or it was on disk once and was reused since.
+    /// Whether nothing of the segment with this number was lost: it is in the file, or it was once on disk and
+    /// was reused since.
     fn is_accounted_for(&self, number: u64) -> bool {
         let was_on_disk = (number + 1).saturating_mul(SEGMENT as u64) <= self.stable;
         let is_there = self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
         is_there || (was_on_disk && !self.absent_may_be_lost)
     }
 
-    /// Whether a batch in this range was written to its end, and nothing of it was lost since.
+    /// Whether the batch from `first` to `last` was written completely, and nothing of it was lost since.
     pub(super) fn is_whole(&self, first: u64, last: u64) -> bool {
         let number = |lsn: u64| lsn / SEGMENT as u64;
-        // bounds a false number in a log
+        // the log position in a damaged message may be any number: bound the loop below
         let span = number(last).saturating_sub(number(first));
-        // even if a segment's header is damaged, its messages are valid
+        // a segment with a damaged header counts as whole here, because its messages are valid
         let lost = self.holes.iter().filter(|hole| !matches!(hole.only, Some((MessageKind::Cap, _))));
         let mut lost = lost.filter_map(|hole| Some((hole.lsn?, hole.len)));
         let is_hit = lost.any(|(lsn, len)| lsn <= last && lsn.saturating_add(len) > first);
@@ -327,10 +335,11 @@ impl LogSurvey {
     }
 }
 
-/// Most segments of a batch: sled writes each entry of it, and now and then a page of up to 1/8 MiB.
+/// Most segments of one batch. A batch has at most 1,024 entries of 4 KiB, and now and then sled writes a whole
+/// page of up to 1/8 MiB into it.
 const MOST_SEGMENTS: u64 = 1024;
 
-/// The number of a segment with a damaged header, from its messages.
+/// The number of a segment whose header is damaged, from its first valid message.
 fn number_within(bytes: &[u8]) -> Option<u64> {
     (SEGMENT_HEADER..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
 }

@@ -2,11 +2,12 @@
 
 use super::message::{LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, may_begin, message_at};
 
-/// One step of the iteration.
+/// One step of reading a segment.
 #[derive(Debug)]
 pub(super) enum WalkStep<'a> {
     Message(usize, LogMessage<'a>),
-    /// No message can be read in this range of the log. `overwritten`: the range has bytes of another segment.
+    /// This range of the segment has no readable message. `overwritten` is true if it has bytes of another
+    /// segment.
     Gap {
         from: usize,
         to: usize,
@@ -15,7 +16,7 @@ pub(super) enum WalkStep<'a> {
     },
 }
 
-/// Iterates over the messages of the segment with this number.
+/// Passes the messages and gaps of the segment with this number to `take`, in order.
 pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkStep<'a>)) {
     let mut at = SEGMENT_HEADER;
     while may_begin(at) {
@@ -34,7 +35,7 @@ pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkSt
     }
 }
 
-/// Start of the next message of this segment, and whether a message of another segment is before it.
+/// Start of the next message of this segment, and whether a message of another segment was found before it.
 fn next_message(bytes: &[u8], from: usize, number: u64) -> (Option<usize>, bool) {
     let mut overwritten = false;
     for at in from..bytes.len() {
