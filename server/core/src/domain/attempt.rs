@@ -57,7 +57,7 @@ id! {
     AttemptId, plimsoll_proto::limits::ATTEMPT_BYTES
 }
 id! {
-    /// Which agent writes an attempt; the same over reconnections.
+    /// Id of the agent run that delivers an attempt; it stays the same when the agent reconnects.
     SessionId, plimsoll_proto::limits::SESSION_BYTES
 }
 id! {
@@ -77,7 +77,7 @@ impl AttemptId {
 pub struct Attempt {
     /// ID of the attempt.
     pub id: AttemptId,
-    /// The agent that writes it.
+    /// The agent run that delivers the attempt.
     pub session: SessionId,
     /// What is built.
     pub key: Key,
@@ -85,33 +85,33 @@ pub struct Attempt {
     pub number: u32,
     /// The attempt that this one retries.
     pub retries: Option<AttemptId>,
-    /// Where the numbers are read.
+    /// Where the attempt's measurements come from.
     pub source: MeasurementSource,
-    /// Requests and limits that were asked for and are in force.
+    /// Requests and limits of the attempt.
     pub resources: Resources,
-    /// Start by the agent's clock, milliseconds since 1970.
+    /// Start by the agent's clock, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The server's record of its opening.
+    /// What the server recorded when the attempt opened.
     #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
     pub opening: OpeningRecord,
 }
 
 impl Attempt {
-    /// Whether `other` is a reconnection of the same agent. Knowing another agent's session id is not enough: project and trust must match
-    /// too.
+    /// Whether `other` is this attempt again, after its agent reconnected. Knowing another agent's session id is not enough: project and
+    /// trust must match too.
     pub fn is_same_agent(&self, other: &Self) -> bool {
         self.session == other.session
             && self.key.project == other.key.project
             && (self.opening.untrusted || !other.opening.untrusted)
     }
 
-    /// Whether this attempt gives its id up to `other`: `other` proved that it is the job which the id names, and this one did not.
+    /// Whether this attempt gives up its id to `other`: `other` proved that it is the job which the id names, and this attempt did not.
     pub fn yields_to(&self, other: &Self) -> bool {
         !self.opening.proven && other.opening.proven && !self.is_same_agent(other)
     }
 
-    /// The slot without a ticket that this attempt may take in a pool. `None` if neither its sender is trusted nor its job proven: the
-    /// number of such attempts is unlimited.
+    /// The slot in a pool that this attempt may take although it has no ticket. `None` if its sender is not trusted and its job is not
+    /// proven, because there may be any number of such attempts.
     pub fn unticketed_slot(&self) -> Option<PoolSlot> {
         let OpeningRecord { untrusted, proven, .. } = self.opening;
         let of_job = || {
@@ -141,10 +141,10 @@ pub struct OpeningRecord {
     /// The ticket in whose slot the attempt runs. Kept while the attempt is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketId>,
-    /// Whether the attempt is measured and judged, and never lowers the sizes of others.
+    /// Whether the sender is untrusted. Such an attempt is measured and judged, but never lowers the sizes of others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// Whether the agent proved with the job's token that the attempt belongs to its own CI job.
+    /// Whether the agent proved with the CI job's token that the attempt belongs to that job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
     /// The prediction for its key before this attempt was added to the history; `None` in records without one.
@@ -153,7 +153,7 @@ pub struct OpeningRecord {
 }
 
 impl OpeningRecord {
-    /// Whether nothing was recorded; then it is left out of the stored record.
+    /// Whether nothing was recorded. An empty record is left out of the stored attempt.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -182,30 +182,30 @@ pub enum MeasurementSource {
     /// Not specified.
     #[default]
     Unspecified,
-    /// cgroup v2.
+    /// Counters of a cgroup of version 2.
     CgroupV2,
-    /// cgroup v1.
+    /// Counters of a cgroup of version 1.
     CgroupV1,
     /// The processes of the build, through `/proc`.
     ProcessTree,
-    /// Prometheus scrapes. They are far apart, so the true peak may be higher.
+    /// Scrapes of Prometheus. They are far apart, so the true peak may be higher.
     Prometheus,
 }
 
-/// Requests and limits of an attempt. `None` means unset or unknown.
+/// Requests and limits of an attempt. `None` means that the value is not set or not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
     /// Memory request: memory that the scheduler reserves for the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_request: Option<Bytes>,
-    /// Memory at which the kernel reclaims, then kills.
+    /// Memory limit: near it the kernel reclaims memory, above it the kernel kills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<Bytes>,
     /// CPU request: CPU that the scheduler reserves for the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_request: Option<Cores>,
-    /// CPU beyond which the kernel throttles.
+    /// CPU limit: above it the kernel throttles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_limit: Option<Cores>,
 }
@@ -216,7 +216,7 @@ impl Resources {
         self.memory_request.or(self.memory_limit)
     }
 
-    /// Like [`Self::memory_asked`], for sums and ratios: `None` also for values that are no real size ([`is_size`]).
+    /// Like [`Self::memory_asked`], for sums and ratios: also `None` for values that are no real size ([`is_size`]).
     pub fn memory_size_asked(&self) -> Option<Bytes> {
         self.memory_asked().filter(|asked| is_size(asked.0))
     }

@@ -9,13 +9,13 @@ use super::{
     progress::CPU_WINDOW, summary::measured::measured, weight,
 };
 
-/// Hash of a job's pipeline and name: the two texts would take as much memory as the rest of the attempt. Whoever could write labels that
-/// that can write labels which collide with another job's hash can write that job's labels as well.
+/// Hash of a job's pipeline and name: the two texts would take as much memory as the rest of the attempt. Collisions made on purpose gain
+/// nothing: a caller that can choose labels for one can also use the other job's labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobMark(NonZeroU64);
 
 impl JobMark {
-    /// The job of a key, if its labels name pipeline and job.
+    /// The mark of the job that a key names; `None` if its labels do not name pipeline and job.
     pub fn of(key: &Key) -> Option<Self> {
         let (pipeline, job) = key.job()?;
         let number = Fnv::default().with_part(pipeline).with_part(job).value();
@@ -25,7 +25,7 @@ impl JobMark {
 
 /// Flag: the attempt's memory request or limit is known.
 const MEMORY_ASKED: u8 = 1;
-/// Flag: the cause rests on a line of the log alone.
+/// Flag: the cause follows from a line of the log alone.
 const BY_LOG: u8 = 2;
 /// Flag: the attempt was opened with its own job's token.
 const OWN_JOB: u8 = 4;
@@ -43,7 +43,7 @@ pub struct AttemptBrief {
     pub key: Arc<Key>,
     /// The attempt that this one retried.
     pub retries: Option<Box<AttemptId>>,
-    /// The mark of its job, if its key names a job.
+    /// The mark of the attempt's job, if its key names a job.
     pub job: Option<JobMark>,
     /// Start, milliseconds since 1970.
     pub started_unix_ms: u64,
@@ -55,21 +55,21 @@ pub struct AttemptBrief {
     pub need_peak: Bytes,
     /// Mean of the need over time; 0 if it was not measured.
     pub need_mean: Bytes,
-    /// Memory that it reserved; meaningful only with the flag [`MEMORY_ASKED`] (an `Option` would take eight bytes more).
+    /// Memory that the attempt reserved; valid only with the flag [`MEMORY_ASKED`] (an `Option` would take eight bytes more).
     memory: Bytes,
-    /// Samples kept.
+    /// Number of samples kept.
     pub samples: u32,
     /// Build jobs, 0 if not known.
     pub jobs: u16,
     /// 1 for the first execution.
     pub number: u32,
-    /// How it ended.
+    /// How the attempt ended.
     pub outcome: Outcome,
-    /// Why it failed; `None` unless it did.
+    /// Why the attempt failed; `None` if it did not fail.
     pub cause: Option<Cause>,
     /// See [`Summary::is_nodes_fault`].
     pub is_nodes_fault: bool,
-    /// [`MEMORY_ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: one field more would take eight.
+    /// [`MEMORY_ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: a further field would take eight.
     flags: u8,
     /// See [`super::OpeningRecord::untrusted`].
     pub untrusted: bool,
@@ -78,7 +78,7 @@ pub struct AttemptBrief {
 }
 
 impl AttemptBrief {
-    /// End by the same clock as the start, milliseconds since 1970.
+    /// End of the attempt by the clock that measured its start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
@@ -95,7 +95,7 @@ impl AttemptBrief {
         self.flags & BY_LOG != 0
     }
 
-    /// Whether the job's own token opened the attempt. Its labels then come from the token.
+    /// Whether the job's own token opened the attempt. Then its labels come from the token.
     pub(crate) fn is_of_own_job(&self) -> bool {
         self.flags & OWN_JOB != 0
     }
@@ -109,24 +109,25 @@ impl AttemptBrief {
         }
     }
 
-    /// Why it failed, if better evidence than a log line says so. Anyone can write a log line, so it is not learnt from.
+    /// Why the attempt failed, if better evidence than a log line proves it. Predictions do not use a cause from a log line, because anyone
+    /// can write one.
     pub fn proven_cause(&self) -> Option<Cause> {
         self.cause.filter(|_| !self.is_cause_by_log())
     }
 
-    /// Memory that it reserved ([`super::Resources::memory_size_asked`]).
+    /// Memory that the attempt reserved ([`super::Resources::memory_size_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
         (self.flags & MEMORY_ASKED != 0).then_some(self.memory)
     }
 
-    /// How much of the memory it reserved was used and wasted, GiB x h; `None` if it reserved none or its need was not measured.
+    /// How much of its reserved memory the attempt used and wasted, GiB x h; `None` if it reserved none or its need was not measured.
     pub fn memory_use(&self) -> Option<RequestUsage> {
         let over_time = |memory: Bytes| memory.gib_hours(self.wall);
         let (asked, used) = (self.memory_asked().map(over_time), measured(self.need_mean).map(over_time));
         RequestUsage::of(asked, used, self.outcome == Outcome::Succeeded)
     }
 
-    /// Bytes of memory that an `Arc` of it takes, without its key.
+    /// Bytes of memory that an `Arc` of this takes, without the key.
     pub fn allocated(&self) -> usize {
         let id = |id: &AttemptId| weight::shared(id.as_str().len());
         let retries = |of: &AttemptId| weight::piece(size_of::<AttemptId>()) + id(of);
@@ -135,7 +136,7 @@ impl AttemptBrief {
 }
 
 impl AttemptBrief {
-    /// The attempt of a summary; `key` is what it built.
+    /// Reduces a summary; `key` is what the attempt built.
     fn of(summary: &Summary, key: Arc<Key>) -> Self {
         Self {
             job: JobMark::of(&summary.key),
@@ -174,25 +175,25 @@ impl From<&Summary> for AttemptBrief {
     }
 }
 
-/// One attempt on one rung, with the values that a prediction reads inline: following a hundred pointers to briefs takes longer than all
-/// the arithmetic.
+/// One attempt on one rung. The values that a prediction reads are stored here, because following a hundred pointers to briefs takes longer
+/// than all the arithmetic.
 #[derive(Debug, Clone)]
 pub struct RungObservation {
-    /// The attempt's other values.
+    /// The attempt with its other values.
     pub brief: Arc<AttemptBrief>,
-    /// Logarithm to base 2 of the need in bytes; if it is censored, of the size that proved too small; NaN if nothing is known about its
-    /// memory.
+    /// Logarithm to base 2 of the need in bytes. If the attempt is censored: of the size that proved too small. NaN if nothing is known
+    /// about its memory.
     pub need: f32,
     /// Wall time in hours.
     pub hours: f32,
     /// Logarithms to base 2 of the wall time (ms), of the mean CPU use and of the highest CPU use (thousandths of a core); NaN unless the
     /// attempt succeeded.
     pub rates: [f32; 3],
-    /// Logarithm to base 2 of the bytes of input; NaN if not known.
+    /// Logarithm to base 2 of the input size in bytes; NaN if not known.
     pub input: f32,
     /// See [`AttemptBrief::jobs`].
     pub jobs: u16,
-    /// Memory request and limit predicted when it opened, encoded by [`step_of`]; 0 without a prediction.
+    /// Memory request and limit predicted when the attempt opened, encoded by [`step_of`]; 0 without a prediction.
     predicted_at_start: [u16; 2],
     /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,
@@ -219,7 +220,7 @@ impl From<Arc<Summary>> for RungObservation {
 }
 
 impl RungObservation {
-    /// The attempt of a summary; `key` is what it built.
+    /// Takes the observation from a summary; `key` is what the attempt built.
     pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
         let succeeded =
             summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_not_a_measurement();
@@ -230,9 +231,9 @@ impl RungObservation {
             f32::NAN
         };
         let hints = summary.key.hints;
-        // a command of some milliseconds may seem to use many cores, and was too short for a measured peak
+        // a command of some milliseconds may seem to use many cores, because it is too short to measure a peak
         let cpu_mean = summary.cpu.cores_over(summary.wall.max(CPU_WINDOW)).0;
-        // a mean alone, as an import has it, is no highest use
+        // a mean alone, as an imported history has it, is not the highest use
         let cpu_peak = match summary.measured_cpu_peak() {
             Some(_) if summary.wall < CPU_WINDOW => cpu_mean,
             peak => peak.map_or(0.0, |peak| peak.0),
@@ -256,7 +257,7 @@ impl RungObservation {
         }
     }
 
-    /// Memory request and limit predicted when it opened; exact to the MiB below 1.4 GiB, to 0.07 % above.
+    /// Memory request and limit predicted when the attempt opened; exact to the MiB below 1.4 GiB, to 0.07 % above.
     pub fn predicted_at_start(&self) -> Option<[Bytes; 2]> {
         self.predicted_at_start
             .iter()
@@ -279,8 +280,8 @@ impl RungObservation {
 /// Steps in each doubling of a predicted size.
 const STEPS_A_DOUBLING: f64 = 1024.0;
 
-/// Encodes a size as a number of steps on a logarithmic scale. A decoded size of whole MiB encodes to the same step again, so values do
-/// not drift when they are stored again.
+/// Encodes a size as a number of steps on a logarithmic scale. A decoded size, rounded to whole MiB, encodes to the same step again, so
+/// values do not drift when they are stored repeatedly.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -312,7 +313,7 @@ pub enum RetryStatus {
 }
 
 impl RetryStatus {
-    /// The status as far as the attempt alone shows it, before other attempts are known.
+    /// The status that the attempt alone shows, before other attempts are known.
     pub fn alone(brief: &AttemptBrief) -> Self {
         let says_so = brief.number > 1 || brief.retries.as_deref().is_some_and(|id| *id != brief.attempt);
         if says_so { Self::Unknown } else { Self::Nothing }

@@ -1,8 +1,7 @@
 //! A person's correction of a failure's cause, which overrides what the rules found.
 //!
-//! The correction is stored in the verdict that it caused and in every later verdict on the attempt, until it is undone. For the one
-//! attempt it holds for ever. For other failures with the same signature it expires, because for example a mirror is down only for a
-//! while.
+//! The correction is stored in the verdict that it caused and in every later verdict on the attempt, until it is undone. For that attempt
+//! it never expires. For other failures with the same signature it does, because for example a mirror is down only for a while.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +18,7 @@ pub struct VerdictCorrection {
     pub by: String,
     /// When the correction was made, milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Project of the attempt; empty if it has none.
+    /// Project of the attempt; empty if the attempt has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub project: String,
     /// The cause that the rules find from all evidence.
@@ -27,16 +26,16 @@ pub struct VerdictCorrection {
     /// Source of the evidence for `found`; `None` if nothing decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_source: Option<EvidenceSource>,
-    /// Which rule found it: the id of a log rule, else the source of the evidence, or `none` if nothing decided.
+    /// The rule that found `found`: the id of a log rule, else the source of the evidence, or `none` if nothing decided.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rule: String,
-    /// The cause in the summary before the first correction; `None` without a summary, or without a cause in it.
+    /// The cause in the attempt's summary before the first correction; `None` if there is no summary or it has no cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Cause>,
     /// Source of the evidence for `before`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_source: Option<EvidenceSource>,
-    /// Applies the correction to other failures with this signature as well; `None`: to this attempt alone.
+    /// Which other failures the correction applies to; `None`: only to this attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<CorrectionRule>,
     /// Whether the correction was taken back: the cause is again what the rules find.
@@ -54,7 +53,7 @@ pub struct CorrectionRule {
 }
 
 impl VerdictCorrection {
-    /// The correction as a line of evidence.
+    /// Describes the correction as a line of evidence.
     pub fn says(&self) -> String {
         format!("{} corrected the cause: {}", self.by, self.why)
     }

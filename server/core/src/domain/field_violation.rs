@@ -1,6 +1,6 @@
 //! An error in one field of the input.
 
-/// A field that breaks a rule, with a description that helps to correct it.
+/// A field that breaks a rule, with a description that helps to correct the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {description}")]
 pub struct FieldViolation {
@@ -11,12 +11,12 @@ pub struct FieldViolation {
 }
 
 impl FieldViolation {
-    /// A violation by one field.
+    /// A violation of a rule by one field.
     pub fn new(field: impl Into<String>, description: impl Into<String>) -> Self {
         Self { field: field.into(), description: description.into() }
     }
 
-    /// The same violation with the parent message's name in front of the field.
+    /// The same violation, with the parent message's name put before the field.
     #[must_use]
     pub fn within(mut self, parent: &str) -> Self {
         self.field = format!("{parent}.{}", self.field);

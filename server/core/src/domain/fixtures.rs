@@ -30,7 +30,7 @@ pub fn test_summary(id: &str, package: &str, version: &str, need_mib: u64) -> Su
     }
 }
 
-/// A history of these attempts, in their order.
+/// A history of these attempts, in this order.
 pub fn test_history(summaries: impl IntoIterator<Item = Summary>) -> History {
     let mut history = History::new(10_000);
     summaries.into_iter().for_each(|summary| history.learn(Arc::new(summary)));
@@ -52,7 +52,7 @@ pub fn test_attempt(id: &str) -> Attempt {
     }
 }
 
-/// A report by the server itself that the job of an attempt ended so.
+/// A report by the server itself that the attempt's job ended with the status `end`.
 pub fn test_report(attempt: &str, end: JobStatus) -> ReportedOutcome {
     ReportedOutcome {
         attempts: vec![AttemptId::parse(attempt).unwrap()],
@@ -64,7 +64,7 @@ pub fn test_report(attempt: &str, end: JobStatus) -> ReportedOutcome {
     }
 }
 
-/// A verdict of the server itself: retry as is, for an unknown cause; its signature is this line, if there is one.
+/// A verdict of the server itself: retry unchanged, for an unknown cause. Its signature is `line`, if given.
 pub fn test_verdict(attempt: &str, line: Option<&str>) -> Verdict {
     let signature = |line: &str| Signature { id: line.into(), line: line.into(), first: line.into() };
     Verdict {

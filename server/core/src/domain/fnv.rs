@@ -1,5 +1,5 @@
 //! FNV-1a hash, 64 bits (draft-eastlake-fnv): the same in every release and on every machine, because some hashes are stored on disk.
-//! Collisions are easy to make on purpose: use it only where an attacker gains nothing from one.
+//! Collisions are easy to make on purpose, so this hash is only used where an attacker gains nothing from one.
 
 /// State of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,14 +12,14 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// The hash after these further bytes.
+    /// The hash after adding these bytes.
     #[must_use]
     pub fn with(self, bytes: impl IntoIterator<Item = u8>) -> Self {
         let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Self(bytes.into_iter().fold(self.0, mix))
     }
 
-    /// The hash after a text and its length. The length keeps `["ab", "c"]` and `["a", "bc"]` apart.
+    /// The hash after adding a text and its length. The length makes the hashes of `["ab", "c"]` and `["a", "bc"]` differ.
     #[must_use]
     pub fn with_part(self, part: &str) -> Self {
         self.with((part.len() as u64).to_be_bytes()).with(part.bytes())

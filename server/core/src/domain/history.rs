@@ -1,8 +1,8 @@
 //! The attempts that a prediction may learn from, in memory and bounded.
 //!
 //! An attempt is stored in the order of arrival, by its id, and on each rung of the ladder. The list of a rung keeps the newest
-//! [`History::PER_RUNG`]; the history keeps as many of the newest as [`HistoryLimits`] allow. The oldest is removed everywhere at once, so
-//! that nothing leaks.
+//! [`History::PER_RUNG`]; the history keeps as many of the newest as [`HistoryLimits`] allow. The oldest attempt is removed from all three
+//! at once, so that no entry is left behind.
 //!
 //! Untrusted attempts are stored apart and never evict trusted ones, take the id of one, or change a sum.
 
@@ -25,20 +25,20 @@ use super::{
     ladder::PER_RUNG,
 };
 
-/// Number of attempts after which an emptied list frees its memory (some MB).
+/// Number of attempts removed by a bulk load after which the emptied list frees its memory (some MB).
 const GIVEN_BACK: usize = 1 << 16;
 
-/// Room for untrusted attempts: 1/16 of the capacity for trusted ones.
+/// The capacity for untrusted attempts is that for trusted ones divided by this.
 const UNTRUSTED_PART: usize = 16;
 
 /// Finished attempts, by id and by similarity.
 #[derive(Debug)]
 pub struct History {
-    /// Number of changes so far. Caches compare it to see whether they are out of date.
+    /// Number of changes so far. Caches compare it to find out whether they are out of date.
     changes: u64,
     trusted: TrustTier,
     untrusted: TrustTier,
-    /// Memory time of the trusted attempts that succeeded: of the measured ones, and of those with an incomplete need
+    /// GiB x h of the trusted attempts that succeeded: this sum is over those with a complete need, `held_incomplete` over the others
     /// ([`Summary::incomplete`]).
     held_measured: HeldMemory,
     held_incomplete: HeldMemory,
@@ -47,7 +47,7 @@ pub struct History {
     highest: Bytes,
 }
 
-/// Memory time of a set of attempts.
+/// GiB x h that a set of attempts held: highest need multiplied by duration.
 #[derive(Debug, Clone, Copy, Default)]
 struct HeldMemory {
     /// Sum over the set, GiB x h.
@@ -56,22 +56,22 @@ struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// Adds an attempt; removes one if `held` is negative.
+    /// Adds an attempt that held this many GiB x h; removes one if `held` is negative.
     fn add(&mut self, held: f64) {
         let more = !held.is_sign_negative();
         self.count = if more { self.count.saturating_add(1) } else { self.count.saturating_sub(1) };
-        // rounding errors must not remain after the last attempt is removed
+        // the sum is set to 0 with the last attempt, so that rounding errors do not remain
         self.sum = if self.count == 0 { 0.0 } else { (self.sum + held).max(0.0) };
     }
 
-    /// Mean memory time of one attempt; 0 if the set is empty.
+    /// Mean GiB x h of one attempt; 0 if the set is empty.
     fn mean(self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / f64::from(self.count) }
     }
 }
 
 impl History {
-    /// Newest attempts kept on one rung. More would average over builds of long ago.
+    /// Number of the newest attempts kept on one rung. More would average over builds from long ago.
     pub const PER_RUNG: usize = PER_RUNG;
 
     /// An empty history for at most `capacity` trusted attempts (at least 1) and a sixteenth as many untrusted ones.
@@ -79,7 +79,7 @@ impl History {
         Self::with_room(HistoryLimits { attempts: capacity.max(1), bytes: usize::MAX })
     }
 
-    /// An empty history. Trusted attempts are bounded by `room`. Untrusted ones are bounded by a sixteenth of it, and their bytes count
+    /// An empty history. Trusted attempts are bounded by `room`. Untrusted ones are bounded by a sixteenth of `room`, and their bytes count
     /// toward the total.
     pub fn with_room(room: HistoryLimits) -> Self {
         let untrusted = room.part(UNTRUSTED_PART);
@@ -102,7 +102,7 @@ impl History {
         }
     }
 
-    /// The size that the need would have grown to when memory ended the attempt; 0 if unknown.
+    /// The size that the attempt's need would have reached when memory ended it; 0 if unknown.
     pub(crate) fn grown_to_of(&self, attempt: &AttemptBrief) -> Bytes {
         self.memory_ends.of(&attempt.attempt, &attempt.key.project).map_or(Bytes(0), |end| end.grown_to)
     }
@@ -120,7 +120,7 @@ impl History {
         }
         let [mut trusted, mut untrusted] =
             [&mut self.trusted, &mut self.untrusted].map(|tier| tier.fill(&attempts));
-        // drain the list while the history grows: both at once, with a million attempts, would be the peak of memory use
+        // the list is emptied while the history grows: keeping both, with a million attempts, would be the peak of memory use
         while let Some(observation) = attempts.pop() {
             let bulk = if observation.brief.untrusted { &mut untrusted } else { &mut trusted };
             if let Some(brief) = self.trust_tier(&observation.brief).learn_older(bulk, observation) {
@@ -149,7 +149,7 @@ impl History {
         self.changes += 1;
     }
 
-    /// Replaces the summary of a known attempt with the same key; does nothing if the attempt is unknown.
+    /// Replaces the values of a known attempt with the same key; does nothing if the attempt is unknown.
     pub fn replace_summary(&mut self, attempt: impl Into<RungObservation>) {
         let mut observation = attempt.into();
         let tier = self.trust_tier(&observation.brief);
@@ -195,7 +195,7 @@ impl History {
         kind.add(held);
     }
 
-    /// Mean memory time of a trusted attempt: highest need times duration, GiB x h; 0 if none is known.
+    /// Mean of highest need multiplied by duration over the trusted attempts, GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
         let (measured, incomplete) = (self.held_measured, self.held_incomplete);
         HeldMemory {
@@ -220,17 +220,17 @@ impl History {
         Some(self.highest).filter(|need| need.0 > 0)
     }
 
-    /// The attempt with this id, if it is in memory. If a trusted and an untrusted one claim the id, the trusted one.
+    /// The attempt with this id, if it is in memory. If a trusted and an untrusted attempt have the same id, the trusted one is returned.
     pub fn get(&self, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
         self.trusted.get(id.as_str()).or_else(|| self.untrusted.get(id.as_str()))
     }
 
-    /// Trusted attempts that share the rung's part of `key`, newest first.
+    /// Trusted attempts that agree with `key` in the fields of the rung, newest first.
     pub fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &RungObservation> {
         self.trusted.ladder.on_rung(rung, key)
     }
 
-    /// Untrusted attempts that share the rung's part of `key`, newest first.
+    /// Untrusted attempts that agree with `key` in the fields of the rung, newest first.
     pub fn untrusted_on_rung(
         &self,
         rung: Rung,
@@ -264,7 +264,7 @@ impl History {
         jobs.into_iter().flat_map(|job| self.of_job(job)).map(|brief| (brief, self.retry_after(brief)))
     }
 
-    /// All attempts, newest first. Untrusted ones are sorted in by their end.
+    /// All attempts, newest first. Untrusted ones are placed among the trusted ones by the time of their end.
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         let (mut trusted, mut untrusted) =
             (self.newest_trusted().peekable(), self.untrusted.newest.iter().rev().peekable());
@@ -285,7 +285,7 @@ impl History {
         self.changes
     }
 
-    /// Capacity for trusted and for untrusted attempts.
+    /// Capacity for trusted attempts, and for untrusted ones.
     pub fn capacity(&self) -> [HistoryLimits; 2] {
         [self.trusted.room, self.untrusted.room]
     }
@@ -295,7 +295,7 @@ impl History {
         self.trusted.bytes() + self.untrusted.bytes()
     }
 
-    /// How many attempts are kept.
+    /// Number of attempts kept.
     pub fn len(&self) -> usize {
         self.trusted.newest.len() + self.untrusted.newest.len()
     }

@@ -9,19 +9,19 @@ use super::{AttemptId, Bytes, Resources};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobPod {
-    /// Number of the job.
+    /// Number of the CI job.
     pub job: String,
-    /// Host of its GitLab; empty if the pod does not name it.
+    /// Host of the job's GitLab; empty if the pod does not name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
-    /// Path of its project; empty if the pod does not name it.
+    /// Path of the job's project; empty if the pod does not name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
     /// Namespace of the pod, as the API server reports it. The other fields come from the pod's author.
     pub namespace: String,
-    /// Requests and limits of its build container.
+    /// Requests and limits of the pod's build container.
     pub sizes: Resources,
-    /// When it was seen, milliseconds since 1970.
+    /// When the webhook saw the pod, milliseconds since 1970.
     pub seen_unix_ms: u64,
 }
 
@@ -35,7 +35,7 @@ impl JobPod {
         Self::id_of(&self.host, &self.job)
     }
 
-    /// Whether its memory is at most `most`.
+    /// Whether the pod's memory sizes are at most `most`.
     pub fn is_within(&self, most: Option<Bytes>) -> bool {
         let mut sizes = [self.sizes.memory_request, self.sizes.memory_limit].into_iter().flatten();
         most.is_none_or(|most| sizes.all(|size| size <= most))

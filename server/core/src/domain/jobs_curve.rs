@@ -5,24 +5,25 @@ use super::{Bytes, Millis, Rung};
 /// What a build needs at different numbers of build jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobsCurve {
-    /// How much is known.
+    /// How much is known about other numbers of jobs.
     pub known: CurveKnown,
-    /// The least similar rung that was used.
+    /// The least similar rung with attempts that were used.
     pub rung: Rung,
-    /// One point for each number of jobs of interest, fewest first. If nothing could be fitted, only the numbers that attempts ran with.
+    /// One point for each number of jobs of interest, fewest jobs first. If no line could be fitted, there are points only for numbers that
+    /// attempts ran with.
     pub points: Vec<JobsPoint>,
-    /// Fitted need at zero jobs.
+    /// Memory need at zero jobs, on the fitted line.
     pub base: Bytes,
-    /// Fitted need of each further job.
+    /// Memory need of each further job, on the fitted line.
     pub per_job: Bytes,
     /// The memory limit that the build should fit, if one is known.
     pub limit: Option<Bytes>,
     /// The highest number of jobs with which 95 % of the builds fit the limit, with room for file pages. `None` without a limit, if not
     /// even one job fits, or if too little is known.
     pub most_that_fit: Option<u32>,
-    /// The number of jobs with the least memory time, among those that fit the limit and were tried or lie between tried ones.
+    /// The number of jobs with the least memory multiplied by time, among those that fit the limit and are not above all tried numbers.
     pub cheapest: Option<u32>,
-    /// A sentence that sums it up.
+    /// One sentence that sums up the curve.
     pub reason: String,
 }
 
@@ -31,31 +32,31 @@ pub struct JobsCurve {
 pub enum CurveKnown {
     /// No attempt recorded its number of jobs.
     Nothing,
-    /// All attempts ran with the same number: nothing is known about others.
+    /// All attempts ran with the same number of jobs: nothing is known about others.
     OneCount,
-    /// Attempts with more jobs did not need consistently more: nothing is fitted.
+    /// Attempts with more jobs did not consistently need more: no line is fitted.
     Contradictory,
-    /// The need does not depend on the jobs.
+    /// The need does not depend on the number of jobs.
     Flat,
-    /// The need grows with the jobs.
+    /// The need grows with the number of jobs.
     Line,
 }
 
-/// A build at one number of jobs.
+/// What a build needs at one number of jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobsPoint {
     /// Build jobs (-j).
     pub jobs: u32,
     /// Attempts with exactly this number; 0 if the point is interpolated.
     pub attempts: u32,
-    /// Attempts of these that memory stopped.
+    /// How many of these attempts memory stopped.
     pub stopped: u32,
     /// Memory that half of the builds need. An attempt that memory stopped counts as a lower bound.
     pub need_p50: Bytes,
     /// Memory that 95 % of the builds need.
     pub need_p95: Bytes,
-    /// Time that half of the builds take; 0 if it is not known.
+    /// Wall time that half of the builds need; 0 if it is not known.
     pub wall_p50: Millis,
-    /// Memory time: `need_p95` held for `wall_p50`.
+    /// GiB x h of one build: `need_p95` held for `wall_p50`.
     pub held_gib_hours: f64,
 }

@@ -1,4 +1,4 @@
-//! What is built.
+//! The key of a build: what is built.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -11,13 +11,13 @@ pub const PIPELINE_LABEL: &str = "pipeline";
 /// The labels that may name the commit; the first one present is used.
 pub const COMMIT_LABELS: [&str; 3] = ["commit", "commit_sha", "sha"];
 
-/// What is built. Attempts with equal keys are expected to need the same. An empty text means not known.
+/// What is built. Attempts with equal keys are expected to need the same sizes. An empty text means not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Key {
     /// Project or tenant.
     pub project: String,
-    /// Group of builds made together.
+    /// Name of a group of builds that are made together.
     pub stack: String,
     /// Package, crate, target or job; never empty in a checked key.
     pub package: String,
@@ -38,10 +38,10 @@ pub struct Key {
     pub git_ref: String,
     /// Cost centre that pays for the build.
     pub owner: String,
-    /// Free labels, for statistics only.
+    /// Free labels. Only statistics use them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Numbers known before the start.
+    /// Numbers known before the build starts.
     pub hints: Hints,
 }
 
@@ -49,16 +49,16 @@ pub struct Key {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hints {
-    /// Parallel jobs, at least 1.
+    /// Number of parallel build jobs, at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_jobs: Option<u32>,
-    /// Bytes of input.
+    /// Size of the input, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_bytes: Option<u64>,
 }
 
 impl Key {
-    /// The key without what changes between attempts of one build: branch, owner, labels, hints.
+    /// The key without the fields that change between attempts of one build: branch, owner, labels and hints.
     #[must_use]
     pub fn built(&self) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Key {
         ]
     }
 
-    /// All texts with their field names, without labels and hints.
+    /// All text fields of the key with their names, without labels and hints.
     pub fn texts(&self) -> [(&'static str, &str); 11] {
         [
             ("project", &self.project),
@@ -107,13 +107,13 @@ impl Key {
         ]
     }
 
-    /// Bytes of memory that an `Arc` of it takes, without labels.
+    /// Bytes of memory that an `Arc` of the key takes, without labels.
     pub fn allocated(&self) -> usize {
         let texts = self.texts().iter().map(|(_, text)| weight::piece(text.len())).sum::<usize>();
         weight::shared(size_of::<Self>()) + texts
     }
 
-    /// Pipeline and name of the job, if the labels name both.
+    /// Pipeline and name of the CI job, if the labels name both.
     pub fn job(&self) -> Option<(&str, &str)> {
         let label = |name: &str| self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
         Some((label(PIPELINE_LABEL)?, label("job")?))

@@ -1,7 +1,7 @@
 //! The rungs of the ladder of similarity, each with a list of its newest attempts.
 //!
-//! A list is freed when the last attempt of its rung is removed. Because a list keeps the newest attempts, it then also held the last
-//! attempts of its keys, unless some were removed from the middle.
+//! A list is freed when the last attempt of its rung is removed. A list keeps the newest attempts, so when it becomes empty no attempts of
+//! its keys are left, unless some were removed from the middle.
 //!
 //! Rungs with the same attempts share one list, until a key is added that belongs to only some of them.
 //!
@@ -27,12 +27,12 @@ use rung_key::{RungHasher, RungKey};
 
 use super::{AttemptBrief, Key, Rung, RungObservation, job_of_part, weight};
 
-/// Attempts by similarity.
+/// Attempts by similarity: every rung with the list of its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Ladder {
     keys: HashMap<Arc<Key>, KeyLists, RandomState>,
     rungs: Rungs,
-    /// Bytes of all keys.
+    /// Bytes that all keys take.
     key_bytes: usize,
 }
 
@@ -41,10 +41,10 @@ pub(super) struct Ladder {
 struct Rungs {
     hasher: RungHasher,
     on: HashMap<RungKey, OnRung, RandomState>,
-    /// Attempts that a bulk load will add to rungs without a list.
+    /// Number of attempts that a bulk load will add to each rung that has no list yet.
     expected: HashMap<RungKey, usize, RandomState>,
     lists: Lists,
-    /// How often a shared list was split. Saved list ids are out of date when this number has changed.
+    /// How often a shared list was split. Saved list ids are out of date once this number has changed.
     splits: u64,
 }
 
@@ -52,11 +52,12 @@ struct Rungs {
 #[derive(Debug, Clone, Copy)]
 struct OnRung {
     list: ListId,
-    /// Keys with attempts on the rung. The rung is removed with the last of them.
+    /// Number of keys with attempts on the rung. The rung is removed with the last of them.
     keys: usize,
 }
 
-/// The lists that the attempts of one key are in. Saved, because finding them by the key's texts takes longer than everything else.
+/// The lists that the attempts of one key are in. The ids are saved, because finding the lists by the key's texts takes longer than
+/// everything else.
 #[derive(Debug)]
 struct KeyLists {
     attempts: usize,
@@ -66,10 +67,10 @@ struct KeyLists {
     splits: u64,
 }
 
-/// Rungs of a key that is not part of a parallel job.
+/// Number of rungs of a key that is not part of a parallel job.
 const USUAL_RUNGS: usize = Rung::LADDER.len() - 1;
 
-/// Bytes that a key takes beside its texts: its entries in the tables here and in the statistics.
+/// Bytes that a key takes besides its texts: its entries in the tables here and in the statistics.
 const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, KeyLists)>())
     + weight::piece(USUAL_RUNGS * size_of::<ListId>())
     + (USUAL_RUNGS - 2) * weight::in_table(size_of::<(RungKey, OnRung)>())
@@ -122,7 +123,7 @@ impl Ladder {
         self.release_key(&brief.key);
     }
 
-    /// Notes that one attempt of this key was removed.
+    /// Notes that one attempt of this key was removed, and removes the key with its last attempt.
     fn release_key(&mut self, key: &Arc<Key>) {
         let Some(standing) = self.keys.get_mut(key) else { return };
         standing.attempts = standing.attempts.saturating_sub(1);
@@ -141,7 +142,7 @@ impl Ladder {
         list.into_iter().flat_map(|list| list.iter().rev())
     }
 
-    /// Bytes of the whole ladder, without the attempts themselves.
+    /// Bytes that the whole ladder takes, without the attempts themselves.
     pub(super) fn bytes(&self) -> usize {
         self.key_bytes + self.rungs.lists.bytes()
     }
@@ -157,13 +158,13 @@ impl KeyLists {
 }
 
 impl Rungs {
-    /// Registers a new key on its rungs.
+    /// Adds a new key to its rungs.
     fn register(&mut self, key: &Key) -> KeyLists {
         self.place(key);
         KeyLists { attempts: 0, lists: self.lists_of(key), splits: self.splits }
     }
 
-    /// Gives each rung of a new key a list that holds attempts of its own rungs only.
+    /// Gives each rung of a new key a list that holds only attempts of that rung.
     fn place(&mut self, key: &Key) {
         let all: Vec<RungKey> = self.hasher.of(key).collect();
         let (known, new): (Vec<RungKey>, Vec<RungKey>) =
@@ -175,7 +176,7 @@ impl Rungs {
         for mark in &known {
             self.on.entry(*mark).and_modify(|rung| rung.keys += 1);
         }
-        // rungs that expect equally many attempts will hold the same ones
+        // rungs for which the load expects equally many attempts will hold the same attempts, so they can share a list
         let expected: Vec<usize> = new.iter().map(|mark| self.expected.remove(mark).unwrap_or(0)).collect();
         for room in deduplicated(expected.iter().copied()) {
             let alike = || new.iter().zip(&expected).filter(|(_, count)| **count == room);
@@ -184,7 +185,7 @@ impl Rungs {
         }
     }
 
-    /// Moves these rungs, which share a list with others, to a list of their own.
+    /// Moves these rungs, which share a list with others, to a list that only they share.
     fn separate(&mut self, list: ListId, rungs: &[RungKey]) {
         let have_it = |mark: &&RungKey| self.on.get(mark).is_some_and(|rung| rung.list == list);
         let ours: Vec<RungKey> = rungs.iter().filter(have_it).copied().collect();
@@ -202,7 +203,7 @@ impl Rungs {
         deduplicated(self.hasher.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
     }
 
-    /// Removes the rungs of a key without attempts, unless another key uses them.
+    /// Removes the rungs of a key that has no attempts left, unless another key uses them.
     fn release_rungs(&mut self, key: &Key) {
         let Self { hasher, on, lists, .. } = self;
         for mark in hasher.of(key) {
@@ -216,7 +217,7 @@ impl Rungs {
     }
 }
 
-/// The items without repetitions. Quadratic: for few items.
+/// The items without repetitions, in quadratic time: only for few items.
 fn deduplicated<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::with_capacity(USUAL_RUNGS);
     all.for_each(|one| {

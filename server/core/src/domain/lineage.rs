@@ -1,4 +1,5 @@
-//! Which attempts are executions of one job, and which of them retries which: one rule for verdicts, statistics, and what is shown.
+//! Finds which attempts are executions of one job, and which of them is a retry of which other. Verdicts, statistics and pages all use this
+//! rule.
 //!
 //! | source | meaning |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! the claim that agrees with their starts is used.
 //!
 //! If the job's own token opened an attempt, its labels come from the token (see `identity` in the server). An untrusted attempt without
-//! that proof is ignored for trusted attempts and for attempts with that proof.
+//! this proof is never an earlier run of a trusted attempt, or of an attempt with this proof.
 
 use std::sync::Arc;
 
@@ -28,10 +29,10 @@ pub struct JobRun<'a> {
     key: &'a Key,
     job: Option<JobMark>,
     retries: Option<&'a AttemptId>,
-    /// `None` if the attempt was not measured: then it sorts last.
+    /// Start, milliseconds since 1970; `None` if the attempt was not measured: such a run sorts last.
     started_unix_ms: Option<u64>,
     untrusted: bool,
-    /// Whether the job's own token opened it.
+    /// Whether the job's own token opened the attempt.
     own_job: bool,
 }
 
@@ -84,11 +85,11 @@ impl<'a> From<&'a Evidence> for JobRun<'a> {
 /// The attempt that an attempt retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RetryOf<'h> {
-    /// None: it is the first as far as is known.
+    /// No attempt: this one is the first, as far as is known.
     Nothing,
-    /// One that is unknown here.
+    /// An attempt that is unknown here.
     Unknown,
-    /// This one.
+    /// This known attempt.
     Attempt(&'h Arc<AttemptBrief>),
 }
 
@@ -106,8 +107,8 @@ impl JobRun<'_> {
 }
 
 impl JobRun<'_> {
-    /// Whether another attempt may count as an earlier run of this one. An untrusted attempt chooses its own labels, so it never counts
-    /// for a trusted one, and for a proven job only if it is proven too.
+    /// Whether another attempt may count as an earlier run of this one. An untrusted attempt chooses its own labels, so it never counts for
+    /// a trusted attempt, and it counts for a proven job only if it is proven too.
     fn counts(&self, other: &AttemptBrief) -> bool {
         !other.untrusted || (self.untrusted && (!self.own_job || other.is_of_own_job()))
     }
@@ -117,7 +118,7 @@ impl JobRun<'_> {
         self.job.is_some() && self.job == other.job
     }
 
-    /// Whether another attempt belongs to the same CI job, by its id.
+    /// Whether another attempt belongs to the same CI job, by the job number in its id.
     fn is_same_number(&self, other: &AttemptBrief) -> bool {
         let (one, this) =
             (JobExecution::read(other.attempt.as_str()), JobExecution::read(self.attempt.as_str()));
@@ -137,7 +138,7 @@ impl History {
         self.earlier_in_job(run).next_back().map_or(RetryOf::Nothing, RetryOf::Attempt)
     }
 
-    /// Whether an attempt is a retry, and of which cause. A run after a success is not a retry.
+    /// Whether an attempt is a retry, and of what cause of failure. A run after a success is not a retry.
     pub fn retry_after(&self, brief: &AttemptBrief) -> RetryStatus {
         match self.retry_of(&brief.into()) {
             RetryOf::Attempt(original) if original.outcome == Outcome::Succeeded => RetryStatus::Nothing,
@@ -196,8 +197,8 @@ impl History {
         self.retried_by(original, key).is_some_and(|retry| retry.outcome == Outcome::Succeeded)
     }
 
-    /// The attempts whose retry status a change of this one may affect, each with its status: itself, those of its job, the one it
-    /// retries, and `retries`, which name it as the one they retry. Unknown ones are left out.
+    /// If this attempt changes, the retry status of others may change too. Returns them with their status: the attempt itself, those of its
+    /// job, the one that it retries, and `retries`, which name it as the one that they retry. Unknown attempts are left out.
     pub(crate) fn lineage_of(
         &self,
         brief: &AttemptBrief,
@@ -212,14 +213,14 @@ impl History {
         known.map(Arc::clone).chain(retries).map(with_after).collect()
     }
 
-    /// The attempts in the chain of retries that agents named, newest first.
+    /// The attempts in the chain of retries that agents reported, newest first.
     fn chain(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
         let mut found: Vec<&Arc<AttemptBrief>> = Vec::new();
         let mut before = run.retries;
         while found.len() < LINEAGE_STEPS
             && let Some(known) = before.and_then(|id| self.seen_by(run, id))
         {
-            // two attempts that claim to retry each other
+            // ends the loop of two attempts that claim to retry each other
             if known.attempt == *run.attempt || found.iter().any(|other| other.attempt == known.attempt) {
                 break;
             }
@@ -229,7 +230,7 @@ impl History {
         found
     }
 
-    /// The attempt with this id, if it may count for `run`: an untrusted attempt never precedes a trusted one, and an attempt of another
+    /// The attempt with this id, if it may count for `run`: an untrusted attempt never counts for a trusted one, and an attempt of another
     /// project never belongs to the same job.
     fn seen_by(&self, run: &JobRun<'_>, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
         let is_of_another = |one: &str, other: &str| !one.is_empty() && !other.is_empty() && one != other;
@@ -237,7 +238,7 @@ impl History {
         (!is_of_another(&known.key.project, &run.key.project)).then_some(known)
     }
 
-    /// Whether this attempt can be a retry of `named`. If each claims to retry the other, only if `named` started earlier.
+    /// Whether this attempt can be a retry of `named`. If both claim to retry each other, it can only if `named` started earlier.
     fn is_believed(&self, run: &JobRun<'_>, named: &AttemptId) -> bool {
         let Some(original) = self.seen_by(run, named) else { return named != run.attempt };
         let chain = self.chain(&JobRun::from(&**original));
@@ -249,7 +250,7 @@ impl History {
     /// Earlier attempts of the same job, earliest first.
     fn earlier_in_job(&self, run: &JobRun<'_>) -> impl DoubleEndedIterator<Item = &Arc<AttemptBrief>> {
         let mut others = self.in_job(run);
-        // an attempt that claims to retry this one came later, whatever the clocks show
+        // an attempt that claims to retry this one is later, whatever the clocks show
         let goes_back = |brief: &AttemptBrief| {
             self.chain(&brief.into()).iter().any(|known| known.attempt == *run.attempt)
         };
@@ -269,7 +270,7 @@ impl History {
     }
 }
 
-/// The positions of the runs, earliest first: by job number; runs without one are sorted in by their start.
+/// The indexes of the runs, earliest run first: by job number; runs without a number are placed by their start.
 fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
     let mut runs: Vec<(usize, JobRun<'a>)> = runs.enumerate().collect();
     let number = |run: &JobRun<'a>| {
@@ -283,7 +284,7 @@ fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
     let mut placed: Vec<(u64, usize)> = Vec::with_capacity(runs.len());
     for (place, run) in runs {
         let started = match number(&run) {
-            // a clock may be an hour wrong, a number is not
+            // a clock may be wrong by an hour, a job number is not
             Some(_) => {
                 latest = latest.max(run.started_unix_ms.unwrap_or_default());
                 latest
@@ -292,12 +293,12 @@ fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
         };
         placed.push((started, place));
     }
-    // the sort is stable: runs with equal starts keep their order
+    // the sort is stable, so runs with equal starts keep their order
     placed.sort_by_key(|(started, _)| *started);
     placed.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Whether an attempt came before this one.
+/// Whether an attempt came before this run, in the order of [`in_order`].
 fn is_before(brief: &AttemptBrief, run: &JobRun<'_>) -> bool {
     in_order([brief.into(), *run].into_iter()).first() == Some(&0)
 }

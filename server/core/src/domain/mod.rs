@@ -1,6 +1,6 @@
-//! The words of the product as types: what is built ([`Key`]), one execution of it ([`Attempt`]), what was measured
-//! ([`Sample`], [`SampleAccumulator`], [`Summary`]), what may be learnt from ([`History`]), and the two answers ([`Prediction`],
-//! [`Verdict`]). No I/O, no clock, no async: everything here can be replayed.
+//! The product's terms as types: what is built ([`Key`]), one execution of it ([`Attempt`]), what was measured ([`Sample`],
+//! [`SampleAccumulator`], [`Summary`]), what may be learnt from ([`History`]), and the two answers ([`Prediction`], [`Verdict`]). No I/O,
+//! no clock, no async: everything here can be replayed.
 
 mod attempt;
 mod brief;

@@ -1,4 +1,4 @@
-//! Detects that attempts of one key fall into several groups of need: a size that fits one group is wrong for another.
+//! The result of looking for groups of need: if attempts of one key fall into several, a size that fits one group is wrong for another.
 
 use super::Bytes;
 
@@ -7,18 +7,19 @@ use super::Bytes;
 pub struct NeedGroups {
     /// Two to four groups, lowest need first.
     pub groups: Vec<NeedGroup>,
-    /// The field that distinguishes them best; `None` if none does.
+    /// The field that distinguishes the groups best; `None` if no field does.
     pub told_apart_by: Option<Distinction>,
     /// Fields of the key that are empty in all of these attempts.
     pub unrecorded: Vec<&'static str>,
-    /// Labels, refs and phases were compared too, from the summaries on disk. Otherwise only keys and times, which are in memory.
+    /// Whether labels, refs and phases were compared too, from the summaries on disk. Otherwise only the values in memory were: keys and
+    /// times.
     pub looked_at_all: bool,
 }
 
 /// Attempts with about the same need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NeedGroup {
-    /// How many there are.
+    /// Number of attempts in the group.
     pub attempts: u32,
     /// Share of the group's attempts in those of all groups, 0 to 1.
     pub share: f64,
@@ -29,12 +30,12 @@ pub struct NeedGroup {
 /// A field whose values correspond to the groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinction {
-    /// For example `version`, `label stage` or `hour of day (UTC)`.
+    /// Name of the field, for example `version`, `label stage` or `hour of day (UTC)`.
     pub field: String,
-    /// The values typical of each group, most attempts first; empty for a group without typical values.
+    /// The values that are typical of each group, those with most attempts first; empty for a group without typical values.
     pub values: Vec<Vec<String>>,
-    /// Share of the attempts that the value alone assigns to the right group, 0 to 1.
+    /// Share of the attempts that the field's value alone assigns to the right group, 0 to 1.
     pub accuracy: f64,
-    /// Index of the group to which the value in the requested key belongs; `None` if it is in no group.
+    /// Index of the group that the requested key's value is typical of; `None` if it is typical of none.
     pub asked: Option<usize>,
 }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How the command ended.
+/// How the command of an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// It returned this code.
+    /// The command ended with this code.
     Code(i32),
-    /// This signal ended it.
+    /// This signal ended the command.
     Signal(i32),
 }
 
@@ -18,16 +18,16 @@ pub enum Exit {
 pub enum Outcome {
     /// Exit code 0.
     Succeeded,
-    /// Any other observed end.
+    /// Any other exit status.
     Failed,
-    /// The end was not observed.
+    /// The end was not seen.
     Lost,
-    /// The end was seen, and the exit status is not known.
+    /// The end was seen, but the exit status is not known.
     Ended,
 }
 
 impl Outcome {
-    /// Whether the build passed is not known: others may report it yet.
+    /// Whether it is unknown if the build passed. Others may still report it.
     pub const fn is_unknown(self) -> bool {
         matches!(self, Self::Lost | Self::Ended)
     }
@@ -51,11 +51,11 @@ pub enum OomOrigin {
 pub enum Cause {
     /// The kernel killed a process of the build at a memory limit.
     Oom,
-    /// It ran at its memory limit and spent its time reclaiming memory.
+    /// The build ran at its memory limit and spent its time reclaiming memory.
     Starved,
-    /// It exceeded its time limit.
+    /// The build exceeded its time limit.
     Timeout,
-    /// It would fail again in the same way.
+    /// The build would fail again in the same way.
     Deterministic,
     /// A fault outside the build.
     Infra,
@@ -63,17 +63,17 @@ pub enum Cause {
     Preempted,
     /// A disk was full.
     DiskFull,
-    /// Ended on purpose.
+    /// The job was ended on purpose.
     Canceled,
     /// A tool reached a memory limit of its own, below that of the build.
     ToolOom,
-    /// The storage of its pod was used up.
+    /// The ephemeral storage of the pod was used up.
     EphemeralStorage,
     /// The node is gone or does not respond.
     NodeLost,
-    /// The kubelet evicted it, because the node ran short of a resource.
+    /// The kubelet evicted the pod, because the node ran short of a resource.
     EvictedByNode,
-    /// It failed because others held something it needed: a lock, CPU time.
+    /// The build failed because others held something that it needed: a lock, or CPU time.
     Contention,
     /// The same failure disappeared on an earlier retry.
     Flaky,
@@ -81,7 +81,7 @@ pub enum Cause {
     Configuration,
     /// No evidence explains it.
     Unknown,
-    /// Either a fault outside the build or the build itself: the log shows both, and not which of them ended it.
+    /// Either a fault outside the build or the build itself: the log shows both, but not which of them ended the build.
     Undecided,
 }
 
@@ -135,12 +135,12 @@ impl Cause {
         matches!(self, Self::Oom | Self::Starved)
     }
 
-    /// Whether the node or slot was taken away, so that the attempt does not count against the build.
+    /// Whether the node or slot was taken away, so that the attempt does not count against the retry budget.
     pub fn is_taken_away(self) -> bool {
         matches!(self, Self::Preempted | Self::NodeLost | Self::EvictedByNode)
     }
 
-    /// Whether the failure would repeat, whatever a retry changes.
+    /// Whether the failure would repeat, whatever change a retry makes.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Deterministic | Self::Configuration | Self::ToolOom | Self::Canceled)
     }

@@ -5,7 +5,7 @@
 //! | `parallel: 4` | `test 1/4` to `test 4/4` |
 //! | `parallel: matrix` | `build: [arm64, debug]` |
 
-/// The name of the job that a job of this name is a part of; `None` if it is no part.
+/// The name of the parallel job that the job `name` is a part of; `None` if it is not a part.
 pub(crate) fn job_of_part(name: &str) -> Option<&str> {
     let job = if let Some(matrix) = name.strip_suffix(']') {
         matrix.split_once(": [")?.0

@@ -12,16 +12,16 @@ pub struct Phase {
     pub name: String,
     /// Start, measured from the start of the attempt.
     pub started: Millis,
-    /// How long it took.
+    /// Duration of the phase.
     pub wall: Millis,
-    /// Highest need measured during the phase.
+    /// Highest memory need measured during the phase.
     pub need_peak: Bytes,
-    /// CPU time used in it.
+    /// CPU time used during the phase.
     pub cpu: CpuMicros,
 }
 
 impl Phase {
-    /// End, measured from the start of the attempt.
+    /// End of the phase, measured from the start of the attempt.
     pub fn ended(&self) -> Millis {
         Millis(self.started.0.saturating_add(self.wall.0))
     }
@@ -43,7 +43,7 @@ impl Phase {
         Ok(())
     }
 
-    /// Checks a phase that follows one which ended at `before`.
+    /// Checks a phase; the phase before it ended at `before`.
     fn check(&self, before: Millis, wall: Millis) -> Result<(), FieldViolation> {
         let bytes = self.name.len();
         if bytes == 0 || bytes > limits::PHASE_NAME_BYTES {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
 
-/// A prediction. The unit of each value is in the field's comment.
+/// The sizes predicted for the next attempt. The unit of each value is in the field's comment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Memory to request, bytes.
@@ -18,37 +18,37 @@ pub struct Prediction {
     pub cpu_request: Quantity,
     /// CPU limit, thousandths of a core.
     pub cpu_limit: Quantity,
-    /// Parallel jobs.
+    /// Number of parallel build jobs.
     pub build_jobs: Quantity,
     /// Wall time that half of the attempts need, milliseconds.
     pub wall_p50: Quantity,
     /// Wall time that 95 % of the attempts need, milliseconds.
     pub wall_p95: Quantity,
-    /// 0 (a guess) to 1 (many attempts of exactly this key that agree).
+    /// Confidence in the prediction, from 0 (a guess) to 1 (many attempts of exactly this key that agree).
     pub confidence: f64,
-    /// Why the confidence is not higher, in a few words; empty if it is high. Not stored: it can be computed again.
+    /// Why the confidence is not higher, in a few words; empty if it is high. It is not stored, because it can be computed again.
     #[serde(skip)]
     pub unsure_because: String,
-    /// Number of attempts behind it.
+    /// Number of attempts that the prediction was computed from.
     pub attempts: u32,
-    /// One sentence that sums it up.
+    /// One sentence that sums up the prediction.
     pub reason: String,
-    /// Groups of need among those attempts; `None` if there is one group, or if groups were not searched for. Not stored: it can be
-    /// computed again.
+    /// Groups of need among those attempts; `None` if there is one group, or if groups were not searched for. They are not stored, because
+    /// they can be computed again.
     #[serde(skip)]
     pub need_groups: Option<Arc<NeedGroups>>,
-    /// The lower bound that attempts stopped by memory prove, while no attempt of the package succeeded, or none of exactly this key
-    /// since; else `None`. Without any success of the package the confidence is 0, because no sufficient size is known. Not stored: it can
-    /// be computed again.
+    /// The lower bound proven by attempts that memory stopped. `None` if an attempt of exactly this key succeeded since, or if one of the
+    /// package did and memory stopped none of exactly this key. If none of the package succeeded, the confidence is 0, because no
+    /// sufficient size is known. The bound is not stored, because it can be computed again.
     #[serde(skip)]
     pub lower_bound: Option<LowerBound>,
-    /// The pool that it should run in.
+    /// The pool that the build should run in.
     #[serde(default, skip_serializing_if = "PoolAssignment::is_empty")]
     pub placed: PoolAssignment,
 }
 
 impl Prediction {
-    /// All of its numbers.
+    /// All numbers of the prediction.
     pub(crate) fn quantities_mut(&mut self) -> [&mut Quantity; 7] {
         [
             &mut self.memory_request,
@@ -61,7 +61,7 @@ impl Prediction {
         ]
     }
 
-    /// Confidence in one of its numbers, 0 to 1. It is 0 for a configured default, even if the other numbers are well known.
+    /// Confidence in one number of the prediction, 0 to 1. It is 0 for a configured default, even if the other numbers are well known.
     pub fn confidence_in(&self, quantity: &Quantity) -> f64 {
         let basis = &quantity.basis;
         if basis.is_default() { 0.0 } else { basis.confidence.unwrap_or(self.confidence) }
@@ -73,25 +73,25 @@ impl Prediction {
 pub struct LowerBound {
     /// The highest size at which memory stopped an attempt.
     pub above: Bytes,
-    /// Attempts that memory stopped, at this size or below it.
-    pub attempts: u32,
     /// Number of attempts that memory stopped at this size or below.
+    pub attempts: u32,
+    /// The rung that the attempt stopped at `above` is on.
     pub rung: Rung,
-    /// The least size to try next, as the verdict on such an attempt names it. No predicted size is below it, unless a cap applies.
+    /// The least size to try next, the same that the verdict on such an attempt gives. No predicted size is below it, unless a cap applies.
     pub least: Bytes,
 }
 
-/// Default confidence threshold from which a number counts as known for this build, and not only for the fleet.
+/// Default for the confidence from which a number counts as known for this build, and not only for the fleet.
 pub const KNOWN_ENOUGH: f64 = 0.3;
 
 impl Prediction {
-    /// Whether one of its numbers has a confidence of at least `floor`. A configured default never counts as known.
+    /// Whether a number of the prediction has a confidence of at least `floor`. A configured default never counts as known.
     pub fn is_known(&self, quantity: &Quantity, floor: f64) -> bool {
         !quantity.basis.is_default() && self.confidence_in(quantity) >= floor
     }
 }
 
-/// The pool chosen for an attempt; empty without pools.
+/// The pool chosen for an attempt; empty if there are no pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolAssignment {
@@ -99,47 +99,48 @@ pub struct PoolAssignment {
     pub pool: String,
     /// Whether the prediction exceeds the pool's maximum and was lowered to it.
     pub clamped: bool,
-    /// One sentence.
+    /// One sentence that says why this pool was chosen.
     pub reason: String,
 }
 
 impl PoolAssignment {
-    /// Whether it is empty; then it is left out of the stored record.
+    /// Whether no pool was considered. An empty assignment is left out of the stored record.
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A number with its reason.
+/// One number of a prediction, and what determined it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
     /// The number, in the unit of the field that holds it.
     pub value: u64,
-    /// How it came about.
+    /// What determined the number.
     pub basis: Basis,
 }
 
-/// How a number came about.
+/// What determined a number of a prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Basis {
-    /// The rung with the most weight.
+    /// The rung with most weight.
     pub rung: Rung,
-    /// Attempts behind the number, on all rungs.
+    /// Number of attempts that the number was computed from, on all rungs.
     pub attempts: u32,
-    /// Share of the expected attempts that it covers before the margin; 0 if it is not a quantile.
+    /// Share of the expected attempts that the number covers before the margin; 0 if it is not a quantile.
     pub quantile: f64,
-    /// Safety factor; 1 for none.
+    /// Factor above what the attempts need; 1 for none.
     pub margin: f64,
-    /// What else determined it: a floor, a cap, the last attempt.
+    /// What else determined the number, such as a floor, a cap, or the last attempt.
     #[serde(with = "bound_text")]
     pub bound: SizeBound,
-    /// Confidence in this number, 0 to 1, where it differs from the prediction's, which is that of its memory; else `None`.
+    /// Confidence in this number, 0 to 1. `None` if it is the prediction's confidence, which is that in the memory sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Whether all attempts behind the number are of the rung, not only most.
+    /// Whether all attempts behind the number are on `rung`, not only most of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_of_rung: bool,
-    /// Attempts behind a memory size whose need is a sum over processes. 0 for other numbers and in records without this field.
+    /// Number of attempts behind a memory size with a need that is a sum over processes. 0 for other numbers and in records without this
+    /// field.
     #[serde(default, skip_serializing_if = "is_none")]
     pub by_processes: u32,
 }
@@ -150,7 +151,7 @@ fn is_none(count: &u32) -> bool {
 }
 
 impl Basis {
-    /// Of a number that is no quantile, has no margin, and is as sure as the whole prediction.
+    /// The basis of a number that is no quantile, has no margin, and has the confidence of the whole prediction.
     pub fn of(rung: Rung, attempts: u32, bound: SizeBound) -> Self {
         Self {
             rung,
@@ -164,18 +165,18 @@ impl Basis {
         }
     }
 
-    /// The number is the configured default or derived from it.
+    /// Whether the number is the configured default or derived from it.
     pub fn is_default(&self) -> bool {
         self.rung == Rung::Default && self.confidence.is_none()
     }
 
-    /// The number is the configured default, unchanged by any failed attempt.
+    /// Whether the number is the configured default, and no failed attempt raised it.
     pub fn is_unchanged_default(&self) -> bool {
         self.is_default() && self.bound == SizeBound::Default
     }
 }
 
-/// Serializes a bound as a text, in JSON and on disk as on the wire.
+/// Serializes a bound as a text: the same in JSON, on disk and on the wire.
 mod bound_text {
     use plimsoll_proto::reasons::SizeBound;
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -189,11 +190,11 @@ mod bound_text {
     }
 }
 
-/// A rung of the ladder of similarity, least similar first.
+/// A rung of the ladder of similarity, least similar first: what attempts on it have in common with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
-    /// Nothing is known: the configured default.
+    /// No attempts: the configured default.
     Default,
     /// Every attempt of the fleet.
     Fleet,
@@ -203,11 +204,11 @@ pub enum Rung {
     Siblings,
     /// The same package of the same project.
     Package,
-    /// All but the version and the compiler.
+    /// The same package, build options and architecture: all fields but version and compiler.
     NoCompiler,
-    /// All but the version.
+    /// All fields but the version.
     NoVersion,
-    /// Exactly this key.
+    /// All fields: exactly this key.
     Exact,
 }
 
@@ -223,7 +224,7 @@ impl Rung {
         Self::Fleet,
     ];
 
-    /// Whether attempts on this rung describe this build, and not only builds in general.
+    /// Whether attempts on this rung are of the same build, and not only of other builds.
     pub(crate) fn is_of_build(self) -> bool {
         self >= Self::Siblings
     }
@@ -248,7 +249,7 @@ impl Rung {
 pub struct UsedAttempt {
     /// ID of the attempt.
     pub attempt: AttemptId,
-    /// The most similar rung that it is on.
+    /// The most similar rung that the attempt is on.
     pub rung: Rung,
     /// The attempt's share of the total weight, 0 to 1.
     pub weight: f64,
@@ -258,7 +259,7 @@ pub struct UsedAttempt {
     pub measured: Bytes,
     /// The attempt's build jobs, if they are known.
     pub build_jobs: Option<u32>,
-    /// How long it took.
+    /// Wall time of the attempt.
     pub wall: Millis,
     /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,

@@ -1,34 +1,34 @@
-//! Running state of an attempt while its samples arrive. Its size is bounded, however long the attempt runs.
+//! State of an attempt while its samples arrive. Its size does not grow with the length of the attempt.
 
 use super::{Bytes, Cores, CpuMicros, FieldViolation, Millis, Sample, starvation::Starvation};
 
-/// Least time over which CPU use is computed; over less, one tick of the kernel's accounting looks like many cores.
+/// Shortest time over which CPU use is computed: over less, one tick of the kernel's accounting looks like many cores.
 pub(super) const CPU_WINDOW: Millis = Millis(500);
 
-/// Running sums over the samples of one attempt, in their order.
+/// Running sums over the samples of one attempt, in the order of arrival.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SampleAccumulator {
     /// The newest sample.
     pub last: Option<Sample>,
-    /// Samples seen.
+    /// Number of samples added.
     pub samples: u64,
-    /// Highest need seen.
+    /// Highest need in any sample.
     pub need_peak: Bytes,
     /// Highest CPU use over [`CPU_WINDOW`] or more.
     pub cpu_peak: Cores,
-    /// How long the build has been starved.
+    /// How long the build has been starved at its memory limit.
     pub starvation: Starvation,
-    /// Need times milliseconds, by the trapezoidal rule.
+    /// Sum of need multiplied by milliseconds, by the trapezoidal rule.
     need_time: f64,
     /// Start of the current CPU window.
     window: (Millis, CpuMicros),
 }
 
 impl SampleAccumulator {
-    /// Adds the next sample.
+    /// Adds the next sample to the sums.
     ///
     /// # Errors
-    /// The sample goes back in time or in a counter. Nothing changes then.
+    /// If the time or a counter of the sample is below that of the previous one. Then nothing changes.
     pub fn add(&mut self, sample: &Sample) -> Result<(), FieldViolation> {
         let mut span = sample.elapsed;
         let mut need = sample.need.as_f64();
@@ -52,7 +52,7 @@ impl SampleAccumulator {
         Ok(())
     }
 
-    /// Mean of the need over time; the last need if no time has passed.
+    /// Mean need over time; the last need if no time has passed.
     pub fn need_mean(&self) -> Bytes {
         match self.last {
             Some(last) if last.elapsed.0 > 0 => Bytes::from_f64(self.need_time / last.elapsed.as_f64()),

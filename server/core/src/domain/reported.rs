@@ -1,5 +1,5 @@
-//! What callers reported about an ended attempt, as evidence for its cause. It is stored with the verdict, so that a later question starts
-//! from all earlier reports: evidence is only added.
+//! What callers reported about an ended attempt, as evidence for the cause of its failure. It is stored with the verdict, so that a later
+//! question starts from all earlier reports: evidence is added and never removed.
 //!
 //! [`join`](fn@crate::retry::join) merges the reports of several callers.
 
@@ -20,7 +20,7 @@ pub struct ReportedEvidence {
     /// Number of the attempt, 1 for the first execution; 0 if not reported.
     #[serde(skip_serializing_if = "is_zero")]
     pub number: u32,
-    /// How it ended.
+    /// How the attempt ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     /// Kubernetes' reasons for the end of the container, at most 4.
@@ -35,16 +35,16 @@ pub struct ReportedEvidence {
     /// Lines of the log that match a rule, at most one for each rule; after merging, the strongest 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<MatchedLine>,
-    /// The last line of the log that mentions an error, if no rule matches one.
+    /// The last line of the log that mentions an error, if no rule matches a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_words: Option<String>,
-    /// The first such line.
+    /// The first line of the log that names an error, if no rule matches a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_words: Option<String>,
     /// Whether the CI runner's last line in the log reports that the build's container was killed for memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runner_says_oom: bool,
-    /// Name of the service container of which the runner's last line reports the same; empty if none.
+    /// Name of the service container that the runner's last line reports as killed for memory; empty if none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_oom_container: String,
     /// Whether part of the log was read, whether or not it contains evidence.
@@ -65,13 +65,14 @@ pub struct MatchedLine {
     pub rule: String,
     /// The rule's cause when the line was read; used if the rule no longer exists.
     pub cause: Cause,
-    /// The matching line to show, independent of its position in the log; at most about 200 bytes. Empty once it was removed for its age.
+    /// The matching line to show, chosen independently of its position in the log; at most about 200 bytes. Empty once it was removed for
+    /// its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub line: String,
-    /// The first matching line: of several errors the one that caused the others. Empty once it was removed for its age.
+    /// The first matching line: if there are several errors, this one caused the others. Empty once it was removed for its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
-    /// Position of that first line and the lines that follow from it; `None` once removed for their age.
+    /// Position of `first`, and the lines that follow from it; `None` once they were removed for their age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
     /// Order of the line relative to failures of the build itself in the same log.
@@ -82,9 +83,9 @@ pub struct MatchedLine {
 /// Position of the line where a failure began, and the lines that follow from it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RootLine {
-    /// Position of the line.
+    /// Position of the first line.
     pub at: LogPlace,
-    /// Following lines in which tools only pass the failure on, such as `make: *** Error 2`: at most 3, each at most about 200 bytes.
+    /// Lines after it in which tools only pass the failure on, such as `make: *** Error 2`: at most 3, each at most about 200 bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<String>,
 }
@@ -95,21 +96,21 @@ pub struct RootLine {
 pub enum LogPlace {
     /// Counted from the first kept line.
     FromStart(u32),
-    /// Counted from the end, because the beginning of the log was cut off.
+    /// Counted from the end of the log, because the beginning was cut off.
     FromEnd(u32),
 }
 
-/// Order of a fault outside the build relative to the build's own failures in the same log. When two logs are merged, the larger value is
+/// Order of a fault outside the build relative to the build's own failures in the same log. If two logs are merged, the larger value is
 /// used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogOrder {
-    /// The log has no other failure of the build.
+    /// The log shows no other failure of the build.
     #[default]
     Alone,
-    /// The build went on after the fault, or had ended before it: its own failure is a different one.
+    /// The build went on after the fault, or had ended before it: the build's own failure is not the fault.
     Overcome,
-    /// The fault came after a failure of the build, and nothing followed it.
+    /// The fault came after a failure of the build, and nothing came after the fault.
     Last,
 }
 
@@ -135,8 +136,8 @@ impl ReportedEvidence {
             || self.last_words.is_some()
     }
 
-    /// The part that an untrusted job may report about itself: how it ended, and its log. Only cluster and CI system report their own
-    /// reasons.
+    /// The part that an untrusted job may report about itself: how it ended, and its log. Reasons of the cluster and the CI system are left
+    /// out.
     #[must_use]
     pub fn reportable_by_job(&self) -> Self {
         Self {
@@ -149,7 +150,7 @@ impl ReportedEvidence {
         }
     }
 
-    /// The report without texts of the log, which may be removed for their age; for comparing what is known.
+    /// The report without lines of the log, for comparing reports: lines may have been removed for their age.
     #[must_use]
     pub fn without_log_lines(&self) -> Self {
         let mut without = self.clone();
@@ -157,7 +158,7 @@ impl ReportedEvidence {
         without
     }
 
-    /// Removes the lines of the log; the ids of matching rules stay. Returns false if there were none.
+    /// Removes the lines of the log; the ids of matching rules stay. Returns false if there were no lines.
     pub fn drop_log_lines(&mut self) -> bool {
         let mut dropped = self.last_words.take().is_some() | self.first_words.take().is_some();
         for matched in self.log.iter_mut().filter(|matched| !matched.line.is_empty()) {

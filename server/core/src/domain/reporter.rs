@@ -25,12 +25,12 @@ use serde::{Deserialize, Serialize};
 /// Longest stored name of a reporter, in characters; longer names are cut.
 const NAME_CHARS: usize = 64;
 
-/// A caller that reported a fact, and the projects that it may report on; by default none.
+/// A caller that reported a fact, and the projects that it may report on; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reporter {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
-    /// Whether it may report on every project, and on attempts without one.
+    /// Whether the caller may report on every project, and on attempts without a project.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     all: bool,
     /// Names of projects, or of groups (`group/*`).
@@ -44,7 +44,7 @@ impl Reporter {
         Self { all: true, ..Self::of(name, Vec::new()) }
     }
 
-    /// A reporter for these projects only; for none if the list is empty.
+    /// A reporter for these projects only. An empty list means no project.
     pub fn of(name: &str, projects: Vec<String>) -> Self {
         Self { name: name.chars().take(NAME_CHARS).collect(), all: false, projects }
     }
@@ -59,18 +59,18 @@ impl Reporter {
         &self.name
     }
 
-    /// Whether it may report on every project.
+    /// Whether the reporter may report on every project.
     pub fn reports_on_all(&self) -> bool {
         self.all
     }
 
-    /// Whether its reports apply to an attempt of this project; empty: an attempt without one.
+    /// Whether the reporter's reports apply to an attempt of this project (empty: an attempt without one).
     pub fn may_report_on(&self, project: &str) -> bool {
         self.all || (!project.is_empty() && self.projects.iter().any(|pattern| is_like(pattern, project)))
     }
 }
 
-/// Whether `text` matches `pattern`: equal, or, if the pattern ends in `*`, with the same beginning.
+/// Whether `text` equals `pattern`. If the pattern ends in `*`: whether the text starts with the rest of the pattern.
 pub fn is_like(pattern: &str, text: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
 }

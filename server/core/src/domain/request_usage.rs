@@ -1,18 +1,18 @@
-//! How much of a reservation was used and wasted: one computation for statistics, lists and metrics.
+//! Computes how much of a reservation was used and wasted, in one place for statistics, lists and metrics.
 
-/// A reservation of memory or CPU over the time of an attempt. `used + wasted == asked`, always.
+/// A reservation of memory or CPU, multiplied by the time of the attempt. `used + wasted == asked`, always.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestUsage {
-    /// Reserved, over the time of the attempt.
+    /// Reserved amount multiplied by the time of the attempt.
     pub asked: f64,
-    /// Used: at most the reservation, and 0 if the attempt did not succeed.
+    /// The part that was used: at most the reservation, and 0 if the attempt did not succeed.
     pub used: f64,
-    /// Reserved and not used.
+    /// The part that was not used.
     pub wasted: f64,
 }
 
 impl RequestUsage {
-    /// `None` if the attempt reserved nothing (or 0), or if its use was not measured: then it is left out of sums.
+    /// Computes the parts. `None` if the attempt reserved nothing (or 0), or if its use was not measured: it is then left out of sums.
     pub fn of(asked: Option<f64>, used: Option<f64>, succeeded: bool) -> Option<Self> {
         let (asked, measured) = (asked.filter(|asked| *asked > 0.0)?, used?);
         let used = if succeeded { measured.clamp(0.0, asked) } else { 0.0 };

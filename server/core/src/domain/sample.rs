@@ -4,46 +4,46 @@ use plimsoll_proto::counters::{PageCounter, PageCounters};
 
 use super::{Bytes, CpuMicros, FieldViolation, Micros, Millis};
 
-/// One reading of an attempt, or a row that combines several. Time and counters never decrease within an attempt; counters have their
-/// value at `elapsed`. A counter that is `None` was not read.
+/// One reading of an attempt, or a row that combines several. Time and counters never decrease within an attempt; counters are as of
+/// `elapsed`. A counter that is `None` was not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Time since the attempt started, by a monotonic clock.
     pub elapsed: Millis,
-    /// Charged memory with page cache; mean of the row.
+    /// Charged memory, including page cache; mean over the row.
     pub memory: Bytes,
-    /// Memory that cannot be reclaimed: anonymous + shared + kernel; mean of the row.
+    /// Memory that cannot be reclaimed (anonymous, shared and kernel memory); mean over the row.
     pub need: Bytes,
     /// High-water mark of `memory`.
     pub memory_peak: Option<Bytes>,
     /// CPU time used since the start.
     pub cpu: CpuMicros,
-    /// Processes killed for memory since the start.
+    /// Number of processes killed for memory since the start.
     pub oom_kill: Option<u64>,
-    /// Charges that failed without reclaim since the start.
+    /// Number of memory charges that failed without reclaim since the start.
     pub reclaim_failures: Option<u64>,
-    /// Highest need of the row, at least `need`; `None` if the row is one reading.
+    /// Highest need within the row, at least `need`; `None` if the row is one reading.
     pub need_max: Option<Bytes>,
-    /// Time in which every task was stalled on memory since the start (PSI memory `full`).
+    /// Time since the start in which every task was stalled on memory (PSI memory `full`).
     pub memory_stall: Option<Micros>,
-    /// Counters of pages since the start.
+    /// Page counters since the start.
     pub pages: PageCounters,
-    /// Time in which a CPU limit throttled the build since the start.
+    /// Time since the start in which a CPU limit throttled the build.
     pub throttled: Option<Micros>,
-    /// Time in which the build was starved since the start: at its memory limit and busy reclaiming.
+    /// Time since the start in which the build was starved: at its memory limit and busy reclaiming.
     pub starved: Option<Millis>,
 }
 
 impl Sample {
-    /// Highest need of the row.
+    /// Highest need within the row.
     pub fn need_peak(&self) -> Bytes {
         self.need_max.unwrap_or_default().max(self.need)
     }
 
-    /// Checks that its numbers are consistent.
+    /// Checks that the numbers of the sample are consistent.
     ///
     /// # Errors
-    /// Names the field that is not.
+    /// Names the field that is not consistent.
     pub fn check(&self) -> Result<(), FieldViolation> {
         match self.need_max {
             Some(max) if max < self.need => {
@@ -57,8 +57,8 @@ impl Sample {
         }
     }
 
-    /// This sample as it may follow `previous`: a counter that went back is left out, and CPU time that did is as before. `None` if time itself
-    /// did not grow. `leave_out` gets each fault.
+    /// This sample, made valid as the successor of `previous`: a counter that decreased is left out, and CPU time that decreased keeps its
+    /// previous value. `None` if the time did not increase. `leave_out` is called with each fault.
     pub fn after(mut self, previous: &Self, mut leave_out: impl FnMut(FieldViolation)) -> Option<Self> {
         loop {
             let Err(fault) = self.check_follows(previous) else { return Some(self) };
@@ -70,7 +70,7 @@ impl Sample {
         }
     }
 
-    /// Leaves out the counter of this name; false if it is none.
+    /// Removes the counter with this name; returns false if there is no such counter.
     fn leave_out(&mut self, name: &str, previous: &Self) -> bool {
         match name {
             "cpu_usec" => self.cpu = previous.cpu,
@@ -91,7 +91,7 @@ impl Sample {
     /// Checks that this sample may follow `previous`.
     ///
     /// # Errors
-    /// Names the field that went back.
+    /// Names the field that decreased.
     pub fn check_follows(&self, previous: &Self) -> Result<(), FieldViolation> {
         let back = |field: &str, now: u64, before: u64| {
             FieldViolation::new(

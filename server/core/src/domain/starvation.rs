@@ -2,26 +2,26 @@
 
 use super::Millis;
 
-/// Starvation ends only after this long without a starved row: a build at its limit progresses now and then.
+/// A period of starvation ends only after this long without an increase: a build at its limit makes progress now and then.
 const BREAK: Millis = Millis(30_000);
 
-/// The newest period of starvation of one attempt.
+/// The newest period in which an attempt was starved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Starvation {
-    /// Whether the attempt is starved now: the counter grew with the last sample.
+    /// Whether the attempt is starved now: its counter grew with the last sample.
     pub now: bool,
-    /// The counter at the start of the period.
+    /// Value of the counter at the start of the period.
     began: Millis,
-    /// The counter at the last reading; 0 at the start of the attempt.
+    /// Value of the counter at the last reading; 0 at the start of the attempt.
     counter: Option<Millis>,
-    /// When the counter last grew; `None` if never.
+    /// Time at which the counter last grew; `None` if it never did.
     grew: Option<Millis>,
 }
 
 impl Starvation {
-    /// Adds the counter's value at `elapsed`; `None` if it was not read.
+    /// Adds the counter's value at `elapsed`; the value is `None` if it was not read.
     pub(super) fn add(&mut self, counter: Option<Millis>, elapsed: Millis, first: bool) {
-        // counters start from 0 with the attempt
+        // the counter starts from 0 with the attempt
         let before = if first { Some(Millis(0)) } else { self.counter };
         self.now = match (counter, before) {
             (Some(counter), Some(before)) => counter > before,
@@ -36,7 +36,7 @@ impl Starvation {
         self.counter = counter;
     }
 
-    /// Length of the period if it lasts until the attempt's end; the counter is `counter` after `wall`.
+    /// Length of the period if it lasts until the attempt's end. After `wall` the counter has the value `counter`.
     pub(super) fn at_end(&self, counter: Millis, wall: Millis) -> Millis {
         if self.lasts_until(wall) { counter.saturating_sub(self.began) } else { Millis(0) }
     }

@@ -13,13 +13,13 @@ pub struct StatsFields<'s> {
     pub pool: &'s str,
     /// Branch or tag.
     pub git_ref: &'s str,
-    /// Free labels.
+    /// Free labels of the key.
     pub labels: &'s BTreeMap<String, String>,
-    /// CPU that it reserved ([`super::Resources::cpu_asked`]).
+    /// CPU that the attempt reserved ([`super::Resources::cpu_asked`]).
     pub cpu_asked: Option<Cores>,
     /// See [`Summary::predicted_at_start`].
     pub predicted: Option<PredictionSnapshot>,
-    /// The need that the attempt proves: the full need, or a lower bound if it is censored.
+    /// The need that the attempt proves: its full need, or a lower bound if it is censored.
     pub proven: Option<Bytes>,
     /// See [`Summary::censored`].
     pub censored: bool,

@@ -32,12 +32,12 @@ pub struct Summary {
     pub source: MeasurementSource,
     /// Requests and limits of the attempt.
     pub resources: Resources,
-    /// Start, milliseconds since 1970: by the agent's clock, or by the server's estimate if that clock is wrong.
+    /// Start, milliseconds since 1970: by the agent's clock, or as the server estimated it if that clock is wrong.
     pub started_unix_ms: u64,
-    /// The agent run that delivered it; `None` in records without it.
+    /// The agent run that delivered the attempt; `None` in records without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DeliveryOrigin>,
-    /// The server's record of its opening.
+    /// What the server recorded when the attempt opened.
     #[serde(default, skip_serializing_if = "OpeningRecord::is_empty")]
     pub opening: OpeningRecord,
     /// Time from start to end.
@@ -46,35 +46,35 @@ pub struct Summary {
     pub cpu: CpuMicros,
     /// Highest CPU use over half a second or more, and never below the mean.
     pub cpu_peak: Cores,
-    /// Samples kept.
+    /// Number of samples kept.
     pub samples: u64,
-    /// Samples that the agent had to drop.
+    /// Number of samples that the agent had to drop.
     #[serde(default)]
     pub samples_lost: u64,
-    /// Highest need.
+    /// Highest memory need.
     pub need_peak: Bytes,
-    /// Mean of the need over time.
+    /// Mean of the memory need over time.
     pub need_mean: Bytes,
-    /// High-water mark, page cache included.
+    /// High-water mark of memory, page cache included.
     pub memory_peak: Bytes,
-    /// Processes killed for memory; `None` if the source does not count them.
+    /// Number of processes killed for memory; `None` if the source does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kill: Option<u64>,
-    /// Charges that failed without reclaim.
+    /// Number of memory charges that failed without reclaim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim_failures: Option<u64>,
-    /// How it ended.
+    /// How the attempt ended.
     pub outcome: Outcome,
     /// Exit code or signal, if it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// Why it failed; `None` unless it did.
+    /// Why the attempt failed; `None` if it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
     /// Source of the evidence that decided the cause; `None` if nothing decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause_source: Option<EvidenceSource>,
-    /// The CI system's failure reason, as it spells it; empty if it gave none.
+    /// The failure reason as the CI system spells it; empty if it gave none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ci_reason: String,
     /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
@@ -83,22 +83,22 @@ pub struct Summary {
     /// Whose limit caused the kill; `None` if nothing was killed, or the counters do not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_origin: Option<OomOrigin>,
-    /// Groups killed as a whole.
+    /// Number of cgroups that the kernel killed as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_group_kill: Option<u64>,
     /// Time in which every task was stalled on memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_stall: Option<Micros>,
-    /// Counters of pages.
+    /// Page counters.
     #[serde(flatten)]
     pub pages: PageCounters,
     /// Time in which a CPU limit throttled the build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Micros>,
-    /// Time in which it was starved; `None` if the agent did not report it.
+    /// Time in which the attempt was starved; `None` if the agent did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved: Option<Millis>,
-    /// Part of `starved` just before the end, with hardly a pause.
+    /// The part of `starved` that lies just before the end, with hardly an interruption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved_at_end: Option<Millis>,
     /// Whether the build found its work done already and built nothing: predictions do not learn from it.
@@ -113,52 +113,52 @@ pub struct Summary {
     pub phases: Vec<Phase>,
 }
 
-/// Identifies the agent run that delivered an attempt: equal when the same run delivers again, different for another run under the same
-/// id.
+/// Identifies the agent run that delivered an attempt: equal if the same run delivers the attempt again, different for another run with the
+/// same attempt id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryOrigin {
-    /// The agent.
+    /// Session id of the agent.
     pub session: SessionId,
     /// Start as the agent sent it, milliseconds since 1970.
     pub started_unix_ms: u64,
 }
 
 impl DeliveryOrigin {
-    /// The origin of `attempt`.
+    /// The origin of an attempt that is being delivered.
     pub fn of(attempt: &Attempt) -> Self {
         Self { session: attempt.session.clone(), started_unix_ms: attempt.started_unix_ms }
     }
 }
 
-/// Counters that the agent read after the end.
+/// Counters that the agent read after the end of the command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FinalTotals {
     /// CPU time used.
     pub cpu: CpuMicros,
-    /// High-water mark, page cache included.
+    /// High-water mark of memory, page cache included.
     pub memory_peak: Option<Bytes>,
-    /// Processes killed for memory.
+    /// Number of processes killed for memory.
     pub oom_kill: Option<u64>,
-    /// Charges that failed without reclaim.
+    /// Number of memory charges that failed without reclaim.
     pub reclaim_failures: Option<u64>,
-    /// Highest need ever read.
+    /// Highest memory need ever read.
     pub need_peak: Option<Bytes>,
     /// Whose limit caused the kill, if anything was killed.
     pub oom_origin: Option<OomOrigin>,
-    /// Groups killed as a whole.
+    /// Number of cgroups that the kernel killed as a whole.
     pub oom_group_kill: Option<u64>,
     /// Time in which every task was stalled on memory.
     pub memory_stall: Option<Micros>,
-    /// Counters of pages.
+    /// Page counters.
     pub pages: PageCounters,
     /// Time in which a CPU limit throttled the build.
     pub throttled: Option<Micros>,
-    /// Time in which it was starved.
+    /// Time in which the attempt was starved.
     pub starved: Option<Millis>,
 }
 
 impl Summary {
-    /// A successful attempt without measurements; imports of recorded history fill them in.
+    /// A successful attempt without measurements; an import of recorded history fills them in.
     pub fn recorded(attempt: AttemptId, key: Key) -> Self {
         Self {
             attempt,
@@ -211,7 +211,7 @@ impl Summary {
     ) -> Self {
         let last = progress.last.unwrap_or_default();
         let need_peak = progress.need_peak.max(totals.need_peak.unwrap_or_default());
-        // a high-water mark that was not read stays unknown, whatever the need is
+        // a high-water mark that was not read stays unknown, even if the need is known
         let memory_peak = last.memory_peak.max(totals.memory_peak).map(|mark| mark.max(need_peak));
         let oom_kill = last.oom_kill.max(totals.oom_kill);
         let starved = last.starved.max(totals.starved);
@@ -259,7 +259,7 @@ impl Summary {
         }
     }
 
-    /// Adds the phases. A need measured in a phase also counts for the attempt.
+    /// Adds the phases. A need measured in a phase also counts for the whole attempt.
     #[must_use]
     pub fn with_phases(mut self, phases: Vec<Phase>) -> Self {
         let highest = phases.iter().map(|phase| phase.need_peak).max().unwrap_or_default();
@@ -271,14 +271,14 @@ impl Summary {
         self
     }
 
-    /// The prediction made when it opened; `None` if it was only the configured default.
+    /// The prediction made when the attempt opened; `None` if it was only the configured default.
     pub fn predicted_at_start(&self) -> Option<PredictionSnapshot> {
         self.opening.predicted.filter(|predicted| !predicted.is_default)
     }
 
-    /// The phase in which the need was highest; the first of several.
+    /// The phase with the highest need; the first one if several are equal.
     pub fn peak_phase(&self) -> Option<&Phase> {
-        // of equal ones `max_by_key` takes the last
+        // `max_by_key` returns the last of equal items, so the phases are reversed
         self.phases.iter().rev().max_by_key(|phase| phase.need_peak)
     }
 
@@ -301,14 +301,14 @@ impl Summary {
         }
     }
 
-    /// Whether it gives its id up to `attempt`: `attempt` proved that it is the job which the id names, and this one did not. A summary
-    /// that predictions learn from yields only to an attempt that they may learn from too, so that others cannot lower sizes.
+    /// Whether the ended attempt gives up its id to `attempt`: `attempt` proved that it is the job which the id names, and the ended one
+    /// did not. A trusted attempt gives up its id only to another trusted one, so that others cannot lower sizes.
     pub fn yields_to(&self, attempt: &Attempt) -> bool {
         let is_proven = !self.opening.proven && attempt.opening.proven;
         is_proven && (self.opening.untrusted || !attempt.opening.untrusted)
     }
 
-    /// End by the same clock as the start, milliseconds since 1970.
+    /// End of the attempt by the clock that measured its start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
@@ -319,18 +319,18 @@ impl Summary {
         Bytes(stopped_at(self.need_peak.0, self.resources.memory_limit.map(|limit| limit.0), is_above))
     }
 
-    /// The need, or its proven lower bound.
+    /// The measured need, or its proven lower bound.
     pub fn proven_need(&self) -> Bytes {
         if self.censored { self.stopped_at() } else { self.need_peak }
     }
 
-    /// Whether the cause rests on a line of the log alone. Any build can write one: it is shown and counted, and predictions do not use
-    /// it.
+    /// Whether the cause follows from a line of the log alone. Any build can write such a line, so the cause is shown and counted, and
+    /// predictions do not use it.
     pub fn is_cause_by_log(&self) -> bool {
         self.cause_source == Some(EvidenceSource::Log)
     }
 
-    /// Whether the cause rests on a log line or a person, without a measurement. Neither proves a need.
+    /// Whether the cause follows from a log line or a person's correction, without a measurement. Neither proves a need.
     pub fn is_cause_unmeasured(&self) -> bool {
         let by_person = self.cause_source == Some(EvidenceSource::Person);
         self.is_cause_by_log() || (by_person && self.cause.is_some_and(Cause::is_memory))
@@ -347,14 +347,14 @@ impl Summary {
         }
     }
 
-    /// Whether its use does not show what such a build needs: its work was done already or elsewhere. If memory stopped it, the size was
-    /// too small all the same.
+    /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere. If memory stopped
+    /// it, the size was too small all the same.
     pub fn is_not_a_measurement(&self) -> bool {
         self.unneeded || (!self.offloaded_to.is_empty() && !self.censored)
     }
 
-    /// Whether predictions of memory use it: its need if it succeeded, a lower bound if memory stopped it. A kill before the first reading
-    /// also proves that the limit was too small.
+    /// Whether predictions of memory use this attempt: its need if it succeeded, a lower bound if memory stopped it. A kill before the
+    /// first reading also proves that the limit was too small.
     pub fn counts_for_memory(&self) -> bool {
         let ended = self.outcome == Outcome::Succeeded || self.censored;
         self.proven_need().0 > 0 && !self.is_not_a_measurement() && ended

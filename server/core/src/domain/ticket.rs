@@ -4,44 +4,45 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, TicketId};
 
-/// An open ticket, with everything that a restart needs.
+/// An open ticket, with everything that is needed to restore it after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Its id.
+    /// Id of the ticket.
     pub id: TicketId,
     /// What was requested.
     pub claim: TicketClaim,
-    /// Its turn: the lowest round goes first, then the lowest number within the round.
+    /// Turn of the ticket: the lowest round goes first, then the lowest number within the round.
     pub round: u64,
-    /// Number in the order of opening.
+    /// Number of the ticket in the order of opening.
     pub number: u64,
-    /// When it was opened, milliseconds since 1970.
+    /// When the ticket was opened, milliseconds since 1970.
     pub opened_unix_ms: u64,
-    /// When it got its slot, milliseconds since 1970; `None` while it waits.
+    /// When the ticket got its slot, milliseconds since 1970; `None` while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_unix_ms: Option<u64>,
     /// The attempt that runs in the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptId>,
-    /// Of a ticket with a number as its id: whether its client knows the id, because it asked for the ticket by it. `None` for all others.
+    /// Only for a ticket with a number as its id: whether its client knows the id, because the client asked for the ticket by it. `None`
+    /// for all other tickets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collected: Option<bool>,
-    /// The host that it holds; it answered when the ticket got it.
+    /// The host that the ticket holds; the host answered when the ticket got it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
 impl Ticket {
-    /// Whether it can be used: it has its slot, and its host if it is to have one.
+    /// Whether the ticket can be used: it has its slot, and its host if its pool has hosts.
     pub fn is_ready(&self) -> bool {
         self.granted_unix_ms.is_some() && (self.host.is_some() || !self.claim.on_host)
     }
 }
 
-/// The numbers that were given out as ids of tickets.
+/// The numbers that were given out as ids of tickets so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketNumbers {
-    /// The last one; 0 if there is none.
+    /// The last number given out; 0 if there is none.
     pub last: u64,
 }
 
@@ -49,19 +50,19 @@ pub struct TicketNumbers {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TicketClaim {
-    /// Owner, among whom slots are shared fairly.
+    /// Owner of the ticket; slots are shared fairly among owners.
     pub owner: String,
-    /// Pool; empty if the operator defined none.
+    /// Name of the pool; empty if the operator defined none.
     pub pool: String,
     /// CPU architecture; empty for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub arch: String,
-    /// Why it is built: one of the kinds in the placement file.
+    /// Kind of build, such as a release: one of the kinds in the placement file.
     pub kind: String,
-    /// Tags whose concurrency limits apply to it, sorted, without repetitions.
+    /// Tags with concurrency limits that apply to the ticket, sorted, without repetitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Priority: it goes before all tickets without it.
+    /// Whether the ticket has priority: it goes before all tickets without it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub raised: bool,
     /// Memory request.
@@ -70,32 +71,33 @@ pub struct TicketClaim {
     pub milli_cores: u64,
     /// Median time of similar builds.
     pub wall: Millis,
-    /// Project of its key; it decides who may see the ticket.
+    /// Project of the build's key; it decides who may see the ticket.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
-    /// Name of the caller that opened it.
+    /// Name of the caller that opened the ticket.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// Tickets of the same project and sandbox may have the same host one after the other; empty: none may.
+    /// Name of a sandbox: tickets of the same project and sandbox may use the same host one after the other. Empty: no other ticket may use
+    /// this one's host.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
-    /// Its pool has hosts: it gets one of them.
+    /// Whether the pool has hosts, so that the ticket gets one of them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub on_host: bool,
-    /// Its opener proved that the id belongs to its own CI job.
+    /// Whether the caller that opened the ticket proved that the id belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
-    /// Fingerprint of the request: the same id with another request is an error.
+    /// Fingerprint of the request: another request with the same id is an error.
     pub asked: u64,
 }
 
 impl TicketClaim {
-    /// Whether it is the same request by the same caller for the same project.
+    /// Whether this is the same request by the same caller for the same project.
     pub fn is_same(&self, other: &Self) -> bool {
         self.asked == other.asked && self.by == other.by && self.project == other.project
     }
 
-    /// The project and the sandbox, of which tickets may have the same host one after the other; empty: none may.
+    /// Project and sandbox as one text: tickets with the same text may use the same host one after the other. Empty without a sandbox.
     pub fn sandbox_of_project(&self) -> String {
         if self.sandbox.is_empty() {
             return String::new();
@@ -103,7 +105,7 @@ impl TicketClaim {
         format!("{}\0{}", self.project, self.sandbox)
     }
 
-    /// Whether a ticket with this claim gives its id up to `other`: `other` proved that it is the job which the id names, and this one did
+    /// Whether a ticket with this claim gives up its id to `other`: `other` proved that it is the job which the id names, and this one did
     /// not.
     pub fn yields_to(&self, other: &Self) -> bool {
         !self.proven && other.proven && !self.is_same(other)

@@ -1,4 +1,4 @@
-//! Units as types: bytes, milliseconds, CPU microseconds and cores cannot be mixed up.
+//! Units as types, so that bytes, milliseconds, CPU microseconds and cores cannot be mixed up.
 
 use std::fmt;
 
@@ -19,13 +19,13 @@ macro_rules! unit {
                 self.0 as f64
             }
 
-            /// The nearest whole number; negative and NaN become 0, too large becomes the largest.
+            /// The nearest whole number. Negative numbers and NaN become 0, numbers that are too large become the largest.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, which is what the doc promises")]
             pub fn from_f64(value: f64) -> Self {
                 Self(value.round() as u64)
             }
 
-            /// The difference, 0 if `other` is larger.
+            /// The difference; 0 if `other` is larger.
             #[must_use]
             pub fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -39,7 +39,7 @@ unit! {
     Bytes
 }
 unit! {
-    /// Milliseconds, as a duration or since the epoch (the field's name says which).
+    /// Milliseconds: a duration, or a time since 1970 (the field's name says which).
     Millis
 }
 unit! {
@@ -47,7 +47,7 @@ unit! {
     CpuMicros
 }
 unit! {
-    /// Microseconds of time that a build lost; not of CPU time.
+    /// Microseconds of time that a build lost; this is not CPU time.
     Micros
 }
 
@@ -62,12 +62,12 @@ impl Bytes {
     /// One gibibyte.
     pub const GIB: Self = Self(1 << 30);
 
-    /// Memory time when held for `time`, GiB x h.
+    /// This memory multiplied by `time`, GiB x h.
     pub fn gib_hours(self, time: Millis) -> f64 {
         self.as_f64() / Self::GIB.as_f64() * time.hours()
     }
 
-    /// Rounded up to whole mebibytes.
+    /// The size rounded up to whole mebibytes.
     #[must_use]
     pub fn ceil_mib(self) -> Self {
         Self(self.0.div_ceil(Self::MIB.0).saturating_mul(Self::MIB.0))
@@ -85,7 +85,7 @@ impl Millis {
 }
 
 impl CpuMicros {
-    /// Mean cores used over `time`; 0 for no time.
+    /// Mean number of cores used over `time`; 0 for no time.
     pub fn cores_over(self, time: Millis) -> Cores {
         if time.0 == 0 { Cores(0.0) } else { Cores(self.as_f64() / (time.as_f64() * 1000.0)) }
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Cores {
     }
 }
 
-/// A count, for a mean or a share.
+/// A count as a float, for a mean or a share.
 pub(crate) fn float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }

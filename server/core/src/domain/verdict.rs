@@ -9,18 +9,18 @@ use super::{
     ReportedEvidence, Resources, RootLine, Summary, VerdictBasis, VerdictCorrection,
 };
 
-/// What is known of an ended attempt: the server's measurements, joined with what callers reported.
+/// What is known of an ended attempt: the server's measurements, combined with what callers reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// The attempt that ended.
     pub attempt: AttemptId,
     /// What was built, if known.
     pub key: Key,
-    /// 1 for the first execution.
+    /// Number of the attempt; 1 for the first execution.
     pub number: u32,
     /// Summary of the attempt; `None` if no agent measured it.
     pub measured: Option<Arc<Summary>>,
-    /// How it ended. The caller's report takes precedence over the agent's.
+    /// How the attempt ended. The caller's report takes precedence over the agent's.
     pub exit: Option<Exit>,
     /// End of the log.
     pub log_tail: String,
@@ -32,23 +32,23 @@ pub struct Evidence {
     pub pod_reason: String,
     /// Time limit of the attempt, if known.
     pub time_limit: Option<Millis>,
-    /// How its need grew just before the end, if its samples are known.
+    /// How the memory need grew just before the end, if the attempt's samples are known.
     pub growth: Option<MemoryGrowth>,
-    /// Runs of its job, as the CI system lists them, in any order.
+    /// Runs of the attempt's job in the CI system's list, in any order.
     pub listed: Vec<ListedRun>,
-    /// Requests and limits of its pod, if nothing was measured and the admission webhook saw the pod.
+    /// Requests and limits of the attempt's pod, if nothing was measured and the admission webhook saw the pod.
     pub pod_sizes: Option<Resources>,
     /// What callers reported in earlier questions.
     pub reported: ReportedEvidence,
-    /// The sizes that the previous attempt's verdict named for this one, if the previous one was short of memory too.
+    /// The sizes that the verdict on the previous attempt gave for this one, if that attempt was short of memory too.
     pub named_before: Option<NamedSizes>,
-    /// The cause in an imported history, if a verdict may have replaced it in the summary since.
+    /// The cause that an imported history recorded, if a verdict may have replaced it in the summary since.
     pub recorded: Option<RecordedCause>,
-    /// A person's correction of its cause.
+    /// A person's correction of the cause.
     pub correction: Option<Box<VerdictCorrection>>,
 }
 
-/// Memory sizes that a verdict named for the next attempt.
+/// Memory sizes that a verdict gave for the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedSizes {
     /// Memory request.
@@ -58,7 +58,7 @@ pub struct NamedSizes {
 }
 
 impl Evidence {
-    /// Evidence that is empty but for the attempt's id.
+    /// Evidence that is empty except for the attempt's id.
     pub fn about(attempt: AttemptId) -> Self {
         Self {
             attempt,
@@ -87,20 +87,20 @@ impl Evidence {
     }
 }
 
-/// One run of a CI job in the CI system's list. Empty and `None` mean that nothing was reported.
+/// One run of a CI job in the CI system's list. Empty and `None` mean that the list does not say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedRun {
-    /// The CI system's own id, which is the last part of the attempt's id.
+    /// The id that the CI system gave the run; the attempt's id ends with it.
     pub id: String,
     /// Name of the job.
     pub name: String,
-    /// For example "failed".
+    /// Status as the CI system spells it, for example "failed".
     pub status: String,
     /// The failure reason as the CI system spells it.
     pub failure_reason: String,
-    /// When it was created, milliseconds since 1970.
+    /// When the run was created, milliseconds since 1970.
     pub created_unix_ms: Option<u64>,
-    /// When it ended, milliseconds since 1970.
+    /// When the run ended, milliseconds since 1970.
     pub finished_unix_ms: Option<u64>,
 }
 
@@ -109,12 +109,12 @@ pub struct ListedRun {
 pub struct MemoryGrowth {
     /// Need in the last sample.
     pub need: Bytes,
-    /// Growth in bytes a second; 0 if it did not grow.
+    /// Growth of the need in bytes a second; 0 if it did not grow.
     pub per_second: f64,
 }
 
 impl MemoryGrowth {
-    /// Growth between two samples; `last` is the attempt's last.
+    /// The growth between two samples, `first` and the attempt's last one.
     pub fn between(first: (Millis, Bytes), last: (Millis, Bytes)) -> Self {
         let seconds = last.0.saturating_sub(first.0).as_f64() / 1000.0;
         let grown = last.1.saturating_sub(first.1).as_f64();
@@ -127,28 +127,28 @@ impl MemoryGrowth {
 pub struct Verdict {
     /// The attempt that was judged.
     pub attempt: AttemptId,
-    /// What to do.
+    /// What to do next.
     pub action: Action,
-    /// Why it failed.
+    /// Why the attempt failed.
     pub cause: Cause,
-    /// 0 to 1.
+    /// Confidence in the cause, 0 to 1.
     pub confidence: f64,
     /// The evidence that decided, strongest first.
     pub evidence: Vec<EvidenceLine>,
-    /// What the next attempt should request; `None` if there should be none. With [`Action::No`] it is for a retry that a person starts
-    /// although the budget is used up.
+    /// What the next attempt should request; `None` if there should be none. With [`Action::No`], these sizes are for a retry that a person
+    /// starts although the budget is used up.
     pub next: Option<Prediction>,
-    /// Retries that the budget still allows.
+    /// Number of retries that the budget still allows.
     pub attempts_left: u32,
-    /// One sentence that sums it up.
+    /// One sentence that sums up the verdict.
     pub reason: String,
-    /// The name of the failure, and what a retry would mean.
+    /// The signature of the failure, and what a retry would cost and gain.
     #[serde(default, skip_serializing_if = "RetryOutlook::is_empty")]
     pub outlook: RetryOutlook,
-    /// When it was stored, milliseconds since 1970; `None` if it is not stored.
+    /// When the verdict was stored, milliseconds since 1970; `None` if it is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_unix_ms: Option<u64>,
-    /// The job that memory ended, so that its next pod is recognized after a restart too; `None` for other causes.
+    /// The job that memory ended, so that its next pod is recognized even after a restart; `None` for other causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobName>,
     /// What the verdict is based on.
@@ -157,7 +157,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether memory was short, so that the next attempt gets more: a limit or lack of memory on the machine ended this one.
+    /// Whether memory was short, so that the next attempt gets more: a memory limit ended this attempt, or a lack of memory on the machine
+    /// did.
     pub fn raises_memory(&self) -> bool {
         self.cause.is_memory() || (self.cause == Cause::EvictedByNode && self.action == Action::Bigger)
     }
@@ -167,7 +168,8 @@ impl Verdict {
 pub(crate) const LINE_GONE: &str = "(removed: log_lines_keep_for)";
 
 impl Verdict {
-    /// Whether it prevents a retry that would otherwise have been made. A retry above the budget would not have been made.
+    /// Whether the verdict prevents a retry that would otherwise have been made. A retry above the budget does not count, because it would
+    /// not have been made.
     pub fn avoids_retry(&self) -> bool {
         self.action == Action::No && self.attempts_left > 0
     }
@@ -177,7 +179,7 @@ impl Verdict {
         self.basis.correction.as_deref().filter(|correction| !correction.undone)
     }
 
-    /// Removes the lines of the log and the sentence that quotes one; the decision stays. Returns false if there were none.
+    /// Removes the lines of the log and the sentence that quotes one; the decision stays. Returns false if there were no lines.
     pub fn drop_log_lines(&mut self) -> bool {
         let is_there =
             |line: &&mut EvidenceLine| line.source == EvidenceSource::Log && line.text != LINE_GONE;
@@ -214,47 +216,48 @@ impl JobName {
     }
 }
 
-/// The name of a failure, and what a retry would mean.
+/// The signature of a failure, and what a retry would cost and gain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetryOutlook {
     /// The failure's signature, equal for equal failures; `None` if no line of the log shows what went wrong.
     pub signature: Option<Signature>,
-    /// Other attempts with this failure at the same commit or in the same job.
+    /// Number of other attempts with this failure at the same commit or in the same job.
     pub seen: u32,
-    /// Unchanged retries of this failure of this key that have ended.
+    /// Number of unchanged retries after this failure of this key that have ended.
     pub retried: u32,
-    /// Attempts of `retried` that passed.
+    /// Number of attempts in `retried` that passed.
     pub passed: u32,
-    /// What the retry would cost; `None` without one.
+    /// What the retry would cost; `None` without a retry.
     pub cost: Option<ReservationCost>,
-    /// How long to wait before it.
+    /// How long to wait before the retry.
     pub wait: Millis,
-    /// Memory time that waiting saves, GiB x h.
+    /// GiB x h that waiting saves.
     pub waiting_saves_gib_h: f64,
     /// Whether the next size is below what the failure calls for, because the pool's maximum is lower.
     pub clamped: bool,
-    /// What would fix it, if a retry cannot.
+    /// What would fix the failure, if a retry cannot.
     pub mend: Option<String>,
     /// Whether better evidence than the log proves the cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
-    /// Memory at which the attempt was stopped, if the verdict is to retry with more; `None` if unknown.
+    /// The size at which memory stopped the attempt, if the verdict is to retry with more memory; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<Bytes>,
     /// Position of the signature's first line in the log, and the lines that follow from it; `None` without a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<RootLine>,
-    /// The build's own failure, if the cause is a fault outside: which of the two ended the build is uncertain.
+    /// Log line that shows a failure of the build itself, if the cause is a fault outside the build: which of the two ended the build is
+    /// uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_failure: Option<String>,
-    /// Retries that the policy allows after such a failure, if fewer than the budget; else `None`.
+    /// Number of retries that the policy allows after such a failure, if it is lower than the budget; else `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries_allowed: Option<u32>,
 }
 
 impl RetryOutlook {
-    /// Removes the lines of the log; the name of the failure stays.
+    /// Removes the lines of the log; the id of the signature stays.
     pub fn drop_log_lines(&mut self) {
         if let Some(signature) = &mut self.signature {
             signature.clear_lines();
@@ -267,14 +270,14 @@ impl RetryOutlook {
     }
 }
 
-/// The name of a failure.
+/// Identifies equal failures.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Signature {
-    /// 16 hexadecimal digits.
+    /// Id of the failure: 16 hexadecimal digits.
     pub id: String,
-    /// The line it was computed from, without what changes from run to run.
+    /// The line that the id was computed from, without the parts that change from run to run.
     pub line: String,
-    /// The first line of the log that shows what went wrong, unchanged, from the first failure with this signature. Empty once it was
+    /// The first line of the log that shows what went wrong, unchanged, taken from the first failure with this signature. Empty once it was
     /// removed for its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,
@@ -291,9 +294,9 @@ impl Signature {
 /// What an attempt reserves while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReservationCost {
-    /// Requested memory over time, GiB x h.
+    /// Requested memory multiplied by time, GiB x h.
     pub memory_gib_h: f64,
-    /// Requested CPU over time, cores x h.
+    /// Requested CPU multiplied by time, cores x h.
     pub cpu_core_h: f64,
 }
 
@@ -305,7 +308,7 @@ pub enum Action {
     No,
     /// Retry unchanged.
     AsIs,
-    /// Retry with a bigger size: more memory, or more CPU if that was short.
+    /// Retry with a larger size: more memory, or more CPU if CPU was short.
     Bigger,
     /// Retry with fewer build jobs.
     FewerJobs,
@@ -339,15 +342,15 @@ impl fmt::Display for Exit {
 }
 
 impl Verdict {
-    /// Whether it applies to its attempt, if the attempt is of this project (empty: of none): the caller may report on that project and
-    /// named no other.
+    /// Whether the report applies to its attempt, if the attempt is of this project (empty: of none). It does if the caller may report on
+    /// that project and named no other.
     pub fn counts_for(&self, project: &str) -> bool {
         let named = self.basis.reported.project.as_str();
         let names_another = !named.is_empty() && !project.is_empty() && named != project;
         self.basis.reported_by.may_report_on(project) && !names_another
     }
 
-    /// Whether a caller that may report on this project asked in its name.
+    /// Whether the caller named this project in the question and may report on it.
     pub fn is_in_the_name_of(&self, project: &str) -> bool {
         self.basis.reported.project == project && self.counts_for(project)
     }

@@ -1,39 +1,39 @@
-//! What a verdict is based on, stored with it.
+//! What a verdict was computed from; it is stored with the verdict.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, EvidenceSource, Key, Outcome, ReportedEvidence, Reporter, Summary, VerdictCorrection};
 
-/// What a verdict is based on. With it a later question can be compared with what was known, to see whether it adds anything.
+/// What a verdict was computed from. A later question is compared with it, to find out whether the question adds anything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerdictBasis {
     /// Source of the evidence that decided the cause; `None` if nothing decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause_source: Option<EvidenceSource>,
-    /// Fingerprint of the question ([`super::Fnv`] over all that the caller sent).
+    /// Fingerprint of the question: [`super::Fnv`] over everything that the caller sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<u64>,
-    /// Fingerprint of all evidence, without texts of the log. A different value means that more is known now.
+    /// Fingerprint of all evidence, without texts of the log. If the value differs, more is known now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<u64>,
-    /// Whether the caller was untrusted: a job that reported on itself.
+    /// Whether the caller was untrusted: a job that reported about itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_untrusted: bool,
     /// What the caller reported.
     #[serde(skip_serializing_if = "is_nothing")]
     pub reported: ReportedEvidence,
-    /// The caller.
+    /// The caller that asked.
     #[serde(rename = "said_by")]
     pub reported_by: Reporter,
-    /// A person's correction of the cause; `None` without one.
+    /// A person's correction of the cause; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<Box<VerdictCorrection>>,
-    /// The attempt's cause in an imported history, whatever cause the summary has now. Each later verdict repeats it.
+    /// The cause that an imported history recorded for the attempt, even if the summary has another one now. Each later verdict repeats it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedCause>,
-    /// The key, if memory ended a trusted attempt: after a restart predictions know of that end before the attempt is sealed. `None` for
-    /// other ends.
+    /// What was built, if memory ended a trusted attempt: with it, predictions use that end after a restart even before the attempt is
+    /// sealed. `None` for other ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<Key>>,
 }
@@ -48,7 +48,7 @@ impl VerdictBasis {
     }
 }
 
-/// The cause of an attempt in an imported history. A verdict writes its own cause into the summary; this one stays as evidence.
+/// The cause that an imported history recorded for an attempt. A verdict writes its own cause into the summary; this one stays as evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCause {
     /// The cause; [`Cause::Unknown`] if the history names none.
@@ -62,8 +62,7 @@ pub struct RecordedCause {
 }
 
 impl RecordedCause {
-    /// The recorded cause of an attempt whose cause no verdict has changed yet. `None` if an agent measured the attempt, or it did not
-    /// fail.
+    /// The recorded cause, from a summary that no verdict has changed yet. `None` if an agent measured the attempt, or it did not fail.
     pub fn of(summary: &Summary) -> Option<Self> {
         let is_imported =
             summary.origin.is_none() && summary.samples == 0 && summary.outcome != Outcome::Succeeded;

@@ -1,13 +1,13 @@
-//! Memory that values take in glibc's allocator. Bounds in bytes use these estimates.
+//! Estimates the memory that values take in glibc's allocator. Limits given in bytes use these estimates.
 
-/// An `Arc` has two counters in front of its value.
+/// Bytes of the two counters that an `Arc` stores before its value.
 const ARC_COUNTERS: usize = 2 * size_of::<usize>();
 /// Least size of an allocation (`MINSIZE` in glibc's malloc.c, 64 bits).
 const LEAST_ALLOCATION: usize = 32;
-/// Allocations are multiples of this (`MALLOC_ALIGNMENT`), and start with a header of eight bytes.
+/// Sizes of allocations are multiples of this (`MALLOC_ALIGNMENT`), including a header of eight bytes.
 pub(super) const STEP: usize = 16;
 
-/// Bytes of an allocation for `bytes`; 0 for 0.
+/// Bytes that an allocation of `bytes` takes; 0 for 0.
 pub(super) const fn piece(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -16,12 +16,12 @@ pub(super) const fn piece(bytes: usize) -> usize {
     if whole < LEAST_ALLOCATION { LEAST_ALLOCATION } else { whole }
 }
 
-/// Bytes of an allocation behind an `Arc`.
+/// Bytes that the allocation of an `Arc` takes.
 pub(super) const fn shared(bytes: usize) -> usize {
     piece(ARC_COUNTERS + bytes)
 }
 
-/// Mean bytes that an entry takes in a hash table, which is between 7/16 and 7/8 full.
+/// Mean bytes that an entry takes in a hash table. The table is between 7/16 and 7/8 full.
 pub(super) const fn in_table(bytes: usize) -> usize {
     (bytes + 1) * 3 / 2
 }

@@ -1,7 +1,8 @@
-//! Limits decreases, if the operator sets that: a size goes down in steps, and not for small changes.
+//! Limits how far a memory size decreases from one prediction to the next, if the operator sets a limit. Small decreases are not made at
+//! all.
 //!
-//! The starting point is the prediction for the newest attempt of the same key, build jobs and input when it opened. It is part of the
-//! history, so the same history gives the same answer. Increases are not limited.
+//! Sizes are compared with the prediction that the newest attempt of the same key, build jobs and input got at its start. That prediction
+//! is stored in the history, so the same history gives the same answer. Increases are not limited.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -11,7 +12,7 @@ use crate::domain::{Bytes, History, Key, Quantity, Rung, RungObservation};
 /// Least decrease, as a share; smaller ones are not made (openshift/ci-tools: changes below 5 % are not worth the churn).
 const LEAST_DECREASE: f64 = 0.05;
 
-/// Raises request and limit that would decrease too far.
+/// Raises memory request and limit where they decrease by more than the operator allows, or by too little to be worth a change.
 pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, settings: &Settings) {
     let Some(most) = settings.max_decrease else { return };
     let Some([request, limit]) = last_given(history, key) else { return };
@@ -23,7 +24,7 @@ pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, setti
     }
 }
 
-/// The prediction for the newest attempt of the same build.
+/// The memory request and limit that the newest attempt of the same build got at its start.
 fn last_given(history: &History, key: &Key) -> Option<[Bytes; 2]> {
     let jobs = key.hints.build_jobs.unwrap_or(0);
     let input = key.hints.input_bytes.filter(|bytes| *bytes > 0);
@@ -43,7 +44,7 @@ fn hold(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {
         Bytes::from_f64(last.as_f64() * (1.0 - most.min(1.0)))
     };
     if least.0 > quantity.value {
-        // a cap may be below the earlier prediction
+        // the operator's cap may be below the earlier prediction
         let (size, cap) = settings.bound_memory(least.ceil_mib());
         quantity.value = size.0;
         quantity.basis.bound =

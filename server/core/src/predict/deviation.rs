@@ -16,33 +16,35 @@ pub(super) struct WeightedValue {
     pub(super) censored: bool,
 }
 
-/// The usual deviation, and the number of attempts that it counts as.
+/// The usual deviation, and the number of observed attempts that it weighs as much as.
 #[derive(Debug, Clone, Copy)]
 struct PriorDeviation {
     deviation: f64,
     attempts: f64,
 }
 
-/// Builds of one key (Spack's CI: median 0.25 of the peak). A weak prior, so that a key that repeats is soon trusted to repeat.
+/// Prior for builds of one key (Spack's CI: median 0.25 of the peak). Its weight is small, so that a key whose needs repeat soon gets a
+/// small deviation.
 const ALIKE: PriorDeviation = PriorDeviation { deviation: 0.32, attempts: 0.1 };
-/// Jumps above everything observed: after one attempt the next one needs more than 1.8 times as much in one case of ten, after five more
-/// than 1.1 times (replayed on Spack's CI).
+/// Prior for jumps above everything observed: after one attempt the next one needs more than 1.8 times as much in one case of ten, after
+/// five more than 1.1 times (replayed on Spack's CI).
 const JUMPS: PriorDeviation = PriorDeviation { deviation: 0.45, attempts: 0.5 };
 
-/// Logarithms closer than this are equal: far above the rounding of sums of a thousand values, and far below a byte.
+/// Logarithms closer than this are equal: more than the rounding error of sums of a thousand values, and far less than the difference of
+/// one byte.
 const ROUNDING: f64 = 1e-11;
 
-/// Two measures of the same attempts.
+/// How far the next attempt may be from the observed ones, as logarithms to base 2.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deviation {
-    /// Deviation of the next attempt, if it is like the observed ones.
+    /// Standard deviation of the next attempt, if it is like the observed ones.
     pub(super) alike: f64,
-    /// Mean height of a jump, if it is not.
+    /// Mean distance of the next attempt above everything observed, if it is not like them.
     pub(super) jump: f64,
 }
 
 impl Deviation {
-    /// Before any attempt is known.
+    /// The deviation when no attempt is known: the priors.
     pub(super) const UNKNOWN: Self = Self { alike: ALIKE.deviation, jump: JUMPS.deviation };
 
     /// Computes the deviation from the weighted needs. Attempts that memory stopped are ignored.
@@ -50,8 +52,8 @@ impl Deviation {
         variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(similar, variance))
     }
 
-    /// The deviation within groups of need ([`NeedSplit`]): the distance between groups says nothing about what may lie above the highest,
-    /// because the next build belongs to one of them. `None` if there is one group.
+    /// The deviation within groups of need ([`NeedSplit`]): the next build belongs to one of the groups, so their distance does not show
+    /// how far above the highest group it may be. `None` if there is one group.
     pub(super) fn within_groups(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
         variance_within_groups(points).map(|variance| Self::mixed(similar, variance))
     }
@@ -67,7 +69,7 @@ impl Deviation {
     }
 }
 
-/// Weighted sums over values: over all, and over those above the mean.
+/// Weighted sums of squared distances from the mean: over all values, and over the values above the mean.
 #[derive(Debug, Default)]
 struct SquareSums {
     weight: f64,
@@ -76,14 +78,14 @@ struct SquareSums {
     above: f64,
 }
 
-/// Uncensored values of a rung with their weights, newest first.
+/// Uncensored values of one rung with their weights, newest first.
 fn uncensored_values(rung: &[WeightedValue]) -> Vec<(f64, f64)> {
     rung.iter().filter(|point| !point.censored).map(|point| (point.log, point.weight)).collect()
 }
 
-/// The variance within rungs, or the upper semivariance (Markowitz 1959) if it is less: mean square distance from the mean of the same
-/// rung, of all values or of those above the mean. Distances between rungs are ignored. Values far below the mean do not show how far
-/// above it the next one may be.
+/// The smaller of the variance within rungs and the upper semivariance (Markowitz 1959), which is the mean square distance of the values
+/// above the mean. Each mean is that of one rung. Distances between rungs are ignored. Values far below the mean do not show how far above
+/// it the next one may be.
 fn variance(points: &[WeightedValue]) -> Option<f64> {
     let mut squares = SquareSums::default();
     points.chunk_by(|a, b| a.rung == b.rung).for_each(|rung| squares.add(&uncensored_values(rung)));
@@ -109,7 +111,7 @@ fn variance_within_groups(points: &[WeightedValue]) -> Option<f64> {
 }
 
 impl SquareSums {
-    /// Adds weighted values that lie around one mean.
+    /// Adds the squared distances of these values from their own mean.
     fn add(&mut self, values: &[(f64, f64)]) {
         let (weight, sum) =
             values.iter().fold((0.0, 0.0), |(w, s), (log, weight)| (w + weight, s + log * weight));
@@ -118,7 +120,7 @@ impl SquareSums {
         for (log, weight) in values {
             let square = (log - mean).powi(2) * weight;
             self.all += square;
-            // a mean is rounded: a single value, or equal ones, must not count as above it
+            // the mean is rounded, so a single value or equal values could be slightly above it; they must not count as above
             if *log > mean + ROUNDING {
                 self.heavy += weight;
                 self.above += square;

@@ -1,7 +1,7 @@
 //! The expected values of one quantity, as probabilities on a logarithmic grid.
 //!
-//! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to the values above it). If few are above, a part goes to an
-//! extra point, so that the next size is always a real step.
+//! A censored value `s` proves "more than s": its share moves to the values above it, as in the Kaplan-Meier estimator. If few values are
+//! above it, part of its share goes to a point at `s` times [`BEYOND`], so that the next size is noticeably larger.
 
 use super::{
     deviation::{Deviation, WeightedValue},
@@ -13,26 +13,27 @@ use crate::domain::Rung;
 pub(super) const STEPS_A_DOUBLING: f64 = 32.0;
 /// Longest grid: 48 doublings reach from a byte to 256 TiB.
 const LONGEST_GRID: usize = 48 * 32;
-/// Factor above `s` where "more than s" goes if nothing is known above it.
+/// Factor above a censored value `s` where its share goes if nothing is known above it.
 pub(super) const BEYOND: f64 = 1.5;
-/// Noise of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
+/// Differences between repeated builds of one configuration: 3 % (lab, 87 configurations run 2 to 7 times).
 const NOISE: f64 = 0.03;
-/// Most noise, as a share of the deviation: some keys repeat to a thousandth.
+/// Most noise, as a share of the observed deviation: some keys repeat to a thousandth.
 const NOISE_SHARE: f64 = 0.1;
-/// Width of the noise on each side, in steps: four deviations.
+/// Grid steps on each side of a value over which noise spreads it: four standard deviations.
 const NOISE_STEPS: i32 = 6;
-/// Index of the centre of the noise.
+/// Index of the centre among the steps that noise spreads a value over.
 const NOISE_CENTRE: usize = 6;
-/// Share of each value that is spread over a thin tail above it: builds grow more often than they shrink.
+/// Share of each value that is spread over a tail above it: builds grow more often than they shrink.
 const TAIL_SHARE: f64 = 0.1;
 /// Mean length of that tail, in observed deviations.
 const TAIL_LENGTH: f64 = 0.8;
-/// Longest mean length of a tail: attempts that differ more say nothing about what is above them, and the grid has to hold the tail.
+/// Longest mean length of a tail: attempts that differ more say nothing about what is above them, and a longer tail would not fit in the
+/// grid.
 const LONGEST_TAIL: f64 = 0.6;
-/// Grid steps reserved above the largest value for noise and tail: five times the longest mean.
+/// Grid steps reserved above the largest value for its tail: five times the longest mean.
 const SPARE_STEPS: usize = 96;
 
-/// The operator's defaults, as two values for what no attempt shows.
+/// The operator's defaults, for the weight that no attempt takes: two values, such as request and limit.
 #[derive(Debug, Clone, Copy)]
 struct DefaultValues {
     values: [f64; 2],
@@ -40,7 +41,7 @@ struct DefaultValues {
     share: f64,
 }
 
-/// Content of one grid step: its share of the attempts, and of the attempts times their hours.
+/// Content of one grid step: its share of the attempts, and its share of the attempts weighted by their hours.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bin {
     pub(super) share: f64,
@@ -80,8 +81,8 @@ pub(super) struct CoveredSize {
 }
 
 impl Distribution {
-    /// Combines `log` of each attempt (a logarithm to base 2; non-finite values are skipped) with `defaults`, for the weight that no rung
-    /// takes.
+    /// Distribution of `log` of each attempt (a logarithm to base 2; non-finite values are skipped). The weight that no rung takes goes to
+    /// `defaults`.
     pub(super) fn blend(
         similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -90,7 +91,7 @@ impl Distribution {
         Self::mix(similar, log, DefaultValues { values: defaults, share: similar.left }, 0.0)
     }
 
-    /// Without a default: the unknown weight is expected above the observed values.
+    /// Distribution of `log` of each attempt without a default: the weight that no rung takes is expected above the observed values.
     pub(super) fn of_package(
         similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -140,7 +141,7 @@ impl Distribution {
 
     fn of(points: &[WeightedValue]) -> Self {
         let least = points.iter().map(|p| p.log).fold(f64::INFINITY, f64::min);
-        // whole steps, so that adding one point moves no other into another bin
+        // the grid starts at a whole step, so that a further, smaller value does not move others into another bin
         let start = (least * STEPS_A_DOUBLING).floor() / STEPS_A_DOUBLING;
         let end = points.iter().map(|p| p.log).fold(start, f64::max) + BEYOND.log2();
         let length = (step_of(end, start) + 2).min(LONGEST_GRID);
@@ -173,13 +174,13 @@ impl Distribution {
         }
     }
 
-    /// With noise and tails around every value: more can happen than was observed.
+    /// This distribution with noise and a tail added to every value, because needs that were not observed yet can occur.
     pub(super) fn smoothed(&self) -> Self {
         self.smoothed_by(self.deviation)
     }
 
-    /// Like [`Self::smoothed`], for rare events where there are several groups of need: tails are as long as the groups are wide, not as
-    /// their distance. `None` if there is one group.
+    /// Like [`Self::smoothed`], for rare events where there are several groups of need: the length of the tails follows from the width of
+    /// each group, not from the distance between groups. `None` if there is one group.
     pub(super) fn smoothed_within_groups(&self) -> Option<Self> {
         self.within_groups.map(|deviation| self.smoothed_by(deviation))
     }
@@ -202,7 +203,7 @@ impl Distribution {
         Self { start: self.start - f64::from(NOISE_STEPS) / STEPS_A_DOUBLING, bins, ..*self }
     }
 
-    /// Adds an exponential tail above every value.
+    /// Adds an exponential tail above every value: `share` of the value, with mean `length`.
     fn add_tail(&self, bins: &mut [Bin], share: f64, length: f64) {
         if share <= 0.0 {
             return;
@@ -233,7 +234,7 @@ impl Distribution {
         let mut last = CoveredSize { value: 1.0, share: 0.0 };
         for (cover, _) in self.covers() {
             last = cover;
-            // sums of shares miss 1 by rounding
+            // the tolerance absorbs the rounding of summed shares, which may end slightly below 1
             if cover.share >= share - 1e-9 {
                 break;
             }
@@ -241,7 +242,7 @@ impl Distribution {
         last
     }
 
-    /// Every size of the grid in ascending order, with the content of its step.
+    /// Every size of the grid in ascending order: the share it covers, and the content of its step.
     pub(super) fn covers(&self) -> impl Iterator<Item = (CoveredSize, Bin)> {
         let step = (1.0 / STEPS_A_DOUBLING).exp2();
         let mut value = self.start.exp2();
@@ -254,12 +255,12 @@ impl Distribution {
     }
 }
 
-/// Moves the share of censored values to the values above them.
+/// Moves the share of each censored value to the values above it.
 fn move_up(seen: &mut [Bin], above: &[Bin]) {
     let beyond = step_of(BEYOND.log2(), 0.0) + 1;
     let total: f64 = seen.iter().chain(above).map(|bin| bin.share).sum();
     let (mut right, mut rest) = (total, total);
-    // all shares further right are scaled by `factor`
+    // all shares further right are multiplied by `factor`
     let mut factor = 1.0;
     let mut added = vec![Bin::default(); seen.len()];
     for (at, (bin, moved)) in seen.iter_mut().zip(above).enumerate() {
@@ -268,7 +269,7 @@ fn move_up(seen: &mut [Bin], above: &[Bin]) {
         if moved.share <= 0.0 {
             continue;
         }
-        // twice the share of the others above, so that adding a censored value never lowers what was above
+        // moves twice the share of the values above, so that adding a censored value never lowers the weight of what was above it
         rest -= moved.share;
         let above = (right / rest.max(f64::MIN_POSITIVE)).min(1.0);
         let (moving, there) = (moved.share * factor, right * factor);

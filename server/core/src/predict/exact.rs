@@ -1,5 +1,5 @@
-//! Quantiles of CPU and time: always a value that an attempt had, or the operator's default, never a grid step between. So ten builds of
-//! ten minutes take ten minutes.
+//! Quantiles of CPU and time. The result is always a value that an attempt had, or the operator's default, never a step of a grid: ten
+//! builds that took ten minutes give exactly ten minutes.
 //!
 //! Memory is different (see `distribution`): it must suffice for values that were not observed yet.
 
@@ -8,48 +8,48 @@ use super::{
     similar::{SimilarAttempts, WeightedAttempt},
 };
 
-/// The value of one attempt, or the default.
+/// One value to choose a quantile from: that of an attempt, or the default.
 #[derive(Debug, Clone, Copy)]
 struct RateValue<'p, 'h> {
-    /// Logarithm to base 2.
+    /// The value's logarithm to base 2.
     log: f64,
     weight: f64,
-    /// The attempt; `None` for the default.
+    /// The attempt that had this value; `None` for the operator's default.
     used: Option<&'p WeightedAttempt<'h>>,
 }
 
-/// The values of one quantity, smallest first, and how well it is known.
+/// The values of one quantity, smallest first, with the confidence in them.
 #[derive(Debug)]
 pub(super) struct RateValues<'p, 'h> {
     values: Vec<RateValue<'p, 'h>>,
     /// Attempts that have a value.
     pub(super) attempts: u32,
     pub(super) known: NumberConfidence,
-    /// Probability of values that were not observed yet.
+    /// Probability that the next value is unlike the observed ones; 1 without attempts.
     unseen: f64,
 }
 
-/// A quantile.
+/// The value at a quantile, and where it comes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateQuantile<'p, 'h> {
     pub(super) value: f64,
-    /// The attempt with this value; `None` if it is the default.
+    /// The attempt that had this value; `None` if it is the operator's default.
     pub(super) used: Option<&'p WeightedAttempt<'h>>,
     /// Estimated share of builds that need no more.
     pub(super) share: f64,
 }
 
-/// Whether the default counts beside attempts of the package.
+/// Whether the operator's default counts as a value beside those of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultCounts {
-    /// How sure the predictor must be until enough attempts are known.
+    /// The default counts for the share that attempts leave unknown.
     AmongFew,
-    /// Only while no attempt of the package has a value.
+    /// The default counts only while no attempt of the package has a value.
     Alone,
 }
 
 impl<'p, 'h> RateValues<'p, 'h> {
-    /// Computed from `log` of each attempt, a logarithm to base 2; non-finite values are skipped.
+    /// Collects `log` of each attempt, a logarithm to base 2 (non-finite values are skipped), and the operator's `default`.
     pub(super) fn of(
         similar: &'p SimilarAttempts<'h>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -83,7 +83,7 @@ impl<'p, 'h> RateValues<'p, 'h> {
         for value in &self.values {
             covered += value.weight;
             found = Some(value);
-            // sums of shares miss 1 by rounding
+            // the tolerance absorbs the rounding of summed shares
             if covered >= share - 1e-9 {
                 break;
             }
@@ -97,7 +97,7 @@ impl<'p, 'h> RateValues<'p, 'h> {
                 let share = below / seen.max(f64::MIN_POSITIVE) * (1.0 - self.unseen);
                 RateQuantile { value: log.exp2(), used: Some(used), share: share.clamp(0.0, 1.0) }
             }
-            // the default exactly as configured, because a logarithm is rounded
+            // the operator's default is returned as configured, because its logarithm is rounded
             _ => RateQuantile { value: default, used: None, share: 0.0 },
         }
     }

@@ -1,5 +1,5 @@
-//! Replaces guesses by the operator's defaults: below [`LEAST_CONFIDENCE`] an answer has the configured sizes for an unknown build, and
-//! says so. No memory size is below what attempts of the package are known to need.
+//! Replaces guesses by the operator's defaults: below [`LEAST_CONFIDENCE`] an answer has the sizes configured for an unknown build, and its
+//! reason says so. Memory sizes are never below what attempts of the package are known to need.
 
 use plimsoll_proto::{
     figures,
@@ -16,7 +16,7 @@ pub fn is_guess(prediction: &Prediction) -> bool {
     is_of_others(prediction) || (is_unsure(prediction) && is_share)
 }
 
-/// Whether the reason is that those builds are of other packages: they never decide alone.
+/// Whether the prediction is a guess because its attempts are of other packages: a guess from them alone is not used.
 pub(super) fn is_of_others(prediction: &Prediction) -> bool {
     let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, wall_p50, wall_p95, .. } =
         prediction;
@@ -29,7 +29,7 @@ fn is_unsure(prediction: &Prediction) -> bool {
     prediction.confidence < LEAST_CONFIDENCE
 }
 
-/// Replaces all numbers that are not well known themselves by the defaults. Memory sizes after kills are not guesses, and stay.
+/// Replaces each number of low confidence by the operator's default. Memory sizes that follow from kills are not guesses, and stay.
 pub(super) fn replace(
     prediction: &mut Prediction,
     similar: &SimilarAttempts<'_>,
@@ -47,7 +47,7 @@ pub(super) fn replace(
     }
     for quantity in default.quantities_mut() {
         if quantity.basis.bound == SizeBound::Default {
-            // so few attempts say too little about it
+            // the prediction had this many attempts, which is too few to be used
             quantity.basis.attempts = prediction.attempts;
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn replace(
     in_order(prediction);
 }
 
-/// Makes request and limit consistent: one may be known and the other a default.
+/// Makes pairs of numbers consistent (CPU request and limit, the two wall times), because one may be known and the other a default.
 fn in_order(prediction: &mut Prediction) {
     let Prediction { cpu_request, cpu_limit, wall_p50, wall_p95, .. } = prediction;
     for (lower, upper) in [(cpu_request, cpu_limit), (wall_p50, wall_p95)] {
@@ -71,7 +71,7 @@ fn in_order(prediction: &mut Prediction) {
     }
 }
 
-/// Describes the size that is too small, and the one that replaces it: `limit`.
+/// Names the attempts that are too few to decide, and says that the default, `limit`, is used.
 fn reason(prediction: &Prediction, similar: &SimilarAttempts<'_>, key: &Key, limit: &Quantity) -> String {
     let is_default = limit.basis.bound == SizeBound::Default;
     let attempts = figures::counted(prediction.attempts.into(), "attempt");

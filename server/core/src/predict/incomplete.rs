@@ -1,7 +1,7 @@
-//! Keeps needs below the true peak from lowering sizes.
+//! Keeps attempts whose recorded need may be below the true peak from lowering sizes.
 //!
 //! Two sources give only a lower bound of the need ([`IncompleteNeed`]): Prometheus misses peaks between two scrapes, and a sum over
-//! processes misses files in shared memory. Such attempts cap the confidence, and the prediction is computed a second time from attempts
+//! processes misses files in shared memory. Such attempts limit the confidence, and the prediction is computed a second time from attempts
 //! measured by cgroups alone:
 //!
 //! | size | if cgroups measured attempts of the package | else |
@@ -21,14 +21,14 @@ use plimsoll_proto::{
 use super::{guess, similar::SimilarAttempts};
 use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 
-/// Highest confidence for needs read several times in each build: a judgement, one half, for peaks between scrapes and for memory that
-/// processes do not show.
+/// Highest confidence if each build's need was read several times: one half, by judgement, because peaks between scrapes and memory outside
+/// the processes are missed.
 const MOST_SURE: f64 = 0.5;
-/// Highest confidence for builds that Prometheus scraped once each, at any moment of the build: a judgement, below the threshold for
-/// sizing pods.
+/// Highest confidence if Prometheus scraped each build only once, at any moment: by judgement, below the least confidence for sizing pods.
 const MOST_SURE_OF_ONE: f64 = 0.2;
 
-/// Raises `own` to `measured`, the same prediction without attempts whose need is incomplete. `pools`: the attempts behind each.
+/// Raises `own` to `measured`, the same prediction without attempts whose need is incomplete. `pools`: the attempts that each prediction
+/// was computed from.
 pub(super) fn hold(own: &mut Prediction, measured: Prediction, pools: [&SimilarAttempts<'_>; 2]) {
     let [all, of_cgroups] = pools;
     let Some(source) = main_source(all) else { return hold_price(own, &measured, of_cgroups) };
@@ -52,7 +52,7 @@ pub(super) fn hold(own: &mut Prediction, measured: Prediction, pools: [&SimilarA
     own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
 }
 
-/// If both rest on the same attempts, only the price of a failure differs; it is then taken without those of other packages.
+/// Raises the sizes if no need is incomplete: both predictions then rest on the same attempts, and differ only by the price of a failure.
 fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarAttempts<'_>) {
     if of_cgroups.of_package().next().is_some() {
         raise(&mut own.memory_request, &measured.memory_request);
@@ -64,7 +64,8 @@ fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarA
 fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
     let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
     if is_default && own.lower_bound.is_some() {
-        // a size proven by kills overrides a default and a guess from other packages, but not attempts of this package
+        // a size proven by kills is larger than a default or a guess from other packages, but must not replace what attempts of this
+        // package show
         if !measured.memory_limit.basis.is_default() && !guess::is_of_others(&measured) {
             raise(&mut own.memory_limit, &measured.memory_limit);
         }
@@ -77,7 +78,7 @@ fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed
     }
     let basis = &mut own.memory_limit.basis;
     if !is_default {
-        // incomplete needs do not raise the confidence in a limit
+        // attempts with incomplete needs do not raise the confidence in a limit
         basis.confidence = Some(measured.confidence);
         return;
     }
@@ -87,7 +88,7 @@ fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed
     }
 }
 
-/// Takes the measured quantity if it is larger.
+/// Replaces `own` by the measured quantity if that is larger; returns whether it did.
 fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
     let is_lower = own.value < measured.value;
     if is_lower {
@@ -96,7 +97,7 @@ fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
     is_lower
 }
 
-/// The source with most weight among the incomplete needs, for the reason; `None` if all needs are complete.
+/// The kind of incomplete need with most weight, named in the reason; `None` if all needs are complete.
 fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     let weight = |source: &IncompleteNeed| -> f64 {
         let of_it = similar.used.iter().filter(|used| used.observation.incomplete == Some(*source));
@@ -108,11 +109,11 @@ fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     IncompleteNeed::ALL.into_iter().filter(found).max_by(|a, b| weight(a).total_cmp(&weight(b)))
 }
 
-/// Highest confidence by how each attempt was read, weighted.
+/// Highest confidence that the attempts allow: the weighted mean over how each attempt was measured.
 fn most_sure(similar: &SimilarAttempts<'_>) -> f64 {
     let sure = |observation: &RungObservation| match observation.incomplete {
         None => 1.0,
-        // one scrape: no time between the first and the last
+        // hours are 0 after a single scrape, because there is no time between the first and the last
         Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MOST_SURE_OF_ONE,
         Some(_) => MOST_SURE,
     };

@@ -1,21 +1,21 @@
 //! Adjusts needs to the size of the input.
 //!
-//! If a line through the logarithms (need against input bytes) of attempts with a similar input explains part of their differences, needs
-//! are shifted along it to the requested input. The attempts' spread and their weights (`similar`) stay.
+//! A line is fitted to the logarithms of need and input bytes, over attempts with a similar input. If it explains part of their
+//! differences, needs are shifted along it to the requested input. The spread of the needs and the attempts' weights do not change.
 
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{Bytes, Key};
 
 /// Fewest attempts for a line.
 const FEWEST_FOR_LINE: usize = 5;
-/// Least share of the variance that the line must explain.
+/// Least share of the needs' variance that the line must explain.
 const LEAST_EXPLAINED: f64 = 0.2;
-/// Distance in input size at which an attempt has a quarter of the weight, as a logarithm to base 2: 19 %.
+/// Ratio of input sizes, as a logarithm to base 2, at which an attempt has a quarter of the weight for the line: 19 %.
 const NEAR: f64 = 0.25;
 /// Largest shift, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
 const LARGEST_SHIFT: f64 = 2.0;
 
-/// Shifts needs along the line, if there is one.
+/// Shifts the needs to the input size of `key` along the line, if there is one.
 pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, key: &Key) {
     let Some(asked) = key.hints.input_bytes.filter(|bytes| *bytes > 0) else { return };
     let asked = Bytes(asked).as_f64().log2();
@@ -34,8 +34,8 @@ fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
     (used.rung.is_of_build() && !used.observation.input.is_nan()).then(|| f64::from(used.observation.input))
 }
 
-/// Weighted least squares over the uncensored attempts, with most weight on near ones: a line through all of them would follow a few
-/// distant ones.
+/// Slope of the line, by weighted least squares over the uncensored attempts. Attempts with a near input weigh most: a line through all of
+/// them would follow a few distant ones.
 fn slope(similar: &SimilarAttempts<'_>, asked: f64) -> f64 {
     let points = || {
         let fitted = similar.used.iter().filter(|used| !used.observation.censored);

@@ -1,7 +1,7 @@
 //! Build jobs: which `-j` the sizes are for, and how needs at other numbers of jobs are adjusted.
 //!
-//! Memory grows with the jobs that run at the same time (measured: two compiles need 323 MB at `-j1` and 603 MB at `-j2`). The curve gives
-//! the slope.
+//! Memory grows with the jobs that run at the same time (measured: two compiles need 323 MB at `-j1` and 603 MB at `-j2`). The module
+//! `curve` computes how much each job adds.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -32,7 +32,7 @@ pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settin
             None => {}
         }
     }
-    // the smaller number wins a tie: it needs less
+    // the smaller number of jobs wins a tie, because it needs less
     let most = seen.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     match most {
         Some((jobs, _, attempts, rung)) => {
@@ -47,7 +47,7 @@ pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settin
     }
 }
 
-/// Adjusts the need of attempts with other numbers of jobs to `jobs`; `slope` is bytes for each job.
+/// Adjusts the needs of attempts that ran with other numbers of jobs to `jobs`; `slope` is bytes for each job.
 pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
     if slope <= 0.0 {
         return;
@@ -61,8 +61,8 @@ pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
     }
 }
 
-/// Converts `need` at `had` jobs to `asked` jobs. Part of the need is independent of jobs, so the need never changes by a larger factor
-/// than the jobs.
+/// Converts `need` from `had` jobs to `asked` jobs. Part of the need is independent of jobs, so the need changes at most by the ratio of
+/// the numbers of jobs.
 pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
     let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
     let most = need * (asked / had);
@@ -70,8 +70,8 @@ pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
     if asked > had { shifted.min(most) } else { shifted.max(most) }
 }
 
-/// Converts `wall` at `had` jobs to `asked` jobs by Amdahl's law (1967): a serial part, and a part that the jobs share. The time never
-/// changes by a larger factor than the jobs.
+/// Converts `wall` from `had` jobs to `asked` jobs by Amdahl's law (1967): a serial part, and a part that the jobs share. The time changes
+/// at most by the ratio of the numbers of jobs.
 pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
     let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
     let most = wall * (had / asked);

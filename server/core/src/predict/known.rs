@@ -1,5 +1,5 @@
-//! Confidence in each number except memory, from the attempts that show it: those that memory stopped prove a memory size too small, and
-//! show nothing about CPU and time. So a build's memory may be well known while its CPU is still a default.
+//! Confidence in each number except memory, from the attempts that have a value for it. Attempts that memory stopped prove that a memory
+//! size was too small, and show nothing about CPU and time. So a build's memory may be well known while its CPU is still a default.
 
 use super::{
     similar::{WeightedAttempt, credible, half_known},
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::domain::Rung;
 
-/// Deviations that bound the middle 80 % of a normal distribution.
+/// Distance from the mean, in standard deviations, that bounds the middle 80 % of a normal distribution.
 const MIDDLE: f64 = 1.28;
 
-/// Confidence in one number.
+/// Confidence in one number of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NumberConfidence {
     /// The rung that contributes most.
@@ -19,7 +19,8 @@ pub(super) struct NumberConfidence {
     pub(super) confidence: Option<f64>,
 }
 
-/// Computed from attempts and their values (finite logarithms to base 2). Also returns the share that remains unknown: 1 without attempts.
+/// Computes the confidence from attempts and their values (finite logarithms to base 2). Also returns the share that remains unknown: 1
+/// without attempts.
 pub(super) fn of_telling<'p, 'h: 'p>(
     telling: impl Iterator<Item = (&'p WeightedAttempt<'h>, f64)>,
 ) -> (NumberConfidence, f64) {
@@ -49,7 +50,7 @@ pub(super) fn of_telling<'p, 'h: 'p>(
     )
 }
 
-/// Share of the total weight of each rung, from the freshness of its attempts; most similar first.
+/// Each rung's share of the total weight, most similar first. `fresh`: the summed weight of each rung's attempts by age.
 fn shares(fresh: [(Rung, f64); Rung::LADDER.len()]) -> Vec<(Rung, f64)> {
     let mut shares = Vec::with_capacity(fresh.len());
     let (mut left, mut of_package) = (1.0, 1.0);

@@ -1,12 +1,12 @@
 //! Memory request and limit: two sizes for two costs.
 //!
-//! The **request** reserves room on a node. It is the size with the least expected cost: memory reserved in vain, against a fixed price
-//! for each build that exceeds it. The price, in GiB x h, is the same for every build: so small builds buy safety cheaply, and only large
-//! and long ones take risks.
+//! The **request** reserves room on a node. It is the size with the least expected cost, which is the memory reserved in vain plus a price
+//! for each build that exceeds it. The price, in GiB x h, is the same for every build: for small builds a safe size is cheap, and only
+//! large and long builds take risks.
 //!
-//! The **limit** is where the kernel kills. It is the smallest size that all but a given share of the expected attempts stay below, plus a
-//! margin for hot file pages: a build that gets only its need starves, because the compiler's own code no longer fits (measured: need 281
-//! MB, healthy at a limit of 320 MB, starved at 280 MB).
+//! The **limit** is where the kernel kills. It is the smallest size that only a given share of the expected attempts exceed, plus a margin
+//! for hot file pages: a build that gets only its need starves, because the compiler's own code no longer fits (measured: need 281 MB,
+//! healthy at a limit of 320 MB, starved at 280 MB).
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -20,21 +20,21 @@ use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 
 /// Factor above the need that leaves room for hot file pages: a limit of 320 MB for a need of 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
-/// Least room for hot file pages: a compiler and its headers, whatever the need.
+/// Least room for hot file pages: a compiler and its headers need this much, however small the build.
 pub(super) const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
-/// Highest share of the needs above a failed size that the next size covers.
+/// Of the builds that need more than a failed size, the highest share that the next size covers.
 const RETRY_COVERS: f64 = 0.92;
-/// A size this much above the first choice was itself a retry.
+/// A failed size that is more than this multiple of the size tried first was itself a retry.
 const SECOND_TIME: f64 = 1.2;
 
-/// A limit with room for hot file pages above `need`.
+/// A limit for `need` with room for hot file pages.
 pub(super) fn with_pages(need: Bytes) -> Bytes {
     let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
 }
 
-/// Request and limit.
+/// Memory request and limit, with what they follow from.
 #[derive(Debug)]
 pub(super) struct MemorySizes {
     pub(super) request: Quantity,
@@ -45,28 +45,29 @@ pub(super) struct MemorySizes {
     pub(super) by_kills: Option<LowerBound>,
 }
 
-/// The expected needs of the next attempt.
+/// Distribution of the memory that the next attempt needs.
 pub(super) fn expected(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
     expected_by(similar, settings, |used| used.need)
 }
 
-/// The expected values of the next attempt, with `log` as the value of each known attempt: a logarithm to base 2; non-finite values are
-/// skipped.
+/// The distribution of the next attempt's value. `log` gives the value of each known attempt, as a logarithm to base 2; non-finite values
+/// are skipped.
 fn expected_by(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
     log: impl Fn(&WeightedAttempt<'_>) -> f64,
 ) -> Distribution {
     if similar.knows_package() && !settings.preset {
-        // needs of other packages and the default say nothing more about this build
+        // the package's own attempts are enough: needs of other packages and the default add nothing
         return Distribution::of_package(similar, log);
     }
-    // the limit includes the margin already
+    // the configured limit includes the margin already, the distribution is of needs without it
     let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
     Distribution::blend(similar, log, defaults)
 }
 
-/// Width of the middle 80 % of the needs, relative to the median. From uncensored attempts only: a failure must not raise the confidence.
+/// Width of the middle 80 % of the needs, relative to the median. Computed from uncensored attempts alone, because a failure must not raise
+/// the confidence.
 fn width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
     let width = |of: &Distribution| {
         (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
@@ -79,13 +80,13 @@ fn width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution)
     width(all)
 }
 
-/// Request and limit. `price`: what one failure costs, in GiB x h.
+/// Computes request and limit. `price`: what one failure costs, in GiB x h.
 pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
     let rung = similar.main_rung();
     let plain = expected(similar, settings);
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
-    // a kill costs a whole build, and a limit above the need costs nothing: use the distribution of rare values
+    // a kill costs a whole build, and unused memory below a limit costs nothing: the tails are computed for rare events
     let apart = plain.smoothed_within_groups();
     let seldom = apart.as_ref().unwrap_or(&spread);
     let enough = seldom.quantile(1.0 - ceiling);
@@ -96,7 +97,7 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
     let mut limit =
         quantity(settings, rung, spread.attempts, WantedSize { size: roomy, quantile: enough.share, margin });
     if limit.basis.bound.is_cut() {
-        // the share is that of the size that remains; room for pages is not guaranteed
+        // a cap or floor changed the limit: the share is that of the changed size, and room for file pages is not guaranteed
         (limit.basis.quantile, limit.basis.margin) = (covered(seldom, limit.value), 1.0);
     }
     let cheap = SizePlan::new(&spread, price).first();
@@ -107,13 +108,13 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
         request.basis.quantile = covered(&spread, request.value);
     }
     at_most_preset(&mut request, similar, settings, &spread);
-    // decreases are limited: a preset stays while the unknown share exceeds the failure ceiling
+    // a preset limit is lowered only once the share that attempts leave unknown is below the failure ceiling
     if settings.preset && similar.unknown > ceiling && limit.value < settings.memory_limit.0 {
         limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
         limit.basis.bound = SizeBound::Preset;
     }
     if limit.value < request.value {
-        // safety was cheaper than the ceiling requires; unused memory costs nothing in a limit
+        // the cheapest request is safer than the failure ceiling requires; a higher limit costs nothing
         limit.value = request.value;
         limit.basis.bound = SizeBound::Request;
     }
@@ -121,7 +122,7 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
     MemorySizes { request, limit, width: width(similar, settings, &plain), by_kills: None }
 }
 
-/// Caps the request at a preset that every known attempt of the package stayed within. The preset may be chosen by the size of a node: a
+/// Caps the request at the preset if every known attempt of the package stayed below it. The preset may be chosen by the size of a node: a
 /// request slightly above half a node occupies the whole node.
 fn at_most_preset(
     request: &mut Quantity,
@@ -139,7 +140,8 @@ fn at_most_preset(
     }
 }
 
-/// A limit at or above the request covers at least the share that the request covers: its room for pages is on top of that.
+/// Raises the share of builds that the limit covers to that of the request. A limit at or above the request covers at least as much, and
+/// its room for file pages comes on top.
 fn cover_at_least(limit: &mut Quantity, request: &Quantity, spread: &Distribution) {
     if limit.basis.quantile >= request.basis.quantile || limit.basis.bound == SizeBound::Preset {
         return;
@@ -151,17 +153,17 @@ fn cover_at_least(limit: &mut Quantity, request: &Quantity, spread: &Distributio
     }
 }
 
-/// What a failure costs, for comparison with a retry; GiB x h.
+/// What a failure costs, in GiB x h.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FailureCost {
-    /// Price of one failure.
+    /// Price of one failed build.
     pub(super) price: f64,
-    /// Memory time of an average build.
+    /// Memory multiplied by time of an average build.
     pub(super) held: f64,
 }
 
-/// The next size after `failed` was too small, from attempts of the package or a preset. Covers at most [`RETRY_COVERS`]: more safety
-/// costs more than it saves.
+/// The next size after `failed` was too small, from attempts of the package or a preset. It covers at most the share [`RETRY_COVERS`] of
+/// the remaining needs, because a larger size costs more than it saves.
 pub(super) fn needed_above(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -176,13 +178,13 @@ pub(super) fn needed_above(
     let mut next = plan.above(failed, cost.held.min(cost.price)).min(sure);
     let preset = settings.memory_request.as_f64();
     if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
-        // few attempts: the author of the preset knows more than one more step would
+        // the size failed although it was itself a retry: the preset's author knows more than few attempts show
         next = preset;
     }
     Bytes::from_f64(next).ceil_mib()
 }
 
-/// The defaults, for a key without uncensored attempts.
+/// The operator's defaults as request and limit, for a key without uncensored attempts.
 pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     let limit = quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
     let asked = settings.memory_request.min(Bytes(limit.value));
@@ -191,7 +193,7 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
     MemorySizes { request, limit, width: 0.0, by_kills: None }
 }
 
-/// The defaults, raised to the known need of the package: for callers that do not trust the prediction.
+/// The operator's defaults, raised to what attempts of the package are known to need. Used in place of a guess.
 pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
     let mut sizes = default_sizes(settings);
     if let Some(stopped) = highest(similar, true) {
@@ -203,14 +205,14 @@ pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) ->
     sizes
 }
 
-/// The highest need among attempts of the package that memory stopped, or among the others.
+/// The highest need among attempts of the package: those that memory stopped if `censored`, else the others.
 fn highest(similar: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
     let logs =
         similar.of_package().filter(|used| used.observation.censored == censored).map(|used| used.need);
     logs.max_by(f64::total_cmp).map(|log| Bytes::from_f64(log.exp2()))
 }
 
-/// Raises request and limit to these sizes, where they are less.
+/// Raises request and limit to the sizes in `least`, where they are smaller.
 fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], similar: &SimilarAttempts<'_>, settings: &Settings) {
     for (size, least) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(least) {
         let raised = quantity(settings, similar.main_rung(), similar.attempts(), WantedSize::of(least));
@@ -224,14 +226,14 @@ fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], similar: &SimilarAttempt
 #[derive(Debug, Clone, Copy)]
 struct WantedSize {
     size: Bytes,
-    /// Share of the builds that it covers; 0 if unknown.
+    /// Share of the builds that the size covers; 0 if unknown.
     quantile: f64,
-    /// Factor above the need of those builds.
+    /// The size divided by the need of the covered builds.
     margin: f64,
 }
 
 impl WantedSize {
-    /// A size that does not follow from a share of builds.
+    /// A size that was not computed from a share of builds.
     const fn of(size: Bytes) -> Self {
         Self { size, quantile: 0.0, margin: 1.0 }
     }

@@ -61,12 +61,12 @@ use crate::domain::{
 /// Most attempts that [`explain`] lists, as the wire contract says.
 const LISTED: usize = 200;
 
-/// The sizes that the next attempt of `key` should request.
+/// Predicts the sizes that the next attempt of `key` should request.
 pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction {
     work_out(history, key, settings).0
 }
 
-/// Like [`predict`], and reports groups that need different sizes: for people.
+/// Like [`predict`], and also finds groups that need different sizes, for output to people.
 pub fn predict_grouped(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let (prediction, similar) = work_out(history, key, settings);
     grouped(prediction, groups::find(&similar, key).map(|found| found.groups))
@@ -77,7 +77,7 @@ fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
 }
 
 /// Like [`predict`], with the default instead of a guess from other packages' builds
-/// ([`LEAST_CONFIDENCE`](plimsoll_proto::reasons::LEAST_CONFIDENCE)). Knowledge about the package itself is used, however little.
+/// ([`LEAST_CONFIDENCE`](plimsoll_proto::reasons::LEAST_CONFIDENCE)). Attempts of the package itself are used, however few.
 pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let prediction = predict(history, key, settings);
     if guess::is_of_others(&prediction) {
@@ -87,13 +87,13 @@ pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Predi
     }
 }
 
-/// Turns a prediction into an answer for callers: guesses are replaced by the default. Callers with a confidence threshold of their own
+/// Turns a prediction into an answer for callers: a guess is replaced by the default. Callers that have a confidence threshold of their own
 /// use [`predict`].
 pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
     if is_guess(&prediction) { without_guess(prediction, history, key, settings) } else { prediction }
 }
 
-/// Replaces a guess by the default.
+/// The prediction, or the default if the prediction is a guess.
 fn without_guess(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
     let known = work_out_with(history, key, |key, trust_scope| {
         let (mut known, similar) = work_out_from(history, key, settings, trust_scope);
@@ -103,13 +103,13 @@ fn without_guess(prediction: Prediction, history: &History, key: &Key, settings:
     Prediction { need_groups: prediction.need_groups, ..known.0 }
 }
 
-/// The operator's defaults, as if nothing were known.
+/// The operator's defaults, as if no attempt were known.
 pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
     predict(&History::new(1), key, settings)
 }
 
 /// The defaults, raised to the known need of the package, and to the size of [`predict`] if memory stopped its last attempts: for callers
-/// to whom the prediction is not sure enough.
+/// that want a higher confidence than the prediction has.
 pub fn defaults_raised_to_need(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let defaults = defaults(key, settings);
     let known = predict(history, key, settings);
@@ -177,7 +177,7 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
     curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
-/// The memory to request after `failed` was too small: see `next_size`.
+/// The memory to request after `failed` was too small: see the module `next_size`.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     next_size(history, key, settings, MemoryEnd { stopped: failed, grown_to: Bytes(0) }).size
 }
@@ -203,7 +203,7 @@ pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: 
     if all.size > trusted.size { NextSize { size: all.size.min(Bytes(most)), ..all } } else { trusted }
 }
 
-/// The cost of a failure, for comparison with a retry.
+/// What a failure costs, for comparison with a retry.
 fn cost(history: &History, settings: &Settings, scope: TrustScope) -> FailureCost {
     FailureCost { price: price(history, settings, scope), held: history.mean_held() }
 }
@@ -221,7 +221,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
     work_out_with(history, key, |key, trust_scope| work_out_from(history, key, settings, trust_scope))
 }
 
-/// Combines the prediction from trusted attempts with those from other attempts. `of` computes it from the attempts of one scope.
+/// Combines the prediction from trusted attempts with those from other attempts. `of` computes a prediction from the attempts of one scope.
 fn work_out_with<'h>(
     history: &'h History,
     key: &Key,
@@ -275,7 +275,7 @@ fn work_out_from<'h>(
     );
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&similar, settings);
-    // kills alone show which sizes are too small, not which are sufficient
+    // kills alone show which sizes are too small, but not which sizes are sufficient
     let confidence = if sizes.by_kills.is_some() {
         0.0
     } else {

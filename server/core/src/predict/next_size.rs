@@ -4,7 +4,7 @@
 //!
 //! - a step above the size at which memory stopped the build,
 //! - the size that its growth extrapolates to,
-//! - the size that attempts of the same package needed which exceeded this one,
+//! - the size needed by attempts of the same package that needed more than the size at which it was stopped,
 //!
 //! within the operator's floor and cap. Needs of other packages are ignored: a build that was stopped at 128 MiB is unlike them.
 
@@ -18,9 +18,9 @@ use super::{
 };
 use crate::domain::{Basis, Bytes, History, Key, LowerBound, Quantity, Rung};
 
-/// A need is stored as a logarithm of 24 bits, so it is exact to a millionth. Sizes are rounded to this,
+/// Bytes that a size read back from a stored need is rounded to. A need is stored as a logarithm of 24 bits, which is exact to a millionth.
 const LOG_STEP: u64 = 64 << 10;
-/// and above 16 GiB to a whole MiB.
+/// Bytes that a size above 16 GiB is rounded to.
 const LOG_STEP_LARGE: u64 = 1 << 20;
 
 /// How memory ended a build.
@@ -28,21 +28,21 @@ const LOG_STEP_LARGE: u64 = 1 << 20;
 pub(crate) struct MemoryEnd {
     /// The size that proved too small.
     pub(crate) stopped: Bytes,
-    /// The size that its growth just before the end extrapolates to; 0 if unknown.
+    /// The size that the build's memory would have reached at its growth just before the end; 0 if unknown.
     pub(crate) grown_to: Bytes,
 }
 
-/// A next size, and what determined it.
+/// A next memory size, and what determined it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NextSize {
-    /// The size in whole MiB, within floor and cap.
+    /// The size in whole MiB, within the operator's floor and cap.
     pub(crate) size: Bytes,
     pub(crate) bound: SizeBound,
-    /// Attempts of the package that determined it; 0 if they did not.
+    /// Number of attempts of the package that determined the size; 0 if something else did.
     pub(crate) attempts: u32,
 }
 
-/// The next size from the attempts of the package in `similar`.
+/// Computes the next size after `end`, with the attempts of the package in `similar`.
 pub(super) fn by_attempts(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -73,7 +73,7 @@ pub(super) fn by_attempts(
     }
 }
 
-/// An attempt that memory stopped, without a later success of such a build.
+/// An attempt that memory stopped, and that no later success of the same build outdates.
 struct OpenKill {
     stopped: Bytes,
     grown_to: Bytes,
@@ -81,7 +81,7 @@ struct OpenKill {
 }
 
 /// If no attempt of the package succeeded: all of its attempts that memory stopped. Otherwise: those of exactly this key after the last
-/// success. Includes attempts that are not in the history yet.
+/// success. Includes memory ends whose attempts are not in the history yet.
 fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
     let exact = || similar.used.iter().filter(|used| used.rung == Rung::Exact);
     let ended = |used: &WeightedAttempt<'_>| used.observation.brief.ended_unix_ms();
@@ -102,15 +102,15 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
     learnt.chain(beside).collect()
 }
 
-/// The size that was too small, from a need stored as a logarithm.
+/// The size that was too small for this attempt, from its need, which is stored as a logarithm.
 fn stopped_at(used: &WeightedAttempt<'_>) -> Bytes {
     let size = Bytes::from_f64(used.need.exp2()).0;
     let step = if size > 16 << 30 { LOG_STEP_LARGE } else { LOG_STEP };
     Bytes(size.saturating_add(step / 2) / step * step)
 }
 
-/// Raises `sizes` to the next size if memory stopped the last builds, and returns the lower bound that these prove. Larger sizes from the
-/// package or a preset stay; a default, and needs of other packages, are replaced.
+/// Raises `sizes` to the next size if memory stopped the last builds, and returns the lower bound that those builds prove. Larger sizes
+/// from the package or a preset stay; a default, and needs of other packages, are replaced.
 pub(super) fn apply(
     sizes: &mut MemorySizes,
     similar: &SimilarAttempts<'_>,

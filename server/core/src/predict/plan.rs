@@ -1,5 +1,5 @@
-//! Which size to try first, and which next if it is too small: the sequence with the least expected cost. The newsvendor problem
-//! (Edgeworth 1888; Arrow, Harris and Marschak 1951) with another order after each shortage, solved backwards (Bellman 1957).
+//! Chooses which size to try first, and which next if it is too small: the sequence with the least expected cost. This is the newsvendor
+//! problem (Edgeworth 1888; Arrow, Harris and Marschak 1951) with another order after each shortage, solved backwards (Bellman 1957).
 //!
 //! An attempt that fits costs its unused reservation; one that does not costs its whole reservation, the price of a failure, and the rest
 //! of the sequence. Costs are computed from the largest size down, so that "cover both modes" and "cover the common one and retry" are
@@ -8,29 +8,30 @@
 use super::distribution::{Bin, Distribution};
 use crate::domain::Bytes;
 
-/// Least factor between a size that was too small and the next one: less may fail again, more is wasted by a build that was just above.
+/// Least factor between a size that was too small and the next one: a smaller step may fail again, and a larger one wastes memory if the
+/// build needed little more.
 pub(super) const LEAST_STEP: f64 = 1.5;
-/// Least step above a size that was too small: one more linker or compiler.
+/// Least step above a size that was too small, in bytes: room for one more linker or compiler.
 const STEP_LEAST: Bytes = Bytes(100 << 20);
 /// Capacity for candidate sizes: usually there are 40 to 90.
 const USUAL_SIZES: usize = 96;
-/// One candidate for each such share of the needs, so that candidates are dense where needs are.
+/// A candidate size is added for each further share of the needs that is covered, so that candidates are dense where needs are.
 const SHARE_A_CANDIDATE: f64 = 1.0 / 128.0;
-/// In sparse regions, one candidate for each 14 %.
+/// Grid steps (14 %) after which a candidate is added where needs are sparse.
 const SPARSE_CANDIDATE_STEP: u32 = 6;
-/// Shares of the needs below this get no candidate.
+/// A candidate is added in sparse regions only if it covers at least this further share of the needs.
 const TOO_LOW: f64 = 1e-4;
-/// The largest candidate may leave this share uncovered.
+/// Share of the needs that the largest candidate may leave uncovered.
 const TOO_HIGH: f64 = 1e-5;
 /// A retry that reserves more than this multiple of the need counts as oversized.
 const OVERSIZED_ABOVE: f64 = 1.5;
-/// Extra cost of a retry that fails again or is oversized, in average builds. Without it a retry often reserves twice the need (replayed on
-/// Spack's CI: 69 % instead of 58 % of the retries are not oversized, at the same waste; 1 gives 65 %, 10 no more).
+/// Extra cost of a retry that fails again or is oversized, in average builds. Without it a retry often reserves twice the need. Replayed on
+/// Spack's CI at the same waste, 58 % of the retries are not oversized without it, 65 % with 1, 69 % with 3, and no more with 10.
 const FAILED_RETRY_COST: f64 = 3.0;
-/// Half a grid step down: `2^(-1/64)`.
+/// Factor from the upper end of a grid step to its middle: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
 
-/// The next size after `stopped` was too small, in whole MiB.
+/// The next size if only `stopped`, a size that was too small, is known; in whole MiB.
 pub(super) fn step_above(stopped: Bytes) -> Bytes {
     let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
     Bytes::from_f64(stopped.as_f64() * LEAST_STEP).max(least).ceil_mib()
@@ -41,11 +42,11 @@ pub(super) fn step_above(stopped: Bytes) -> Bytes {
 struct CandidateSize {
     bytes: f64,
     covered: Bin,
-    /// Bytes x hours that the covered builds use.
+    /// Bytes multiplied by hours that the covered builds use.
     used: f64,
 }
 
-/// The candidate sizes, smallest first.
+/// The candidate sizes, smallest first, with the price of a failure.
 #[derive(Debug)]
 pub(super) struct SizePlan {
     sizes: Vec<CandidateSize>,
@@ -60,12 +61,12 @@ pub(super) struct ChosenSize {
 }
 
 impl SizePlan {
-    /// `price`: what one failure costs, in GiB x h.
+    /// Chooses the candidate sizes. `price`: what one failure costs, in GiB x h.
     pub(super) fn new(spread: &Distribution, price: f64) -> Self {
         let mut sizes = Vec::with_capacity(USUAL_SIZES);
         let (mut sum, mut last, mut steps) = (CandidateSize::default(), 0.0, 0_u32);
         for (cover, bin) in spread.covers() {
-            // a need is in the middle of its step
+            // needs are counted at the middle of their grid step
             sum.used += bin.hours * cover.value * HALF_STEP;
             sum.covered.hours += bin.hours;
             (sum.bytes, sum.covered.share) = (cover.value, cover.share);
@@ -79,7 +80,7 @@ impl SizePlan {
                 (last, steps) = (cover.share, 0);
             }
         }
-        // the largest candidate covers all needs considered
+        // the largest candidate covers all needs in the plan
         if sizes.last().is_none_or(|last| last.bytes < sum.bytes) {
             sizes.push(sum);
         }
@@ -92,8 +93,8 @@ impl SizePlan {
         self.cheapest(0, &self.onward(1), |_| 0.0).1.map_or(ChosenSize { bytes: 1.0, share: 0.0 }, bytes)
     }
 
-    /// The size to try after `failed` was too small: the cheapest, where a retry that is too small, or larger than [`OVERSIZED_ABOVE`]
-    /// times the need, costs [`FAILED_RETRY_COST`] times `missed` more; GiB x h.
+    /// The cheapest size to try after `failed` was too small. A retry that is too small, or larger than [`OVERSIZED_ABOVE`] times the need,
+    /// costs [`FAILED_RETRY_COST`] times `missed` (GiB x h) more.
     pub(super) fn above(&self, failed: f64, missed: f64) -> f64 {
         let from = self.sizes.partition_point(|size| size.bytes < failed * LEAST_STEP);
         let below = self.covered(failed);
@@ -106,13 +107,14 @@ impl SizePlan {
         best.map_or(failed * LEAST_STEP, |size| size.bytes)
     }
 
-    /// The share of needs that a size covers, to the resolution of the candidates.
+    /// The share of needs that a size covers, rounded down to the nearest candidate.
     fn covered(&self, bytes: f64) -> f64 {
         let above = self.sizes.partition_point(|size| size.bytes <= bytes);
         above.checked_sub(1).and_then(|at| self.sizes.get(at)).map_or(0.0, |size| size.covered.share)
     }
 
-    /// For each candidate from `from` on, the cost of the sequence from there, for all needs above the candidate before it.
+    /// For each candidate from `from` on: the expected cost of trying the best sizes from it on, over all needs above the candidate before
+    /// it.
     fn onward(&self, from: usize) -> Vec<f64> {
         let mut onward = vec![0.0; self.sizes.len() + 1];
         for start in (from..self.sizes.len()).rev() {
@@ -124,8 +126,8 @@ impl SizePlan {
         onward
     }
 
-    /// The cheapest candidate from `start` on, given that the one before it was too small, and the cost of it and of all that follow.
-    /// `more` is an extra cost of a candidate.
+    /// Finds the cheapest candidate from `start` on, given that the candidate before `start` was too small. Returns its cost, including all
+    /// later tries, and the candidate. `onward`: the cost after each candidate; `more`: an extra cost of a candidate.
     fn cheapest(
         &self,
         start: usize,
@@ -137,7 +139,7 @@ impl SizePlan {
         let open = all.hours - below.covered.hours;
         let (mut least, mut best) = (f64::INFINITY, None);
         for (size, then) in self.sizes.iter().zip(onward.iter().skip(1)).skip(start) {
-            // reserved by all builds still open, minus what those that fit use
+            // memory reserved by all builds that are still open, minus what the builds that fit use
             let held = size.bytes * open - (size.used - below.used);
             let cost = held + self.price * (all.share - size.covered.share) + then + more(size);
             if cost < least {

@@ -1,4 +1,4 @@
-//! Effect of untrusted attempts: they raise numbers within their own project, and lower none.
+//! Applies untrusted attempts: they may raise numbers within their own project, and lower none.
 //!
 //! Every number is computed twice, from the trusted attempts alone and from all attempts of the project, and the larger one is used. So a
 //! false need, time, input or number of jobs from an untrusted attempt cannot make anything smaller. The number of build jobs, where
@@ -11,17 +11,17 @@ use plimsoll_proto::reasons::SizeBound;
 
 use crate::domain::{Bytes, Prediction, Quantity};
 
-/// Most that untrusted attempts may raise a number to, as a multiple of the trusted value. If a change makes a package need more, the
-/// verdict on its failed attempt finds the size.
+/// Most that untrusted attempts may raise a number to, as a multiple of the trusted value. A change that needs more than this fails once,
+/// and the verdict on that attempt gives the larger size.
 pub(super) const MOST: u64 = 4;
 
-/// Raises each number of `own` to that of `all`; returns whether any was raised. If trusted attempts of the package are `known`, they
-/// bound the increase. Otherwise memory is bounded by the `highest` need of trusted attempts in any project, or by the multiple of the
-/// default if that is more. Other numbers are bounded only by the operator's caps.
+/// Raises each number of `own` to that of `all`; returns whether any was raised. If `known` (the package has trusted attempts), the
+/// increase is at most [`MOST`] times their number. Otherwise memory is bounded by the `highest` need of trusted attempts in any project,
+/// or by [`MOST`] times the default if that is more. Other numbers are bounded only by the operator's caps.
 pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest: Option<Bytes>) -> bool {
     let (mut raised, mut held) = (false, false);
     let bound = if known { SizeBound::TrustedTimes(MOST) } else { SizeBound::TrustedNeed };
-    // a fork's project has no trusted attempts of its own
+    // a fork's project has no trusted attempts of its own, so trusted attempts of all projects bound its memory
     let memory = match highest {
         _ if known => Some(0),
         highest => highest.map(|highest| highest.0),
@@ -37,7 +37,7 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
             if is_too_much {
                 own.value = most;
                 own.basis.bound.clone_from(&bound);
-                // the share of builds covered is unknown
+                // the share of builds that the bounded value covers is unknown
                 own.basis.quantile = 0.0;
             }
             (raised, held) = (true, held || is_too_much);

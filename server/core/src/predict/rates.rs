@@ -1,4 +1,4 @@
-//! CPU and wall time, from successful attempts: a stopped one only shows how long it was allowed to run.
+//! CPU and wall time, from successful attempts. An attempt that was stopped only shows how long it was allowed to run.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
 
-/// CPU request: the median of the average use. CPU is shared when it is short, so the median suffices.
+/// CPU request: the median of the average use. Builds share the CPU when it is short, so the median suffices.
 const CPU_REQUEST: f64 = 0.5;
-/// CPU limit: the peak of 95 % of the attempts.
+/// CPU limit: the highest use that 95 % of the attempts stay within.
 const CPU_LIMIT: f64 = 0.95;
 
-/// Quantiles of the two times.
+/// Quantiles of the two wall times.
 const WALL_HALF: f64 = 0.5;
 const WALL_MOST: f64 = 0.95;
 
@@ -28,7 +28,7 @@ pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quanti
     let mut asked = mean.quantile(CPU_REQUEST, request);
     let most = peak.quantile(CPU_LIMIT, limit);
     if asked.used.is_none() {
-        // a default does not raise a measured limit
+        // a default request must not raise a measured limit
         asked.value = asked.value.min(most.value);
     }
     let request = millicores(settings, asked, &mean);
@@ -50,12 +50,12 @@ fn peak_use(used: &WeightedAttempt<'_>) -> f64 {
 
 fn millicores(settings: &Settings, of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>) -> Quantity {
     let (cores, bound) = settings.bound_cpu(Cores(of.value / 1000.0));
-    // values are logarithms: a difference of a thousandth of a core is rounding
+    // values are stored as logarithms, so a difference of a thousandth of a core is rounding
     let value = Millis::from_f64((cores.0 * 1000.0).round()).0.max(1);
     Quantity { value, basis: basis(of, values, bound) }
 }
 
-/// What determined the number: attempts, or the default, which counts as unknown however many attempts there are.
+/// Describes what determined the number: attempts, or the default, which has no confidence however many attempts there are.
 fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound) -> Basis {
     let attempts = values.attempts;
     if of.used.is_none() {
@@ -68,15 +68,15 @@ fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound
     Basis { quantile, confidence, ..Basis::of(rung, attempts, bound) }
 }
 
-/// Wall times: the median, and the 95th percentile.
+/// Wall times of a build: the median, and the 95th percentile.
 #[derive(Debug)]
 pub(super) struct WallTimes {
     pub(super) half: Quantity,
     pub(super) most: Quantity,
 }
 
-/// Times at `build_jobs`: those of attempts with other numbers of jobs are converted. Once an attempt of the package has a time, the
-/// defaults are ignored: they may be a thousand times as long. `shared`: milliseconds of parallel work.
+/// Wall times at `build_jobs`. Times of attempts with other numbers of jobs are converted; `shared`: milliseconds of work that the jobs
+/// share. Once an attempt of the package has a time, the defaults are ignored, because they may be a thousand times as long.
 pub(super) fn wall(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -84,7 +84,7 @@ pub(super) fn wall(
     shared: f64,
 ) -> WallTimes {
     let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
-    // builds of other packages have another parallel part
+    // `shared` is that of this package, so times of other packages are not converted
     let is_moved = |used: &WeightedAttempt<'_>| {
         let had = u32::from(used.observation.jobs);
         shared > 0.0 && had > 0 && had != asked && used.rung.is_of_build()
@@ -98,7 +98,7 @@ pub(super) fn wall(
         let default = default.as_f64();
         let values = RateValues::of(similar, log, default, DefaultCounts::Alone);
         let of = values.quantile(share, default);
-        // exactly as measured, because a logarithm is rounded
+        // the measured time is used where it applies unchanged, because its logarithm is rounded
         let wall = match of.used.filter(|used| !is_moved(used)) {
             Some(used) => used.observation.brief.wall,
             None => Millis::from_f64(of.value),

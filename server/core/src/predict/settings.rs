@@ -20,7 +20,7 @@ pub struct Settings {
     pub cpu_request: Cores,
     /// CPU limit for an unknown build.
     pub cpu_limit: Cores,
-    /// Build jobs if neither the caller nor the history names a number.
+    /// Build jobs if neither the caller nor the history has a number.
     pub build_jobs: u32,
     /// Median wall time of unknown builds.
     pub wall_p50: Millis,
@@ -68,7 +68,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `size` within floor and cap, and which of them applied.
+    /// `size` within floor and cap, and which of the two changed it.
     pub(crate) fn bound_memory(&self, size: Bytes) -> (Bytes, SizeBound) {
         if let Some(cap) = self.memory_cap.filter(|cap| *cap < size) {
             return (cap, SizeBound::Cap(cap.to_string()));
@@ -79,7 +79,7 @@ impl Settings {
         (size, SizeBound::None)
     }
 
-    /// `size` within floor and cap, and which of them applied.
+    /// `size` within floor and cap, and which of the two changed it.
     pub(super) fn bound_cpu(&self, size: Cores) -> (Cores, SizeBound) {
         if let Some(cap) = self.cpu_cap.filter(|cap| cap.0 < size.0) {
             return (cap, SizeBound::Cap(figures::cores_named(cap.0)));

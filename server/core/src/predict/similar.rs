@@ -1,8 +1,8 @@
 //! Attempts similar to a key, with weights.
 //!
 //! Every attempt counts only on the most similar rung that it shares with the key. A rung with `n` attempts takes `n / (n + k)` of the
-//! weight that the more similar rungs left; the default gets the rest. Older attempts weigh less. Attempts that memory stopped do not age
-//! the others: a further failure must never make a size smaller, so it may only take weight from all others evenly.
+//! weight that the more similar rungs left; the default gets the rest. Older attempts weigh less. An attempt that memory stopped does not
+//! make the others count as older: it takes weight from all others evenly, because a further failure must never make a size smaller.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use plimsoll_proto::measured::IncompleteNeed;
 use super::Settings;
 use crate::domain::{Bytes, History, Key, Rung, RungObservation, job_of_part};
 
-/// Which attempts are used.
+/// Which attempts of the history are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrustScope {
-    /// Trusted attempts.
+    /// Trusted attempts only.
     Trusted,
     /// Trusted attempts, and untrusted ones of the same package and project.
     All,
@@ -25,32 +25,32 @@ pub(super) enum TrustScope {
 /// `k` of [`credible`] for rungs of the same package: one attempt of the same key takes more than half of the weight (replayed: 0.3 to 1.5
 /// are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
 const HALF_KNOWN: f64 = 0.7;
-/// `k` for rungs of other packages: they show what builds are like, not what this one is.
+/// The `k` of [`credible`] for rungs of other packages: they show what builds are like in general, not what this one needs.
 const HALF_KNOWN_WIDE: f64 = 3.0;
 
-/// Weight that attempts worth `known` take of what is `left`: the credibility of Buehlmann (1967), `n / (n + k)`; at `k` attempts it is
-/// one half.
+/// Weight that attempts with a total of `known` take of the weight `left`: the credibility of Buehlmann (1967), `n / (n + k)`. At `k`
+/// attempts they take one half.
 pub(super) fn credible(left: f64, known: f64, k: f64) -> f64 {
     left * known / (known + k)
 }
 
-/// The `k` of a rung.
+/// The `k` of [`credible`] for a rung.
 pub(super) fn half_known(rung: Rung) -> f64 {
     if rung.is_of_build() { HALF_KNOWN } else { HALF_KNOWN_WIDE }
 }
 
-/// Weight of an attempt relative to the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike; 0.9 and 0.95 forget
-/// the rare large variant of a package).
+/// Weight of an attempt relative to the next newer one of its rung; the weight halves after 69 attempts. Replayed: 0.97 to 0.99 give the
+/// same result, 0.9 and 0.95 forget a package's rare large variant.
 const DECAY: f64 = 0.99;
-/// Wider rungs are skipped once the narrower ones leave less than this share unknown.
+/// Once the attempts of narrower rungs leave less than this share unknown, wider rungs are not read.
 const KNOWN_ENOUGH: f64 = 0.02;
-/// As [`KNOWN_ENOUGH`], for other parts of a parallel job: parts of a matrix can need very different sizes, so after three attempts a part
-/// is predicted by itself.
+/// Like [`KNOWN_ENOUGH`], for the rung of sibling parts of one parallel job. Parts of a matrix can need very different sizes, so after
+/// three attempts a part is predicted by itself.
 const PART_KNOWN: f64 = 0.2;
 /// Fewest packages from which a build of an unknown package is predicted. With fewer, one package built a hundred times would decide for
 /// all unknown ones.
 pub(super) const FEWEST_PACKAGES: usize = 10;
-/// Distance in input size at which an attempt counts half, as a logarithm to base 2: 2 %.
+/// Ratio of input sizes, as a logarithm to base 2, at which an attempt counts half: 2 %.
 const HALF_NEAR: f64 = 0.03;
 
 /// A similar attempt, with its weight.
@@ -58,11 +58,11 @@ const HALF_NEAR: f64 = 0.03;
 pub(super) struct WeightedAttempt<'h> {
     pub(super) observation: &'h RungObservation,
     pub(super) rung: Rung,
-    /// 1 for the newest of its rung; lower with age and with distance in input.
+    /// Weight by age and by distance in input size: 1 for the newest attempt of its rung, less for others.
     pub(super) fresh: f64,
-    /// Share of the total weight.
+    /// The attempt's share of the total weight.
     pub(super) weight: f64,
-    /// Logarithm to base 2 of the need in bytes, at the requested build jobs.
+    /// Need as a logarithm to base 2 of bytes, adjusted to the requested build jobs.
     pub(super) need: f64,
 }
 
@@ -70,13 +70,13 @@ pub(super) struct WeightedAttempt<'h> {
 #[derive(Debug, Default)]
 struct RungWeight {
     total: f64,
-    /// The weight with distance in input applied.
+    /// The weight reduced by distance in input size.
     with_distance: f64,
-    /// The part from attempts that memory did not stop.
+    /// The part of `total` from attempts that memory did not stop.
     uncensored: f64,
 }
 
-/// The part of the history that a scope includes.
+/// The part of the history that a [`TrustScope`] includes.
 #[derive(Debug, Clone, Copy)]
 struct HistoryView<'h> {
     history: &'h History,
@@ -92,17 +92,17 @@ impl<'h> HistoryView<'h> {
     }
 }
 
-/// The similar attempts of a key: most similar rung first, newest first within it, trusted ones before untrusted ones.
+/// The attempts similar to a key: most similar rung first; within a rung, trusted ones first, newest first.
 #[derive(Debug, Default)]
 pub(super) struct SimilarAttempts<'h> {
     pub(super) used: Vec<WeightedAttempt<'h>>,
     /// Rungs with attempts, with their share of the total weight.
     pub(super) shares: Vec<(Rung, f64)>,
-    /// Shares as `shares`, computed from uncensored attempts alone, whose need is known and not just bounded.
+    /// As `shares`, but from uncensored attempts alone: their need is known, not only a lower bound.
     pub(super) fitted_shares: Vec<(Rung, f64)>,
-    /// The share of the total weight that those leave.
+    /// The share of the total weight that `fitted_shares` leave.
     fitted_left: f64,
-    /// Share of the default.
+    /// The share of the total weight that the default gets.
     pub(super) left: f64,
     /// The share that attempts leave unknown: 1 without attempts. Censored attempts do not count, so that a further failure never
     /// suppresses a wider rung.
@@ -110,7 +110,7 @@ pub(super) struct SimilarAttempts<'h> {
 }
 
 impl<'h> SimilarAttempts<'h> {
-    /// An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
+    /// Collects the similar attempts. An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
         let mut similar = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
         similar.used.reserve(2 * History::PER_RUNG);
@@ -136,14 +136,15 @@ impl<'h> SimilarAttempts<'h> {
         similar
     }
 
-    /// Whether an attempt of the same package was uncensored. Then other packages are not used.
+    /// Whether the history has an uncensored attempt of the same package. Then other packages are not used.
     pub(super) fn knows_package(&self) -> bool {
         self.unknown < 1.0
     }
 
-    /// Lowers the weight of the default, and returns the total weight then: of all attempts, and of the uncensored ones.
+    /// Lowers the weight of the default, and returns the total weight after that: of all attempts, and of the uncensored ones.
     ///
-    /// The default is a guess. Its weight counts twice for the unknown share: two fifths of it after one attempt, a fifteenth after ten.
+    /// The default is a guess, so its weight is multiplied by the unknown share a second time: it is two fifths after one attempt, and a
+    /// fifteenth after ten, of what it would be otherwise.
     fn lower_default(&mut self) -> [f64; 2] {
         let unknown = self.unknown;
         [&mut self.left, &mut self.fitted_left].map(|left| {
@@ -153,7 +154,7 @@ impl<'h> SimilarAttempts<'h> {
         })
     }
 
-    /// Adds a rung. Returns the weight of its uncensored attempts.
+    /// Adds the attempts of one rung. Returns the weight of its uncensored attempts.
     fn climb_down(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
         let HistoryView { history, scope } = view;
         let first = self.used.len();
@@ -179,7 +180,7 @@ impl<'h> SimilarAttempts<'h> {
         weight.uncensored
     }
 
-    /// Adds the attempts of one list. `list` returns those of a rung, newest first.
+    /// Adds the attempts of one list that narrower rungs have not added yet. `list` returns the attempts of a rung, newest first.
     fn add_list<I: Iterator<Item = &'h RungObservation>>(
         &mut self,
         key: &Key,
@@ -190,8 +191,8 @@ impl<'h> SimilarAttempts<'h> {
         let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung.is_of_build());
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
         let mut fresh = 1.0;
-        // lists are in order of arrival, and a list contains everything of its time that narrower lists contain: walking them side by side
-        // finds what was counted already, without reading the attempts
+        // lists are in order of arrival, and a wider list contains the attempts of narrower ones from the same time: walking the lists side
+        // by side finds attempts that were counted already, without comparing all of them
         let mut inside: Vec<_> = self.counted_inside(rung).map(|inner| list(inner).peekable()).collect();
         let here = list(rung).filter(|observation| {
             let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &observation.brief);
@@ -212,39 +213,39 @@ impl<'h> SimilarAttempts<'h> {
         }
     }
 
-    /// The narrower lists within that of `rung` whose attempts are counted already.
+    /// The rungs with attempts that are counted already and that the list of `rung` contains.
     fn counted_inside(&self, rung: Rung) -> impl Iterator<Item = Rung> {
-        // builds of one build system are not counted alone if they are of too few packages
+        // the rung of one build system is skipped if its builds are of too few packages, so its attempts are not counted yet
         let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
         let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
         lists_inside(rung).iter().copied().filter(counted)
     }
 
-    /// Number of uncensored attempts, on all rungs.
+    /// Number of uncensored attempts over all rungs.
     pub(super) fn fitted_count(&self) -> usize {
         self.used.iter().filter(|used| !used.observation.censored).count()
     }
 
-    /// Number of attempts, on all rungs.
+    /// Number of attempts over all rungs.
     pub(super) fn attempts(&self) -> u32 {
         u32::try_from(self.used.len()).unwrap_or(u32::MAX)
     }
 
-    /// Attempts whose need is a sum over processes.
+    /// Number of attempts with a need that is a sum over processes.
     pub(super) fn by_processes(&self) -> u32 {
         let of_it =
             self.used.iter().filter(|used| used.observation.incomplete == Some(IncompleteNeed::Processes));
         u32::try_from(of_it.count()).unwrap_or(u32::MAX)
     }
 
-    /// The rung with the largest share among those with uncensored attempts; among all if there are none.
+    /// The rung with the largest share among rungs with uncensored attempts; among all rungs if there are no uncensored attempts.
     pub(super) fn main_rung(&self) -> Rung {
         let shares = if self.fitted_shares.is_empty() { &self.shares } else { &self.fitted_shares };
         let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
         heaviest.map_or(Rung::Default, |(rung, _)| *rung)
     }
 
-    /// Whether all attempts are of a rung. Attempts on the narrower rungs of a package count as of the package.
+    /// Whether all attempts are of a rung. For the rungs of a package, attempts on narrower rungs count too.
     pub(super) fn are_all_of(&self, rung: Rung) -> bool {
         !self.used.is_empty()
             && self.used.iter().all(|used| {
@@ -252,16 +253,17 @@ impl<'h> SimilarAttempts<'h> {
             })
     }
 
-    /// Attempts of the package itself, whatever their outcome.
+    /// Attempts of the package itself, including those that memory stopped.
     pub(super) fn of_package(&self) -> impl Iterator<Item = &WeightedAttempt<'h>> {
         self.used.iter().filter(|used| used.rung.is_of_build())
     }
 }
 
-/// The widest lists of more similar attempts that are entirely within the list of `rung`.
+/// For the list of `rung`: the widest lists of more similar attempts that it contains entirely.
 fn lists_inside(rung: Rung) -> &'static [Rung] {
     match rung {
-        // a package may have attempts of several build systems, so its list is not within that of one: keys are compared
+        // the attempts of one package can be of several build systems, so its list is not within that of one build system; keys are
+        // compared instead
         Rung::Default | Rung::Exact | Rung::BuildSystem => &[],
         Rung::NoVersion => &[Rung::Exact],
         Rung::NoCompiler => &[Rung::NoVersion],
@@ -271,7 +273,7 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
     }
 }
 
-/// Whether the attempts are of at least `fewest` packages. Stops reading as soon as it knows.
+/// Whether the attempts are of at least `fewest` packages. Stops reading at the last package it needs.
 fn has_packages<'h>(fewest: usize, observations: impl Iterator<Item = &'h RungObservation>) -> bool {
     let mut packages: Vec<(&str, &str)> = Vec::with_capacity(fewest);
     for observation in observations.filter(|observation| !observation.need.is_nan()) {
@@ -296,8 +298,8 @@ pub(super) fn is_near(input: Option<u64>, observation: &RungObservation) -> bool
     }
 }
 
-/// Weight of an attempt for a build with this input; 1 if the inputs are equal or unknown: a rational quadratic kernel over the
-/// logarithms, which falls slowly, so that a distant attempt still counts a little.
+/// Weight of an attempt by the distance of its input size from `asked`, a logarithm to base 2; 1 if the inputs are equal or unknown. It is
+/// a rational quadratic kernel over the logarithms: it falls slowly, so that a distant attempt still counts a little.
 fn nearness(asked: f64, observation: &RungObservation) -> f64 {
     if observation.input.is_nan() {
         return 1.0;
@@ -306,7 +308,7 @@ fn nearness(asked: f64, observation: &RungObservation) -> f64 {
     1.0 / (1.0 + far * far)
 }
 
-/// Whether two keys are of the same package, or parts of one job.
+/// Whether two keys are of the same package, or of two parts of one parallel job.
 fn is_same_build(a: &Key, b: &Key) -> bool {
     let parts = || job_of_part(&a.package).is_some_and(|job| job_of_part(&b.package) == Some(job));
     a.project == b.project && (a.package == b.package || parts())

@@ -1,4 +1,4 @@
-//! The reasons as text, and the confidence.
+//! Writes the reason of a prediction as text, and computes its confidence.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{Bytes, Key, Quantity, Rung};
 
-/// Contribution of a rung to the confidence: 1 for exactly this key, little for the fleet.
+/// How much attempts of a rung add to the confidence: 1 for exactly this key, little for the whole fleet.
 fn rung_confidence(rung: Rung) -> f64 {
     match rung {
         Rung::Exact => 1.0,
@@ -28,28 +28,28 @@ fn rung_confidence(rung: Rung) -> f64 {
     }
 }
 
-/// Assumed width of the needs of one build, in medians, until the attempts show it. One attempt has no spread, and must not look surer
-/// than two that differ.
+/// Assumed width of the needs of one build, in medians, until the attempts show it. A single attempt has no spread, and must not give a
+/// higher confidence than two that differ.
 const USUAL_WIDTH: f64 = 0.5;
 
-/// Confidence: the sum of each rung's share times its contribution, divided by 1 plus the width of the expected needs in medians (so
-/// halved at one median). `width` is weighed by the attempts that show it, all of `uncensored` but the first; [`USUAL_WIDTH`] counts as
-/// one.
+/// Confidence: the sum of each rung's share times its contribution, divided by 1 plus the width of the expected needs in medians (so it is
+/// halved at a width of one median). `width` counts as many times as there are uncensored attempts after the first, and [`USUAL_WIDTH`]
+/// counts once.
 pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) -> f64 {
-    // not `sum`, which is -0 for an empty list
+    // `sum` is not used, because it returns -0 for an empty list
     let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * rung_confidence(*rung));
     let tell = f64::from(u32::try_from(uncensored.saturating_sub(1)).unwrap_or(u32::MAX));
     let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
     (known / (1.0 + width)).clamp(0.0, 1.0)
 }
 
-/// Confidence below which a prediction names the reason.
+/// Confidence below which the answer says why it is low.
 const SURE_CONFIDENCE: f64 = 0.6;
-/// A factor of [`confidence`] above this does not lower it noticeably.
+/// A factor of [`confidence`] above this is not named as the reason of a low confidence.
 const NEARLY_ALL: f64 = 0.8;
 
-/// The main reason for a low confidence, by the factors of [`confidence`]: few uncensored attempts, attempts of other builds, or needs
-/// that differ. Empty for a high confidence, and if nothing is known.
+/// The main reason for a low confidence, found from the factors of [`confidence`]: few uncensored attempts, attempts of other
+/// builds, or needs that differ. Empty for a high confidence, and if nothing is known.
 pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
     let (fitted, width) = (similar.fitted_count(), sizes.width);
     if sizes.by_kills.is_some() || (fitted == 0 && !similar.used.is_empty()) {
@@ -81,14 +81,14 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
     "the needs of its attempts lie far apart".to_owned()
 }
 
-/// A limit above this multiple of the highest known need gets an explanation.
+/// A limit above this multiple of the highest known need is explained in the reason.
 const FAR_ABOVE: f64 = 2.0;
-/// If the least room for file pages is the cause: the multiple of that need plus room.
+/// A limit is explained by the least room for file pages if it is at most that room above this multiple of the highest need.
 const SMALL_ROOM: f64 = 1.5;
-/// Fewer attempts than this are few: values not yet seen may be far above the observed ones.
+/// Below this number the reason says that there are few attempts: values not yet seen may be far above the observed ones.
 const FEW_ATTEMPTS: usize = 5;
 
-/// One sentence for a CI engineer. A default number of build jobs is not mentioned: no attempt and no question named it.
+/// One sentence for a CI engineer. A default number of build jobs is not mentioned, because neither the caller nor an attempt has a number.
 pub(super) fn reason(
     similar: &SimilarAttempts<'_>,
     key: &Key,
@@ -132,7 +132,7 @@ pub(super) fn reason(
     text
 }
 
-/// The highest need of the attempts, as text; a lower bound if memory stopped that attempt.
+/// The highest need of the attempts, as bytes and as text ("more than" if memory stopped that attempt).
 fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
     let used = similar.used.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
     let need = Bytes::from_f64(used.need.exp2());
@@ -140,13 +140,13 @@ fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
     Some((need, need_words))
 }
 
-/// Why a limit is far above all needs so far; empty if it is not.
+/// Says why a limit is far above all needs so far; empty if it is not.
 fn why_limit_is_far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
     let (limit, Some((highest, need_words))) = (Bytes(sizes.limit.value), highest(similar)) else {
         return String::new();
     };
     let times = limit.as_f64() / highest.as_f64().max(1.0);
-    // room for file pages of a small build is not a guess, and is mentioned with the limit; sizes are whole MiB
+    // for a small build, room for file pages explains the limit and is mentioned elsewhere in the reason; sizes are whole MiB
     let roomy = memory::with_pages(Bytes::from_f64(highest.as_f64() * SMALL_ROOM)).ceil_mib();
     if times <= FAR_ABOVE || (limit <= roomy && sizes.limit.basis.bound == SizeBound::None) {
         return String::new();
@@ -162,7 +162,7 @@ fn why_limit_is_far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) ->
     format!("; the limit is {times:.1} times the highest need ({need_words}), because {why}")
 }
 
-/// Why little is known, by the uncensored attempts: censored ones only show lower bounds.
+/// Says why little is known, from the uncensored attempts: censored ones only show lower bounds.
 fn few_attempts_reason(similar: &SimilarAttempts<'_>) -> String {
     let (fitted, all) = (similar.fitted_count(), similar.used.len());
     let which = if fitted == all { "" } else { " that memory did not stop" };
@@ -173,7 +173,7 @@ fn few_attempts_reason(similar: &SimilarAttempts<'_>) -> String {
     }
 }
 
-/// No attempt of the package was uncensored, or there is none.
+/// The reason if no attempt of the package was uncensored, or there is no attempt.
 fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
     let by_preset = || {
         let highest = similar.of_package().max_by(|a, b| a.need.total_cmp(&b.need))?;
@@ -201,7 +201,7 @@ fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes)
     }
 }
 
-/// Mentions untrusted attempts of a package that has no trusted ones: they may raise a size, and do not determine it.
+/// Mentions the untrusted attempts of a package that has no trusted ones.
 pub(super) fn untrusted_note(untrusted: usize) -> String {
     let attempts = match untrusted {
         1 => "1 measured attempt is".to_owned(),
@@ -210,20 +210,20 @@ pub(super) fn untrusted_note(untrusted: usize) -> String {
     format!("; {attempts} not used: who delivered them is not `trusted` in the access file")
 }
 
-/// The step between the size that proved too small and the limit.
+/// Bytes between the size that proved too small and the limit.
 fn step(sizes: &MemorySizes) -> Bytes {
     let limit = Bytes(sizes.limit.value);
     limit.saturating_sub(Bytes::from_f64(limit.as_f64() / sizes.limit.basis.margin.max(1.0)))
 }
 
-/// Which attempts decided: those of the rung with most weight.
+/// Describes the attempts that decided: those of the rung with most weight.
 fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
     let rung = similar.main_rung();
     let here = || similar.used.iter().filter(|used| used.rung == rung);
     let fitted = || here().filter(|used| !used.observation.censored);
     let mut needs: Vec<u64> = fitted().map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
     needs.sort_unstable();
-    // the need of attempts that memory stopped is unknown: they are listed separately
+    // the need of attempts that memory stopped is unknown, so only the others are counted here
     let count = if needs.is_empty() { here().count() } else { needs.len() };
     let attempts = if count == 1 { "attempt" } else { "attempts" };
     let first = format!("{count} {attempts} of {}", scope(rung));
@@ -244,7 +244,7 @@ fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
     format!("{first} needed {least} to {most} (median {median}){note}")
 }
 
-/// What the attempts of a rung have in common, in the same words as in other output.
+/// What the attempts of a rung have in common, in the words that other output uses.
 pub(super) fn scope(rung: Rung) -> &'static str {
     reasons::scope(match rung {
         Rung::Exact => v1::Rung::Exact,

@@ -1,4 +1,4 @@
-//! Whether the budget, earlier failures and the cost allow the remedy; and the reason if they do not.
+//! Whether the budget, earlier failures and the cost allow the remedy; and the reason if they do not allow it.
 
 use std::fmt::Write as _;
 
@@ -12,23 +12,23 @@ use super::{
 };
 use crate::domain::{Action, Bytes, Cause, Evidence, Millis, Prediction, Signature};
 
-/// A failure with everything that the decision depends on.
+/// A classified failure, with everything else that the decision depends on.
 #[derive(Debug)]
 pub(super) struct WeighedFailure {
     pub(super) finding: Finding,
     pub(super) cause: Cause,
     pub(super) signature: Option<Signature>,
-    /// Other attempts with the same failure at the same commit or in the same job.
+    /// Number of other attempts with the same failure at the same commit or in the same job.
     pub(super) again: u32,
     pub(super) helped: RetrySuccess,
     pub(super) terms: Terms,
-    /// Attempts that count against the budget, including this one.
+    /// Number of attempts that count against the budget, including this one.
     pub(super) spent: u32,
-    /// Retries that the budget still allows.
+    /// Number of retries that the budget still allows.
     pub(super) left: u32,
 }
 
-/// The remedy, or "no" with the rule that forbids it.
+/// Returns the remedy if it is allowed. Otherwise the action is "no", and the rule that forbids the remedy is returned with it.
 pub(super) fn allow(
     remedy: Remedy,
     case: &WeighedFailure,
@@ -65,7 +65,7 @@ pub(super) fn allow(
     (remedy, None)
 }
 
-/// Retries that [`allow`] permits after such a failure, including this one, if fewer than the budget leaves.
+/// Number of retries that [`allow`] permits after such a failure, including this one. `None` if it is not below what the budget leaves.
 pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
     let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
     let of_unproven = unproven.then_some(policy.unproven_retries);
@@ -75,7 +75,7 @@ pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) 
     (allowed < case.left).then_some(allowed)
 }
 
-/// A phrase for the policy's bound on one sort of retries.
+/// Describes the policy's limit on retries `of` one kind, as the end of a sentence.
 fn allowed(count: u32, of: &str) -> String {
     let retries = if count == 0 {
         "no retry".to_owned()
@@ -85,7 +85,7 @@ fn allowed(count: u32, of: &str) -> String {
     format!("the policy allows {retries} {of}")
 }
 
-/// "No", with the next size all the same: a person may start the retry.
+/// Refuses the retry, and keeps the next size in the answer, because a person may start the retry by hand.
 fn used_up(remedy: Remedy, case: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
     let next = remedy.next;
     let wanted = next.as_ref().and_then(|next| by_hand(remedy.action, case.cause, next));
@@ -100,7 +100,7 @@ fn refusal(case: &WeighedFailure, rule: &str) -> String {
     format!("{}: no retry, because {rule}", sentence(&case.finding, case.cause))
 }
 
-/// The sizes that a retry by a person needs, if they differ from this attempt's.
+/// Describes the sizes that a retry by a person needs, if they differ from this attempt's.
 fn by_hand(action: Action, cause: Cause, next: &Prediction) -> Option<String> {
     let jobs = next.build_jobs.value;
     match action {

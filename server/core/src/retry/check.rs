@@ -10,15 +10,15 @@ use super::{
 /// Result of the check.
 #[derive(Debug, Default)]
 pub struct RuleReport {
-    /// Errors with file and rule: a server refuses the files, or a rule never decides.
+    /// Errors, each with file and rule: the server refuses these files, or the rule never decides.
     pub wrong: Vec<String>,
-    /// Valid, but worth a look.
+    /// Remarks on rules that are valid and may be a mistake.
     pub notes: Vec<String>,
     /// Number of rules.
     pub rules: usize,
 }
 
-/// Checks files, each a name and a text, in the formats that [`LogRules::extended`] reads.
+/// Checks rule files. Each has a name and a text, in the formats that [`LogRules::extended`] reads.
 pub fn check(files: &[(String, String)]) -> RuleReport {
     let mut report = RuleReport::default();
     let all = match LogRules::extended(files) {
@@ -51,7 +51,7 @@ pub fn check(files: &[(String, String)]) -> RuleReport {
     report
 }
 
-/// For a rule that decides on none of its own examples: the rules that decide instead. `None` if it decides on one, or has none.
+/// The rules that decide on a rule's own examples instead of it. `None` if the rule decides on at least one, or has no examples.
 fn decided_by_others(rule: &Rule, all: &LogRules) -> Option<Vec<String>> {
     let decider = |line: &String| explain(line, all).rules.into_iter().find(|fired| fired.decides);
     let mut others: Vec<String> = Vec::new();

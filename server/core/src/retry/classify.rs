@@ -1,9 +1,9 @@
 //! Classifies why an attempt failed: clues are ordered by strength, and the first that names a cause decides.
 //!
-//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A deadline of
-//! container or pod comes after starvation: it shows when the time was over, not why it did not suffice. A `weak` clue (a signal with many
-//! senders, a line that only reports a failure) decides if no other does. The order in which clues of one kind were reported does not
-//! matter ([`join`](mod@super::join)). Clues that agree with the decision or argue against it are listed with it.
+//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A deadline of the
+//! container or pod comes after starvation: it shows that the time was over, not why it was too short. A `weak` clue (a signal that many
+//! programs send, a line that only reports a failure) decides only if no other clue does. The order in which clues of one kind were
+//! reported does not matter ([`join`](mod@super::join)). Clues that agree with the decision or argue against it are listed with it.
 
 use super::{
     clues, cpu,
@@ -19,14 +19,14 @@ use crate::domain::{
     Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, RecordedCause, ReportedEvidence, Summary,
 };
 
-/// Change of the confidence for each further clue: up if it agrees, down if not.
+/// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
 const EACH_CLUE: f64 = 0.05;
 /// Highest confidence in a fault outside the build if the same log also shows a failure of the build itself.
 const UNCERTAIN: f64 = 0.5;
 /// Confidence if nothing names a cause.
 const NO_CAUSE_CONFIDENCE: f64 = 0.2;
 
-/// Why the attempt failed, from everything reported now and in earlier questions; `rules` match its log.
+/// Finds why the attempt failed, from all evidence reported now and in earlier questions; `rules` match its log.
 pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     let measured = evidence.measured.as_deref();
     let mut joined = evidence.reported.clone();
@@ -57,7 +57,7 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
     found.extend(unknown);
-    // a verdict may have written another cause into the summary
+    // the cause in the summary comes second, because an earlier verdict may have replaced it
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
     let finding =
@@ -71,8 +71,8 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     Finding { failure_line, refused, root: root.flatten(), ..finding }
 }
 
-/// Adds the cause that an imported history recorded, under the record's source. The same cause already known from that source is the same
-/// evidence, and is not counted twice.
+/// Adds the cause that an imported history recorded, under the record's source. If another clue of that source already names the cause, it
+/// is the same evidence and is not counted twice.
 fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
     let Some(recorded) = recorded.and_then(clues::recorded) else { return };
     let is_known = |clue: &Clue| (clue.source, clue.cause) == (recorded.source, recorded.cause);
@@ -82,7 +82,7 @@ fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
     }
 }
 
-/// Lowers the confidence if a test failed beside a fault outside the build: the test may have failed by itself.
+/// Lowers the confidence in a fault outside the build if a test failed too: the test may have failed without the fault.
 fn lowered_by_failed_test(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     let by_log = finding.decided_by == Some(EvidenceSource::Log) && finding.cause == Some(Cause::Infra);
     if !by_log || finding.own_failure.is_some() {
@@ -93,7 +93,7 @@ fn lowered_by_failed_test(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     Finding { own_failure, confidence: finding.confidence.min(UNCERTAIN), ..finding }
 }
 
-/// Whether no text of a log was sent.
+/// Whether no text of a log was ever sent.
 fn is_log_unread(reported: &ReportedEvidence) -> bool {
     !reported.log_read && reported.log.is_empty() && reported.last_words.is_none()
 }
@@ -123,7 +123,7 @@ impl ReportedReasons {
     }
 }
 
-/// The command succeeded. The job around it may still have failed, if the cluster or the CI system names a cause.
+/// Finding for a command that succeeded. The job around it may still have failed, if the cluster or the CI system names a cause.
 fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
     let mut finding = not_failed(measured);
     // OOMKilled with exit code 0 means that another process of the container was killed
@@ -142,7 +142,7 @@ fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
     decide(&found)
 }
 
-/// The cause and its source, from counters and exit alone: used when the attempt is sealed.
+/// The cause of a failure and its source, from counters and exit alone. It is used when the attempt is sealed, before any question.
 pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     if succeeded(summary.exit, Some(summary)) {
         return None;
@@ -158,8 +158,8 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     Some((finding.cause?, finding.decided_by))
 }
 
-/// The container that the runner's last line reports as killed for memory. For the build's own container it counts unless a counter read
-/// after the end shows otherwise. A build can print the same line, but not after the runner.
+/// Which container was killed for memory, according to the last line of GitLab's runner. For the build's own container the line counts
+/// unless a counter read after the end shows otherwise. A build can print the same line, but not after the runner.
 fn out_of_memory<'s>(reported: &'s ReportedEvidence, measured: Option<&Summary>) -> OutOfMemory<'s> {
     let spared = measured.is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
     match reported.runner_oom_container.as_str() {
@@ -169,11 +169,12 @@ fn out_of_memory<'s>(reported: &'s ReportedEvidence, measured: Option<&Summary>)
     }
 }
 
-/// Whether the need of an attempt that failed for `cause` is only a lower bound, because a limit (its own or a parent's) stopped it. A
-/// machine without memory kills any process at any need, and a log line proves nothing.
+/// Whether the need of an attempt that failed for `cause` is only a lower bound, because a memory limit (of its cgroup or a parent's)
+/// stopped it. A kill on a machine that is out of memory does not count, because it can hit any process; nor does a log line, because it
+/// proves nothing.
 pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
     if summary.cause_source == Some(EvidenceSource::Person) {
-        // a correction by a person changes the cause, not the measurements
+        // a person's correction changes the cause, not the measurements
         return summary.censored;
     }
     summary.outcome != Outcome::Succeeded
@@ -221,7 +222,7 @@ fn decide(found: &[Clue]) -> Finding {
     for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
         confidence += if clue.supports(cause) { EACH_CLUE } else { -EACH_CLUE };
     }
-    // all lines of a log are one piece of evidence: they never prove a cause of memory
+    // all lines of a log are one piece of evidence, and never prove a cause of memory
     let most: f64 =
         if winner.as_ref().is_some_and(|clue| clue.source == EvidenceSource::Log) && cause.is_memory() {
             0.4
@@ -252,7 +253,7 @@ fn decide(found: &[Clue]) -> Finding {
     }
 }
 
-/// If the deciding line shows a fault outside the build: a line of the same log that shows a failure of the build itself.
+/// A line of the log that shows a failure of the build itself, if the deciding line shows a fault outside the build.
 fn own_failure(winner: &Clue, found: &[Clue]) -> Option<String> {
     let is_of_log = |clue: &Clue, cause| clue.source == EvidenceSource::Log && clue.cause == Some(cause);
     if !is_of_log(winner, Cause::Infra) {

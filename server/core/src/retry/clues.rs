@@ -1,5 +1,5 @@
-//! The clue that each kind of evidence gives. The confidences are estimates: a kernel counter is nearly proof, so is the cluster's own
-//! reason; a signal can come from any process, and any process can write a line into a log.
+//! Turns each kind of evidence into a clue. The confidences are estimates: a kernel counter and the cluster's own reason are nearly proof;
+//! a signal can come from any process, and any process can write a line into a log.
 
 use plimsoll_proto::evidence::source_in_words;
 
@@ -8,20 +8,21 @@ use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
 };
 
-/// Failed charges a second above which a build starves: the geometric mean of 110/s (healthy at its limit) and 88,000/s (the lowest of
-/// starved builds).
+/// Failed memory charges a second above which a build is starved: the geometric mean of 110/s (healthy at its limit) and 88,000/s (the
+/// lowest of starved builds).
 const STARVED_RATE: f64 = 3_000.0;
-/// A rate that needs no second sign: ten times the threshold, still below every measured starved build.
+/// Failed memory charges a second that show starvation even if the need was not near the limit: ten times the threshold, still below every
+/// measured starved build.
 const STARVED_ALONE: f64 = 30_000.0;
-/// Share of the limit above which the need counts as near it: starved builds held 92 to 94 % (the rest is the compiler's own code, read
-/// again and again).
+/// Share of the limit above which the need counts as near the limit: starved builds held 92 to 94 % (the rest is the compiler's own code,
+/// read again and again).
 const NEAR: f64 = 0.9;
 
-/// Share of the time starved above which starvation is the cause. A judgement: a build that lost a fifth of its time at its limit would
-/// have progressed further with more memory; measured starved builds lost nearly all of it.
+/// Share of its time that a build was starved, above which starvation is the cause. This is a judgement: a build that lost a fifth of its
+/// time at its limit would have progressed further with more memory; measured starved builds lost nearly all of it.
 const STARVED_SHARE: f64 = 0.2;
-/// Starved time just before the end above which starvation is the cause, however long the build ran before. A judgement: healthy builds
-/// touch their limit for seconds.
+/// Starved time just before the end, above which starvation is the cause however long the build ran before. This is a judgement: healthy
+/// builds reach their limit for seconds only.
 const STARVED_AT_END: Millis = Millis(60_000);
 
 /// Meaning of SIGPIPE.
@@ -35,11 +36,11 @@ pub(super) fn weak(clue: Clue) -> Clue {
     Clue { weak: true, ..clue }
 }
 
-/// The clue from the cause in an imported history. No agent measured the attempt. Its strength is that of its source: a counter or reason
-/// that another program saw, else the claim of the program that wrote the history.
+/// The clue from the cause that an imported history recorded for an attempt without an agent. Its strength is that of the record's source:
+/// a counter or reason that another program saw, else the claim of the program that wrote the history.
 ///
-/// Recorded log lines and persons' corrections are skipped: both count by themselves where they are known. A cause of memory counts only
-/// if the record marks the attempt as stopped by memory.
+/// Recorded log lines and corrections by persons are skipped, because they are clues of their own where they are known. A cause of memory
+/// counts only if the record marks the attempt as stopped by memory.
 pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
     let RecordedCause { cause, source: from, censored } = recorded;
     if cause == Cause::Unknown || (cause.is_memory() && !censored) {
@@ -58,7 +59,7 @@ pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
     Some(clue(source, cause, confidence, text))
 }
 
-/// The kernel's count of OOM kills, and whose limit caused them.
+/// The clue from the kernel's count of OOM kills. Its text names the limit that caused them.
 pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
     let kills = match summary.oom_kill? {
         0 if is_end_unseen(summary) => return None,
@@ -85,12 +86,13 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
     Some(clue(Source::Kernel, cause, 0.97, text))
 }
 
-/// Whether the agent died with the build, so that its last reading is from before the end.
+/// Whether the agent died with the build, so that its last reading was taken before the end.
 fn is_end_unseen(summary: &Summary) -> bool {
     summary.outcome == Outcome::Lost && summary.exit.is_none()
 }
 
-/// Kills at a limit, if known: kills on a machine without memory say nothing about the build's need.
+/// Number of OOM kills at a memory limit, if known. Kills on a machine that is out of memory are left out, because they show nothing about
+/// the build's need.
 fn kills_at_limit(summary: &Summary) -> Option<u64> {
     if summary.was_killed_by_host() {
         return Some(0);
@@ -98,11 +100,11 @@ fn kills_at_limit(summary: &Summary) -> Option<u64> {
     summary.oom_kill.filter(|kills| *kills > 0 || !is_end_unseen(summary))
 }
 
-/// The build ran at its limit and reclaimed memory instead of progressing.
+/// The clue that the build ran at its memory limit, where the kernel kept reclaiming memory and the build made no progress.
 pub(super) fn starved(summary: &Summary) -> Option<Clue> {
     match summary.starved {
         Some(starved) => starved_for(starved, summary),
-        // the agent does not count starved time
+        // the agent did not count starved time
         None => starved_by_rate(summary),
     }
 }
@@ -124,7 +126,7 @@ fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
 fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     let (limit, failures) = (summary.resources.memory_limit?, summary.reclaim_failures?);
     let seconds = (summary.wall.as_f64() / 1000.0).max(0.001);
-    // a count, not bytes: the type only provides the conversion
+    // `failures` is a count, not bytes: `Bytes` only converts it to a float
     let rate = crate::domain::Bytes(failures).as_f64() / seconds;
     let near = summary.need_peak.as_f64() >= NEAR * limit.as_f64();
     if rate < if near { STARVED_RATE } else { STARVED_ALONE } {
@@ -138,7 +140,7 @@ fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     Some(clue(Source::Measured, Cause::Starved, confidence, text))
 }
 
-/// The build was ended by a signal that it cannot handle, or by `timeout`, after its whole time limit.
+/// The clue that a signal which the build cannot handle, or `timeout`, ended the build after its whole time limit.
 pub(super) fn time_was_over(
     limit: Option<Millis>,
     measured: Option<&Summary>,
@@ -153,8 +155,8 @@ pub(super) fn time_was_over(
     Some(clue(Source::Measured, Cause::Timeout, 0.9, text))
 }
 
-/// Killed while page cache and need together filled its limit, and the kernel killed nothing. Without counters of failed charges this is
-/// only the likelier of two explanations.
+/// The clue that the build was killed from outside while page cache and need together filled its limit. Used only without counters of
+/// failed charges, and then starvation is only the likelier of two explanations.
 pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<Clue> {
     let limit = summary.resources.memory_limit?;
     let counted = summary.starved.is_some() || summary.reclaim_failures.is_some();
@@ -166,7 +168,7 @@ pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<C
     Some(weak(clue(Source::Measured, Cause::Starved, 0.6, text)))
 }
 
-/// Code and signal: shells report a signal as 128 + signal.
+/// The exit code or the signal of an exit: shells report a signal as code 128 + signal.
 fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
     match exit {
         Exit::Signal(signal) => (None, Some(signal)),
@@ -175,7 +177,7 @@ fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
     }
 }
 
-/// The clue from exit code or signal. `kills` is the kernel's count, if known.
+/// The clue from the exit code or signal. `kills` is the kernel's count of OOM kills, if known.
 pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     let found = |cause, confidence, means: &str| {
         Some(clue(Source::Exit, cause, confidence, format!("{exit}: {means}")))
@@ -190,12 +192,13 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
         (_, Some(9)) => {
             found(Cause::Infra, 0.4, "killed, by whom is not known; alone no proof of memory").map(weak)
         }
-        // a person who cancels a job leaves a reason; a vanished node often cannot
+        // a canceled job has a reason of the CI system; a node that vanishes often cannot report one
         (_, Some(15)) => {
             found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(weak)
         }
         (_, Some(2)) => found(Cause::Canceled, 0.8, "interrupted"),
-        // SIGPIPE, as under `| head`: the reader closed the output, the build did not fail. A shell's 141 may hide another failure
+        // SIGPIPE, as under `| head`: the reader closed the output, and the build did not fail. Code 141 of a shell is weaker, because it
+        // may hide another failure
         (None, Some(13)) if matches!(exit, Exit::Signal(_)) => found(Cause::Canceled, 0.8, READER_GONE),
         (_, Some(13)) => found(Cause::Canceled, 0.6, READER_GONE).map(weak),
         (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(weak),
@@ -205,8 +208,8 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 
 /// Clues from the log, strongest first. Equally strong lines keep the order that [`join`](mod@super::join) gives them.
 ///
-/// A line counts once, by the strongest rule that matches it. The exception is a failure of the build itself whose line also shows a fault
-/// outside: it is kept, so that the verdict does not rule out the build.
+/// A line counts once, by the strongest rule that matches it. There is one exception: a line that shows both a fault outside and a failure
+/// of the build itself gives two clues, so that the verdict does not rule out the build.
 pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
     let mut by_rank: Vec<&RuleMatch<'_>> = hits.iter().collect();
     by_rank.sort_by_key(|hit| rank(hit));
@@ -221,7 +224,8 @@ pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clu
     once.into_iter().map(|hit| line(hit, measured)).collect()
 }
 
-/// After a full disk or a killed compiler, tools report further errors of their own, so those two come first.
+/// Rank of a matching line: the lowest decides. After a full disk or a killed compiler, tools report further errors of their own, so lines
+/// about the machine and about memory come first.
 pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
         _ if is_overcome(hit) => 4,
@@ -232,23 +236,24 @@ pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
     }
 }
 
-/// Whether the build had a later failure of its own: the hit is shown, and decides nothing if that failure is known.
+/// Whether the build had a later failure of its own after this hit, a fault outside. The hit is then shown as evidence, and decides only if
+/// nothing else does.
 fn is_overcome(hit: &RuleMatch<'_>) -> bool {
     hit.order == LogOrder::Overcome
 }
 
-/// Whether the need stayed far below a known limit.
+/// Whether the measured need stayed below [`NEAR`] of a known limit.
 fn is_far_below_limit(summary: &Summary) -> bool {
     let limit = summary.resources.memory_limit;
     limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
 }
 
-/// The text to show for a hit.
+/// The text to show for a hit: rule and line.
 pub(super) fn text_of(hit: &RuleMatch<'_>) -> String {
     format!("{}: {}", hit.rule.id, hit.line)
 }
 
-/// The hit behind a shown line.
+/// The hit that a shown line came from.
 pub(super) fn hit_of<'h, 'r>(hits: &'h [RuleMatch<'r>], shown: &str) -> Option<&'h RuleMatch<'r>> {
     hits.iter().find(|hit| text_of(hit) == shown)
 }
@@ -257,9 +262,9 @@ fn line(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
     let kills = measured.and_then(kills_at_limit);
     let text = text_of(hit);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
-        // the log reports a killed process, and the kernel shows that it was not for memory
+        // the log reports a killed process, but the kernel counted no OOM kill
         (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
-        // memory was refused far below the build's limit: by a limit of the tool itself
+        // memory was refused far below the build's limit, so it was refused by a limit of the tool itself
         (Some(Sign::Alloc), _) if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) => {
             (Cause::ToolOom, 0.6)
         }

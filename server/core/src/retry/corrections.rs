@@ -6,7 +6,7 @@
 //! | of an attempt | that attempt, until it is undone | all evidence |
 //! | with a signature | failures of the project with the signature, until it expires or is undone | exit, CI system and log; not proof from kernel, container, pod or agent |
 //!
-//! Bounded: the newest corrections, one for each attempt.
+//! At most a set number of corrections is kept, one for each attempt; the oldest are dropped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ use crate::domain::{AttemptId, Cause, EvidenceLine, EvidenceSource, Verdict, Ver
 
 /// Confidence in a person's correction.
 const CORRECTION_CONFIDENCE: f64 = 0.99;
-/// Name of the rule if nothing decided the cause.
+/// Rule name in the counts if no rule decided the cause.
 const NO_RULE: &str = "none";
 /// Longest rule id in the counts, bytes.
 const RULE_BYTES: usize = 64;
@@ -27,28 +27,28 @@ const RULE_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct Corrections {
     capacity: usize,
-    /// Oldest first: time of the correction, and its attempt.
+    /// Time and attempt of each correction, oldest first.
     order: BTreeSet<(u64, AttemptId)>,
     of: HashMap<AttemptId, VerdictCorrection>,
-    /// Attempts whose corrections apply to a signature of a project.
+    /// Attempts with corrections that apply to a signature of a project.
     by_signature: HashMap<(String, String), Vec<AttemptId>>,
 }
 
-/// How often a rule was wrong.
+/// How often one rule found a cause that people corrected to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongVerdicts {
     /// The rule ([`VerdictCorrection::rule`]).
     pub rule: String,
-    /// The cause that it found.
+    /// The cause that the rule found.
     pub found: Cause,
-    /// The corrected cause.
+    /// The cause that people corrected it to.
     pub cause: Cause,
     /// Number of attempts.
     pub count: u64,
 }
 
 impl Corrections {
-    /// An empty set with this capacity (at least 1).
+    /// An empty set for at most `capacity` corrections (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
@@ -58,7 +58,8 @@ impl Corrections {
         }
     }
 
-    /// Records the correction in a verdict in place of an earlier one on the attempt; removes one that was undone.
+    /// Stores the correction in a verdict, in place of an earlier one for the attempt; removes it if the verdict has none because it was
+    /// undone.
     pub fn note(&mut self, verdict: &Verdict) {
         let Some(correction) = &verdict.basis.correction else { return };
         self.forget(&verdict.attempt);
@@ -96,8 +97,8 @@ impl Corrections {
         true
     }
 
-    /// Applies to a finding the correction that is in force for its signature in this project, if it was made for another attempt than
-    /// `own` and the finding is not proven. The newest correction wins.
+    /// Returns the finding with the cause corrected, if the finding is not proven and a correction for its signature in this project is in
+    /// force that was made for another attempt than `own`. The newest correction wins.
     pub fn apply(&self, project: &str, own: &AttemptId, finding: Finding, now_unix_ms: u64) -> Finding {
         if self.by_signature.is_empty() || is_measured(&finding) {
             return finding;
@@ -118,7 +119,7 @@ impl Corrections {
         }
     }
 
-    /// How often each rule was wrong, in the projects for which `sees` returns true; most often first.
+    /// How often each rule was wrong, in the projects for which `sees` returns true; the most frequent first.
     pub fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         let mut counts: BTreeMap<(&str, &str, &str), WrongVerdicts> = BTreeMap::new();
         let seen = self.of.values().filter(|correction| sees(&correction.project));
@@ -142,7 +143,7 @@ impl Corrections {
     }
 }
 
-/// Whether better evidence than exit, CI system or log names the cause.
+/// Whether stronger evidence than exit, CI system or log names the cause.
 fn is_measured(finding: &Finding) -> bool {
     let decided = finding.decided_by.filter(|_| finding.cause != Some(Cause::Unknown));
     decided.is_some_and(|source| source < EvidenceSource::Exit)
@@ -164,7 +165,7 @@ impl Finding {
     }
 }
 
-/// Completes a correction with what the rules found, and the lines of evidence.
+/// Completes a correction with the cause and rule that it corrects, and the lines of evidence.
 pub(super) fn noted(
     correction: Option<&VerdictCorrection>,
     finding: &Finding,
@@ -178,7 +179,7 @@ pub(super) fn noted(
     (correction.map(noted).map(Box::new), lines)
 }
 
-/// The rule that found a cause.
+/// Name of the rule that found a cause, or of the kind of evidence that did.
 fn rule_of(clues: &[Clue], found: Cause, source: Option<EvidenceSource>) -> String {
     let Some(source) = source else { return NO_RULE.to_owned() };
     let decided = clues.iter().find(|clue| clue.supports(found) && clue.source == source);

@@ -1,4 +1,4 @@
-//! A build that its CPU limit throttled until its time was over: how it is recognized, and the next CPU size.
+//! Recognizes a build that its CPU limit throttled until its time was over, and computes the next CPU size.
 
 use plimsoll_proto::{figures, reasons::SizeBound};
 
@@ -8,21 +8,21 @@ use crate::{
     predict::Settings,
 };
 
-/// Share of the CPU time it could have used, above which a build counts as throttled. A judgement: a build that lost a quarter would have
-/// finished after three quarters of its time at best.
+/// Share of the CPU time that a build could have used, lost at its limit, above which it counts as throttled. This is a judgement: a build
+/// that lost a quarter would have finished after three quarters of its time at best.
 const HELD_BACK: f64 = 0.25;
-/// Share of its limit that it used on average; below that, something else made it slow.
+/// Share of the CPU limit that the build used on average; below it, something else made the build slow.
 const BUSY: f64 = 0.5;
-/// Most that the next limit may be, as a multiple of the one that was too small: throttled time counts every CPU that waited, also those
-/// that would have been idle a moment later.
+/// Highest next limit, as a multiple of the one that was too small. Throttled time overestimates what is missing: it counts every CPU that
+/// waited, also one that would have been idle a moment later.
 const MOST: f64 = 2.0;
 
-/// The clue that its CPU limit throttled it. Only for a build that exceeded its time: others did not fail for it.
+/// The clue that a CPU limit throttled the build. Only for a build that exceeded its time, because others did not fail for lack of CPU.
 pub(super) fn throttled(summary: &Summary) -> Option<Clue> {
     let lost = summary.throttled?;
     let share = lost.as_f64() / (lost.as_f64() + summary.cpu.as_f64()).max(1.0);
     let used = summary.cpu.cores_over(summary.wall);
-    // without a limit of its own, a parent's limit throttled it: then the lost time itself must be large enough
+    // a build without a limit of its own was throttled by a parent's limit: then the lost time itself must be large enough
     let (busy, limit) = match summary.resources.cpu_limit {
         Some(limit) => (used.0 >= BUSY * limit.0, format!("its limit of {limit} cores")),
         None => (lost.as_f64() / 1000.0 >= HELD_BACK * summary.wall.as_f64(), "a limit above it".to_owned()),
@@ -37,8 +37,8 @@ pub(super) fn throttled(summary: &Summary) -> Option<Clue> {
     Some(clue(EvidenceSource::Kernel, Cause::Contention, 0.8, text))
 }
 
-/// Raises CPU for a build that its limit throttled: to what it would have used, at most twice what it had, never above the cap. `None` if
-/// it had no limit, or the cap is reached.
+/// Raises the CPU sizes of a build that its limit throttled to what the build would have used: at most twice its limit, and never above the
+/// cap. `None` if it had no limit, or the cap is reached.
 pub(super) fn grow(next: &mut Prediction, summary: &Summary, settings: &Settings) -> Option<Cores> {
     throttled(summary)?;
     let had = summary.resources.cpu_limit.filter(|limit| limit.0 > 0.0)?;
@@ -53,7 +53,7 @@ pub(super) fn grow(next: &mut Prediction, summary: &Summary, settings: &Settings
         return None;
     }
     set(&mut next.cpu_limit, grown, &bound);
-    // a build whose request equals its limit has guaranteed CPU, and keeps that
+    // a build with a request equal to its limit has guaranteed CPU; the next attempt keeps the two equal
     if summary.resources.cpu_request.is_some_and(|request| request.0 >= had.0) {
         set(&mut next.cpu_request, grown, &bound);
     }
@@ -61,7 +61,7 @@ pub(super) fn grow(next: &mut Prediction, summary: &Summary, settings: &Settings
 }
 
 fn set(quantity: &mut Quantity, cores: f64, bound: &SizeBound) {
-    // a count of millicores: the type only provides the conversion
+    // `cores * 1000.0` is a count of millicores: `Millis` only converts it
     quantity.value = Millis::from_f64(cores * 1000.0).0.max(1);
     quantity.basis.bound = bound.clone();
     quantity.basis.confidence = Some(1.0);

@@ -23,12 +23,12 @@ use crate::{
     predict::{Settings, as_answer, predict_known},
 };
 
-/// Input of a verdict.
+/// Everything besides the evidence that a verdict depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct VerdictInputs<'k> {
     /// Ended attempts.
     pub history: &'k History,
-    /// Failures of earlier verdicts.
+    /// Failures that earlier verdicts recorded.
     pub seen: &'k KnownFailures,
     /// Settings for sizes.
     pub settings: &'k Settings,
@@ -36,13 +36,13 @@ pub struct VerdictInputs<'k> {
     pub policy: &'k RetryPolicy,
 }
 
-/// Whether an ended attempt should be retried, with which change, and why. `finding` is its classification.
+/// Decides whether an ended attempt should be retried, with which change, and why. `finding` is the classification of its failure.
 pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -> Verdict {
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let evidence = &*lineage::with_build_jobs(evidence, known.history);
     let first = predict_known(known.history, key(evidence), known.settings);
-    // a size that need not grow is the one that other callers get
+    // if memory is not the cause, the sizes are those that a Predict call would get
     let asked_for = if case.cause.is_memory() {
         first.clone()
     } else {
@@ -56,7 +56,7 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
     verdict(evidence, case, (allowed, rule), known.policy)
 }
 
-/// Combines the finding with what happened to this build before.
+/// Combines the finding with the job's earlier attempts and with earlier results of the same failure.
 fn weigh(
     evidence: &Evidence,
     mut finding: Finding,
@@ -84,13 +84,13 @@ fn weigh(
     finding.lines.extend(evidence.measured.as_deref().and_then(|measured| by_processes(measured, cause)));
     let terms = policy.terms(key, cause);
     let nodes_fault = evidence.measured.as_deref().is_some_and(Summary::is_nodes_fault);
-    // an attempt whose node or slot was taken away does not count
+    // an attempt that lost its node or its slot does not count against the budget
     let free = (nodes_fault || (!terms.counts && finding.is_proven())) && free_before < policy.max_preempted;
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
     WeighedFailure { finding, cause, signature, again, helped, terms, spent: spent - u32::from(free), left }
 }
 
-/// Notes, where memory ended it, that the measured need is only a lower bound.
+/// If memory ended the attempt: a line of evidence that its need, measured as a sum over processes, may be higher.
 fn by_processes(measured: &Summary, cause: Cause) -> Option<EvidenceLine> {
     let is_by_processes =
         measured.incomplete() == Some(IncompleteNeed::Processes) && measured.need_peak.0 > 0;
@@ -99,7 +99,7 @@ fn by_processes(measured: &Summary, cause: Cause) -> Option<EvidenceLine> {
     (cause.is_memory() && is_by_processes).then_some(line)
 }
 
-/// Whether an unchanged retry can pass, and no better evidence than the log speaks against it.
+/// Whether an unchanged retry of such a failure can pass, and no better evidence than the log speaks against that.
 fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     let from_log = finding.decided_by.is_none_or(|source| source >= EvidenceSource::Exit);
     let by_person = finding.decided_by == Some(EvidenceSource::Person);
@@ -125,11 +125,11 @@ fn verdict(
         reason = format!("{reason}; {mend}");
     }
     let measured = evidence.measured.as_deref();
-    // a size for a person costs nothing until that person decides
+    // a size proposed to a person costs nothing until that person retries
     let chosen = next.as_ref().filter(|_| action != Action::No);
     let cost = chosen.and_then(|next| outlook::cost(next, measured));
     let (wait, saves) = match (chosen, action) {
-        // the resource is available at once: no wait
+        // a larger size is available at once, so there is no wait
         (None, _) => Default::default(),
         (_, Action::Bigger) if !case.cause.is_taken_away() => Default::default(),
         _ => {

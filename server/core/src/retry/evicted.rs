@@ -2,7 +2,7 @@
 //!
 //! A node that is short of memory first evicts pods that use more than they requested
 //! (<https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction>). So an attempt
-//! above its request would be evicted first again, and one below it was not at fault.
+//! that used more than its request would be evicted first again, and one that used less was not at fault.
 
 use plimsoll_proto::reasons::SizeBound;
 
@@ -12,11 +12,12 @@ use crate::{
     predict::{Settings, request_after_eviction},
 };
 
-/// The kubelet's text in front of the resource that the node ran short of (pkg/kubelet/eviction/helpers.go).
+/// Text that the kubelet writes before the resource that the node ran short of (pkg/kubelet/eviction/helpers.go).
 const LOW_ON: &str = "low on resource: ";
 
 /// Raises the memory request of an attempt that used more than its request to its use plus room for file pages, which the kubelet counts
-/// too. Returns a sentence about it; `None` if it used no more, if that is unknown, or if another resource was short.
+/// too. Returns a sentence about the new size; `None` if the attempt stayed within its request, if its use is unknown, or if another
+/// resource was short.
 pub(super) fn grow_request(
     next: &mut Prediction,
     evidence: &Evidence,
@@ -46,12 +47,12 @@ pub(super) fn grow_request(
     ))
 }
 
-/// The limit in force, which the request cannot exceed.
+/// The memory limit of the attempt, which its request cannot exceed.
 fn request_cap(measured: &Summary) -> Bytes {
     sizes_had(&measured.resources).limit.unwrap_or(Bytes(u64::MAX))
 }
 
-/// Whether the node ran short of memory: the reason alone does not show it, its message may.
+/// Whether the node may have run short of memory: true unless the kubelet's messages name only other resources.
 fn is_for_memory(evidence: &Evidence) -> bool {
     let reasons = evidence.reported.pod_reasons.iter().chain([&evidence.pod_reason]);
     let mut named = reasons.filter_map(|reason| reason.split_once(LOW_ON)).peekable();

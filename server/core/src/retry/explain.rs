@@ -15,19 +15,19 @@ use super::{
 };
 use crate::domain::{AttemptId, Cause, Evidence, LogOrder, LogPlace};
 
-/// Most lines shown for each rule: the first ones of the log.
+/// Most lines shown for each rule: the first ones of the log that it matches.
 const MOST_LINES: usize = 5;
 
-/// Result of the rules on a log.
+/// How the rules match a log.
 #[derive(Debug)]
 pub struct LogExplanation {
-    /// The cause from the log alone.
+    /// The cause that follows from the log alone.
     pub cause: Cause,
-    /// 0 to 1.
+    /// Confidence in the cause, 0 to 1.
     pub confidence: f64,
     /// The matching rules: the one that decides, then the others by strength.
     pub rules: Vec<FiredRule>,
-    /// If no rule matches: the last line that mentions an error in general words.
+    /// The last line that mentions an error in general words, if no rule matches.
     pub last_words: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct FiredRule {
     pub decides: bool,
     /// Why the rule decides or not.
     pub why: String,
-    /// First lines that the rule matches, with their positions; at most 5.
+    /// The first lines that the rule matches, with their positions; at most 5.
     pub lines: Vec<(LogPlace, String)>,
     /// Total number of matching lines.
     pub count: usize,
@@ -82,7 +82,7 @@ pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
     }
 }
 
-/// The first lines of each rule in order, and the total number of its lines.
+/// For each rule in order: the first lines that it matches, and the total number.
 fn lines_by_rule<'l, 'r>(
     tail: &'l LogTail,
     rules: &'r LogRules,

@@ -13,20 +13,20 @@ use super::{
     taxonomy,
 };
 
-/// Most rules in all files together.
+/// Most rules in all of the operator's files together.
 const MOST_RULES: usize = 1000;
-/// Most bytes of one compiled rule.
+/// Most bytes that the compiled pattern of one rule may take.
 const MOST_COMPILED_BYTES: usize = 1 << 20;
 
 impl LogRules {
-    /// The built-in rules and those of `files`, each a name and a text: Spack's taxonomy if the name ends in `.yaml` or `.yml`, else the
-    /// format of `rules/*.toml`. A rule with the id of a built-in one replaces it.
+    /// The built-in rules and those of `files`, which are pairs of name and text. A file is Spack's taxonomy if its name ends in `.yaml` or
+    /// `.yml`; otherwise it has the format of `rules/*.toml`. A rule with the id of a built-in rule replaces it.
     ///
     /// # Errors
     /// All errors, each with file and rule.
     pub fn extended(files: &[(String, String)]) -> Result<Self, Vec<String>> {
         let (mut more, mut wrong): (Vec<Rule>, Vec<String>) = (Vec::new(), Vec::new());
-        // rule id to the file that defines it
+        // maps each rule id to the file that defines it
         let mut named: HashMap<String, &str> = HashMap::new();
         for (name, text) in files {
             match of_file(name, text) {
@@ -54,13 +54,13 @@ fn named_twice<'f>(named: &mut HashMap<String, &'f str>, file: &'f str, rule: &R
     Some(format!("{file}: rule {id}: there are two of this name, the other in {other}"))
 }
 
-/// Parses the rules of a file by its extension.
+/// Parses the rules of a file, in the format that its extension names.
 pub(super) fn of_file(name: &str, text: &str) -> Result<Vec<Rule>, String> {
     let yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
     if yaml { taxonomy::parse(text) } else { rules::parse(text) }
 }
 
-/// The error in a rule.
+/// Returns the first error in a rule.
 fn fault(rule: &Rule) -> Option<String> {
     let of_rule = |what: String| Some(format!("rule {}: {what}", rule.id));
     if rule.id.is_empty() {

@@ -8,9 +8,9 @@ use std::{
 use super::known_failures::{FailureRecord, KnownFailures};
 use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature};
 
-/// Most failures of a build, newest first and by signature, that one answer examines: a few milliseconds.
+/// Most failures that one answer examines, newest first: this takes a few milliseconds.
 const LOOKED_AT: usize = 1000;
-/// Most packages listed for a group.
+/// Most packages listed for one group.
 const MOST_PACKAGES: usize = 10;
 
 /// Failures in one project with the same signature and cause.
@@ -26,23 +26,23 @@ pub struct FailureGroup {
     pub attempts: u64,
     /// Packages of the attempts, those with most attempts first; at most 10.
     pub packages: Vec<String>,
-    /// Number of packages, also of those not listed.
+    /// Number of packages, including those not listed.
     pub packages_total: u64,
-    /// The attempt that ended last.
+    /// The attempt of the group that ended last.
     pub newest: AttemptId,
     /// End of `newest`, milliseconds since 1970.
     pub ended_unix_ms: u64,
-    /// Retries of them that have ended.
+    /// Number of retries of these attempts that have ended.
     pub retried: u64,
-    /// Attempts of `retried` that passed.
+    /// Number of attempts in `retried` that passed.
     pub passed: u64,
-    /// Memory that those retries requested, times their duration, GiB x h; a retry without a request counts as 0.
+    /// Memory that these retries requested, multiplied by their duration, GiB x h; a retry without a request counts as 0.
     pub retries_gib_h: f64,
-    /// Wall time of those retries, hours.
+    /// Wall time of these retries, hours.
     pub retries_h: f64,
 }
 
-/// A group while it is counted.
+/// Counts for one group while failures are added.
 struct GroupCount {
     group: FailureGroup,
     packages: BTreeMap<String, u64>,
@@ -59,7 +59,7 @@ impl KnownFailures {
     ) -> Vec<FailureGroup> {
         let mut groups: HashMap<(String, Cause, String), GroupCount> = HashMap::new();
         for record in self.newest().take(LOOKED_AT) {
-            // a verdict given for another project does not apply to the attempt
+            // a verdict given for another project does not apply to the attempt with this ID
             let is_own = |failed: &&Arc<AttemptBrief>| failed.key.project == record.key.project;
             let failures = record.attempts().filter_map(|attempt| history.get(attempt)).filter(is_own);
             for failed in failures.filter(|failed| takes(failed)) {

@@ -1,4 +1,4 @@
-//! A log with both a fault outside the build and a failure of the build itself: which of them ended it.
+//! Decides what ended a build if its log shows both a fault outside the build and a failure of the build itself.
 //!
 //! | in one log | the fault |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | a failure of the build, then the fault | came last and is the cause |
 //! | a failure of the build, a tool's report that it failed, then the fault | came after the end: the build's own failure counts |
 //!
-//! "Another failure" is recognized by its form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed
-//! test does not, if tests began after the fault. A missing file may follow from the fault, unless a later line shows that the download
-//! succeeded. A line that names the fault itself is not another failure. If the tool only reports that it retries, the fault was overcome
-//! as soon as the build went on: something was fetched, or a failure came that no download explains.
+//! "Another failure" is recognized by its form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed test
+//! does not follow from the fault if tests began after it. A missing file may follow from the fault, unless a later line shows that the
+//! download succeeded. A line that names the fault itself is not another failure. If the tool only reports that it retries, the fault
+//! counts as overcome once the build went on: something was fetched, or a failure came that no download explains.
 
 use std::sync::LazyLock;
 
@@ -19,10 +19,10 @@ use regex::bytes::Regex;
 use super::rule::Rule;
 use crate::domain::{Cause, LogOrder};
 
-/// GitLab's runner writes this when the job was taken from the build: that ends it, whatever failed before.
+/// GitLab's runner writes this line when it takes the job from the build. That ends the job, whatever failed before.
 const JOB_TAKEN_LINE: &str = "ERROR: Job failed (system failure)";
 
-/// A download succeeded.
+/// Matches a line which reports that a download succeeded.
 static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted)\b|pull complete|objects: +100%",
@@ -32,11 +32,11 @@ static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// The same words in a line that means the opposite.
+/// Matches a line with the words of `FETCHED` that reports the opposite.
 static DENIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i-u:\b(not|no|never|nothing|fail|fails|failed|failure|error|cannot|unable|would|should|0)\b|n't\b)").ok()
 });
-/// Tests begin.
+/// Matches a line which reports that tests begin.
 static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:test session starts|^\s*collected [0-9]+ items?|^\s*running [0-9]+ tests?\b|^Test project /",
@@ -44,7 +44,7 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// Possible consequences of a failed download: something is missing, or a tool gives up without a reason of its own.
+/// Matches a failure that may follow from a failed download: something is missing, or a tool gives up without a reason of its own.
 static MAY_FOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:no such|not found|could not find|can't find|cannot find (-l|package|module|crate)|cannot (open|stat)|can't open",
@@ -58,32 +58,32 @@ fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line.as_bytes()))
 }
 
-/// A fault outside the build that it may overcome, in a log that is read backwards.
+/// A fault outside the build, which the build may have overcome. The log is read backwards.
 #[derive(Debug)]
 struct Trouble {
-    /// Index of its rule.
+    /// Index of the rule that matches the fault.
     rule: usize,
     order: LogOrder,
-    /// Whether a tool reported failure before the first line of the fault read so far.
+    /// Whether, after the fault in the log, a tool reported that it failed.
     tool_failed: bool,
     /// Whether the fault is the runner's own report that the job is over.
     is_taken: bool,
-    /// Whether the lines before it in the log were considered.
+    /// Whether `order` is decided, by a failure of the build before or after the fault.
     weighed: bool,
-    /// State of its lines.
+    /// What the lines of the fault read so far report.
     lines: TroubleLines,
 }
 
-/// What the lines of a fault read so far have in common.
+/// What the lines of a fault that were read so far report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TroubleLines {
-    /// All of them are retries of a tool, and the build went on.
+    /// Every line only reports that a tool retries, and the build went on afterwards.
     Overcome,
-    /// One of them reports more, or the build did not go on.
+    /// A line reports more than a retry, or the build did not go on.
     Open,
 }
 
-/// What follows the current line.
+/// What is known about the lines after the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Afterwards {
     #[default]
@@ -96,17 +96,18 @@ enum Afterwards {
 #[derive(Debug, Default)]
 pub(super) struct OrderReader {
     troubles: Vec<Trouble>,
-    /// Whether the build has a failure that no earlier fault explains.
+    /// Whether the lines read so far have a failure of the build that no earlier fault explains.
     other: bool,
-    /// Whether there is a failure that a fault explains, unless tests began in between.
+    /// Whether they have a failure that an earlier fault explains, unless tests began in between.
     unless_tests: bool,
-    /// Whether there is a failure that a fault explains, unless a download succeeded in between.
+    /// Whether they have a failure that an earlier fault explains, unless a download succeeded in between.
     unless_fetched: bool,
     afterwards: Afterwards,
 }
 
 impl OrderReader {
-    /// Reads the line before those read so far, with its matching rules and their indexes, and whether the tool only retries.
+    /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes; `tries_again`: whether it only
+    /// reports that a tool retries.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
         let mut outside = rules.iter().filter(|(_, rule)| is_outside(rule)).peekable();
         if outside.peek().is_some() {
@@ -146,7 +147,7 @@ impl OrderReader {
         self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });
     }
 
-    /// `own`: the failure is in the sources.
+    /// Records a line that shows a failure of the build itself. `own`: an error in the sources.
     fn own_failure(&mut self, line: &str, own: bool) {
         let may_follow = says(&MAY_FOLLOW, line);
         self.unless_fetched = true;
@@ -162,7 +163,7 @@ impl OrderReader {
         }
     }
 
-    /// The order of the lines of the rule with this index.
+    /// The order of the fault that the rule with this index matches.
     pub(super) fn of(&self, rule: usize) -> LogOrder {
         let found = self.troubles.iter().find(|trouble| trouble.rule == rule);
         found.map_or(LogOrder::Alone, |found| {
@@ -171,7 +172,8 @@ impl OrderReader {
     }
 }
 
-/// A fault that a build may overcome, or hit after it failed: not one of the machine, after which everything fails.
+/// Whether a rule matches a fault that a build may overcome, or hit after it failed. A fault of the machine is neither, because everything
+/// fails after it.
 fn is_outside(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
 }

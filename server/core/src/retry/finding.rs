@@ -2,40 +2,41 @@
 
 use crate::domain::{Cause, EvidenceLine, EvidenceSource, RootLine};
 
-/// Why an attempt failed, with the evidence.
+/// Why an attempt failed, with the evidence for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The cause; `None` if it did not fail.
+    /// The cause; `None` if the attempt did not fail.
     pub cause: Option<Cause>,
-    /// 0 to 1.
+    /// Confidence in the cause, 0 to 1.
     pub confidence: f64,
     /// Source of the clue that decided; `None` if nothing decided.
     pub decided_by: Option<EvidenceSource>,
     /// The evidence, strongest first.
     pub lines: Vec<EvidenceLine>,
-    /// What would fix it, if the deciding clue names that.
+    /// What would fix the failure, if the deciding clue names it.
     pub mend: Option<String>,
-    /// The line of the log that names the failure, if no rule matches it.
+    /// The last line of the log that mentions an error in general words, if no rule matches a line.
     pub last_words: Option<String>,
     /// The first line of the log that shows what went wrong, unchanged.
     pub failure_line: Option<String>,
-    /// Position of that line and the lines that follow from it, if a rule matches it.
+    /// Position of `failure_line` and the lines that follow from it, if a rule matches it.
     pub root: Option<RootLine>,
-    /// A failure of the build itself in the log, if a fault outside decides: which of them ended the build is uncertain.
+    /// A log line that shows a failure of the build itself, if a fault outside the build decides: which of the two ended the build is
+    /// uncertain.
     pub own_failure: Option<String>,
-    /// Whether the line that names the failure reports that memory was refused to a process, not that one was killed.
+    /// Whether `failure_line` reports that memory was refused to a process (and not that a process was killed).
     pub refused: bool,
-    /// The cause and source found by the rules, if a person corrected it: the failure keeps its signature.
+    /// The cause and source that the rules found, if a person corrected them. The signature of the failure is computed from these.
     pub by_rules: Option<(Cause, Option<EvidenceSource>)>,
     /// Whether no text of the log was ever sent, so it cannot show the cause.
     pub log_unread: bool,
-    /// The clue behind each of `lines`, in order; used to mark them again for another cause.
+    /// The clue behind each of `lines`, in the same order. A corrected cause needs them to mark which lines support it.
     pub(super) clues: Vec<Clue>,
 }
 
 impl Finding {
-    /// The cause, or "undecided" if a fault outside occurs beside a failure of the build itself: statistics of either cause would count
-    /// something uncertain.
+    /// The cause for statistics: "undecided" if the log shows both a fault outside the build and a failure of the build itself, because
+    /// neither can be counted with certainty.
     pub fn decided_cause(&self, cause: Cause) -> Cause {
         if self.own_failure.is_some() { Cause::Undecided } else { cause }
     }
@@ -52,7 +53,7 @@ impl Clue {
     pub(super) fn supports(&self, cause: Cause) -> bool {
         match self.against {
             Some(against) => against != cause,
-            // a summary line only shows that something failed; it supports a broken build and no other cause
+            // a summary line only shows that something failed: it supports a broken build, and no other cause
             None if cause == Cause::Deterministic && self.weak => {
                 matches!(self.cause, Some(Cause::Deterministic | Cause::Unknown))
             }
@@ -61,11 +62,11 @@ impl Clue {
     }
 }
 
-/// One clue.
+/// A clue: what one piece of evidence says about the cause.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Clue {
     pub(super) source: EvidenceSource,
-    /// The cause that it points to; `None` if it only argues against one.
+    /// The cause that the clue points to; `None` if it only argues against one.
     pub(super) cause: Option<Cause>,
     pub(super) confidence: f64,
     pub(super) weak: bool,

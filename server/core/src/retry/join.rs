@@ -18,19 +18,19 @@
 //! 4. an error of the build itself, then everything else.
 //!
 //! The position of a line in its log matters for one thing: whether a fault outside the build was overcome
-//! ([`failure_order`](mod@super::failure_order)). It is determined once, in the log with both lines, and stored with the line. When two
-//! logs differ, "the fault came last" wins over "it was overcome", and that over nothing. If no log has both lines, the fault explains the
-//! failure, whatever the order of the questions.
+//! ([`failure_order`](mod@super::failure_order)). This is determined once, in a log that has both lines, and stored with the line. If two
+//! logs differ, "the fault came last" wins over "it was overcome", and either wins over an unknown order. If no log has both lines, the
+//! fault explains the failure, whatever the order of the questions.
 
 use super::{reasons, rules};
 use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence};
 
-/// Most reasons kept of each kind.
+/// Most reasons kept of each kind (container, pod, CI system).
 const MOST_REASONS: usize = 4;
-/// Most lines kept of the log, each of another rule.
+/// Most log lines kept, each matched by another rule.
 const MOST_LINES: usize = 16;
 
-/// Adds the evidence of another question.
+/// Adds the evidence of another question to the known evidence.
 pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     if known.project.is_empty() {
         known.project.clone_from(&new.project);
@@ -56,7 +56,7 @@ pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
     known.time_limit = [known.time_limit, new.time_limit].into_iter().flatten().min();
 }
 
-/// The rank of an exit; shells report a signal as 128 + signal.
+/// The rank of an exit, for choosing one of two; shells report a signal as code 128 + signal.
 fn exit_rank(exit: Exit) -> (u8, i32) {
     match exit {
         Exit::Code(0) => (0, 0),
@@ -73,7 +73,7 @@ fn add_reasons(known: &mut Vec<String>, new: &[String], strength: fn(&str) -> u3
     known.truncate(MOST_REASONS);
 }
 
-/// One line for each rule, in an order that does not depend on how they were merged.
+/// Adds log lines, and keeps one for each rule, in an order that does not depend on how they were merged.
 fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
     for line in new {
         match known.iter_mut().find(|other| other.rule == line.rule) {
@@ -94,7 +94,7 @@ fn merge(known: &mut MatchedLine, new: &MatchedLine) {
     if explains(new.cause) < explains(known.cause) {
         known.cause = new.cause;
     }
-    // lines that were removed for their age are added again
+    // an empty text was removed for its age: the new one is taken again
     let better =
         |known: &str, new: &str| known.is_empty() || (!new.is_empty() && rules::names_better(new, known));
     if better(&known.line, &new.line) {
@@ -104,12 +104,12 @@ fn merge(known: &mut MatchedLine, new: &MatchedLine) {
         known.first.clone_from(&new.first);
         known.root.clone_from(&new.root);
     } else if known.first == new.first {
-        // the same line in two logs: one of its positions, independent of their order
+        // the same line in two logs: one of its positions is kept, independent of the order of the logs
         known.root = known.root.take().max(new.root.clone());
     }
 }
 
-/// Rank of a cause among several in one log: the lowest explains the others. See the module's comment.
+/// Rank of a cause among the lines of one log: the lowest explains the others. The module's comment has the reasons.
 fn explains(cause: Cause) -> u8 {
     match cause {
         Cause::Oom => 0,
@@ -131,7 +131,7 @@ fn explains(cause: Cause) -> u8 {
     }
 }
 
-/// Merges lines that no rule matches: always the same one of the two.
+/// Chooses one of two lines that no rule matches; the choice does not depend on their order.
 fn merge_words(known: Option<String>, new: Option<&String>) -> Option<String> {
     match (known, new) {
         (Some(known), Some(new)) if rules::names_better(new, &known) => Some(new.clone()),
@@ -139,7 +139,7 @@ fn merge_words(known: Option<String>, new: Option<&String>) -> Option<String> {
     }
 }
 
-/// The newest key, with empty fields filled from the earlier one.
+/// The newest key, with its empty fields filled from the earlier key.
 fn with_gaps_filled(new: &Key, known: &Key) -> Key {
     let mut labels = known.labels.clone();
     labels.extend(new.labels.clone());

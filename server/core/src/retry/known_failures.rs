@@ -1,19 +1,19 @@
 //! Failures seen before: for each key and signature, which attempts failed, and whether an unchanged retry passed.
 //!
-//! Bounded: the newest failures of a key and signature, and the newest keys and signatures. A forgotten failure costs at most one
-//! unnecessary retry.
+//! Only the newest failures of each key and signature are kept, and only the newest keys and signatures. A forgotten failure costs at most
+//! one unnecessary retry.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::lineage;
 use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, Verdict};
 
-/// Most failures kept for one key and signature, the newest.
+/// Most failures kept for one key and signature; the oldest are dropped.
 const PER_SIGNATURE: usize = 32;
-/// Most failures examined for statistics, the newest: a few milliseconds.
+/// Most failures examined for statistics, newest first: this takes a few milliseconds.
 const LOOKED_AT: usize = 1000;
 
-/// Failures of earlier verdicts.
+/// Failures that earlier verdicts recorded.
 #[derive(Debug)]
 pub struct KnownFailures {
     capacity: usize,
@@ -21,7 +21,7 @@ pub struct KnownFailures {
     entries: HashMap<FailureId, FailureRecord>,
 }
 
-/// One failure of one key.
+/// The failures of one key with one signature.
 #[derive(Debug)]
 pub(super) struct FailureRecord {
     pub(super) key: Key,
@@ -34,14 +34,14 @@ pub(super) struct FailureRecord {
 pub struct FlakyFailure {
     /// The key as text.
     pub key: String,
-    /// The failure.
+    /// The signature of the failure.
     pub signature: Signature,
-    /// Results of its retries.
+    /// How many retries after it passed.
     pub helped: RetrySuccess,
 }
 
 impl FailureRecord {
-    /// The attempts with this failure.
+    /// The attempts that had this failure.
     pub(super) fn attempts(&self) -> impl Iterator<Item = &AttemptId> {
         self.failures.iter().map(|failure| &failure.attempt)
     }
@@ -49,47 +49,47 @@ impl FailureRecord {
 
 type FailureId = (String, String);
 
-/// One failure.
+/// The failure of one attempt.
 #[derive(Debug, Clone)]
 struct FailedAttempt {
     attempt: AttemptId,
-    /// Commit, else pipeline and job.
+    /// Where the failure counts as repeated: the commit, else pipeline and job.
     place: Option<String>,
-    /// The result of a retry after it; `None`: it shows nothing, because its size changed, or because better evidence than a log proved the
-    /// cause.
+    /// Which verdict a retry would follow; `None` if a retry shows nothing about the failure, because its size changed, or because better
+    /// evidence than a log proved the cause.
     retry: Option<RetryAfter>,
-    /// Whether the verdict still has the line of the signature.
+    /// Whether the verdict still has the log line that the signature was computed from.
     has_line: bool,
 }
 
-/// The verdict after which a failure may have been retried unchanged.
+/// The verdict after which the attempt may have been retried unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RetryAfter {
     /// A verdict to retry unchanged.
     AsIs,
-    /// A "no" based on the log alone: a person or the CI system may have retried all the same. Such retries count once one of them passed;
-    /// failed ones only agree with the verdict.
+    /// A "no" based on the log alone: a person or the CI system may have retried all the same. Such retries count only once one of them
+    /// passed, because failed ones only confirm the verdict.
     NoByLog,
 }
 
-/// How often an unchanged retry passed.
+/// How many unchanged retries after a failure passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetrySuccess {
-    /// Retries that have ended.
+    /// Number of retries that have ended.
     pub tried: u32,
-    /// Retries of these that succeeded.
+    /// Number of those retries that succeeded.
     pub passed: u32,
 }
 
 impl RetrySuccess {
-    /// Estimated share of retries that pass (Laplace's rule of succession: nothing is certain after one).
+    /// Estimated share of retries that pass (Laplace's rule of succession, so that one result does not give 0 or 1).
     pub fn rate(self) -> f64 {
         (f64::from(self.passed) + 1.0) / (f64::from(self.tried) + 2.0)
     }
 }
 
 impl KnownFailures {
-    /// An empty set with this capacity of keys and signatures (at least 1).
+    /// An empty set for at most `capacity` pairs of key and signature (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), order: VecDeque::new(), entries: HashMap::new() }
     }
@@ -126,7 +126,7 @@ impl KnownFailures {
         list.push_back(FailedAttempt { attempt, place: lineage::repeat_scope(key), retry, has_line });
     }
 
-    /// Clears the line of each failure whose verdicts no longer have it: `verdicts` lost theirs.
+    /// Notes that `verdicts` no longer have their log lines, and clears the line of each signature that no other verdict has.
     pub fn drop_lines(&mut self, verdicts: &[Verdict]) {
         let lost: HashSet<(&str, &AttemptId)> = verdicts
             .iter()
@@ -146,7 +146,7 @@ impl KnownFailures {
         }
     }
 
-    /// Removes an attempt's failure: if it is of this project, or of any with `None`.
+    /// Removes the failure of an attempt, if it is of this project (`None`: of any project).
     pub fn unlearn(&mut self, attempt: &AttemptId, project: Option<&str>) {
         self.entries
             .values_mut()
@@ -160,7 +160,7 @@ impl KnownFailures {
         }
     }
 
-    /// Other attempts of this key with this failure, at the same commit or in the same job.
+    /// Number of other attempts of this key with this failure, at the same commit or in the same job.
     pub fn repeats_of(
         &self,
         key: &Key,
@@ -176,7 +176,7 @@ impl KnownFailures {
         u32::try_from(same.count()).unwrap_or(u32::MAX)
     }
 
-    /// How often an unchanged retry passed after this failure of this key.
+    /// How many unchanged retries after this failure of this key passed.
     pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> RetrySuccess {
         let (mut helped, mut against) = (RetrySuccess::default(), RetrySuccess::default());
         for failure in self.of(key, signature) {
@@ -208,7 +208,7 @@ impl KnownFailures {
         self.order.iter().rev().filter_map(|name| self.entries.get(name))
     }
 
-    /// Failures with ended retries, most retries first, among the newest; at most `most`.
+    /// Failures that have ended retries, the most retried first; at most `most`, among the newest failures.
     pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         let retried =
             self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));
@@ -228,7 +228,7 @@ impl KnownFailures {
 }
 
 impl RetryAfter {
-    /// `None` if a retry after this verdict shows nothing about the failure.
+    /// Classifies a verdict; `None` if a retry after it shows nothing about the failure.
     fn of(verdict: &Verdict) -> Option<Self> {
         match verdict.action {
             Action::AsIs => Some(Self::AsIs),
@@ -238,7 +238,7 @@ impl RetryAfter {
     }
 }
 
-/// Identifies what is built, without the branch: the same failure on another branch is the same failure.
+/// Identifies key and signature, without the branch: the same failure on another branch counts as the same.
 fn name(key: &Key, signature: &Signature) -> FailureId {
     let what = Key { git_ref: String::new(), owner: String::new(), ..key.clone() };
     (format!("{}\0{}\0{}", what.project, what.stack, what.describe()), signature.id.clone())

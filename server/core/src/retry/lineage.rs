@@ -1,4 +1,4 @@
-//! Earlier attempts of a job, without asking the CI system.
+//! Finds earlier attempts of a job in what is known already, without a call to the CI system.
 //!
 //! | source | finds |
 //! |---|---|
@@ -29,16 +29,16 @@ const NOT_TRIED: [&str; 10] = [
     "canceling",
 ];
 
-/// Attempts before an attempt.
+/// The attempts of a job before a given one.
 #[derive(Debug)]
 pub(super) struct Lineage<'h> {
-    /// Earlier attempts of the same job, those of the chain of retries first.
+    /// Earlier attempts of the same job: those linked by retries first.
     pub(super) earlier: Vec<&'h AttemptBrief>,
-    /// Earlier runs of the job in the CI system's list; `None` if the list does not show which job it is.
+    /// Number of earlier runs of the job in the CI system's list; `None` if the list does not show which job it is.
     listed: Option<usize>,
 }
 
-/// The attempts before this one.
+/// Finds the attempts before the one that the evidence is about.
 pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let earlier = history.before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
     let key = evidence.measured.as_deref().map_or(&evidence.key, |summary| &summary.key);
@@ -46,8 +46,8 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     Lineage { earlier, listed: listed(evidence, key).max(reported) }
 }
 
-/// Fills in the build jobs from the previous attempt, if the attempt's own are unknown: a retry is the same build, and sizes for another
-/// number of jobs would not fit.
+/// Fills in the build jobs from the previous attempt, if the attempt's own are unknown: a retry is the same build, and sizes computed for
+/// another number of jobs would be wrong.
 pub(super) fn with_build_jobs<'e>(evidence: &'e Evidence, history: &History) -> Cow<'e, Evidence> {
     let key = remedy::key(evidence);
     if key.hints.build_jobs.is_some_and(|jobs| jobs > 0) {
@@ -69,7 +69,7 @@ impl Lineage<'_> {
         let numbered = self.earlier.iter().map(|summary| summary.number).max().unwrap_or(0);
         let found = self.earlier.len().max(self.listed.unwrap_or(0));
         let before = u32::try_from(found).unwrap_or(u32::MAX).max(numbered);
-        // the agent reads its number in the job itself
+        // the measured number is that of the agent, which reads it in the job itself
         before.saturating_add(1).max(measured)
     }
 
@@ -79,7 +79,7 @@ impl Lineage<'_> {
     }
 }
 
-/// Earlier runs of the job in the list.
+/// Counts earlier runs of the job in the CI system's list.
 pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     let runs = &evidence.listed;
     let this = JobExecution::read(evidence.attempt.as_str());
@@ -90,7 +90,7 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     let name = own.map(|run| run.name.as_str()).or(label).or(only)?;
     let before = |run: &&ListedRun| match (run.id.parse::<u64>(), this.job.parse::<u64>()) {
         (Ok(run), Ok(this)) => run < this,
-        // without numbers, the times of the list's own clock
+        // ids that are not numbers: the creation times decide, all of them from the CI system's clock
         _ => own.is_none_or(|own| run.created_unix_ms < own.created_unix_ms),
     };
     let tried = |run: &&ListedRun| !NOT_TRIED.contains(&run.status.as_str());
@@ -104,7 +104,7 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     Some(ids.len())
 }
 
-/// Identifies where a failure counts as repeated: one commit, else one job of one pipeline.
+/// Identifies within what a failure counts as repeated: one commit, else one job of one pipeline.
 pub(super) fn repeat_scope(key: &Key) -> Option<String> {
     let commit =
         COMMIT_LABELS.iter().find_map(|name| key.labels.get(*name)).filter(|commit| !commit.is_empty());

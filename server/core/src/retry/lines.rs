@@ -1,8 +1,9 @@
-//! The lines at the end of a log that can show why something failed.
+//! Selects the lines at the end of a log that can show why something failed.
 //!
 //! Only the end is read, line by line: wrappers are removed ([`reader`](mod@super::reader)), and lines that only mention a failure are
-//! skipped ([`mentioned_failures`](mod@super::mentioned_failures)). A carriage return ends a line, so that a progress bar is many lines;
-//! all of them keep the line number that an editor shows. UTF-16 read as bytes is ASCII with NUL in between.
+//! skipped ([`mentioned_failures`](mod@super::mentioned_failures)). A carriage return ends a line too, so a progress bar becomes many
+//! lines; all of them keep the line number that an editor shows. NUL bytes are removed, because ASCII text in UTF-16 has one after each
+//! letter.
 
 use super::{
     mentioned_failures::{LineBefore, went_well},
@@ -10,19 +11,20 @@ use super::{
 };
 use crate::domain::LogPlace;
 
-/// Bytes read at the end of a log. The reason of a failure is near the end; this bounds the time.
+/// Bytes read at the end of a log. The reason of a failure is near the end; the limit bounds the time.
 const READ_BYTES: usize = 64 << 10;
-/// Longest line shown, bytes.
+/// Longest text shown for a line, in bytes.
 const SHOWN_BYTES: usize = 200;
 
-/// A log within this many bytes of the maximum was probably cut by its sender: masking removes a line or two.
+/// A log that is at most this many bytes shorter than the maximum was probably cut by its sender; masking of secrets may have removed a
+/// line or two.
 const CUT_MARGIN_BYTES: usize = 4 << 10;
 
 /// The end of a log as plain text, with its carriage returns.
 #[derive(Debug)]
 pub(super) struct LogTail {
     text: String,
-    /// Number of lines, if the beginning of the log is missing.
+    /// Number of lines in `text`, if the beginning of the log is missing.
     cut: Option<usize>,
 }
 
@@ -34,7 +36,7 @@ pub(super) struct NumberedLine<'l> {
 }
 
 impl LogTail {
-    /// The end of this log.
+    /// Takes the end of this log.
     pub(super) fn of(log: &str) -> Self {
         let text = plain(end(log, READ_BYTES));
         let cut = (log.len() + CUT_MARGIN_BYTES > READ_BYTES)
@@ -42,12 +44,12 @@ impl LogTail {
         Self { text, cut }
     }
 
-    /// Lines that can show why something failed, last first.
+    /// Lines that can show why something failed, the last one first.
     pub(super) fn rev(&self) -> impl Iterator<Item = &str> {
         self.rev_with_passed().map(|line| line.text).filter(|line| !went_well(line))
     }
 
-    /// The same, including checks that passed.
+    /// Like [`Self::rev`], but with the lines that report a passed check.
     pub(super) fn rev_with_passed(&self) -> impl Iterator<Item = NumberedLine<'_>> {
         let mut before = LineBefore::default();
         let lines = self.text.split('\n').enumerate();
@@ -59,7 +61,7 @@ impl LogTail {
         says.into_iter().rev()
     }
 
-    /// Position of a line in the kept part of the log.
+    /// Position of a line in the log, or from the end of the log if its beginning is missing.
     pub(super) fn place(&self, line: NumberedLine<'_>) -> LogPlace {
         let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         match self.cut {
@@ -69,7 +71,7 @@ impl LogTail {
     }
 }
 
-/// A line to show: start and end of a long one.
+/// The text to show for a line: a long one is cut in the middle.
 pub(super) fn shown(line: &str) -> String {
     if line.len() <= SHOWN_BYTES {
         return line.to_owned();
@@ -77,13 +79,13 @@ pub(super) fn shown(line: &str) -> String {
     format!("{} ... {}", start(line, SHOWN_BYTES / 2), end(line, SHOWN_BYTES / 2))
 }
 
-/// The last `most` bytes, at a character boundary.
+/// The last bytes of a text, at most `most`, cut at a character boundary.
 pub(super) fn end(text: &str, most: usize) -> &str {
     let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
     text.get(from.unwrap_or(0)..).unwrap_or_default()
 }
 
-/// The first `most` bytes, at a character boundary.
+/// The first bytes of a text, at most `most`, cut at a character boundary.
 pub(super) fn start(text: &str, most: usize) -> &str {
     let to = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     text.get(..to.unwrap_or(0)).unwrap_or_default()

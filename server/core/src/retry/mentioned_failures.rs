@@ -1,4 +1,5 @@
-//! Lines that only mention a failure: quoted source, commands, help, passed checks, and words in quotation marks.
+//! Recognizes lines that only mention a failure and do not report one: quoted source, commands, help, passed checks, and words in quotation
+//! marks.
 //!
 //! | line | for example |
 //! |---|---|
@@ -13,7 +14,7 @@ use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
 
-/// Words outside of quotation marks by which a line reports an error.
+/// Matches words, outside of quotation marks, by which a line reports an error.
 static REPORTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:err|errs|error|errors|errno|fatal|fail|fails|failed|failure|exception|panic|panicked|abort|aborted|aborting|cannot|can't",
@@ -23,12 +24,12 @@ static REPORTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A line of a manual, found by a search.
+/// Matches a line of a manual that a search printed.
 static MANUAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
 });
 
-/// A tool reports that it will retry.
+/// Matches a line in which a tool reports that it will retry.
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:retrying|trying again|re-?attempting|reconnecting)\b|\bwill (?:be )?(?:retr(?:y|ied)|try again)\b",
@@ -37,7 +38,7 @@ static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Similar words of a tool that gives up.
+/// Matches a line with similar words, in which a tool gives up.
 static GIVES_UP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i-u:\b(?:0|no|no more) (?:try|tries|retry|retries|attempt|attempts)\b|\b(?:giving|gave|give) up\b|\bnot retrying\b|\bafter retrying\b)").ok()
 });
@@ -46,7 +47,7 @@ fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line))
 }
 
-/// The line before the current one, with what it quotes.
+/// What the line before the current one was: a quoted line may continue on the next one.
 #[derive(Debug, Default)]
 pub(super) struct LineBefore<'l> {
     line: &'l str,
@@ -55,7 +56,7 @@ pub(super) struct LineBefore<'l> {
 }
 
 impl<'l> LineBefore<'l> {
-    /// Whether `line` is the agent's, or only repeats source, commands or a manual; then remembers it for the next call.
+    /// Whether `line` is the agent's own, or only repeats source, commands or a manual. Remembers the result for the next line.
     pub(super) fn is_quoted_by(&mut self, line: &'l str) -> bool {
         let text = line.trim_start();
         let is_source = is_source(text, self.is_source);
@@ -71,11 +72,11 @@ impl<'l> LineBefore<'l> {
     }
 }
 
-/// Columns of the title in a row of the agent's report: two blanks, the title, one blank.
+/// Columns of the title in a row of the agent's report: they follow two blanks, and a blank ends them.
 const REPORT_TITLE: std::ops::Range<usize> = 2..12;
 
-/// Whether the agent wrote the line: a message, a section of its report, or a row below one of these. It repeats how an earlier build
-/// ended.
+/// Whether the agent wrote the line: a message, a section of its report, or a row below one of these. Such a line repeats how an earlier
+/// build ended.
 fn is_of_agent(line: &str, before: bool) -> bool {
     let fold = line.starts_with("section_") && line.contains(":plimsoll");
     let is_title = |title: &str| {
@@ -88,7 +89,7 @@ fn is_of_agent(line: &str, before: bool) -> bool {
     line.starts_with("plimsoll: ") || fold || (before && is_row())
 }
 
-/// Whether the line is source next to a compiler message: a numbered line, its markers, and the unnumbered lines after it.
+/// Whether the line is source next to a compiler message: a numbered line, a line of markers below it, or an unnumbered line after these.
 fn is_source(text: &str, before: bool) -> bool {
     let bare = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let Some(rest) = bare.trim_start().strip_prefix('|') else { return false };
@@ -100,7 +101,7 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Whether the line is a frame of Python: `  File "x.py", line 3, in f`.
+/// Whether the line is a frame of a Python traceback: `  File "x.py", line 3, in f`.
 fn is_frame(line: &str) -> bool {
     line.trim_start().starts_with("File \"") && line.contains("\", line ")
 }
@@ -122,7 +123,7 @@ pub(super) fn went_well(text: &str) -> bool {
         "\u{221a} ",
     ];
     let starts = marks.iter().any(|mark| text.starts_with(mark));
-    // a time may follow: `Passed    0.01 sec`
+    // a time may follow the word, as in `Passed    0.01 sec`
     let words = text.trim_end_matches(|c: char| c.is_ascii_digit() || ". %[](=)".contains(c));
     let words = words.strip_suffix("sec").or_else(|| words.strip_suffix("ms")).unwrap_or(words);
     let words = words.trim_end_matches(|c: char| c.is_ascii_digit() || ". ".contains(c));
@@ -134,7 +135,7 @@ pub(super) fn tries_again(line: &str) -> bool {
     says(&TRIES_AGAIN, line) && !says(&GIVES_UP, line)
 }
 
-/// The line, without the text in quotation marks if nothing outside of them reports an error.
+/// The line; its text in quotation marks is left out if nothing outside of them reports an error.
 pub(super) fn without_mentions(line: &str) -> Cow<'_, str> {
     if !line.contains(['"', '\'', '`', '\u{2018}', '\u{201c}']) {
         return Cow::Borrowed(line);

@@ -1,4 +1,4 @@
-//! Sizes of the next attempt: those of this one, with only the resource raised that was short.
+//! Computes the sizes of the next attempt: those of this one, where only the resource that was short is raised.
 
 use plimsoll_proto::{limits, reasons::SizeBound};
 
@@ -11,7 +11,7 @@ use crate::{
     predict::{MemoryEnd, NextSize, Settings, next_size, predict},
 };
 
-/// A size within this share of the cap counts as at the cap: so small a step does not help.
+/// A size within this share of the cap counts as at the cap, because so small a step does not help.
 const NO_STEP: f64 = 0.05;
 
 /// Input for the sizes of a retry.
@@ -19,7 +19,7 @@ const NO_STEP: f64 = 0.05;
 pub(super) struct SizingInputs<'a> {
     pub(super) settings: &'a Settings,
     pub(super) policy: &'a RetryPolicy,
-    /// The prediction for a first attempt of the build now. It knows this failure, and no retry gets less.
+    /// The prediction for a first attempt of the build now. It includes this failure; a retry gets at least its sizes.
     pub(super) first: &'a Prediction,
     pub(super) history: &'a History,
     /// What is built.
@@ -32,12 +32,12 @@ impl SizingInputs<'_> {
         next_size(self.history, self.key, self.settings, end)
     }
 
-    /// The share of such builds that a size covers; for a capped limit, that of the capped size.
+    /// The share of builds like this one that a memory limit of `size` covers.
     fn covered(&self, size: Bytes) -> f64 {
         self.limit(Some(size)).basis.quantile
     }
 
-    /// The predicted limit without the cap.
+    /// The limit that would be predicted if the operator had set no cap.
     fn uncapped(&self) -> Bytes {
         Bytes(self.limit(None).value)
     }
@@ -47,46 +47,47 @@ impl SizingInputs<'_> {
         predict(self.history, self.key, &settings).memory_limit
     }
 
-    /// Whether an untrusted attempt of the package succeeded: it is known, and does not size others.
+    /// Whether an untrusted attempt of the package succeeded. Then the package is known, although no trusted attempt determines its size.
     pub(super) fn untrusted_succeeded(&self) -> bool {
         let mut untrusted = self.history.untrusted_on_rung(Rung::Package, self.key);
         untrusted.any(|observed| observed.brief.outcome == Outcome::Succeeded)
     }
 }
 
-/// The size at which memory stopped an attempt; it may be below what the attempt had requested.
+/// The size at which memory stopped an attempt; it can be less than the attempt had requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoppedAt {
     /// The size that proved too small.
     pub(super) size: Bytes,
-    /// Whether nothing was measured: the size is the predicted limit of such a build.
+    /// Whether nothing was measured, so that the size is the limit predicted for such a build.
     pub(super) is_assumed: bool,
 }
 
 impl StoppedAt {
-    /// The limit in force, or a higher need that was measured; without both, the predicted limit.
+    /// The limit in force, or the measured need if that is higher; if neither is known, the predicted limit.
     pub(super) fn of(predicted: &Prediction, measured: Option<&Summary>) -> Self {
         let limit = |summary: &Summary| sizes_had(&summary.resources).limit;
         let stopped = measured.map(Summary::stopped_at).filter(|size| is_size(*size));
         let predicted = &predicted.memory_limit;
-        // if the sizes of its pod are known, the prediction has them
+        // if the sizes of the attempt's pod are known, the prediction has them
         let is_assumed = predicted.basis.bound != SizeBound::LastAttempt;
         let known = stopped.or_else(|| measured.and_then(limit)).map(|size| Self { size, is_assumed: false });
         known.unwrap_or(Self { size: Bytes(predicted.value), is_assumed })
     }
 
-    /// Whether the cap leaves less than a useful step.
+    /// Whether the cap leaves no useful step above the size.
     pub(super) fn is_at(self, cap: Bytes) -> bool {
         self.size.as_f64() * (1.0 + NO_STEP) > cap.as_f64()
     }
 }
 
-/// Memory sizes of an attempt, if they are real sizes: 0 means none, and more than any machine has means no limit.
+/// Memory sizes that an attempt had. Values that are no real sizes are left out: 0 means none, and more than any machine has means no
+/// limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SizesHad {
     pub(super) request: Option<Bytes>,
     pub(super) limit: Option<Bytes>,
-    /// Whether the request exceeded the limit, so that the limit was in force.
+    /// Whether the request exceeded the limit, so that only the limit was available.
     is_cut: bool,
 }
 
@@ -101,13 +102,13 @@ pub(super) fn sizes_had(had: &Resources) -> SizesHad {
     SizesHad { request: if is_cut { limit } else { asked }, limit, is_cut }
 }
 
-/// Sizes for an attempt like the one that ended; unknown ones are predicted.
+/// The sizes that the ended attempt had; sizes that are unknown are predicted.
 pub(super) fn unchanged_sizes(
     predicted: &Prediction,
     measured: Option<&Summary>,
     settings: &Settings,
 ) -> Prediction {
-    // the predicted size may include the kills of other attempts; this is about this attempt
+    // the lower bound may come from kills of other attempts; these sizes are only those of this attempt
     let mut next = Prediction { lower_bound: None, unsure_because: String::new(), ..predicted.clone() };
     let Some(had) = measured.map(|summary| summary.resources) else { return next };
     let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
@@ -122,9 +123,9 @@ pub(super) fn unchanged_sizes(
     memory(&mut next.memory_request, sizes.request, kept);
     let cpu = |quantity: &mut Quantity, size: Option<Cores>| {
         if let Some(size) = size {
-            // a count of millicores: the type only provides the conversion
+            // `size.0 * 1000.0` is a count of millicores: `Millis` only converts it
             keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), SizeBound::LastAttempt);
-            // this is what it had, whatever is known of others
+            // the attempt had this size for certain
             quantity.basis.confidence = Some(1.0);
         }
     };
@@ -135,7 +136,7 @@ pub(super) fn unchanged_sizes(
     next
 }
 
-/// Sets a number that no attempt in the history determined.
+/// Sets a number that does not follow from attempts in the history.
 fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
     quantity.value = value;
     quantity.basis.quantile = 0.0;
@@ -144,7 +145,7 @@ fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
     quantity.basis.bound = bound;
 }
 
-/// Makes request and limit consistent: sizes that the attempt had are kept, and a predicted one is adjusted, with a note.
+/// Makes request and limit consistent: sizes that the attempt had are kept, and a predicted limit below the request is raised to it.
 fn make_consistent(next: &mut Prediction) {
     let raise = |limit: &mut Quantity, request: &Quantity| {
         if limit.value < request.value {
@@ -155,7 +156,7 @@ fn make_consistent(next: &mut Prediction) {
     raise(&mut next.cpu_limit, &next.cpu_request);
 }
 
-/// The next size after this attempt was stopped.
+/// The next size above the one at which memory stopped this attempt.
 fn grown_size(
     predicted: &Prediction,
     evidence: &Evidence,
@@ -170,17 +171,17 @@ fn grown_size(
     grown
 }
 
-/// Whether the prediction is for this build, not only from others or the default.
+/// Whether the predicted limit follows from attempts of this build, not only from other builds or the default.
 fn is_known(predicted: &Prediction) -> bool {
     predicted.is_known(&predicted.memory_limit, KNOWN_ENOUGH)
 }
 
-/// Memory for an attempt that had too little: the highest of [`grown_size`], the prediction for a first attempt, and the size that the
-/// previous attempt's verdict named; never above the cap. Defaults and needs of other packages are ignored, because they do not measure
-/// this build.
+/// Raises the memory of an attempt that had too little: the highest of [`grown_size`], the prediction for a first attempt, and the size
+/// that the previous attempt's verdict named; never above the cap. Defaults and needs of other packages are ignored, because they do not
+/// measure this build.
 ///
-/// A request beyond the size at which it was stopped was never available, so it is ignored. If the attempt's own limit was not the one
-/// reached, it is kept unless the history knows better.
+/// A request above the size at which memory stopped the attempt was never available, so it is ignored. If another limit than the attempt's
+/// own stopped it, the own limit is kept unless the history shows that more is needed.
 pub(super) fn grow_memory(
     next: &mut Prediction,
     predicted: &Prediction,
@@ -206,14 +207,14 @@ pub(super) fn grow_memory(
     make_consistent(next);
 }
 
-/// Whether attempts of the same package determine the size.
+/// Whether attempts of the same package determine the quantity.
 fn is_from_package(first: &Quantity) -> bool {
     first.basis.rung >= Rung::Package
 }
 
 fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped: StoppedAt) {
     let times = |size: u64| Bytes(size).as_f64() / stopped.size.as_f64().max(1.0);
-    // the prediction may rest on this very kill, and its reason is not about the attempt
+    // the prediction may follow from the kill of this very attempt; its reason is then replaced
     let is_by_kill =
         matches!(first.basis.bound, SizeBound::Stopped(_) | SizeBound::NeededAbove(_) | SizeBound::Grown(_));
     if is_from_package(first) && first.value >= grown.size.0 + u64::from(is_by_kill) {
@@ -224,7 +225,7 @@ fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped:
                 (SizeBound::NeededAbove(stopped.size.to_string()), times(first.value));
         }
         if basis.bound.is_cut() {
-            // the capped size may not suffice: no share of builds is named
+            // the capped size may not suffice, so no share of covered builds is named
             (basis.quantile, basis.margin) = (0.0, 1.0);
         }
         return;
@@ -242,8 +243,8 @@ fn keep_at_least(quantity: &mut Quantity, named: Bytes, settings: &Settings) {
     }
 }
 
-/// The size that such builds need, if most of those that exceed the stopped size also exceed the cap: then a retry at the cap is not worth
-/// it.
+/// The size that builds like this one need, if it is above the cap and a retry at the cap is not worth it: most builds that need more than
+/// the stopped size also need more than the cap.
 pub(super) fn needed_above(cap: Bytes, stopped: StoppedAt, sizing: SizingInputs<'_>) -> Option<Bytes> {
     if !is_known(sizing.first) {
         return None;
@@ -258,8 +259,8 @@ fn factor(policy: &RetryPolicy) -> f64 {
     if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 }
 }
 
-/// Extrapolates the need with its growth before the end over the median time of the package; 0 if unknown. At most twice the size at which
-/// it was stopped, because growth does not stay linear.
+/// The need that the attempt would have reached: its growth just before the end, extrapolated to the median time of the package. At most
+/// twice the size at which memory stopped it, because growth does not stay linear. 0 if unknown.
 fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Bytes {
     let (Some(growth), Some(measured)) = (evidence.growth, evidence.measured.as_deref()) else {
         return Bytes(0);
@@ -272,7 +273,7 @@ fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Byte
     Bytes::from_f64(growth.need.as_f64() + growth.per_second * left).min(most)
 }
 
-/// Raises the time for an attempt that used all of it.
+/// Raises the wall times for an attempt that used all of its time.
 pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, policy: &RetryPolicy) {
     let Some(wall) = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0) else { return };
     let longer = Millis::from_f64(wall.as_f64() * factor(policy));
@@ -283,7 +284,7 @@ pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, polic
     }
 }
 
-/// Half of the build jobs, in the largest pool.
+/// Halves the build jobs, and sets memory to the cap: the size of the largest pool.
 pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
     keep(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
     for quantity in [&mut next.memory_request, &mut next.memory_limit] {
@@ -291,7 +292,7 @@ pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
     }
 }
 
-/// As many build jobs as fit the largest memory size.
+/// Sets the build jobs to `jobs`, as many as fit in the largest memory size.
 pub(super) fn jobs_that_fit(next: &mut Prediction, jobs: u64) {
     let most = Bytes(next.memory_limit.value).to_string();
     keep(&mut next.build_jobs, jobs, SizeBound::RoomIn(most));

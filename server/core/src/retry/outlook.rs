@@ -3,18 +3,18 @@
 use super::{known_failures::RetrySuccess, policy::Terms};
 use crate::domain::{AttemptId, Bytes, Millis, Prediction, Quantity, ReservationCost, Rung, Summary};
 
-/// Chance that a fault outside the build is over at once. A judgement, until retries of the same failure were measured.
+/// Chance that a fault outside the build is over at once. It is a judgement, used until retries of the same failure were measured.
 const OVER_AT_ONCE: f64 = 0.5;
 
-/// What the next attempt reserves: requested memory and CPU, over the median time. If no attempt shows time or CPU, the judged attempt's
-/// are used, because a default says nothing about this build. `None` if the time is unknown.
+/// What the next attempt reserves: requested memory and CPU, multiplied by the median time. If no attempt in the history shows time or CPU,
+/// those of the judged attempt are used, because a default says nothing about this build. `None` if the time is unknown.
 pub(super) fn cost(next: &Prediction, measured: Option<&Summary>) -> Option<ReservationCost> {
     let known = |quantity: &Quantity| quantity.basis.rung != Rung::Default;
     let took = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0);
     let time = if known(&next.wall_p50) { Some(Millis(next.wall_p50.value)) } else { took }?;
     let asks = measured.is_some_and(|summary| summary.resources.cpu_request.is_some());
     let used = measured.and_then(Summary::measured_cpu).map_or(0.0, |cpu| cpu.as_f64() / 3.6e9);
-    // a count of millicores: the type only provides the conversion
+    // `cpu_request` is a count of millicores: `Millis` only converts it
     let requested = Millis(next.cpu_request.value).as_f64() / 1000.0 * time.hours();
     Some(ReservationCost {
         memory_gib_h: Bytes(next.memory_request.value).gib_hours(time),
@@ -22,8 +22,8 @@ pub(super) fn cost(next: &Prediction, measured: Option<&Summary>) -> Option<Rese
     })
 }
 
-/// The wait before a retry, and the memory time that it saves: the cost of a retry that would fail at once, times the chance that it
-/// would.
+/// The wait before a retry, and the GiB x h that it saves: the cost of a retry made at once, multiplied by the chance that such a retry
+/// fails.
 pub(super) fn wait(
     terms: &Terms,
     attempt: &AttemptId,

@@ -1,4 +1,4 @@
-//! Sizes of an unmeasured attempt, from its pod: they replace a prediction of what it had.
+//! Sizes of an attempt without an agent, from its pod. They replace the sizes that were predicted for it.
 
 use plimsoll_proto::{quantity, reasons::SizeBound};
 
@@ -29,11 +29,11 @@ pub(super) fn as_its_pod(mut predicted: Prediction, evidence: &Evidence, setting
         [(&mut predicted.cpu_request, had.cpu_request), (&mut predicted.cpu_limit, had.cpu_limit)]
     {
         if set(quantity, had.map(|cores| (quantity::millicores(cores.0), SizeBound::None))) {
-            // this is what it had, whatever is known of others
+            // the attempt had this size for certain
             quantity.basis.confidence = Some(1.0);
         }
     }
-    // the predicted side is adjusted
+    // request or limit may still be a prediction: the two are made consistent
     predicted.memory_limit.value = predicted.memory_limit.value.max(predicted.memory_request.value);
     predicted.cpu_limit.value = predicted.cpu_limit.value.max(predicted.cpu_request.value);
     predicted

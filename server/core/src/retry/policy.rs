@@ -10,19 +10,19 @@ use crate::domain::{AttemptId, Cause, Fnv, Key, Millis};
 pub struct RetryPolicy {
     /// Most attempts of one build, including the first.
     pub max_attempts: u32,
-    /// Most preempted attempts that do not count against the budget.
+    /// Most attempts lost by preemption that do not count against the budget.
     pub max_preempted: u32,
     /// Most retries if the cause is unknown, or only the log names it.
     pub unproven_retries: u32,
-    /// Least confidence for a larger size.
+    /// Least confidence in a memory cause for which the next attempt gets a larger size.
     pub grow_from: f64,
-    /// Factor for the next time limit, and for the memory that fewer build jobs must leave.
+    /// Factor for the next time limit, and for the room that memory must have when build jobs are reduced.
     pub grow_factor: f64,
-    /// Value of a build that passes, in attempts of it: a retry is worth it while its chance times this is above 1.
+    /// Value of a build that passes, in costs of one attempt: a retry is worth it if its chance multiplied by this is above 1.
     pub success_value: f64,
-    /// Share of retries that are made although they are not worth it, to keep measuring the chance.
+    /// Share of the retries that are not worth it which are made all the same, to keep measuring the chance.
     pub explore: f64,
-    /// Exceptions in order: of those that apply, later ones win over earlier ones.
+    /// Exceptions in order: if several apply to an attempt, a later one wins over an earlier one.
     pub terms: Vec<Exception>,
 }
 
@@ -31,10 +31,10 @@ impl Default for RetryPolicy {
         Self {
             // GitLab allows two retries at most
             max_attempts: 3,
-            // a spot market that preempts a build ten times will do it again
+            // a spot market that preempted a build ten times will probably preempt it again
             max_preempted: 10,
             unproven_retries: 1,
-            // above every confidence that a log alone gives to memory (0.4), not above that of a starved build (0.6 to 0.9)
+            // this is above every confidence in a memory cause from a log alone (0.4), and not above that of a starved build (0.6 to 0.9)
             grow_from: 0.6,
             grow_factor: 1.5,
             // a judgement: a person who looks at a red pipeline costs more than machines
@@ -45,22 +45,22 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Terms of a retry.
+/// Terms for retries after one cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
     /// Most retries.
     pub retries: u32,
     /// Wait before the first retry; each further one waits twice as long.
     pub wait: Millis,
-    /// Longest wait.
+    /// Longest wait before any retry.
     pub wait_most: Millis,
-    /// Random share of the wait, 0 to 1, so that jobs that failed together do not return together.
+    /// Share of the wait that is random, 0 to 1, so that jobs that failed together do not retry together.
     pub jitter: f64,
     /// Whether the attempt counts against the budget.
     pub counts: bool,
 }
 
-/// Other terms for some attempts. What is not set stays as it is.
+/// Terms that differ for some attempts. A field that is not set keeps the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Exception {
@@ -169,8 +169,8 @@ impl RetryPolicy {
 }
 
 impl Terms {
-    /// The wait before the retry of the attempt with this number: exponential back-off with jitter. The same attempt always gets the same
-    /// wait.
+    /// The wait before the retry after the attempt with this number: exponential back-off with jitter. The same attempt always gets the
+    /// same wait.
     pub fn wait_before(&self, attempt: &AttemptId, number: u32) -> Millis {
         let doubled = number.saturating_sub(1).min(16);
         let wait = Millis(self.wait.0.saturating_mul(1 << doubled)).min(self.wait_most.max(self.wait));
@@ -181,7 +181,7 @@ impl Terms {
 /// A pseudo-random number from 0 to 1, derived from the attempt's id.
 pub(super) fn chance(attempt: &AttemptId) -> f64 {
     let hash = Fnv::default().with(attempt.as_str().bytes()).value();
-    // the upper half is mixed best
+    // the upper bits of the hash are mixed best
     let upper = u32::try_from(hash.rotate_left(29) & 0xffff_ffff).unwrap_or(0);
     f64::from(upper) / f64::from(u32::MAX)
 }

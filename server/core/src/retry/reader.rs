@@ -22,7 +22,7 @@ const MOST_WRAPPERS: usize = 8;
 static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-Z])",
-        // the rest of a colour sequence whose escape character was lost or printed as text
+        // the rest of a colour sequence that lost its escape character, or has it printed as text
         r"|(?:#033|\\033|\\x1[bB]|\\u001[bB]|\^\[)\[[0-9;]*[mK]|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m",
     ))
     .ok()
@@ -50,15 +50,15 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Plain text: no colours, no NUL, no byte-order mark.
+/// The text without colours, NUL and byte-order mark.
 pub(super) fn plain(text: &str) -> String {
     let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
     let letters = plain.chars().filter(|c| !matches!(c, '\0' | '\u{feff}'));
-    // UTF-16's byte-order mark, read as UTF-8
+    // a byte-order mark of UTF-16 that was read as UTF-8 becomes this character
     letters.skip_while(|c| *c == '\u{fffd}').collect()
 }
 
-/// The line without wrappers and without trailing white space; its own indentation stays.
+/// The line without wrappers and without white space at its end; its own indentation stays.
 pub(super) fn unwrapped(line: &str) -> &str {
     let mut line = line.trim_end();
     for _ in 0..MOST_WRAPPERS {
@@ -69,7 +69,7 @@ pub(super) fn unwrapped(line: &str) -> &str {
     line
 }
 
-/// Whether the wrapper marks a warning (`[WARN] `, `##[warning]`): then the line is no error, so the wrapper is kept.
+/// Whether the wrapper marks a warning (`[WARN] `, `##[warning]`). Such a wrapper is kept, because it shows that the line is no error.
 fn warns(wrapper: &str) -> bool {
     let letters = wrapper.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
     letters.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("warn"))
@@ -79,7 +79,7 @@ fn warns(wrapper: &str) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    /// One pattern for each family of wrappers.
+    /// Patterns for wrappers, one for each family.
     pub(in crate::retry) const FAMILIES: &[&str] = &[
         "2024-05-22T12:43:46.9626460Z ",
         "2024-05-22T12:43:46.962646Z 01O ",
@@ -97,7 +97,7 @@ pub(super) mod tests {
         "#12 ",
         "51.29 ",
         "builder-1  | ",
-        // the first line of a log is masked if it may be the remainder of a secret
+        // the sender masks the first line of a log if it may be the rest of a secret
         "[MASKED]  | ",
         "[linux-gcc] ",
         "[ERROR] ",

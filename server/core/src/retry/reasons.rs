@@ -1,6 +1,6 @@
-//! Reasons of the cluster and of the CI system, and what each means.
+//! Turns reasons of the cluster and of the CI system into clues.
 //!
-//! The lists grow with every release of Kubernetes and GitLab: an unknown reason is shown and decides nothing.
+//! The lists grow with every release of Kubernetes and GitLab: an unknown reason is shown as evidence and decides nothing.
 
 use super::{
     clues::{clue, weak},
@@ -51,7 +51,7 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
         | "EvictionByEvictionAPI"
         | "TerminationByKubelet" => (Cause::Preempted, 0.95),
         "NodeLost" | "NodeFailures" | "DeletionByPodGC" => (Cause::NodeLost, 0.95),
-        // evicted for its own use, not because of the node: it would be evicted again
+        // the pod was evicted for its own use of storage, so it would be evicted again
         "Evicted" if used_up_its_storage(reason) => (Cause::EphemeralStorage, 0.95),
         // the reason alone does not name the resource
         "Evicted" => (Cause::EvictedByNode, 0.8),
@@ -64,22 +64,22 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
     Some(clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
 }
 
-/// Strength of a container's reason, compared with others of its kind.
+/// Strength of a container's reason, compared with other reasons of containers.
 pub(super) fn container_strength(reason: &str) -> u32 {
     strength(container(reason).as_ref())
 }
 
-/// Strength of a pod's reason.
+/// Strength of a pod's reason, compared with other reasons of pods.
 pub(super) fn pod_strength(reason: &str) -> u32 {
     strength(pod(reason).as_ref())
 }
 
-/// Strength of a CI system's reason.
+/// Strength of a CI system's reason, compared with its other reasons.
 pub(super) fn ci_strength(reason: &str) -> u32 {
     strength(ci(reason, OutOfMemory::Unknown).as_ref())
 }
 
-/// The rank of a clue: one with a cause is above a weak one, that above an unknown reason, and that above a reason without meaning.
+/// Rank of a clue: a clue with a cause ranks above a weak one, a weak one above an unknown reason, and that above a reason without meaning.
 fn strength(clue: Option<&Clue>) -> u32 {
     match clue {
         None => 0,
@@ -102,12 +102,12 @@ fn used_up_its_storage(message: &str) -> bool {
     texts.iter().any(|text| message.contains(text))
 }
 
-/// The container that was killed for memory according to the last line of GitLab's runner.
+/// Which container was killed for memory, according to the last line of GitLab's runner.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum OutOfMemory<'s> {
-    /// None, or a counter shows otherwise.
+    /// No container, or a counter shows that it was not killed.
     Unknown,
-    /// The build's.
+    /// The container of the build.
     Build,
     /// Another container of the pod.
     Beside(&'s str),
@@ -121,11 +121,11 @@ pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
         return Some(containers::out_of_memory(Source::Ci, container, 0.7, text));
     }
     Some(match word(reason) {
-        // the build's own script, for any reason
+        // the build's own script failed, for any reason
         "" | "script_failure" | "unknown_failure" => return None,
-        // the runner writes that line; a build that imitates it ends as script_failure
+        // only the runner reports this reason; a build that prints the runner's line ends with `script_failure`
         "runner_system_failure" if matches!(killed, OutOfMemory::Build) => found(Cause::Oom, 0.7),
-        // many possible causes: other evidence decides
+        // this reason has many possible causes, so other evidence decides
         "runner_system_failure" | "runner_external_dependency_failure" | "runner_interrupted" => {
             weak(found(Cause::Infra, 0.6))
         }
@@ -149,7 +149,7 @@ pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
     })
 }
 
-/// Reasons that persist until something is changed.
+/// Failure reasons that stay until something is changed.
 const NEEDS_A_MEND: [&str; 33] = [
     "runner_configuration_error",
     "runner_unsupported",
@@ -186,7 +186,7 @@ const NEEDS_A_MEND: [&str; 33] = [
     "id_token_burned_project_path",
 ];
 
-/// A reason that was introduced after this list was written.
+/// The clue from a reason that is not in the lists, for example because it is newer than they are: it is shown and names no cause.
 fn unknown_reason(source: Source, reason: &str) -> Clue {
     let text = format!("{} reason {reason} is not known here", source.as_str());
     Clue { cause: None, weak: true, ..clue(source, Cause::Unknown, 0.0, text) }

@@ -17,13 +17,13 @@ use crate::{
     predict::Settings,
 };
 
-/// Action and next sizes, before the budget.
+/// Action and next sizes, before the budget is checked.
 #[derive(Debug)]
 pub(super) struct Remedy {
     pub(super) action: Action,
     pub(super) next: Option<Prediction>,
     pub(super) reason: String,
-    /// Where memory stopped the attempt, if that is known and the next one gets more.
+    /// The size at which memory stopped the attempt, if it is known and the next attempt gets more.
     pub(super) stopped_at: Option<Bytes>,
 }
 
@@ -54,14 +54,14 @@ const READ_THE_LOG: &str = "to make it known, put `plimsoll run` in front of the
 const NAME_THE_CAUSE: &str =
     "to make it known, say it with `plimsoll verdict correct`, or write a rule for its log into `rules_dir`";
 
-/// Explanation if memory was refused, but not by a memory limit of the build.
+/// Explanation if memory was refused while the build had no memory limit of its cgroup.
 const UNDER_ULIMIT: &str = "the kernel killed nothing and the build has no memory limit, so a retry with the same size would fail in the same \
                             way; raise its `ulimit -v`, or run it on a machine with more free memory";
 
-/// CPU use below which the build stood still: a twentieth of a core.
+/// Mean CPU use, in cores, below which the build did nothing: a twentieth of a core.
 const STANDSTILL_CORES: f64 = 0.05;
 
-/// The remedy for a cause.
+/// Chooses the remedy for a cause.
 pub(super) fn remedy(
     evidence: &Evidence,
     finding: &Finding,
@@ -142,7 +142,7 @@ fn sized(
     }
 }
 
-/// A retry after eviction, with a larger memory request if the attempt used more than its request.
+/// Retries after an eviction, with a larger memory request if the attempt used more than its request.
 fn evicted_again(
     evidence: &Evidence,
     why: &str,
@@ -156,7 +156,7 @@ fn evicted_again(
     Remedy::retry(action, next, format!("{why}: {what}"))
 }
 
-/// No retry if [`is_under_ulimit`].
+/// No retry, because of [`is_under_ulimit`].
 fn refused(why: &str) -> Remedy {
     Remedy::no(format!("{why}: {UNDER_ULIMIT}"))
 }
@@ -169,7 +169,7 @@ fn is_under_ulimit(finding: &Finding, measured: Option<&Summary>) -> bool {
     finding.refused && measured.is_some_and(unlimited)
 }
 
-/// Why a retry is useless while the fault persists, or what has to be done first.
+/// Text that says why a retry is useless while the fault persists, or what has to be done first.
 fn no_retry(cause: Cause) -> &'static str {
     match cause {
         Cause::ToolOom => "raise that limit; more memory for the job alone does not help",
@@ -179,7 +179,7 @@ fn no_retry(cause: Cause) -> &'static str {
     }
 }
 
-/// The advice if no size has to grow. `how`: the sizes.
+/// The advice for a retry in which no size has to grow. `how` describes the sizes, as in "with the same size".
 fn same_again(cause: Cause, how: &str) -> String {
     match cause {
         Cause::Timeout => {
@@ -246,7 +246,7 @@ fn more_memory(
     Remedy::grown(next, stopped, if cut { with + MOST_THERE_IS } else { with })
 }
 
-/// The old limit, if known, and the new one.
+/// Text with the old memory limit, if known, and the new one.
 fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
     match stopped.size {
         had if had.0 == 0 || had >= limit => format!("limit {limit}"),
@@ -255,13 +255,12 @@ fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
     }
 }
 
-/// The needed size as text.
+/// Text with the needed memory limit; empty if it is unknown.
 fn would_take(needed: Option<Bytes>) -> String {
     needed.map_or(String::new(), |needed| format!("; it would take a memory limit of {needed}"))
 }
 
-/// Build jobs of the attempt: the recorded number, else that of other attempts of the same build. `None` if only a default or other builds
-/// have one.
+/// Build jobs of the attempt: the recorded number, else that of other attempts of the same build. `None` if neither is known.
 fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
     let recorded = key(evidence).hints.build_jobs.map(u64::from).filter(|jobs| *jobs > 0);
     let of_this_build = |jobs: &&Quantity| matches!(jobs.basis.rung, Rung::Exact | Rung::NoVersion);
@@ -269,8 +268,9 @@ fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
     recorded.or_else(|| usual.map(|jobs| jobs.value))
 }
 
-/// Fewer build jobs: if the cap leaves no real step above the size at which the attempt was stopped, or is below what is `needed`, as many
-/// as fit in proportion. `None` if the size suffices, if the number of jobs is unknown, or if not even one job fits.
+/// How many build jobs fit in the cap, in proportion, and how many the attempt had: used if the cap leaves no real step above the size at
+/// which memory stopped the attempt, or is below the `needed` size. `None` if the size suffices, if the number of jobs is unknown, or if
+/// not even one job fits.
 fn jobs_that_fit(
     evidence: &Evidence,
     next: &Prediction,
@@ -282,15 +282,16 @@ fn jobs_that_fit(
     let step = stopped.as_f64() * sizing.policy.grow_factor.max(1.0);
     let wanted = needed.map_or(step, |needed| needed.as_f64().max(step));
     let jobs = u64::from(key(evidence).hints.build_jobs.filter(|jobs| *jobs > 1)?);
-    // a count of jobs: the type only provides the conversion
+    // `jobs` is a count, not bytes: `Bytes` only converts it
     let fit = Bytes::from_f64((Bytes(jobs).as_f64() * cap.as_f64() / wanted.max(1.0)).floor()).0;
     (fit < jobs && (fit > 0 || needed.is_none())).then_some((fit.max(1), jobs))
 }
 
-/// The cause and its strongest evidence.
+/// One sentence with the cause and its strongest evidence.
 pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
     let decided = finding.lines.iter().find(|line| line.supports && Some(line.source) == finding.decided_by);
-    // memory needs evidence from the kernel or the container; a cause known from the log alone is only probable
+    // a cause of memory is certain only with evidence of kernel or container; any other cause is only probable if it comes from the log
+    // alone
     let is_probable = match cause {
         Cause::Oom | Cause::Starved => !finding.is_proven(),
         Cause::Unknown | Cause::Flaky => false,
@@ -314,7 +315,7 @@ fn stood_still(summary: &Summary) -> bool {
     summary.cpu.cores_over(summary.wall).0 < STANDSTILL_CORES
 }
 
-/// The key that the caller named, else the agent's.
+/// The key of the attempt: that of the caller, else the agent's.
 pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
     match &evidence.measured {
         Some(measured) if evidence.key.package.is_empty() => &measured.key,
@@ -322,7 +323,7 @@ pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
     }
 }
 
-/// The cause as the start of a sentence, in two parts; the probability goes between them.
+/// The cause as the start of a sentence, in two parts; "probably" goes between them.
 fn words(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Oom => ("it ", "ran out of memory"),

@@ -9,14 +9,14 @@ use super::{
 };
 use crate::domain::{Evidence, EvidenceSource, Key, LINE_GONE, MatchedLine, ReportedEvidence};
 
-/// Rule id for the last line of GitLab's runner when the build's container was killed for memory.
+/// Rule id for the last line of GitLab's runner which reports that the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
-/// Rule id for the same of another container of the pod.
+/// Rule id for the same line about another container of the pod.
 const CONTAINER_OOM: &str = "container-oomkilled";
-/// Confidence in a line whose rule no longer exists.
+/// Confidence in a stored line, if its rule no longer exists.
 const WITHOUT_RULE: f64 = 0.5;
 
-/// The evidence of a question, with its log matched by `rules`.
+/// Extracts the evidence of a question that is stored; `rules` match its log.
 pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
     let one =
@@ -52,7 +52,7 @@ fn matched(hit: RuleMatch<'_>) -> MatchedLine {
     MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, root, order }
 }
 
-/// The lines of the log with their rules, and clues for lines whose rules no longer exist.
+/// The stored lines of the log with their rules, and clues for lines that have no rule any more.
 pub(super) fn hits<'r>(reported: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
     let (mut hits, mut unknown) = (Vec::new(), Vec::new());
     for MatchedLine { rule, cause, line, first, root, order } in &reported.log {

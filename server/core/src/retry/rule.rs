@@ -48,12 +48,12 @@ pub(super) struct Rule {
     pub(super) spares: Vec<String>,
 }
 
-/// Kind of a sign of memory.
+/// How a line shows that memory ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sign {
-    /// A process was killed. A kernel that counted no OOM kill speaks against memory.
+    /// A process was killed. If the kernel counted no OOM kill, memory was not the cause.
     Kill,
-    /// Memory was refused. The kernel need not have killed anything.
+    /// Memory was refused to a process. The kernel may have killed nothing.
     Alloc,
 }

@@ -1,4 +1,4 @@
-//! The log rules of `rules/*.toml`: data, compiled once, matched in time linear in the log.
+//! The log rules of `rules/*.toml`. They are data, compiled once, and matched in time linear in the length of the log.
 
 use std::{
     collections::VecDeque,
@@ -20,20 +20,20 @@ use super::{
 };
 use crate::domain::{Cause, LogOrder, RootLine};
 
-/// Most bytes of one line that are matched.
+/// Most bytes of one line that rules are matched against.
 const LINE: usize = 4 << 10;
-/// Number of rules matched in one pass. A line with parts of many rules would make one large automaton outgrow its cache, and the fallback
-/// engine is 20 times as slow; automata of a few rules stay small for every log.
+/// Number of rules matched in one pass. An automaton for all rules would outgrow its cache on lines with parts of many rules, and the regex
+/// library's fallback is 20 times as slow; automata of a few rules stay small for every log.
 const TOGETHER: usize = 4;
-/// Rules for summaries of test results.
+/// Ids of the rules for summaries of test results.
 const TESTS: [&str; 2] = ["test-named", "tests-summary"];
-/// Most lines that follow from a root line.
+/// Most lines kept that follow from a root line.
 const CONSEQUENCES: usize = 3;
-/// Most bytes of the compiled rules of one pass.
+/// Most bytes of the compiled patterns of one pass.
 const COMPILED: usize = 16 << 20;
 
-/// A rule that matched, with two of the matching lines. `line` is chosen independently of the order, so that a failure has the same
-/// signature when a parallel build reports its errors in another order. `first` is the first one, which caused the others.
+/// A rule that matched, with two of the lines that it matches. `line` is chosen independently of their order, so that a failure has the
+/// same signature if a parallel build reports its errors in another order. `first` is the first matching line: it caused the others.
 #[derive(Debug)]
 pub(super) struct RuleMatch<'r> {
     pub(super) rule: &'r Rule,
@@ -44,18 +44,18 @@ pub(super) struct RuleMatch<'r> {
     pub(super) order: LogOrder,
     /// Whether two different lines match.
     pub(super) repeated: bool,
-    /// Whether at least one matching line is not a mere summary.
+    /// Whether at least one matching line is more than a summary.
     pub(super) apart: bool,
 }
 
 impl RuleMatch<'_> {
-    /// Whether it names failed tests, but not why they failed.
+    /// Whether the rule names failed tests, but not why they failed.
     pub(super) fn names_test(&self) -> bool {
         TESTS.contains(&self.rule.id.as_str())
     }
 }
 
-/// Rules that are compiled together.
+/// Log rules, compiled in sets.
 #[derive(Debug, Default)]
 pub struct LogRules {
     rules: Vec<Rule>,
@@ -63,7 +63,7 @@ pub struct LogRules {
     sets: Vec<RegexSet>,
 }
 
-/// Format of a file.
+/// Format of a rule file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -73,7 +73,7 @@ struct File {
     rule: Vec<Rule>,
 }
 
-/// The built-in files.
+/// The built-in rule files, in the order of their rules.
 const FILES: [&str; 8] = [
     include_str!("rules/machine.toml"),
     include_str!("rules/network.toml"),
@@ -87,19 +87,19 @@ const FILES: [&str; 8] = [
 // a test checks that the built-in files are valid, so the fallback is never used
 static BUILT_IN: LazyLock<Arc<LogRules>> =
     LazyLock::new(|| Arc::new(built_in().and_then(LogRules::compile).unwrap_or_default()));
-/// A line that starts to report what went wrong: `error` or a similar word, and a colon.
+/// Matches a line that starts to report what went wrong: `error` or a similar word, and a colon.
 static BEGINS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
 static WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
 
-/// The built-in rules, with their examples.
+/// Parses the built-in rules, with their examples.
 pub(super) fn built_in() -> Result<Vec<Rule>, String> {
     let files = FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
 
-/// The rules of a file.
+/// Parses the rules of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(file.rule)
@@ -111,7 +111,7 @@ impl LogRules {
         Arc::clone(&BUILT_IN)
     }
 
-    /// The built-in rules and `more`; a rule with the id of another replaces it.
+    /// Compiles the built-in rules and `more`; a rule in `more` with the id of another rule replaces that one.
     pub(super) fn with(more: Vec<Rule>) -> Result<Self, String> {
         let mut rules = built_in()?;
         rules.retain(|rule| more.iter().all(|newer| newer.id != rule.id));
@@ -122,7 +122,8 @@ impl LogRules {
     fn compile(rules: Vec<Rule>) -> Result<Self, String> {
         let set = |rules: &[Rule]| {
             let patterns = rules.iter().map(|rule| &rule.pattern);
-            // match bytes: on non-ASCII text a Unicode `\b` needs the slow engine, and a log may be entirely non-ASCII
+            // bytes are matched instead of characters: on non-ASCII text a Unicode `\b` needs the slow engine, and a log may be entirely
+            // non-ASCII
             RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED).build()
         };
         let sets = rules.chunks(TOGETHER).map(set).collect::<Result<_, _>>();
@@ -147,7 +148,7 @@ impl LogRules {
     /// Rules that match the end of `log`, with their lines; the rule that matched last comes first.
     pub(super) fn read(&self, log: &str) -> Vec<RuleMatch<'_>> {
         let mut hits: Vec<RuleMatch<'_>> = Vec::new();
-        // index of each rule's hit
+        // for each rule, the index of its hit
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut order = OrderReader::default();
         let tail = LogTail::of(log);
@@ -187,23 +188,23 @@ impl LogRules {
         matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at))
     }
 
-    /// Whether a rule matches the line as a mere report of failure.
+    /// Whether a rule matches the line only as a report that something failed.
     fn is_summary(&self, line: &str) -> bool {
         self.matching(line).any(says_no_reason)
     }
 }
 
-/// Summary lines after the current one, nearest first.
+/// Summary lines that follow the current line in the log, nearest first.
 #[derive(Debug, Default)]
 struct Consequences(VecDeque<String>);
 
 impl Consequences {
-    /// The nearest lines, at most 3.
+    /// The nearest of these lines, at most 3.
     fn nearest(&self) -> Vec<String> {
         self.0.iter().cloned().collect()
     }
 
-    /// Reads a line with the rules that match it.
+    /// Reads a line of a log that is read backwards, with the rules that match it.
     fn read(&mut self, rules: &[(usize, &Rule)], line: &str) {
         if !rules.iter().all(|(_, rule)| rule.weak) || !rules.iter().any(|(_, rule)| says_no_reason(rule)) {
             return;
@@ -220,8 +221,8 @@ fn says_no_reason(rule: &Rule) -> bool {
     rule.weak && rule.cause == Cause::Unknown
 }
 
-/// A summary line that mentions a download, such as `configure: error: cannot fetch sources`, follows from another line, so it becomes
-/// weak.
+/// Makes the match of a summary line that mentions a download weak, such as `configure: error: cannot fetch sources`: such a line follows
+/// from another one.
 fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
     if hits.iter().any(|hit| hit.apart && hit.rule.cause == Cause::Deterministic) {
         let echoes =
@@ -280,20 +281,20 @@ fn note<'r>(
     }
 }
 
-/// Whether `one` is the better line to name a failure by: an ordering that does not depend on positions in the log. Parts that change from
-/// run to run are compared last.
+/// Whether `one` is a better line than `other` to identify a failure by. This ordering does not depend on positions in the log. Parts that
+/// change from run to run are compared last.
 pub(super) fn names_better(one: &str, other: &str) -> bool {
     let name = |line| (signature::normalise(line), line);
     one != other && name(one) < name(other)
 }
 
-/// The last line that mentions an error in general words: without a matching rule it still distinguishes failures.
+/// The last line that mentions an error in general words. It distinguishes failures that no rule matches.
 pub(super) fn last_words(log: &str) -> Option<String> {
     let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
     LogTail::of(log).rev().find(speaks).map(shown)
 }
 
-/// The first line that names an error in general words, else the last words.
+/// The first line that names an error in general words, else the last one that mentions an error.
 pub(super) fn first_words(log: &str) -> Option<String> {
     let end = LogTail::of(log);
     let first = end.rev().filter(|line| begins_to_report(line)).last().map(shown);
@@ -306,7 +307,7 @@ pub(super) fn runners_last_word(log: &str) -> Option<String> {
     LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
 }
 
-/// Rules that match the start or the end of a line: the end of a long command line shows its result.
+/// Indexes of the rules that match the start or the end of a line: the end of a long command line shows its result.
 fn matches(sets: &[RegexSet], line: &str) -> Vec<usize> {
     let ends = [start(line, LINE), end(line, LINE)];
     let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });

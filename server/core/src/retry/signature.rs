@@ -1,4 +1,4 @@
-//! The signature of a failure: the line that shows what went wrong, without what changes from run to run.
+//! Computes the signature of a failure: the line that shows what went wrong, without the parts that change from run to run.
 //!
 //! Removed are directories, numbers (line numbers, times, sizes, process ids, addresses), words that look like hashes, and paths in
 //! `/tmp`. File names stay: an error in another file is another error.
@@ -6,7 +6,7 @@
 use super::finding::Finding;
 use crate::domain::{Cause, EvidenceSource, Fnv, Signature};
 
-/// Most bytes of a line that are used.
+/// Most bytes of a line that the signature is computed from.
 const MOST_LINE_BYTES: usize = 400;
 /// Least length of a mixed run of letters and digits that counts as a hash.
 const LEAST_HASH_CHARS: usize = 7;
@@ -19,7 +19,7 @@ pub(super) fn of(finding: &Finding) -> Option<Signature> {
     Some(Signature { id, line, first: finding.failure_line.clone().unwrap_or_default() })
 }
 
-/// The matching line of the log that says most.
+/// The matching line of the log that says most about the failure.
 pub(super) fn line_of(finding: &Finding) -> Option<&str> {
     let from_log = |supports: bool| {
         let mut lines = finding.lines.iter().filter(|line| line.source == EvidenceSource::Log);
@@ -28,12 +28,12 @@ pub(super) fn line_of(finding: &Finding) -> Option<&str> {
     from_log(true).or_else(|| from_log(false))
 }
 
-/// Hash of the line; stable over releases, because it is stored.
+/// Hash of the line. It is stored, so it must stay the same in later releases.
 fn hash(cause: &str, line: &str) -> u64 {
     Fnv::default().with(cause.bytes().chain([0]).chain(line.bytes())).value()
 }
 
-/// The line without what changes from run to run.
+/// The line without the parts that change from run to run.
 pub(super) fn normalise(line: &str) -> String {
     let mut plain = String::new();
     let mut word = String::new();
@@ -58,7 +58,7 @@ fn without_run(word: &str) -> String {
     }
     let name = word.rsplit('/').next().unwrap_or(word);
     let parts: Vec<String> = name.split(['-', '_', '.']).map(part).collect();
-    // all separators are replaced by a dot
+    // the separators `-`, `_` and `.` all become a dot
     parts.join(".")
 }
 

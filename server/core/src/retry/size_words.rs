@@ -12,7 +12,8 @@ use crate::domain::{Bytes, Prediction, Quantity, Summary};
 
 const SAME_SIZE: &str = "with the same size";
 
-/// How the next sizes compare with those of the last attempt, as the end of "retry ...": unchanged, unless they were no usable sizes.
+/// Describes how the next sizes compare with those of the last attempt, as the end of "retry ...". They are the same, unless the attempt
+/// had no usable sizes.
 pub(super) fn how_it_was(next: &Prediction, measured: Option<&Summary>) -> String {
     let Some(had) = measured.map(|summary| summary.resources) else { return SAME_SIZE.to_owned() };
     let sizes = [(had.memory_request, &next.memory_request), (had.memory_limit, &next.memory_limit)];
@@ -42,8 +43,8 @@ pub(super) fn how_it_was(next: &Prediction, measured: Option<&Summary>) -> Strin
     SAME_SIZE.to_owned()
 }
 
-/// Adds the reasons of the next memory sizes where they differ from `predicted`, and why they are below the prediction for a `first`
-/// attempt where they are.
+/// Sets the reason to why the next memory sizes differ from `predicted`, and why they are below the prediction for a first attempt, if they
+/// are.
 ///
 /// Statements about the history are in the past tense, because a verdict is also read after later attempts.
 pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: SizingInputs<'_>) {
@@ -73,7 +74,7 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: Siz
     }
 }
 
-/// The default above the next size, if that grew all the same.
+/// The default that is larger than the next size, and its name, if the next size grew from the last attempt's.
 fn default_above(next: &Prediction, first: &Prediction) -> Option<(&'static str, Bytes)> {
     let sizes = [
         ("limit", &next.memory_limit, &first.memory_limit),
@@ -90,7 +91,7 @@ fn default_above(next: &Prediction, first: &Prediction) -> Option<(&'static str,
         )
     };
     let is_less = |size: &Quantity, first: &Quantity| {
-        // a cap may have lowered the default
+        // a cap may have lowered the next size below the default
         first.basis.is_default() && first.value > size.value && !size.basis.bound.is_cut()
     };
     let has_grown = sizes.iter().any(|(_, size, _)| grew(size));

@@ -1,14 +1,14 @@
 //! Parses Spack's error taxonomy: `error_taxonomy.yaml` of spack-infrastructure.
 //!
 //! Only that file's structure is parsed, line by line, so nesting cannot be too deep: `error_classes:` with a list `grep_for:` in each
-//! class, and `deconflict_order:`. Its order is not used: there a class that only reports a failed build comes before the one with the
-//! reason. The table below maps its classes to causes.
+//! class, and `deconflict_order:`. The order in `deconflict_order` is not used, because it puts a class that only reports a failed build
+//! before the class with the reason. The table below maps the classes to causes.
 
 use super::rule::{Rule, Sign};
 use crate::domain::Cause;
 
-/// Causes of the classes, and whether a class only reports a failure or matches words that any log may contain. A class that is not listed
-/// is weak and explains nothing.
+/// The cause of each class, and whether the class is weak: it only reports a failure, or matches words that any log may contain. A class
+/// that is not listed is weak and has no cause.
 const CAUSES_OF_REASONS: &[(&str, Cause, bool)] = &[
     ("oidc_certificate_expired", Cause::Infra, false),
     ("dns_error", Cause::Infra, false),
@@ -67,7 +67,7 @@ const CAUSES_OF_REASONS: &[(&str, Cause, bool)] = &[
     ("file_not_found", Cause::Deterministic, true),
 ];
 
-/// Section of the file that a line belongs to.
+/// The section of the file that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TaxonomySection {
     Head,
@@ -75,7 +75,7 @@ enum TaxonomySection {
     Order,
 }
 
-/// The classes as rules.
+/// Parses the classes of the taxonomy as rules.
 ///
 /// # Errors
 /// Names the first line with an unexpected structure.

@@ -11,18 +11,18 @@ use foldhash::fast::RandomState;
 
 use super::super::{AttemptBrief, JobMark, weight};
 
-/// Bound on the steps back along a chain of retries, and on the number of earlier attempts returned.
+/// Most steps back along a chain of retries, and most earlier attempts returned.
 pub(in crate::domain) const LINEAGE_STEPS: usize = 32;
 
-/// Bytes that an attempt takes in this index, if its key names a job.
+/// Bytes that this index takes for an attempt, if the attempt's key names a job.
 const BYTES: usize = weight::in_table(size_of::<ByJob>());
 
 /// Attempts by job. Attempts whose key names no job are left out.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// One attempt of each job.
+    /// One attempt for each job.
     one: HashSet<ByJob, RandomState>,
-    /// The further attempts of each job, newest last, at most as many per job as verdicts count.
+    /// The further attempts of each job, newest last: at most as many for a job as verdicts count.
     others: HashMap<JobMark, Vec<Arc<AttemptBrief>>, RandomState>,
 }
 
@@ -108,7 +108,7 @@ impl Jobs {
         self.one.get(&Some(job)).map(|one| &one.0).into_iter().chain(others)
     }
 
-    /// One attempt of each job.
+    /// One attempt for each job.
     pub(super) fn of_all(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         self.one.iter().map(|one| &one.0)
     }
@@ -119,7 +119,7 @@ impl Jobs {
     }
 }
 
-/// Bytes that an attempt takes in this index.
+/// Bytes that this index takes for an attempt.
 pub(super) fn bytes_of(brief: &AttemptBrief) -> usize {
     if brief.job.is_some() { BYTES } else { 0 }
 }

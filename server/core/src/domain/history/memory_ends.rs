@@ -1,11 +1,11 @@
-//! Verdicts on attempts that memory ended. A prediction needs two facts from them that the history lacks, so that it names the same next
-//! size as the verdict:
+//! Keeps two facts from verdicts on attempts that memory ended. The history lacks them, and with them a prediction gives the same next size
+//! as the verdict:
 //!
 //! - How far the need was still growing: no summary records it.
-//! - That memory ended an attempt which is not in the history: its agent died with it and the attempt is not sealed yet, or it had no
-//!   agent.
+//! - That memory ended an attempt which is not in the history: the attempt had no agent, or the agent died with it and the attempt is not
+//!   sealed yet.
 //!
-//! An attempt is kept once for each project that it is asked about under: callers without access to that project change nothing there.
+//! An attempt is kept once for each project that a caller names for it, so that callers without access to a project change nothing there.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use plimsoll_proto::reasons::SizeBound;
 
 use crate::domain::{Action, AttemptId, Bytes, Key, Verdict};
 
-/// Number of such attempts kept: about those of some days. About 500 KB.
+/// Most ends kept: about those of some days, in about 500 KB.
 const MOST_MEMORY_ENDS: usize = 512;
 
 /// How memory ended an attempt, according to its verdict.
@@ -21,7 +21,7 @@ const MOST_MEMORY_ENDS: usize = 512;
 pub(crate) struct JudgedMemoryEnd {
     /// The size that was too small.
     pub(crate) stopped: Bytes,
-    /// The size that the need would have grown to; 0 if it did not grow or that is unknown.
+    /// The size that the need would have reached at its growth before the end; 0 if it did not grow or that is unknown.
     pub(crate) grown_to: Bytes,
     /// When the verdict was given, milliseconds since 1970.
     pub(crate) judged_unix_ms: u64,
@@ -30,8 +30,8 @@ pub(crate) struct JudgedMemoryEnd {
 }
 
 impl JudgedMemoryEnd {
-    /// `None` unless it is proven that memory ended the attempt and at which size, the attempt is trusted, and the caller has access to its
-    /// project.
+    /// Reads a verdict. `None` unless it proves that memory ended the attempt and at which size, the attempt is trusted, and the caller has
+    /// access to its project.
     fn of(verdict: &Verdict) -> Option<Self> {
         let is_proven =
             verdict.cause.is_memory() && verdict.outlook.proven && verdict.action == Action::Bigger;
@@ -44,15 +44,16 @@ impl JudgedMemoryEnd {
     }
 }
 
-/// The newest such attempts, by the time of their verdicts: a start reads the verdicts in another order and must keep the same ones.
+/// The newest of these ends, by the time of their verdicts. The time decides because a restart reads the verdicts in another order and must
+/// keep the same ones.
 #[derive(Debug, Default)]
 pub(super) struct JudgedMemoryEnds(HashMap<JudgedAttempt, JudgedMemoryEnd>);
 
-/// An attempt, and its project (empty: none).
+/// An attempt, and the project that it was judged for (empty: none).
 type JudgedAttempt = (AttemptId, String);
 
 impl JudgedMemoryEnds {
-    /// Replaces earlier verdicts on the same attempt, in the projects that the caller has access to. Returns whether anything changed.
+    /// Stores the end that a verdict shows, in place of an earlier one for the same attempt and project. Returns whether anything changed.
     pub(super) fn note(&mut self, verdict: &Verdict) -> bool {
         let Some(end) = JudgedMemoryEnd::of(verdict) else {
             let before = self.0.len();
@@ -69,7 +70,7 @@ impl JudgedMemoryEnds {
         before != Some(end)
     }
 
-    /// The recorded end of an attempt of this project.
+    /// The recorded end of this attempt in this project.
     pub(super) fn of(&self, attempt: &AttemptId, project: &str) -> Option<&JudgedMemoryEnd> {
         (!self.0.is_empty()).then(|| self.0.get(&(attempt.clone(), project.to_owned()))).flatten()
     }

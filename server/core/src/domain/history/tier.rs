@@ -1,4 +1,4 @@
-//! The attempts of one trust tier, bounded by number and by memory.
+//! The attempts of one trust tier (trusted or untrusted), limited in number and memory.
 
 use std::{
     borrow::Borrow,
@@ -18,33 +18,33 @@ use super::{
     jobs::{self, Jobs},
 };
 
-/// Bytes that an attempt takes outside of itself and of the ladder: its entries by order and by id, and its row in the statistics with
-/// half of the labels counted there.
+/// Bytes that an attempt takes besides itself and the ladder: its entries by order and by id, its row in the statistics, and half of the
+/// labels counted there.
 const BESIDE: usize = size_of::<ById>() * 3 / 2 + weight::in_table(size_of::<ById>()) + 56 + 4 + 16;
 
-/// Capacity. The first bound that is reached applies.
+/// Capacity of a history. The first limit that is reached applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Attempts, at least 1.
+    /// Most attempts; at least 1.
     pub attempts: usize,
-    /// Bytes of memory, estimated from the parts of an attempt. One attempt is always kept.
+    /// Most bytes of memory, estimated from the parts of each attempt. One attempt is always kept.
     pub bytes: usize,
 }
 
 impl HistoryLimits {
-    /// The limits of one of `of` equal parts.
+    /// The limits divided by `of`.
     pub(super) const fn part(self, of: usize) -> Self {
         let attempts = self.attempts / of;
         Self { attempts: if attempts == 0 { 1 } else { attempts }, bytes: self.bytes / of }
     }
 }
 
-/// The attempts of one trust tier.
+/// The attempts of one trust tier, in the order of arrival, by id, and by similarity.
 #[derive(Debug)]
 pub(super) struct TrustTier {
     pub(super) untrusted: bool,
     pub(super) room: HistoryLimits,
-    /// Bytes of the attempts, without what the ladder counts itself.
+    /// Bytes of the attempts, without the bytes that the ladder counts itself.
     bytes: usize,
     pub(super) newest: VecDeque<Arc<AttemptBrief>>,
     pub(super) by_id: HashSet<ById, RandomState>,
@@ -89,7 +89,7 @@ impl TrustTier {
         }
     }
 
-    /// Starts a bulk load of those of `attempts` that belong to this tier, which must be empty.
+    /// Starts a bulk load of the `attempts` that belong to this tier. The tier must be empty.
     pub(super) fn fill(&mut self, attempts: &[RungObservation]) -> LadderLoader {
         let here = || attempts.iter().filter(|observation| observation.brief.untrusted == self.untrusted);
         let count = here().count();
@@ -152,7 +152,8 @@ impl TrustTier {
 
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: RungObservation) {
         self.bytes = (self.bytes + bytes_of(&observation.brief)).saturating_sub(bytes_of(earlier));
-        // all lists must hold the same pointer, because readers compare attempts by pointer; search from the newest end
+        // all lists must hold the same pointer, because readers compare attempts by pointer; the search starts at the newest end, where
+        // most matches are
         if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
             *known = Arc::clone(&observation.brief);
         }
@@ -162,7 +163,7 @@ impl TrustTier {
     }
 
     pub(super) fn remove(&mut self, known: &Arc<AttemptBrief>) {
-        // search from the newest end
+        // the search starts at the newest end, where most matches are
         if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
             self.newest.remove(self.newest.len() - 1 - back);
             self.bytes = self.bytes.saturating_sub(bytes_of(known));
@@ -177,7 +178,7 @@ impl TrustTier {
     }
 }
 
-/// Bytes that an attempt takes, without what the ladder counts.
+/// Bytes that an attempt takes, without the bytes that the ladder counts.
 pub fn bytes_of(brief: &AttemptBrief) -> usize {
     brief.allocated() + jobs::bytes_of(brief) + BESIDE
 }

@@ -5,21 +5,21 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::super::{AttemptBrief, RungObservation, weight};
 
-/// Newest attempts kept on one rung. More would average over builds of long ago.
+/// Number of the newest attempts kept on one rung. More would average over builds from long ago.
 pub(in super::super) const PER_RUNG: usize = 128;
 
 /// Index of a list.
 pub(super) type ListId = usize;
 
-/// The newest attempts of the rungs that share the list, oldest first.
+/// The newest attempts of the rungs that share this list, oldest first.
 #[derive(Debug, Default)]
 struct List {
     observations: VecDeque<RungObservation>,
-    /// Rungs that share the list; 0 if its slot is free.
+    /// Number of rungs that share the list; 0 if its slot is free.
     rungs: usize,
 }
 
-/// All lists.
+/// All lists of a ladder.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     all: Vec<List>,
@@ -34,7 +34,7 @@ impl Lists {
         self.put(List { observations: VecDeque::with_capacity(room.min(PER_RUNG)), rungs })
     }
 
-    /// Copies a list for `rungs` of its rungs, which then no longer share the original.
+    /// Copies a list for `rungs` of its rungs, which then no longer share it with the others.
     pub(super) fn split(&mut self, id: ListId, rungs: usize) -> ListId {
         let observations = self.all.get_mut(id).map_or_else(VecDeque::new, |list| {
             list.rungs = list.rungs.saturating_sub(rungs);
@@ -53,7 +53,7 @@ impl Lists {
         self.all.len() - 1
     }
 
-    /// One rung fewer uses the list; the last one frees it.
+    /// Notes that one rung fewer uses the list; frees the list if none is left.
     pub(super) fn release(&mut self, id: ListId) {
         let Some(list) = self.all.get_mut(id) else { return };
         list.rungs = list.rungs.saturating_sub(1);
@@ -64,7 +64,7 @@ impl Lists {
         }
     }
 
-    /// Adds the newest.
+    /// Adds an attempt that is newer than all others in the list.
     pub(super) fn push(&mut self, id: ListId, observation: RungObservation) {
         self.change(id, |list| {
             if list.len() >= PER_RUNG {
@@ -75,7 +75,7 @@ impl Lists {
         });
     }
 
-    /// Adds one that is older than all others, if there is room.
+    /// Adds an attempt that is older than all others in the list, if there is room.
     pub(super) fn push_older(&mut self, id: ListId, observation: &RungObservation) {
         self.change(id, |list| {
             if list.len() < PER_RUNG {
@@ -97,12 +97,12 @@ impl Lists {
         });
     }
 
-    /// Removes an attempt from any position.
+    /// Removes an attempt from any position in the list.
     pub(super) fn remove(&mut self, id: ListId, brief: &Arc<AttemptBrief>) {
         self.change(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
     }
 
-    /// Replaces `earlier`.
+    /// Replaces the attempt `earlier` in the list.
     pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         self.change(id, |list| {
             let same = list.iter_mut().filter(|known| Arc::ptr_eq(&known.brief, earlier));
@@ -117,7 +117,7 @@ impl Lists {
         self.room = self.room - before + list.observations.capacity();
     }
 
-    /// Number of rungs that share the list.
+    /// Number of rungs that share this list.
     pub(super) fn rungs(&self, id: ListId) -> usize {
         self.all.get(id).map_or(0, |list| list.rungs)
     }
@@ -132,17 +132,17 @@ impl Lists {
         self.room * size_of::<RungObservation>() + self.all.len() * (size_of::<List>() + weight::STEP)
     }
 
-    /// Lists in use.
+    /// The lists in use.
     #[cfg(test)]
     pub(super) fn used(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
         self.all.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)
     }
 }
 
-/// Makes room for one more attempt.
+/// Makes room in a list for one more attempt.
 fn grow(list: &mut VecDeque<RungObservation>) {
     if list.len() == list.capacity() {
-        // doubling the capacity would leave a third of this memory unused
+        // the list grows by a quarter: doubling its capacity would leave a third of the memory unused
         list.reserve_exact((list.len() / 4).max(4).min(PER_RUNG - list.len()));
     }
 }

@@ -1,8 +1,8 @@
-//! Bulk load of attempts at a start.
+//! Bulk load of attempts when the server starts.
 //!
-//! Attempts are added from the newest to the oldest, so a full list is left alone; in the other order each of a million attempts would be
-//! added and evicted again. Keys are found by their address, because hashing their texts for each attempt takes longer than everything
-//! else.
+//! Attempts are added from the newest to the oldest, so nothing more is done once a list is full; in the other order each of a million
+//! attempts would be added and evicted again. Keys are found by their address in memory, because hashing their texts for each attempt takes
+//! longer than the rest of the load.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,17 +13,17 @@ use super::{AttemptBrief, Key, KeyLists, Ladder, RungObservation, bytes_of};
 /// The keys of a ladder while it is loaded.
 #[derive(Debug, Default)]
 pub(in super::super) struct LadderLoader {
-    /// Whether an attempt did not fit. Older ones are skipped too.
+    /// Whether an attempt did not fit. Older ones are then skipped too.
     pub(in super::super) full: bool,
     all: Vec<(Arc<Key>, KeyLists)>,
-    /// Index in `all`, by the key's texts.
+    /// Index of each key in `all`, found by the key's texts.
     by_text: HashMap<Arc<Key>, usize, RandomState>,
-    /// Index in `all`, by the key's address. Holds each key, so that its address is not used again.
+    /// Index of each key in `all`, found by the key's address. The map holds each key, so that its address is not reused.
     by_address: HashMap<*const Key, (Arc<Key>, usize), RandomState>,
 }
 
 impl LadderLoader {
-    /// The index of the key that equals this one; a new key is registered with `register`.
+    /// Index of the key that equals this one; a new key is added with `register`.
     fn find(&mut self, key: &Arc<Key>, register: impl FnOnce(&Key) -> KeyLists) -> usize {
         let address = Arc::as_ptr(key);
         if let Some((_, at)) = self.by_address.get(&address) {
@@ -80,7 +80,7 @@ impl Ladder {
         observation.brief
     }
 
-    /// Ends the load.
+    /// Ends the bulk load.
     pub(in super::super) fn filled(&mut self, bulk: LadderLoader) {
         self.keys.extend(bulk.all);
         self.rungs.expected = HashMap::default();

@@ -1,21 +1,21 @@
-//! Rungs of a key as hashes: their texts would take several times the memory of the keys.
+//! Hashes that identify the rungs of a key: their texts would take several times the memory of the keys.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
 use super::super::{Key, Rung, job_of_part};
 
-/// Hash of a rung and of the key's fields that its attempts share.
+/// Hash of a rung and of the key's fields that attempts on the rung have in common.
 pub(super) type RungKey = u64;
 
 /// Computes rung keys. The hash is seeded at random (`SipHash`, the standard library's protection against hash flooding), so no caller can
-/// choose a key that collides with another's. By chance two of a million rungs collide once in 40 million starts.
+/// choose a key that collides with another's. The chance that two of a million rungs collide is one in 40 million for each start.
 #[derive(Debug, Default)]
 pub(super) struct RungHasher(RandomState);
 
 impl RungHasher {
     /// All rungs of a key, from the narrowest to the widest.
     pub(super) fn of<'m>(&'m self, key: &'m Key) -> impl Iterator<Item = RungKey> + 'm {
-        // a key without a build system has no rung of its build system; a job that is not part of a parallel job has no rung of siblings
+        // a key without a build system has no rung for it, and a job that is not part of a parallel job has no rung of siblings
         let has = |rung: &Rung| match rung {
             Rung::BuildSystem => !key.build_system.is_empty(),
             Rung::Siblings => job_of_part(&key.package).is_some(),
@@ -24,7 +24,7 @@ impl RungHasher {
         Rung::LADDER.into_iter().filter(has).map(|rung| self.mark(rung, key))
     }
 
-    /// One rung of a key.
+    /// Hash of one rung of a key.
     pub(super) fn mark(&self, rung: Rung, key: &Key) -> RungKey {
         let mut hasher = self.0.build_hasher();
         (rung as u8).hash(&mut hasher);
@@ -37,7 +37,7 @@ impl RungHasher {
             job_of_part(&key.package).hash(&mut hasher);
             return hasher.finish();
         }
-        // each rung uses all fields of the wider ones
+        // each rung uses all fields of the wider rungs, and further ones
         let parts = [
             &key.project,
             &key.package,

@@ -1,5 +1,5 @@
-//! Measurements of an ended attempt, with "not measured" as `None`. Nothing that runs uses no memory and no CPU, so a stored zero means
-//! that it was not read. All output goes through these functions.
+//! Measurements of an ended attempt, with "not measured" as `None`. A command that runs uses some memory and CPU, so a stored zero means
+//! that the value was not read. All output goes through these functions.
 
 use super::Summary;
 use crate::domain::{Bytes, Cores, CpuMicros, Millis};
@@ -15,7 +15,7 @@ impl Summary {
         measured(self.need_mean)
     }
 
-    /// High-water mark with page cache, at least the highest need; `None` if the mark was not measured.
+    /// High-water mark of memory including page cache, at least the highest need; `None` if the mark was not measured.
     pub fn measured_memory_peak(&self) -> Option<Bytes> {
         measured(self.memory_peak).map(|mark| mark.max(self.need_peak))
     }
@@ -25,7 +25,8 @@ impl Summary {
         Some(self.cpu).filter(|cpu| cpu.0 > 0)
     }
 
-    /// Highest CPU use, at least the mean; `None` if it was not measured. A mean alone, as an import has it, is no highest use.
+    /// Highest CPU use, at least the mean; `None` if it was not measured. An imported history has only a mean, which is not the highest
+    /// use.
     pub fn measured_cpu_peak(&self) -> Option<Cores> {
         let (peak, mean) = (self.cpu_peak.0, self.cpu.cores_over(self.wall).0);
         let known = peak > mean || (self.samples > 0 && mean > 0.0);
@@ -33,12 +34,12 @@ impl Summary {
     }
 }
 
-/// `None` for zero.
+/// The value, or `None` for zero.
 pub(in crate::domain) fn measured(memory: Bytes) -> Option<Bytes> {
     Some(memory).filter(|memory| memory.0 > 0)
 }
 
-/// The highest CPU use to show: over short times a peak cannot be distinguished from the mean, and it is never below the mean.
+/// The highest CPU use to show: at least the mean, because a peak cannot be measured over short times.
 pub(super) fn cpu_peak(peak: Cores, cpu: CpuMicros, wall: Millis) -> Cores {
     Cores(peak.0.max(cpu.cores_over(wall).0))
 }

@@ -1,4 +1,4 @@
-//! A build with different numbers of build jobs: its memory, its time, and the best `-j`.
+//! Computes the memory and time of a build at different numbers of build jobs, and the best `-j`.
 //!
 //! Attempts with different numbers of jobs define two lines (`tried`): memory is a constant and a part for each job; time is a serial part
 //! and a part that the jobs share (Amdahl, "Validity of the single processor approach", 1967). Attempts are moved along these lines to the
@@ -19,21 +19,21 @@ use crate::domain::{Bytes, CurveKnown, JobsCurve, JobsPoint, Millis, Rung};
 
 /// How far a line is extrapolated, in multiples of the highest number of jobs that was tried.
 const BEYOND: u32 = 2;
-/// Most jobs considered: the wire's limit for a key.
+/// Highest number of jobs considered: the limit that the wire contract sets for a key.
 const MOST_JOBS: u32 = plimsoll_proto::limits::BUILD_JOBS;
-/// Most points: tried numbers, powers of two between and beyond, the requested number and the results.
+/// Most points of a curve: tried numbers, powers of two between and beyond them, the requested number and the results.
 const POINTS: usize = 32;
 
 /// The lines through attempts with different numbers of jobs, for predictions and for the curve.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JobsLines {
-    /// Bytes for each further job; 0 without a line.
+    /// Slope of the memory line: bytes for each further job; 0 without a line.
     pub(super) memory: f64,
-    /// Milliseconds of parallel work: one job takes all of them, two take half. 0 if unknown.
+    /// Milliseconds of work that the jobs share: one job takes all of them, two take half. 0 if unknown.
     pub(super) shared: f64,
 }
 
-/// The lines of the curve.
+/// The lines through the attempts in `similar`.
 pub(super) fn lines(similar: &SimilarAttempts<'_>) -> JobsLines {
     let mut with_jobs =
         similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
@@ -45,7 +45,7 @@ pub(super) fn lines(similar: &SimilarAttempts<'_>) -> JobsLines {
     JobsLines { memory: tried.memory, shared: tried.shared }
 }
 
-/// The curve. `usual`: the number of jobs that a prediction would name.
+/// Computes the curve. `usual`: the number of jobs that a prediction would name.
 pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Bytes>) -> JobsCurve {
     let tried = TriedJobs::of(similar);
     let mut curve = JobsCurve {
@@ -80,13 +80,13 @@ pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Byte
     curve
 }
 
-/// Whether 95 % of the builds fit `limit`, with room for file pages.
+/// Whether 95 % of the builds at this number of jobs fit `limit`, with room for file pages.
 fn fits(tried: &TriedJobs<'_>, jobs: u32, limit: Bytes) -> bool {
     with_pages(Bytes::from_f64(tried.need_at(jobs)[1])) <= limit
 }
 
-/// Binary search along the line, on which more jobs never need less. At the two ends enough attempts were measured, and their values are
-/// used instead of the line's.
+/// The highest number of jobs that fits `limit`, found by binary search along the line, on which more jobs never need less. Numbers at
+/// which enough attempts ran are checked apart, because there the measured values are used instead of the line.
 fn most_that_fit(tried: &TriedJobs<'_>, limit: Bytes, end: u32) -> Option<u32> {
     let (mut fitting, mut above) = (0, end.saturating_add(1));
     for jobs in tried.counts().into_iter().filter(|jobs| tried.has_enough_at(*jobs)) {
@@ -122,7 +122,8 @@ fn point(tried: &TriedJobs<'_>, jobs: u32) -> JobsPoint {
     }
 }
 
-/// The point with the least memory time; the lower number of jobs wins a tie. Beyond tried numbers the time would be a guess.
+/// The number of jobs with the least memory multiplied by time; the lower number wins a tie. Numbers beyond the tried ones are left out,
+/// because their time would be a guess.
 fn cheapest(curve: &JobsCurve, most_tried: u32) -> Option<u32> {
     let fitting = |point: &&JobsPoint| match (curve.limit, curve.most_that_fit) {
         (Some(_), most) => most.is_some_and(|most| point.jobs <= most),
@@ -133,5 +134,5 @@ fn cheapest(curve: &JobsCurve, most_tried: u32) -> Option<u32> {
     least.map(|point| point.jobs)
 }
 
-/// Numbers of jobs, fewest first.
+/// A set of numbers of jobs, fewest first.
 type JobCounts = BTreeSet<u32>;

@@ -14,10 +14,10 @@ use crate::{
 const COMPARED_ATTEMPTS: usize = 24;
 /// Most distinct numbers of jobs.
 const MOST_JOB_NUMBERS: usize = 16;
-/// Attempts with one number of jobs that suffice without the line.
+/// Successful attempts with exactly the requested number of jobs that make the line unnecessary.
 const ENOUGH_ATTEMPTS: u32 = 5;
-/// If the need changes by less than this share over all tried numbers of jobs, it does not depend on them: repetitions of one build differ
-/// by up to 15 % where page cache is counted.
+/// The need does not depend on the number of jobs if it changes by less than this share over all tried numbers: repetitions of one build
+/// differ by up to 15 % where page cache is counted.
 const FLAT: f64 = 0.1;
 /// Needs further from their median than this share of it are too noisy for a line.
 const NOISE_LIMIT: f64 = 0.2;
@@ -28,9 +28,9 @@ const LEAST_AGREEING_PAIRS: f64 = 0.75;
 #[derive(Debug, Clone, Copy)]
 struct JobsObservation<'h> {
     jobs: u32,
-    /// Bytes; for an attempt that memory stopped, the size that proved too small.
+    /// Bytes the attempt needed; if memory stopped it, the size that proved too small.
     need: f64,
-    /// Milliseconds; NaN unless it succeeded.
+    /// Wall time in milliseconds; NaN unless the attempt succeeded.
     wall: f64,
     weight: f64,
     stopped: bool,
@@ -60,7 +60,7 @@ struct NeedAtJobs {
 }
 
 impl NeedAtJobs {
-    /// `None` for an attempt that memory stopped, because its need is unknown.
+    /// Weight 0 for an attempt that memory stopped, because its need is unknown ([`TriedJobs::needs_of`] moves its weight elsewhere).
     fn of(point: &JobsObservation<'_>) -> Self {
         let weight = if point.stopped { 0.0 } else { point.weight };
         Self { bytes: point.need, weight, jobs: point.jobs }
@@ -71,28 +71,28 @@ impl NeedAtJobs {
 #[derive(Debug)]
 pub(super) struct TriedJobs<'h> {
     points: Vec<JobsObservation<'h>>,
-    /// The needs of all of them, in no order.
+    /// The needs that `points` show, in no order.
     needs: Vec<NeedAtJobs>,
-    /// The least similar rung among them.
+    /// The least similar rung that contributed attempts.
     pub(super) rung: Option<Rung>,
     pub(super) known: CurveKnown,
-    /// Bytes for each further job.
+    /// Slope of the memory line: bytes for each further job.
     pub(super) memory: f64,
-    /// Milliseconds of parallel work.
+    /// Slope of the time line: milliseconds of work that the jobs share.
     pub(super) shared: f64,
-    /// Whether the pairs differ in more than the number of jobs.
+    /// Whether no two compared attempts have otherwise equal keys, so that the lines also include other differences.
     pub(super) mixed: bool,
 }
 
 impl<'h> TriedJobs<'h> {
-    /// The attempts with the needs they show.
+    /// Fits the lines, and computes the needs that the attempts show.
     pub(super) fn of(similar: &SimilarAttempts<'h>) -> Self {
         let mut tried = Self::judged(similar);
         tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
         tried
     }
 
-    /// The most similar attempts that suffice: rung by rung until two numbers of jobs occur.
+    /// Fits the lines to the most similar attempts: adds rung by rung until attempts with two different numbers of jobs are found.
     pub(super) fn judged(similar: &SimilarAttempts<'h>) -> Self {
         let with_jobs =
             || similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
@@ -120,7 +120,7 @@ impl<'h> TriedJobs<'h> {
         tried
     }
 
-    /// The attempts that memory did not stop.
+    /// Attempts that memory did not stop.
     fn plain(&self) -> impl Iterator<Item = &JobsObservation<'h>> {
         self.points.iter().filter(|point| !point.stopped)
     }
@@ -172,7 +172,7 @@ impl<'h> TriedJobs<'h> {
         jobs::median(slopes).max(0.0)
     }
 
-    /// The numbers of jobs that were tried.
+    /// The numbers of jobs that were tried, at most [`MOST_JOB_NUMBERS`].
     pub(super) fn counts(&self) -> JobCounts {
         let mut counts = JobCounts::new();
         for point in &self.points {
@@ -194,8 +194,8 @@ impl<'h> TriedJobs<'h> {
         self.points.len()
     }
 
-    /// The needs that the attempts show. One that memory stopped is a lower bound: its weight goes to attempts with the same number of
-    /// jobs that needed more. These are then moved along the line as usual, so more jobs never need less.
+    /// The needs that the attempts show. An attempt that memory stopped shows only a lower bound: its weight goes to attempts with the same
+    /// number of jobs that needed more. Without such attempts the need is taken as [`BEYOND`] times the bound.
     fn needs_of(&self, points: &[&JobsObservation<'h>]) -> Vec<NeedAtJobs> {
         let mut needs: Vec<NeedAtJobs> = points.iter().map(|point| NeedAtJobs::of(point)).collect();
         for stopped in points.iter().filter(|point| point.stopped) {
@@ -219,7 +219,7 @@ impl<'h> TriedJobs<'h> {
         needs
     }
 
-    /// Median and 95th percentile of the need at `jobs`, bytes.
+    /// Median and 95th percentile of the memory need at `jobs`, in bytes.
     pub(super) fn need_at(&self, jobs: u32) -> [f64; 2] {
         let here: Vec<&JobsObservation<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
         let alone = self.has_enough_at(jobs).then(|| self.needs_of(&here));
@@ -230,7 +230,7 @@ impl<'h> TriedJobs<'h> {
         [0.5, 0.95].map(|share| quantile(&needs, share))
     }
 
-    /// Median time at `jobs`, milliseconds; 0 if none succeeded.
+    /// Median wall time at `jobs`, in milliseconds; 0 if no attempt succeeded.
     pub(super) fn wall_at(&self, jobs: u32) -> f64 {
         let alone = self.has_enough_at(jobs);
         let here =
@@ -242,7 +242,7 @@ impl<'h> TriedJobs<'h> {
         quantile(&walls, 0.5)
     }
 
-    /// Whether only attempts with exactly this number of jobs are used: there is no line, or enough of them ran.
+    /// Whether only attempts with exactly this number of jobs are used: because there is no line, or because enough such attempts ran.
     pub(super) fn has_enough_at(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
         let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
@@ -257,20 +257,20 @@ fn pairs<'p, 'h>(
 ) -> Vec<f64> {
     let mut slopes = Vec::new();
     for (n, a) in points.iter().enumerate() {
-        // keys are compared last, because they are texts
+        // keys are compared last: comparing their texts costs most
         let others = points.iter().skip(n + 1).filter_map(|b| Some((b, slope(a, b)?)));
         slopes.extend(others.filter(|(b, _)| comparable(a, b)).map(|(_, slope)| slope));
     }
     slopes
 }
 
-/// The least value that covers `share` of the weight; 0 if empty. `values` are sorted.
+/// The least value that covers `share` of the weight; 0 if `values` is empty. `values` are sorted pairs of value and weight.
 fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();
     let mut covered = 0.0;
     let enough = values.iter().find(|(_, weight)| {
         covered += weight;
-        // rounding must not make the last one too small
+        // the tolerance absorbs rounding, so that a sum slightly below the share still counts as reaching it
         covered >= all * share - all * 1e-9
     });
     enough.or_else(|| values.last()).map_or(0.0, |(value, _)| *value)

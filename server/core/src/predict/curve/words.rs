@@ -7,7 +7,7 @@ use plimsoll_proto::figures;
 use super::{super::words::scope, tried::TriedJobs};
 use crate::domain::{CurveKnown, JobsCurve, JobsPoint};
 
-/// How much is known, which `-j` to use, and what `-j1` would cost.
+/// One paragraph: how much is known, which `-j` to use, and what `-j1` would cost.
 pub(super) fn reason(tried: &TriedJobs<'_>, curve: &JobsCurve, usual: u32, most_tried: u32) -> String {
     let mut text = known(tried, curve);
     if !matches!(curve.known, CurveKnown::Flat | CurveKnown::Line) {
@@ -70,7 +70,7 @@ fn fitting(curve: &JobsCurve, most_tried: u32) -> String {
     let Some(point) = curve.most_that_fit.and_then(|jobs| at(curve, jobs)) else {
         return format!("; not even -j1 fits {limit} with room for file pages");
     };
-    // the line ends there; more jobs might fit
+    // the table of the curve ends at `end`; more jobs might fit
     let end = most_tried.saturating_mul(super::BEYOND);
     let largest = if point.jobs >= end { "fits" } else { "is the largest that fits" };
     let mut text =

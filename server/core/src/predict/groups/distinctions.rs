@@ -1,19 +1,19 @@
 //! Finds the recorded field that distinguishes groups of need, if there is one. Pure.
 //!
-//! For each field: how much its value explains of the group (information gain over the entropy of the groups, Theil's uncertainty
-//! coefficient), minus what chance gives a field with as many values (Miller 1955). Rare values are ignored, so a field with a different
-//! value for each attempt, such as commit or pipeline, never wins.
+//! Each field is scored by how well its value predicts the group (information gain divided by the entropy of the groups: Theil's
+//! uncertainty coefficient), minus what a random field with as many values would score (Miller 1955). Rare values are ignored, so a field
+//! with a different value for each attempt, such as commit or pipeline, never wins.
 
 use std::borrow::Cow;
 
 use crate::domain::{Distinction, float};
 
-/// Least attempts of a value; rarer ones are pooled into one value.
+/// Least number of attempts with a value; rarer values are counted together as one.
 const LEAST_ATTEMPTS_OF_VALUE: usize = 3;
-/// Least share of the entropy that a field must explain.
+/// Least share of the groups' entropy that a field must explain.
 const LEAST_EXPLAINED: f64 = 0.4;
-/// How far the result must be from chance, in deviations (the G-test, Sokal and Rohlf 1981): with some twenty fields one in a thousand
-/// data sets passes by chance.
+/// How far the score must be from that of a random field, in standard deviations (the G-test, Sokal and Rohlf 1981): with some twenty
+/// fields, chance alone passes in one data set of a thousand.
 const DEVIATIONS: f64 = 8.0;
 /// Most values listed for a group.
 const MOST_LISTED_VALUES: usize = 6;
@@ -21,7 +21,7 @@ const MOST_LISTED_VALUES: usize = 6;
 /// A field of an attempt: its name and its value, which is empty if unknown.
 pub type FieldValue<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// An attempt: the index of its group, and its fields. A field that only others have is empty.
+/// The index of an attempt's group, and the attempt's fields. A field that only other attempts have is empty.
 pub type GroupedAttempt<'a> = (usize, Vec<FieldValue<'a>>);
 
 /// How often one value occurs in each group.
@@ -36,7 +36,7 @@ impl ValueCounts<'_> {
         self.of.iter().sum()
     }
 
-    /// The group of most of its attempts, and their number. `None` in case of a tie.
+    /// The group that most attempts with this value belong to (`None` in case of a tie), and the number of those attempts.
     fn main(&self) -> (Option<usize>, usize) {
         let most = self.of.iter().copied().max().unwrap_or(0);
         let mut places = self.of.iter().enumerate().filter(|(_, count)| **count == most).map(|(at, _)| at);
@@ -45,7 +45,7 @@ impl ValueCounts<'_> {
     }
 }
 
-/// The field that distinguishes the groups best; the first in case of a tie. `asked`: the fields of the requested build.
+/// Finds the field that distinguishes the groups best; the first one in case of a tie. `asked`: the fields of the requested build.
 pub fn find_distinction(
     groups: usize,
     attempts: &[GroupedAttempt<'_>],
@@ -75,7 +75,7 @@ pub fn find_distinction(
     })
 }
 
-/// The values of a field with their counts in each group; rare values are pooled under an empty name.
+/// The values of a field with their counts in each group; rare values are counted together under an empty text.
 fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> Vec<ValueCounts<'a>> {
     let of = |fields: &'a [FieldValue<'_>]| {
         fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
@@ -99,7 +99,7 @@ fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> 
     values
 }
 
-/// The share of the entropy that the values explain; `None` if it is too little or may be chance.
+/// The share of the groups' entropy that the values explain; `None` if it is too little or may be chance.
 fn answered(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64> {
     let count: f64 = values.iter().map(|value| float(value.count())).sum();
     if values.len() < 2 || open <= 0.0 || count <= 0.0 {
@@ -115,13 +115,13 @@ fn answered(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64>
     (share >= LEAST_EXPLAINED && !likely).then_some(share)
 }
 
-/// Entropy in nats.
+/// Entropy of a distribution given as counts, in nats.
 fn entropy(counts: impl Iterator<Item = usize> + Clone) -> f64 {
     let all: f64 = counts.clone().map(float).sum();
     counts.filter(|count| *count > 0).map(|count| float(count) / all).map(|share| -share * share.ln()).sum()
 }
 
-/// The values typical of a group, most attempts first.
+/// The values that most often belong to this group, those with most attempts first.
 fn named(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
     let count = |value: &ValueCounts<'_>| value.of.get(group).copied().unwrap_or(0);
     let mut own: Vec<&ValueCounts<'_>> =

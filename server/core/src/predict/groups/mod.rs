@@ -8,7 +8,7 @@
 //!
 //! The prediction is not changed: it is the cheapest size over all groups. This module reports that there are groups.
 //!
-//! It costs a sort of at most a few hundred needs and, if there are groups, of the values of each field.
+//! The cost is one sort of at most a few hundred needs and, if there are groups, one sort of the values of each field.
 
 mod distinctions;
 mod split;
@@ -25,31 +25,31 @@ use std::collections::BTreeSet;
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{AttemptBrief, Bytes, Key, NeedGroup, NeedGroups, Phase, Summary};
 
-/// Attempts that make a rung sufficient without wider ones.
+/// Number of attempts from which wider rungs are not added.
 const ENOUGH: usize = 10;
 
-/// Least days on which attempts must have started before the time of day is compared: on fewer, as in an import without times, it only
-/// reflects their order.
+/// Least number of days on which attempts must have started before the time of day is compared. On fewer days, as in an import without
+/// times, it would only reflect their order.
 const DAYS: usize = 3;
-/// Least days before the day of the week is compared: each occurred twice.
+/// Least number of such days before the day of the week is compared, so that each occurred twice.
 const WEEKDAYS: usize = 14;
-/// Suffix of the names of time fields.
+/// Suffix of the names of fields about time.
 const TIME: &str = " (UTC)";
 const WEEKDAY: &str = "day of week (UTC)";
 
 /// Hours of one part of a day.
 const PART_OF_DAY: u64 = 6;
 
-/// Attempts in groups of need.
+/// Attempts that fall into groups of need, and the groups.
 #[derive(Debug)]
 pub(super) struct FoundGroups<'p, 'h> {
-    /// Each attempt with the index of its group.
+    /// Each attempt, with the index of its group.
     pub(super) members: Vec<(usize, &'p WeightedAttempt<'h>)>,
-    /// The groups without the attempts.
+    /// The groups themselves.
     pub(super) groups: NeedGroups,
 }
 
-/// The groups among the most similar successful attempts of the package; `None` if there is one group, or too few attempts.
+/// Finds groups among the most similar successful attempts of the package; `None` if there is one group, or too few attempts.
 pub(super) fn find<'p, 'h>(similar: &'p SimilarAttempts<'h>, key: &Key) -> Option<FoundGroups<'p, 'h>> {
     let used = oldest_first(similar);
     let needs: Vec<LogNeed<'_>> = used.iter().map(|used| (used.need, &*used.observation.brief)).collect();
@@ -60,7 +60,8 @@ pub(super) fn find<'p, 'h>(similar: &'p SimilarAttempts<'h>, key: &Key) -> Optio
 /// A need as a finite logarithm to base 2 of bytes, with its attempt.
 pub type LogNeed<'b> = (f64, &'b AttemptBrief);
 
-/// The groups among attempts, and each attempt's group index; `None` if there is one group. `asked`: the fields of the requested key.
+/// Finds groups among attempts, and returns them with each attempt's group index; `None` if there is one group. `asked`: the fields of the
+/// requested key.
 pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(NeedGroups, Vec<usize>)> {
     let needs: Vec<f64> = oldest_first.iter().map(|(need, _)| *need).collect();
     let split = NeedSplit::of(&needs)?;
@@ -78,7 +79,7 @@ pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(
     Some((groups, places))
 }
 
-/// Successful attempts of the package, rung by rung until they suffice, ordered by time.
+/// Successful attempts of the package, added rung by rung until they suffice, ordered by time.
 fn oldest_first<'p, 'h>(similar: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttempt<'h>> {
     let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(similar.used.len());
     let mut rungs = 0;
@@ -124,7 +125,7 @@ pub fn keep_long_times(grouped: &mut [GroupedAttempt<'_>], started_unix_ms: impl
     }
 }
 
-/// The fields of an attempt that are in memory: its key without labels, and its time.
+/// The fields of an attempt that are known from memory: its key without labels, and its time.
 pub(crate) fn fields_of(brief: &AttemptBrief) -> Vec<FieldValue<'_>> {
     let mut fields = built_fields(&brief.key);
     fields.push(("build_jobs".into(), jobs(brief.jobs.into())));
@@ -132,7 +133,7 @@ pub(crate) fn fields_of(brief: &AttemptBrief) -> Vec<FieldValue<'_>> {
     fields
 }
 
-/// The fields of an attempt on disk, without its labels.
+/// The fields of an attempt that its summary on disk has, without its labels.
 pub fn fields_of_summary(summary: &Summary) -> Vec<FieldValue<'_>> {
     let mut fields = fields_of_key(&summary.key);
     fields.push(("ref".into(), summary.key.git_ref.as_str().into()));
@@ -146,7 +147,7 @@ pub fn fields_of_summary(summary: &Summary) -> Vec<FieldValue<'_>> {
     fields
 }
 
-/// Fields for the retry status and the time of an attempt.
+/// Fields for whether an attempt is a retry, and for its time.
 fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<FieldValue<'a>> {
     let mut fields: Vec<FieldValue<'_>> =
         vec![("attempt".into(), if number > 1 { "a retry".into() } else { "the first".into() })];
@@ -154,7 +155,7 @@ fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<FieldValue<'a>> {
         let hours = started_unix_ms / 3_600_000;
         let hour = hours % 24;
         let from = hour / PART_OF_DAY * PART_OF_DAY;
-        // 1970 began on a Thursday
+        // the list starts with Thursday, because 1970-01-01 was one
         let days = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
         let day = usize::try_from(hours / 24 % 7).ok().and_then(|day| days.get(day));
         fields.push(("part of day (UTC)".into(), format!("{from:02} to {:02} h", from + PART_OF_DAY).into()));
@@ -182,7 +183,7 @@ fn jobs<'a>(jobs: u32) -> std::borrow::Cow<'a, str> {
     if jobs == 0 { "".into() } else { format!("-j{jobs}").into() }
 }
 
-/// Fields that people may know about a build and that are empty in all attempts.
+/// Names of fields that people may know about a build and that are empty in all attempts.
 fn unrecorded(attempts: &[GroupedAttempt<'_>]) -> Vec<&'static str> {
     let is_known = |name: &&'static str| {
         let mut fields = attempts.iter().flat_map(|(_, fields)| fields);

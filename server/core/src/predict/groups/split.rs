@@ -17,7 +17,7 @@
 
 use crate::domain::float;
 
-/// Fewest attempts to split.
+/// Fewest attempts that are split into groups.
 pub(super) const FEWEST_TO_SPLIT: usize = 8;
 /// Fewest attempts of a group.
 const FEWEST_OF_GROUP: usize = 3;
@@ -25,23 +25,23 @@ const FEWEST_OF_GROUP: usize = 3;
 const LEAST_SHARE: f64 = 0.08;
 /// Most groups.
 pub(super) const MOST_GROUPS: usize = 4;
-/// Gaps that are tried: more than groups, so that outliers do not use them up.
+/// Number of the widest gaps that are tried as cuts: more than the groups, so that gaps beside single outliers do not use them up.
 const MOST_GAPS: usize = 12;
-/// Least ratio between the medians of neighbours.
+/// Least ratio between the medians of neighbouring groups.
 const LEAST_MEDIAN_RATIO: f64 = 1.4;
-/// Least difference between the medians of neighbours, bytes: the default memory floor.
+/// Least difference between the medians of neighbouring groups, in bytes: the default memory floor.
 const LEAST_BYTES: f64 = 67_108_864.0;
-/// Share of a group outside its inner range, on each side.
+/// Share of a group on each side that its inner range leaves out.
 const OUTER_SHARE: f64 = 0.1;
-/// Least gap between two groups of very many attempts, in inner ranges.
+/// Least gap between two groups of very many attempts, as a multiple of their inner ranges.
 const LEAST_GAP: f64 = 0.9;
-/// Additional gap for few attempts; it is divided by their number.
+/// Gap added for small groups, divided by the number of attempts.
 const CLEAR_FEW: f64 = 10.0;
-/// Least width of an inner range, as a logarithm to base 2: builds of one configuration differ by 3 %.
+/// Least width that an inner range is taken to have, as a logarithm to base 2: builds of one configuration differ by 3 %.
 const NARROWEST: f64 = 0.04;
-/// Fewest runs in the order of time: the needs alternate twice.
+/// Fewest runs of consecutive attempts of one group, in the order of time: the needs alternate at least twice.
 const FEWEST_RUNS: usize = 5;
-/// Fewest attempts of each group in the newer half.
+/// Fewest attempts that each group must have in the newer half of the attempts.
 const FEWEST_LATE: usize = 2;
 
 /// Lower bounds of all groups but the first, in ascending order.
@@ -51,7 +51,8 @@ pub(in crate::predict) struct NeedSplit {
 }
 
 impl NeedSplit {
-    /// Splits needs (finite logarithms to base 2 of bytes), oldest first; `None` if they are one group. Sorts them, and tries 12 cuts.
+    /// Splits needs (finite logarithms to base 2 of bytes), oldest first; `None` if they are one group. Sorts the needs, and tries the 12
+    /// widest gaps as cuts.
     pub(in crate::predict) fn of(oldest_first: &[f64]) -> Option<Self> {
         if oldest_first.len() < FEWEST_TO_SPLIT {
             return None;
@@ -76,7 +77,7 @@ impl NeedSplit {
         self.starts.partition_point(|start| *start <= need)
     }
 
-    /// Whether all groups still occur side by side.
+    /// Whether each group still occurs among the newer attempts, and the groups alternate.
     fn goes_on(&self, oldest_first: &[f64]) -> bool {
         let groups: Vec<usize> = oldest_first.iter().map(|need| self.group_of(*need)).collect();
         let runs = groups.chunk_by(|a, b| a == b).count();
@@ -97,7 +98,7 @@ fn widest_gaps(sorted: &[f64]) -> Vec<usize> {
     cuts
 }
 
-/// Index of the cut to remove next; `None` if all of them separate groups.
+/// Index of the cut to remove next; `None` if every cut separates two groups.
 fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     let starts = std::iter::once(0).chain(cuts.iter().copied());
     let ends = cuts.iter().copied().chain([sorted.len()]);
@@ -116,7 +117,7 @@ fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     (least < 1.0 || parts.len() > MOST_GROUPS).then_some(at)
 }
 
-/// The cut between a group and its nearer neighbour.
+/// The cut between the group at index `small` and its nearer neighbour.
 fn nearer(parts: &[&[f64]], small: usize) -> usize {
     let gap = |above: usize| {
         let edges = above
@@ -127,7 +128,7 @@ fn nearer(parts: &[&[f64]], small: usize) -> usize {
     if gap(small) <= gap(small + 1) { small.saturating_sub(1) } else { small }
 }
 
-/// How clearly two groups are separated; 1 or more is enough.
+/// How clearly two neighbouring groups are separated; 1 or more is enough.
 fn clearness(below: &[f64], above: &[f64]) -> f64 {
     let inner = |part| [quantile(part, OUTER_SHARE), quantile(part, 0.5), quantile(part, 1.0 - OUTER_SHARE)];
     let ([low, middle, high], [above_low, above_middle, above_high]) = (inner(below), inner(above));

@@ -31,7 +31,7 @@ fn counted(attempts: u32) -> String {
     if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
 }
 
-/// Which groups a size covers. Groups are sorted, so these come first.
+/// Describes which groups a size covers. Groups are sorted by need, so the covered ones come first.
 fn covered(groups: &[NeedGroup], size: Bytes) -> String {
     let whole = groups.iter().take_while(|group| group.need[2] <= size).count();
     let begun = groups.get(whole).is_some_and(|group| group.need[0] <= size);
@@ -67,7 +67,7 @@ fn distinction_words(by: &Distinction) -> String {
     text + "."
 }
 
-/// No recorded field distinguishes them: suggests which might.
+/// Text for groups that no recorded field distinguishes: suggests fields to record.
 fn unknown(groups: &NeedGroups) -> String {
     let what =
         if groups.looked_at_all { "Nothing that is recorded tells" } else { "Nothing in the key tells" };
