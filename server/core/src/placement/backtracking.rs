@@ -1,22 +1,22 @@
-//! Expressions for which an engine that backtracks may take exponential time. The expressions here are matched in linear time; what is
-//! printed for Copr is matched by Python.
+//! Finds regular expressions that may take exponential time in an engine that backtracks. The server matches in linear time, but Python
+//! matches the table that is printed for Copr.
 //!
-//! The time explodes if a repetition repeats something that matches the same text in several ways: each further repetition multiplies the
-//! ways (Kirrage, Rathnayake, Thielecke, "Static analysis for regular expression denial-of-service attacks", 2013). The test here is
-//! stricter: inside a repetition it allows no repetition of a variable count, and no alternatives that can begin with the same byte. Such
-//! choices one after the other multiply the ways too (`a?a?a?`), so their number is bounded.
+//! The time grows exponentially if a repeated part matches the same text in several ways: each repetition multiplies the ways (Kirrage,
+//! Rathnayake, Thielecke, "Static analysis for regular expression denial-of-service attacks", 2013). The test here is stricter: inside a
+//! repetition it allows no repetition of a variable count, and no alternatives that can begin with the same byte. Such choices one after
+//! the other multiply the ways too (`a?a?a?`), so their number is limited.
 
 use regex_syntax::hir::{Hir, HirKind, literal::Extractor};
 
-/// Most parts of a pattern, one after the other, that can match in several ways: 256 ways if each has two.
+/// Most parts of an expression, one after the other, that can match in several ways: 256 ways if each has two.
 pub(super) const MOST_CHOICES: u32 = 8;
 
-/// Whether something that can match in several ways is repeated, or too many such parts follow each other.
+/// Whether the expression repeats a part that can match in several ways, or has too many such parts one after the other.
 pub(super) fn may_be_exponential(hir: &Hir) -> bool {
     choices(hir) > MOST_CHOICES || repeats_choices(hir)
 }
 
-/// Parts that can match in several ways, on the way through the pattern that has most of them.
+/// Number of parts that can match in several ways, along the path through the expression that has most of them.
 fn choices(hir: &Hir) -> u32 {
     match hir.kind() {
         HirKind::Repetition(repetition) => {
@@ -32,7 +32,7 @@ fn choices(hir: &Hir) -> u32 {
     }
 }
 
-/// Whether something that can match in several ways is repeated.
+/// Whether the expression repeats a part that can match in several ways.
 fn repeats_choices(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Repetition(repetition) => {
@@ -45,7 +45,7 @@ fn repeats_choices(hir: &Hir) -> bool {
     }
 }
 
-/// Whether it may match in several ways.
+/// Whether this part of an expression may match a text in several ways.
 fn is_ambiguous(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Repetition(repetition) => {

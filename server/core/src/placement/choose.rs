@@ -1,4 +1,4 @@
-//! The pool for an attempt, and why.
+//! Chooses the pool for an attempt, and says why.
 
 use std::{cmp::Ordering, fmt::Write as _};
 
@@ -18,20 +18,20 @@ use crate::domain::{Bytes, Cores, PoolAssignment, Prediction, Quantity};
 pub struct PlacementTarget {
     /// Name of the pool; empty if there is none.
     pub pool: String,
-    /// Its node selector, tolerations and priority class.
+    /// Node selector, tolerations and priority class for the pod.
     pub place: NodePlacement,
-    /// The reason, one sentence.
+    /// One sentence that says why this pool was chosen.
     pub reason: String,
 }
 
 /// The pool chosen for an attempt.
 #[derive(Debug, Clone)]
 pub struct PoolChoice<'p> {
-    /// The pool; `None` if the attempt can run in none of them.
+    /// The pool; `None` if no pool can run the attempt.
     pub pool: Option<&'p Pool>,
-    /// The attempt needs more than the pool's maximum.
+    /// Whether the attempt needs more than the pool's maximum.
     pub clamped: bool,
-    /// The reason, one sentence.
+    /// One sentence that says why this pool was chosen.
     pub reason: String,
 }
 
@@ -43,16 +43,16 @@ struct RuleQuestion<'q> {
     busy: &'q dyn Fn(&str) -> u32,
 }
 
-/// The result of one rule for one key.
+/// What one rule does with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleTrace {
-    /// Its name.
+    /// Name of the rule.
     pub rule: String,
-    /// Its line in the file.
+    /// Line of the rule in the file.
     pub line: usize,
-    /// This rule decides.
+    /// Whether this rule decides.
     pub takes: bool,
-    /// Why it matches or not.
+    /// Why the rule matches or does not match.
     pub why: String,
 }
 
@@ -85,8 +85,8 @@ impl Placement {
         pick(&may, needs, "")
     }
 
-    /// The pool for a ticket that names tags: it has all of them that a pool has, and is no pool that only a rule may choose. One that is
-    /// not full goes before the fullest, then the cheapest. `None` if there is none for this subject.
+    /// The pool for a ticket that names tags: one with all of these tags (tags that no pool has are ignored) that not only a rule may
+    /// choose. A pool that is not full is preferred to a full one, then a cheaper pool. `None` if no pool suits the subject.
     pub fn tagged(
         &self,
         subject: &RuleSubject<'_>,
@@ -107,16 +107,16 @@ impl Placement {
         candidates.min_by(order).map(|(_, pool)| pool)
     }
 
-    /// Whether an attempt can be put into this pool, regardless of load.
+    /// Whether an attempt can be put into this pool at some load.
     pub fn can_place(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds, pool: &Pool) -> bool {
-        // load does not change which rule decides, only which of the rule's two pools is used
+        // the load does not change which rule decides, only which of the rule's two pools is used
         [0, u32::MAX].iter().any(|there| {
             let chosen = self.choose(subject, needs, &|_| *there).pool;
             chosen.is_some_and(|chosen| chosen.name == pool.name)
         })
     }
 
-    /// Adds the pool to a prediction, and lowers sizes above the pool's maximums.
+    /// Adds the chosen pool to a prediction, and lowers sizes above the pool's maximums.
     #[must_use]
     pub fn put(
         &self,
@@ -136,7 +136,7 @@ impl Placement {
         prediction
     }
 
-    /// The result of each rule for a key, in order: for people who write rules.
+    /// What each rule does with a key, in the order of the rules; for people who write rules.
     pub fn trace_rules(
         &self,
         subject: &RuleSubject<'_>,
@@ -156,7 +156,7 @@ impl Placement {
         self.rules.iter().map(look).collect()
     }
 
-    /// Applies a rule; if it does not match, says why.
+    /// Applies a rule, or says why it does not match.
     fn by_rule<'p>(
         &'p self,
         rule: &'p PlacementRule,
@@ -177,7 +177,7 @@ impl Placement {
         })
     }
 
-    /// The pools that a rule names.
+    /// The pools that a rule chooses from; `more`: further tags.
     fn wanted(&self, rule: &PlacementRule, more: &[String]) -> Vec<&Pool> {
         match &rule.wanted {
             RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
@@ -188,7 +188,7 @@ impl Placement {
         }
     }
 
-    /// Replaces a busy choice by the rule's other pool, if the attempt may run there and fits.
+    /// If the chosen pool is busy: the rule's other pool, if the attempt may run there and fits.
     fn unless_busy<'p>(
         &'p self,
         instead: &WhenBusy,
@@ -199,7 +199,7 @@ impl Placement {
         let Some(chosen) = choice.pool else { return choice };
         let there = busy(&chosen.name);
         let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
-        // if the other pool is too small, waiting is better than getting too little memory
+        // the other pool is not used if it is too small, because waiting is better than too little memory
         let helps = |other: &&Pool| is_busy && may(other, subject) && other.takes(needs);
         let Some(other) = self.pool(&instead.pool).filter(helps) else { return choice };
         let why = format!("{}, but {there} builds run or wait there", choice.reason);
@@ -208,18 +208,18 @@ impl Placement {
     }
 }
 
-/// Whether an attempt can run in a pool and is allowed to, regardless of size.
+/// Whether an attempt can run in a pool and is allowed to, whatever its size.
 fn may(pool: &Pool, subject: &RuleSubject<'_>) -> bool {
     pool.suits(subject) && pool.allows(&subject.owner_project)
 }
 
-/// The order of two pools by price; at equal cost pools that are not on demand come first, then the smaller one.
+/// Orders two pools by price. At equal cost, pools that are not created on demand come first, then the smaller one.
 fn cheaper(one: &Pool, other: &Pool, needs: &ResourceNeeds) -> Ordering {
     let price = |pool: &Pool| pool.price.of(needs);
     price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
 }
 
-/// The cheapest pool that fits, else the largest. `may` is not empty.
+/// The cheapest pool that fits, else the largest pool. `may` is not empty.
 fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
     let because = if because.is_empty() { String::new() } else { format!(", {because}") };
     let fitting: Vec<&'p Pool> =
@@ -245,10 +245,10 @@ fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoic
     }
 }
 
-/// Lowers sizes to the pool's maximums, and records that in each reason.
+/// Lowers sizes to the pool's maximums, and says so in each reason.
 fn lower(prediction: &mut Prediction, pool: &Pool) {
     let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
-    // whole MiB: sizes are written rounded up, and the runner refuses a job above its maximum
+    // whole MiB: sizes are written rounded up, and the runner refuses a job that requests more than its maximum
     let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
     let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
     let milli = |most: Option<Cores>| {
@@ -258,7 +258,7 @@ fn lower(prediction: &mut Prediction, pool: &Pool) {
         if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {
             quantity.value = most;
             quantity.basis.bound = SizeBound::Pool { name: pool.name.clone(), most: words };
-            // the share of builds that the lowered size covers is unknown here
+            // the share of builds that the lowered size covers is not known here
             quantity.basis.quantile = 0.0;
         }
     };
@@ -266,7 +266,7 @@ fn lower(prediction: &mut Prediction, pool: &Pool) {
     lower_to(&mut prediction.memory_limit, memory(memory_limit));
     lower_to(&mut prediction.cpu_request, milli(cpu_request));
     lower_to(&mut prediction.cpu_limit, milli(cpu_limit));
-    // the runner refuses a request above its limit
+    // the limit may have been lowered, and the runner refuses a request above the limit
     let most = prediction.memory_limit.value;
     lower_to(&mut prediction.memory_request, Some((most, Bytes(most).to_string())));
     let most = prediction.cpu_limit.value;

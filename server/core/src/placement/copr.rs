@@ -15,7 +15,7 @@ const ENTRIES: usize = 500;
 #[derive(Debug, Clone, Default)]
 pub struct CoprTable {
     pub(super) entries: Vec<CoprEntry>,
-    /// Number of lines of the file in front of the table.
+    /// Number of lines in the file before the table.
     pub(super) before: usize,
 }
 
@@ -23,13 +23,13 @@ pub struct CoprTable {
 #[derive(Debug, Clone)]
 pub struct CoprEntry {
     pub(super) pattern: Pattern,
-    /// Tags of what matches.
+    /// Tags for builds that match the pattern.
     pub tags: Vec<String>,
-    /// Line within the table, from 1.
+    /// Line of the entry within the table, from 1.
     pub(super) line: usize,
 }
 
-/// An error, with its line in the table.
+/// An error in the table, with its line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {text}")]
 pub struct CoprError {
@@ -38,39 +38,40 @@ pub struct CoprError {
 }
 
 impl CoprEntry {
-    /// An entry with this pattern.
+    /// Creates an entry with this pattern.
     ///
     /// # Errors
-    /// The pattern is not a regular expression, or too large.
+    /// If the pattern is not a regular expression, or is too large.
     pub fn new(pattern: &str, tags: Vec<String>) -> Result<Self, String> {
         let compiled = Pattern::start(pattern).map_err(|why| format!("pattern '{pattern}' {why}"))?;
         Ok(Self { pattern: compiled, tags, line: 1 })
     }
 
-    /// The pattern as written.
+    /// The pattern as the operator wrote it.
     pub fn pattern(&self) -> &str {
         self.pattern.as_str()
     }
 
-    /// Whether it matches the beginning of `owner/project/chroot/package`.
+    /// Whether the pattern matches the beginning of `owner/project/chroot/package`.
     pub fn matches(&self, whole: &str) -> bool {
         self.pattern.is_match(whole)
     }
 }
 
 impl CoprTable {
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// The first mistake, with its line.
+    /// The first error in the table, with its line.
     pub fn parse(text: &str) -> Result<Self, CoprError> {
         PythonLiteralReader { text, at: 0 }.table()
     }
 
-    /// Checks the patterns for Copr: Python tries all ways to match a pattern one after the other.
+    /// Checks whether Python, which Copr uses, can match the patterns in a short time: Python tries the ways to match a pattern one after
+    /// the other.
     ///
     /// # Errors
-    /// The first entry for which it may take exponential time, with its line.
+    /// The first entry for which this may take exponential time, with its line.
     pub fn check_backtracking(&self) -> Result<(), CoprError> {
         let Some(entry) = self.entries.iter().find(|entry| entry.pattern.may_backtrack()) else {
             return Ok(());
@@ -88,7 +89,7 @@ impl CoprTable {
         Self { entries, before: 0 }
     }
 
-    /// The entries, in their order.
+    /// The entries in the order of the table.
     pub fn entries(&self) -> &[CoprEntry] {
         &self.entries
     }
@@ -107,7 +108,7 @@ impl CoprTable {
     }
 }
 
-/// The table as it is written in `copr.conf`. [`CoprTable::parse`] reads it back.
+/// Writes the table as `copr.conf` has it. [`CoprTable::parse`] reads it back.
 impl fmt::Display for CoprTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EXTRA_BUILDCHROOT_TAGS = [")?;
@@ -126,7 +127,7 @@ impl fmt::Display for CoprTable {
     }
 }
 
-/// A text as Python's literal: raw where it has backslashes, as patterns are usually written.
+/// The text as a Python literal: a raw string if it has backslashes, because patterns are usually written like that.
 fn quoted(text: &str) -> String {
     let is_plain = !text.contains(['"', '\n']) && !text.ends_with('\\');
     if is_plain {
@@ -144,7 +145,7 @@ struct PythonLiteralReader<'t> {
 
 impl PythonLiteralReader<'_> {
     fn table(mut self) -> Result<CoprTable, CoprError> {
-        // `EXTRA_BUILDCHROOT_TAGS =` may come first
+        // `EXTRA_BUILDCHROOT_TAGS =` may precede the table
         let named = self.word();
         if !named.is_empty() {
             self.need("=")?;
@@ -208,7 +209,7 @@ impl PythonLiteralReader<'_> {
         Ok(strings)
     }
 
-    /// A string, or several adjacent ones, which Python concatenates.
+    /// Reads a string, or several adjacent ones, which Python concatenates.
     fn string(&mut self) -> Result<String, CoprError> {
         let mut text = self.one_string()?;
         while self.rest().starts_with(['"', '\'', 'r']) {
@@ -236,7 +237,7 @@ impl PythonLiteralReader<'_> {
                     (false, Some('n')) => text.push('\n'),
                     (false, Some('t')) => text.push('\t'),
                     (false, Some(next @ ('\\' | '\'' | '"'))) => text.push(next),
-                    // as in Python, an unknown escape keeps its backslash
+                    // as in Python, the backslash of an unknown escape sequence stays
                     (_, Some(next)) => text.extend(['\\', next]),
                     (_, None) => break,
                 },
@@ -254,7 +255,7 @@ impl PythonLiteralReader<'_> {
         word
     }
 
-    /// The remaining text after spaces and comments.
+    /// Skips spaces and comments, and returns the remaining text.
     fn rest(&mut self) -> &str {
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();

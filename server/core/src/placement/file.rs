@@ -1,5 +1,5 @@
-//! Parses the operator's file: TOML with `[[pool]]`, `[[rule]]` and `[kind.NAME]` tables. All mistakes are reported at once with their
-//! lines, and a file with any mistake is rejected.
+//! Parses the operator's file: TOML with `[[pool]]`, `[[rule]]` and `[kind.NAME]` tables. All errors are reported at once with their lines,
+//! and a file with an error is rejected.
 
 mod nodes;
 mod pools;
@@ -25,7 +25,7 @@ const NODES: usize = 1000;
 /// Most expressions in a file, including those in Copr's tables.
 const PATTERNS: usize = 1000;
 
-/// An error in the file.
+/// An error in the file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mistake {
     line: usize,
@@ -39,18 +39,18 @@ impl fmt::Display for Mistake {
 }
 
 impl Placement {
-    /// Parses a file that names no other files.
+    /// Parses an operator's file that names no other files.
     ///
     /// # Errors
-    /// As [`Self::parse_with`]; it names another file.
+    /// As [`Self::parse_with`], and if the file names another one.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, &mut |name| Err(format!("{:?} is not read here", shown(name))))
     }
 
-    /// Parses a file. `files` reads the files of hosts that it names; its error is for people.
+    /// Parses an operator's file. `files` reads the files of hosts that it names, and returns an error as text for people.
     ///
     /// # Errors
-    /// All errors, one per line, with their lines in the file.
+    /// All errors of the file, each on a line of its own, with its line number.
     pub fn parse_with(
         text: &str,
         files: &mut dyn FnMut(&str) -> Result<String, String>,
@@ -67,12 +67,12 @@ impl Placement {
     }
 }
 
-/// State of the parser.
+/// State of the parser while it reads one file.
 struct Reading<'t> {
     text: &'t str,
     mistakes: Vec<Mistake>,
     patterns: usize,
-    /// All hosts so far, in lower case, with the pool of each.
+    /// All hosts read so far, in their one spelling, with the pool of each.
     hosts: HashMap<String, String>,
     files: &'t mut dyn FnMut(&str) -> Result<String, String>,
 }
@@ -141,7 +141,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Counts `more` expressions; false if there are too many. The first one too many is reported.
+    /// Counts `more` expressions; returns false if the file has too many. Only the first expression too many is reported.
     fn count_patterns(&mut self, line: usize, more: usize) -> bool {
         let before = self.patterns;
         self.patterns += more;
@@ -174,13 +174,13 @@ impl Reading<'_> {
         self.mistakes.push(Mistake { line, text });
     }
 
-    /// The line of a value, from 1.
+    /// The line of a value in the file, from 1.
     fn line<T>(&self, value: &Spanned<T>) -> usize {
         self.text.get(..value.span().start).unwrap_or_default().matches('\n').count() + 1
     }
 }
 
-/// The start of a text that may be long.
+/// The beginning of a text that may be long, for a message.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {

@@ -1,5 +1,5 @@
-//! Kinds of builds, after OSBS: each has its own nodes and priority, so that background rebuilds do not starve builds that a person waits
-//! for.
+//! Kinds of builds, after OSBS: each kind has its own nodes and priority, so that rebuilds in the background do not delay builds that a
+//! person waits for.
 
 use plimsoll_proto::job;
 
@@ -9,38 +9,38 @@ use crate::domain::Key;
 /// Why a package is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BuildKind {
-    /// A trial: the result is thrown away.
+    /// A trial build; the result is thrown away.
     Scratch,
-    /// Requested by a person.
+    /// A person requested the build.
     Explicit,
-    /// A dependency has changed.
+    /// A dependency of the package has changed.
     Auto,
-    /// A fix for one release, separate from the others.
+    /// A fix for one release, kept apart from other releases.
     Isolated,
-    /// It starts and watches the builds of an image, one for each architecture, and builds nothing itself.
+    /// The build starts and watches the builds of an image, one for each architecture, and builds nothing itself.
     Orchestrator,
 }
 
-/// Placement and limits of a kind of build.
+/// Placement and limits of one kind of build.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KindPolicy {
-    /// Nodes and priority.
+    /// Node selector, tolerations and priority class for builds of this kind.
     pub place: NodePlacement,
-    /// Priority class of a security fix; empty for that of the kind.
+    /// Priority class for a security fix of this kind; empty: the kind's usual class.
     pub raised_priority_class: String,
-    /// Most attempts with a ticket of this kind at once, over all pools.
+    /// Most attempts with a ticket of this kind that run at once, over all pools.
     pub at_once: Option<u32>,
 }
 
 /// The label of a key that names the kind.
 pub const LABEL: &str = "kind";
-/// Labels that affect priority and do not describe the build's need: the author of a job sets them.
+/// Labels that affect priority and do not describe what the build needs: the author of a job sets them.
 pub const RAISING: [&str; 2] = [LABEL, SECURITY];
-/// The label of a security fix: `true`, `1` or `yes`, in any case.
+/// The label of a security fix: its value is `true`, `1` or `yes`, in any case.
 const SECURITY: &str = "security";
 
 impl BuildKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Scratch, Self::Explicit, Self::Auto, Self::Isolated, Self::Orchestrator];
 
@@ -55,18 +55,18 @@ impl BuildKind {
         }
     }
 
-    /// The kind with this name, in any case.
+    /// The kind with this name, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }
 
-    /// The kind in the label `kind`; without a known value, `Explicit`.
+    /// The kind that the label `kind` names; `Explicit` if there is no such label or its value is unknown.
     pub fn of(key: &Key) -> Self {
         key.labels.get(LABEL).and_then(|word| Self::parse(word)).unwrap_or(Self::Explicit)
     }
 }
 
-/// Whether the label `security` marks a security fix.
+/// Whether the label `security` says that the build is a security fix.
 pub(super) fn is_security(key: &Key) -> bool {
     key.labels.get(SECURITY).and_then(|word| job::is_yes(word)).unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Warnings about a file: rules that can never match or have no pool, rules shadowed by earlier ones, and pools that get no builds. Every
-//! warning is certain; the absence of one proves nothing.
+//! Warns about a valid operator's file: rules that can never match or have no pool, rules shadowed by earlier ones, and pools that get no
+//! builds. Every warning is certainly right, but a file without warnings may still have such rules and pools.
 
 mod pools;
 
@@ -16,12 +16,12 @@ use super::{
     subject::{self, REF_CLASSES},
 };
 
-/// Something valid that is certainly a mistake.
+/// A warning: something that is valid, but certainly a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFileWarning {
     /// Line of the file, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// What is wrong, as text for people.
     pub text: String,
 }
 
@@ -35,7 +35,7 @@ impl Placement {
     /// All warnings, in the order of the file.
     pub fn warnings(&self) -> Vec<PoolFileWarning> {
         let mut found = Vec::new();
-        // rules that can match: no earlier rule shadows them
+        // the rules so far that can match, because no earlier rule shadows them
         let mut alive: Vec<&PlacementRule> = Vec::new();
         for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
@@ -72,7 +72,7 @@ impl Placement {
         fields && over && first.copr.is_none() && self.accepts_all_of(first, rule)
     }
 
-    /// Why a rule never puts a build anywhere.
+    /// Says why a rule never puts a build anywhere.
     fn leads_nowhere(&self, rule: &PlacementRule) -> Option<String> {
         if let (RuleTarget::Tags(tags), true) = (&rule.wanted, self.pools_of(rule).is_empty()) {
             return Some(format!("no pool has all of the tags {}", tags.join(", ")));
@@ -89,7 +89,7 @@ impl Placement {
         })
     }
 
-    /// The pools that a rule may use; with a Copr table, those known for certain.
+    /// The pools that a rule may use. With a Copr table, only those that it certainly may use.
     fn pools_of(&self, rule: &PlacementRule) -> Vec<&Pool> {
         match &rule.wanted {
             RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
@@ -99,7 +99,7 @@ impl Placement {
         }
     }
 
-    /// Whether one of `first`'s pools accepts every attempt for which `rule` has a pool: any owner, and the same architecture.
+    /// Whether for every attempt that `rule` has a pool for, one of the pools of `first` accepts it: any owner, and the same architecture.
     fn accepts_all_of(&self, first: &PlacementRule, rule: &PlacementRule) -> bool {
         let narrow = self.pools_of(rule);
         self.pools_of(first).into_iter().filter(|pool| pool.allowed.is_empty()).any(|pool| {
@@ -114,7 +114,7 @@ fn no_match(field: &RuleField, pattern: &Pattern) -> String {
     format!("no {} can match '{}'", field.name(), pattern.as_str())
 }
 
-/// Entries of a Copr table that no key can match, each with its line.
+/// Warnings about entries of a Copr table that no key can match.
 fn dead_entries(rule: &PlacementRule) -> impl Iterator<Item = PoolFileWarning> {
     rule.copr.iter().flat_map(|copr| {
         let dead = copr.entries.iter().filter(|entry| is_dead(&RuleField::Key, &entry.pattern));
@@ -125,7 +125,7 @@ fn dead_entries(rule: &PlacementRule) -> impl Iterator<Item = PoolFileWarning> {
     })
 }
 
-/// Whether every value of a field matches, as far as can be decided.
+/// Whether the expression matches every value of the field; false if that cannot be decided.
 fn takes_any(field: &RuleField, pattern: &Pattern) -> bool {
     match field {
         RuleField::RefClass => REF_CLASSES.into_iter().all(|class| pattern.is_match(class)),
@@ -134,16 +134,16 @@ fn takes_any(field: &RuleField, pattern: &Pattern) -> bool {
     }
 }
 
-/// Whether no value of a field can match.
+/// Whether the expression matches no possible value of the field.
 fn is_dead(field: &RuleField, pattern: &Pattern) -> bool {
     let most = limits::KEY_FIELD_BYTES;
     match field {
         RuleField::RefClass => REF_CLASSES.into_iter().all(|class| !pattern.is_match(class)),
         RuleField::Kind => BuildKind::ALL.into_iter().all(|kind| !pattern.is_match(kind.as_str())),
-        // an unnamed label has no value
+        // a label without a name has no value
         RuleField::Label(name) if name.is_empty() => !pattern.is_match(""),
         RuleField::Label(_) => pattern.never_within(limits::LABEL_BYTES),
-        // owner, project, arch and package with their slashes
+        // the text has owner, project, arch and package, and three slashes
         RuleField::Key => pattern.never_within(4 * most + 3),
         RuleField::Project => pattern.never_within(2 * most + 1),
         _ => pattern.never_within(most),

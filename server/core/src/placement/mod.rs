@@ -1,4 +1,5 @@
-//! Where an attempt should run: pools of builders, the operator's rules over key and predicted need, and the policy of each kind of build.
+//! Decides where an attempt should run, from pools of builders, the operator's rules over key and predicted need, and the policy of each
+//! kind of build.
 //!
 //! | module | |
 //! |---|---|
@@ -18,8 +19,9 @@
 //! | [`tickets`] | slots in pools, held and waited for |
 //! | [`choose`] | the pool for an attempt, and the reason |
 //!
-//! Pure. The first rule that matches decides; without one it is the cheapest pool that fits. If none fits, it is the largest, and the
-//! sizes are lowered to it and the answer says so, because a size above the runner's maximum fails the job.
+//! Pure: no I/O, no clock. The first rule that matches decides; if no rule matches, the cheapest pool that fits is used. If no pool fits,
+//! the largest is used. The sizes are then lowered to its maximums, and the answer says so, because a size above the runner's maximum fails
+//! the job.
 
 mod backtracking;
 mod choose;
@@ -87,18 +89,18 @@ impl Placement {
         &self.currency
     }
 
-    /// How slots are shared.
+    /// The limits and times of tickets.
     pub fn terms(&self) -> &TicketTerms {
         &self.terms
     }
 
-    /// Whether a ticket may name this tag: a pool has it, or it has a limit.
+    /// Whether a ticket may name this tag: a pool has the tag, or a limit is set for it.
     pub fn knows_tag(&self, tag: &str) -> bool {
         let limited = || self.terms.limits.most.contains_key(&LimitKey::Tag(tag.to_owned()));
         self.pools.iter().any(|pool| pool.tags.iter().any(|known| known == tag)) || limited()
     }
 
-    /// Why a build may not go into a pool, regardless of size; `None` if it may.
+    /// Says why a build may not run in a pool, whatever its size; `None` if it may.
     pub fn bars(&self, subject: &RuleSubject<'_>, pool: &Pool) -> Option<String> {
         if !pool.allows(&subject.owner_project) {
             return Some(format!("pool {} is not for {:?}", pool.name, subject.owner_project));
@@ -116,7 +118,7 @@ impl Placement {
         self.kinds.iter().find(|(known, _)| *known == kind).map(|(_, policy)| policy)
     }
 
-    /// The pool that a runner's tags name: the one whose name is a tag, else the only one that has one of the tags.
+    /// The pool that a runner's tags name: the pool with a tag as its name, else the only pool that has one of the tags.
     pub fn named_by(&self, tags: &[String]) -> Option<&Pool> {
         if let Some(named) = tags.iter().find_map(|tag| self.pool(tag)) {
             return Some(named);
@@ -125,7 +127,7 @@ impl Placement {
         tagged.next().filter(|_| tagged.next().is_none())
     }
 
-    /// Node placement for a pod of this key: that of the pool, merged with that of the kind.
+    /// Node selector, tolerations and priority class for a pod of this key: those of the pool, merged with those of the kind.
     pub fn place(&self, subject: &RuleSubject<'_>, pool: Option<&Pool>) -> NodePlacement {
         let mut place = pool.map(|pool| pool.place.clone()).unwrap_or_default();
         let Some(policy) = self.kind(subject.kind) else { return place };

@@ -1,13 +1,14 @@
-//! Names that Kubernetes accepts. A pod with an invalid name would be refused and its build lost, so the file is refused instead.
+//! Checks names by Kubernetes' rules. Kubernetes would refuse a pod with an invalid name, and the build would be lost, so the operator's
+//! file is refused instead.
 //!
-//! The rules are those of Kubernetes' documentation ("Labels and Selectors", "Object Names and IDs").
+//! The rules are from Kubernetes' documentation ("Labels and Selectors", "Object Names and IDs").
 
 /// Most bytes of a label's name without prefix, and of its value.
 const NAME_BYTES: usize = 63;
 /// Most bytes of a DNS subdomain.
 const SUBDOMAIN_BYTES: usize = 253;
 
-/// The error in the key of a label or taint: a name, with an optional DNS subdomain and slash in front.
+/// The error in the key of a label or taint; `None` if it is valid. A key is a name, which a DNS subdomain and a slash may precede.
 pub(super) fn wrong_key(key: &str) -> Option<String> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if let Some(prefix) = prefix.filter(|prefix| !is_subdomain(prefix)) {
@@ -16,12 +17,12 @@ pub(super) fn wrong_key(key: &str) -> Option<String> {
     (!is_name(name)).then(|| format!("{name:?} {NAME}"))
 }
 
-/// The error in the value of a label or taint; it may be empty.
+/// The error in the value of a label or taint; `None` if it is valid. It may be empty.
 pub(super) fn wrong_value(value: &str) -> Option<String> {
     (!value.is_empty() && !is_name(value)).then(|| format!("{value:?} {NAME}"))
 }
 
-/// The error in the name of a priority class.
+/// The error in the name of a priority class; `None` if it is valid.
 pub(super) fn wrong_class(name: &str) -> Option<String> {
     (!is_subdomain(name)).then(|| {
         format!("{name:?} is not 1 to {SUBDOMAIN_BYTES} of a-z 0-9 - . with a letter or digit at both ends")

@@ -46,7 +46,7 @@ fn equal() -> String {
 }
 
 impl Toleration {
-    /// The error in a toleration, by Kubernetes' rules; a pod with it would be refused.
+    /// The error in a toleration by Kubernetes' rules, which would refuse a pod with it; `None` if it is valid.
     pub(super) fn mistake(&self) -> Option<String> {
         let Self { key, operator, value, effect } = self;
         match operator.as_str() {

@@ -1,36 +1,37 @@
-//! Nodes of a cluster that the operator names, and how many builds of some kinds they run at once.
+//! Nodes of a cluster that the operator lists, and how many builds of given kinds run on them at once.
 //!
-//! The scheduler of the cluster places pods by its own labels. The file repeats them for what has no access to the cluster: the capacity
-//! of Koji's builders counts nodes that take the kinds of builds which have a task there (osbs-docs, "Koji Builder Capacity").
+//! The scheduler of the cluster places pods by its own labels. The file repeats the labels for programs without access to the cluster: the
+//! capacity of a Koji builder is the number of builds that nodes take of the kinds with a task in Koji (osbs-docs, "Koji Builder
+//! Capacity").
 
 use std::collections::BTreeMap;
 
 use super::{BuildKind, LimitKey, NodePlacement, Placement};
 
-/// A node.
+/// A node of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Its labels.
+    /// Labels of the node.
     pub labels: BTreeMap<String, String>,
-    /// Builds that it runs at once; at least 1.
+    /// Number of builds that the node runs at once; at least 1.
     pub at_once: u32,
 }
 
-/// How many builds of some kinds run at once.
+/// How many builds of given kinds run at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindsCapacity<'p> {
     /// Most builds at once, if no build of another kind runs.
     pub builds: u64,
-    /// What the nodes alone would take; more than `builds` if a limit of tickets is lower.
+    /// Most builds that the nodes alone allow; more than `builds` if a limit of tickets is lower.
     pub on_nodes: u64,
     /// The nodes that take at least one of the kinds, in the order of the file.
     pub nodes: Vec<&'p str>,
 }
 
 impl Node {
-    /// Whether its labels satisfy a node selector.
+    /// Whether the node's labels satisfy a node selector.
     pub fn suits(&self, place: &NodePlacement) -> bool {
         place.node_selector.iter().all(|(label, value)| self.labels.get(label) == Some(value))
     }
@@ -47,7 +48,7 @@ impl Placement {
         self.kind(kind).is_none_or(|policy| node.suits(&policy.place))
     }
 
-    /// How many builds of these kinds run at once: bounded by the nodes that take them, by `at_once` of each kind, and by that of all
+    /// How many builds of these kinds run at once: limited by the nodes that take them, by `at_once` of each kind, and by `at_once` of all
     /// tickets.
     pub fn capacity(&self, kinds: &[BuildKind]) -> KindsCapacity<'_> {
         let takes_any =
@@ -57,8 +58,8 @@ impl Placement {
         };
         let limit =
             |kind: &BuildKind| self.kind(*kind).and_then(|policy| policy.at_once).map_or(u64::MAX, u64::from);
-        // the largest flow from kinds to nodes is the smallest cut (Ford, Fulkerson, 1956): kinds on one side of it are bounded by their
-        // nodes, the others by their limits
+        // the largest flow from kinds to nodes equals the smallest cut (Ford, Fulkerson, 1956): kinds on one side of the cut are limited by
+        // their nodes, the others by their own limits
         let cut = |bits: u32| {
             let (by_nodes, by_limits): (Vec<_>, Vec<_>) =
                 (0_u32..).zip(kinds).partition(|(at, _)| (bits >> at) & 1 == 1);

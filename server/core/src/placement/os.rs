@@ -1,12 +1,12 @@
 //! Operating system of a build and of a pool's builders.
 //!
-//! For a build it is the first word of its architecture, as Spack writes it (`windows-windows10-x86_64`); for a pod, its node selector.
-//! The default is Linux: builds are measured there, and most runners use it.
+//! The first word of a build's architecture names it, as Spack writes it (`windows-windows10-x86_64`); for a pod, the node selector does.
+//! The default is Linux, because builds are measured there and most runners use it.
 
 /// An operating system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OperatingSystem {
-    /// Linux, also the default.
+    /// Linux, which is also the default.
     #[default]
     Linux,
     /// Windows.
@@ -18,7 +18,7 @@ pub enum OperatingSystem {
 }
 
 impl OperatingSystem {
-    /// All of them.
+    /// All operating systems.
     pub const ALL: [Self; 4] = [Self::Linux, Self::Windows, Self::Darwin, Self::FreeBsd];
 
     /// The name in the operator's file and on the wire: that of Kubernetes and Spack.
@@ -31,7 +31,7 @@ impl OperatingSystem {
         }
     }
 
-    /// The system with this name, in any case.
+    /// The operating system with this name, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
         let word = word.trim();
         if word.eq_ignore_ascii_case("macos") {
@@ -40,7 +40,7 @@ impl OperatingSystem {
         Self::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(word))
     }
 
-    /// The operating system that an architecture starts with.
+    /// The operating system that the text of an architecture starts with.
     pub fn of_arch(arch: &str) -> Self {
         arch.split(['-', '/', ':']).next().and_then(Self::parse).unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! Regular expressions from the operator, anchored and with bounded compile cost. Matching takes time linear in the text for every
-//! expression.
+//! Regular expressions from the operator: anchored, of limited compiled size, and matched in time linear in the text.
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{
@@ -23,12 +22,12 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// An expression that must match the whole text: an allow-list with `spack/.*` does not admit `evil-spack/x`.
+    /// Compiles an expression that must match the whole text, so that an allow-list with `spack/.*` does not admit `evil-spack/x`.
     pub(super) fn whole(text: &str) -> Result<Self, String> {
         Self::compile(text, &format!(r"\A(?:{text})\z"))
     }
 
-    /// An expression that must match from the start, like Python's `re.match`.
+    /// Compiles an expression that must match from the start of the text, like Python's `re.match`.
     pub(super) fn start(text: &str) -> Result<Self, String> {
         Self::compile(text, &format!(r"\A(?:{text})"))
     }
@@ -37,7 +36,7 @@ impl Pattern {
         if text.len() > BYTES {
             return Err(format!("has {} bytes, at most {BYTES} are allowed", text.len()));
         }
-        // compiled without anchors first: an unbalanced bracket could break out of them
+        // the text is parsed without anchors first, because an unbalanced bracket in it could otherwise end their group
         let hir = regex_syntax::parse(text).map_err(|error| short(&error.to_string()))?;
         let regex = RegexBuilder::new(anchored).size_limit(COMPILED).build();
         let regex = regex.map_err(|error| match error {
@@ -49,7 +48,7 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), regex, hir })
     }
 
-    /// The expression as written.
+    /// The expression as the operator wrote it.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
@@ -73,7 +72,7 @@ impl Pattern {
         matches!(self.text.as_str(), ".*" | "(?s).*")
     }
 
-    /// All texts that can match, if there are only a few.
+    /// All texts that the expression can match, if there are only a few.
     pub(super) fn texts(&self) -> Option<Vec<String>> {
         let words = Extractor::new().extract(&self.hir);
         let words = words.literals().filter(|literals| literals.iter().all(Literal::is_exact))?;
@@ -81,7 +80,7 @@ impl Pattern {
         texts.collect()
     }
 
-    /// Whether this matches everything that `other` matches; false if unknown.
+    /// Whether this expression matches everything that `other` matches; false if unknown.
     pub(super) fn covers(&self, other: &Self) -> bool {
         if self.text == other.text || self.is_any() {
             return true;
@@ -90,7 +89,7 @@ impl Pattern {
         !texts.is_empty() && texts.iter().all(|text| self.is_match(text))
     }
 
-    /// Whether no text matches both; false if unknown.
+    /// Whether no text matches both expressions; false if unknown.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         let none = |texts: Option<Vec<String>>, pattern: &Self| {
             texts.is_some_and(|texts| texts.iter().all(|text| !pattern.is_match(text)))
@@ -105,9 +104,9 @@ impl Pattern {
         own.iter().all(|one| others.iter().all(|other| !one.starts_with(other) && !other.starts_with(one)))
     }
 
-    /// The architectures in the names that can match; `None` if unknown.
+    /// The architectures in the names that the expression can match; `None` if unknown.
     pub(super) fn families(&self) -> Option<Vec<&'static str>> {
-        // the architecture is at the end of a name
+        // an architecture is at the end of a name
         let families: Vec<&str> =
             self.ends(ExtractKind::Suffix)?.iter().map(|end| subject::family(end)).collect();
         (!families.contains(&"")).then_some(families)

@@ -1,4 +1,4 @@
-//! A pool of builders: what fits, its price, its nodes.
+//! A pool of builders: the sizes that fit, the price and the nodes.
 
 use super::{
     hosts::PoolHosts,
@@ -12,37 +12,37 @@ use crate::domain::{Bytes, Cores, Resources};
 /// A named kind of builder.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// Its name; 1 to 63 bytes.
+    /// Name of the pool; 1 to 63 bytes.
     pub name: String,
-    /// Line of the file, from 1.
+    /// Line of the pool in the file, from 1.
     pub(super) line: usize,
-    /// Operating system of its builders.
+    /// Operating system of the pool's builders.
     pub os: OperatingSystem,
-    /// Architecture as `uname -m` names it; empty: any.
+    /// Architecture of the builders as `uname -m` names it; empty: any.
     pub arch: String,
     /// Cores and memory of one builder, if the file names them.
     pub builder: (Option<Cores>, Option<Bytes>),
-    /// Largest sizes that it accepts.
+    /// Largest sizes that the pool accepts.
     pub largest: PoolMaximums,
-    /// Disk of the largest build.
+    /// Disk of the largest build that the pool accepts.
     pub disk: Option<Bytes>,
-    /// Price.
+    /// Price of a reservation in the pool.
     pub price: PoolPrice,
-    /// Most attempts in it at once.
+    /// Most attempts that run in the pool at once.
     pub at_once: Option<u32>,
-    /// Builders are created on demand. At equal cost, a pool that is not on demand is preferred.
+    /// Whether builders are created on demand. At equal cost, a pool that is not on demand is preferred.
     pub on_demand: bool,
-    /// Only a rule puts an attempt here, never the default choice.
+    /// Whether only a rule puts an attempt here, and the default choice never does.
     pub by_rule: bool,
-    /// Tags by which rules, runners and tickets name it.
+    /// Tags by which rules, runners and tickets name the pool.
     pub tags: Vec<String>,
-    /// Those of its tags one of which a ticket must name to be put here by its tags; empty: no such condition.
+    /// Some of the tags: a ticket that is placed by tags must name one of these. Empty: no such condition.
     pub(super) tags_on_demand: Vec<String>,
-    /// Its standing machines, if it has some: each is given to one ticket at a time.
+    /// The pool's standing machines, if it has some: each is given to one ticket at a time.
     pub hosts: PoolHosts,
-    /// Projects that may use it, as `owner/project`; empty: all.
+    /// Projects that may use the pool, as `owner/project`; empty: all.
     pub(super) allowed: Vec<Pattern>,
-    /// Its nodes.
+    /// Node selector, tolerations and priority class for pods in the pool.
     pub place: NodePlacement,
 }
 
@@ -69,7 +69,7 @@ pub struct PoolPrice {
 }
 
 impl PoolPrice {
-    /// Price of a build of this size for one hour.
+    /// Price of a build with these needs for one hour.
     pub fn of(self, needs: &ResourceNeeds) -> f64 {
         let gib = needs.memory_request.as_f64() / Bytes::GIB.as_f64();
         self.gib_hour * gib + self.core_hour * needs.cpu_request.0
@@ -77,24 +77,25 @@ impl PoolPrice {
 }
 
 impl Pool {
-    /// Whether a build for this architecture can run here. A build that names none can.
+    /// Whether a build for this architecture can run here. A build that names no architecture can.
     pub(super) fn runs(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family
     }
 
-    /// Whether a build's operating system and architecture match.
+    /// Whether the pool has the operating system and the architecture of a build.
     pub(super) fn suits(&self, subject: &RuleSubject<'_>) -> bool {
         self.os == subject.os && self.runs(subject.family)
     }
 
-    /// Whether a ticket that names these tags may be put here: it has all of them, and one on demand is among them if it has some.
+    /// Whether a ticket that names these tags may be put here: the pool has all of them, and one of `tags_on_demand` is among them, if
+    /// there are any.
     pub(super) fn has_tags<'t>(&self, mut tags: impl Iterator<Item = &'t String> + Clone) -> bool {
         let on_demand = &self.tags_on_demand;
         let is_wanted = on_demand.is_empty() || tags.clone().any(|tag| on_demand.contains(tag));
         is_wanted && tags.all(|tag| self.tags.contains(tag))
     }
 
-    /// Why a build that does not match cannot run here, for people.
+    /// Says why a build with another operating system or architecture cannot run here, for people.
     pub(super) fn mismatch_reason(&self, subject: &RuleSubject<'_>) -> String {
         if self.os == subject.os {
             return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.processors());
@@ -107,7 +108,7 @@ impl Pool {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed.is_match(owner_project))
     }
 
-    /// Whether a build of this size fits.
+    /// Whether a build with these needs fits.
     pub fn takes(&self, needs: &ResourceNeeds) -> bool {
         self.exceeded_maximums(needs).is_empty()
     }
@@ -124,8 +125,8 @@ impl Pool {
         }
     }
 
-    /// Which needs exceed the maximums, in words; empty if the build fits. A CPU limit above the maximum does not count: it only slows a
-    /// build down.
+    /// Describes which needs exceed the pool's maximums; empty if the build fits. A CPU limit above the maximum does not count: it only
+    /// slows a build down.
     pub(super) fn exceeded_maximums(&self, needs: &ResourceNeeds) -> Vec<String> {
         let PoolMaximums { memory_request, memory_limit, cpu_request, .. } = self.largest;
         let mut words = Vec::new();
@@ -143,7 +144,7 @@ impl Pool {
         words
     }
 
-    /// Orders pools by memory, then by cores. Unlimited is the largest.
+    /// Orders pools by memory, then by cores. A pool without a limit is the largest.
     pub(super) fn by_size(&self, other: &Self) -> std::cmp::Ordering {
         let memory = |pool: &Self| pool.largest.memory_limit.map_or(u64::MAX, |most| most.0);
         let cores = |pool: &Self| pool.largest.cpu_request.map_or(f64::INFINITY, |most| most.0);

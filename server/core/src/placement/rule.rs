@@ -1,4 +1,4 @@
-//! One rule: what it matches and which pool it chooses.
+//! One rule: what it matches, and which pool it chooses.
 
 use super::{
     copr::CoprTable,
@@ -12,11 +12,11 @@ use crate::domain::{Bytes, Cores, Millis};
 #[derive(Debug, Clone)]
 pub(super) struct PlacementRule {
     pub(super) name: String,
-    /// Line of the file, from 1.
+    /// Line of the rule in the file, from 1.
     pub(super) line: usize,
     pub(super) fields: Vec<(RuleField, Pattern)>,
     pub(super) over: Vec<NeedThreshold>,
-    /// Copr's table: the rule matches if one of its patterns does, and all matching patterns add their tags.
+    /// Copr's table: the rule matches if an entry's pattern matches, and all matching entries add their tags.
     pub(super) copr: Option<CoprTable>,
     pub(super) wanted: RuleTarget,
     pub(super) when_busy: Option<WhenBusy>,
@@ -25,13 +25,13 @@ pub(super) struct PlacementRule {
 /// The pool that a rule chooses.
 #[derive(Debug, Clone)]
 pub(super) enum RuleTarget {
-    /// This pool.
+    /// The pool with this name.
     Pool(String),
     /// The cheapest pool that fits and has all of these tags and those from Copr's table.
     Tags(Vec<String>),
 }
 
-/// What to do when the pool is busy.
+/// What a rule does when its pool is busy.
 #[derive(Debug, Clone)]
 pub(super) struct WhenBusy {
     /// The pool to take instead.
@@ -52,7 +52,7 @@ pub(super) enum RuleField {
     Ref,
     RefClass,
     Kind,
-    /// `owner/project/arch/package`.
+    /// The text `owner/project/arch/package`.
     Key,
     Label(String),
 }
@@ -66,10 +66,11 @@ pub(super) enum NeedThreshold {
     WallP95(Millis),
 }
 
-/// Why a rule does not match. Every prediction evaluates every rule and only people read the text, so it is formatted on demand.
+/// Why a rule does not match. The text is formatted only on demand, because every prediction evaluates the rules and only people read the
+/// text.
 #[derive(Debug)]
 pub(super) enum RuleMismatch<'r> {
-    /// This field does not match.
+    /// This field does not match this expression.
     Field(&'r RuleField, &'r Pattern),
     /// This need is not above the threshold.
     Need(NeedThreshold),
@@ -82,7 +83,7 @@ pub(super) enum RuleMismatch<'r> {
 }
 
 impl RuleMismatch<'_> {
-    /// The reason in words.
+    /// Describes the mismatch in a sentence.
     pub(super) fn words(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds) -> String {
         match self {
             Self::Field(field, pattern) => {
@@ -148,7 +149,7 @@ impl NeedThreshold {
         }
     }
 
-    /// The need and the threshold that it does not exceed, in words.
+    /// Describes the need, and the threshold that it does not exceed.
     fn why_not(self, needs: &ResourceNeeds) -> String {
         match self {
             Self::Memory(most) => format!("memory of {} is not over {most}", needs.memory_limit),
@@ -158,7 +159,8 @@ impl NeedThreshold {
         }
     }
 
-    /// Whether everything above `other` is above this one. A median above the threshold implies a 95th percentile above it.
+    /// Whether every need above the threshold `other` is above this one too. A median time above a threshold implies a 95th percentile
+    /// above it.
     pub(super) fn covers(self, other: Self) -> bool {
         match (self, other) {
             (Self::Memory(one), Self::Memory(other)) => one <= other,
@@ -192,7 +194,7 @@ impl PlacementRule {
         copr.tags(&subject.whole).ok_or(RuleMismatch::Copr)
     }
 
-    /// The tags that a pool must have, with those from Copr's table.
+    /// The tags that the pool must have: those of the rule, and `more` from Copr's table.
     pub(super) fn tags(&self, mut more: Vec<String>) -> Vec<String> {
         if let RuleTarget::Tags(tags) = &self.wanted {
             more.splice(0..0, tags.iter().cloned());
@@ -200,7 +202,7 @@ impl PlacementRule {
         more
     }
 
-    /// The rule's name for people.
+    /// The rule's name in texts for people.
     pub(super) fn describe(&self) -> String {
         format!("rule {} (line {})", self.name, self.line)
     }

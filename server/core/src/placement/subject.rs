@@ -1,4 +1,4 @@
-//! The input of rules: the fields of the key under the file's names, and the predicted need.
+//! The input of rules: the fields of the key under the names that the operator's file uses, and the predicted need.
 
 use super::{
     kind::{BuildKind, is_security},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::{Bytes, Cores, Key, Millis, Prediction};
 
-/// What an attempt is predicted to need, or requests.
+/// What an attempt is predicted to need, or what it requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ResourceNeeds {
     /// Memory to request.
@@ -24,7 +24,7 @@ pub struct ResourceNeeds {
 }
 
 impl ResourceNeeds {
-    /// The needs in a prediction.
+    /// The needs that a prediction contains.
     pub fn of(prediction: &Prediction) -> Self {
         Self {
             memory_request: Bytes(prediction.memory_request.value),
@@ -42,10 +42,10 @@ fn cores(milli: u64) -> Cores {
     Cores(milli as f64 / 1000.0)
 }
 
-/// A key as rules see it.
+/// A key with the fields that rules compare.
 #[derive(Debug, Clone)]
 pub struct RuleSubject<'k> {
-    /// The key itself.
+    /// The key.
     pub key: &'k Key,
     /// `owner/project`; the project alone if it contains the owner already.
     pub owner_project: String,
@@ -53,17 +53,17 @@ pub struct RuleSubject<'k> {
     pub whole: String,
     /// Class of the branch or tag, one of [`REF_CLASSES`].
     pub ref_class: &'static str,
-    /// Why it is built.
+    /// Kind of the build.
     pub kind: BuildKind,
-    /// It is a security fix.
+    /// Whether the build is a security fix.
     pub security: bool,
     /// The operating system that the build runs on.
     pub os: OperatingSystem,
-    /// Its architecture family; empty if the key names none, [`OTHER`] if it names an unknown one.
+    /// Architecture family of the build; empty if the key names none, [`OTHER`] if it names an unknown one.
     pub family: &'static str,
 }
 
-/// An architecture that is named but unknown: it matches no pool that names its own.
+/// Family of an architecture that is named but unknown: no pool with an architecture of its own runs it.
 const OTHER: &str = "other";
 /// Architecture names that mean "independent of the processor": those in packages of Fedora, Debian, Arch and Conda.
 const ANY: [&str; 4] = ["noarch", "all", "any", "generic"];
@@ -72,7 +72,7 @@ const ANY: [&str; 4] = ["noarch", "all", "any", "generic"];
 pub(super) const REF_CLASSES: [&str; 5] = ["default", "release", "change", "other", "unknown"];
 
 impl<'k> RuleSubject<'k> {
-    /// The key with its derived fields.
+    /// Computes the fields that rules compare from a key.
     pub fn of(key: &'k Key) -> Self {
         let owner_project = match (key.project.contains('/'), key.owner.is_empty()) {
             (true, _) | (_, true) => key.project.clone(),
@@ -90,7 +90,7 @@ impl<'k> RuleSubject<'k> {
         }
     }
 
-    /// Its architecture, for people.
+    /// Name of the build's architecture, for people.
     pub(super) fn processors(&self) -> &str {
         match self.family {
             "" => "its processors",
@@ -112,13 +112,13 @@ fn ref_class(name: &str) -> &'static str {
     if ["main", "master", "develop", "trunk"].contains(&short) {
         return "default";
     }
-    // `pr123_x` is the name in Spack's mirror of pull requests
+    // `pr123_x` is how Spack's mirror names branches of pull requests
     if starts(&["refs/pull/", "refs/merge-requests/", "merge-requests/", "pull/", "github/pr"])
         || digit_after("pr")
     {
         return "change";
     }
-    // a name that starts with a version is a release: v1.2, 2.0.1
+    // a name that starts with a version, such as v1.2 or 2.0.1, is a release
     let version = (digit_after("v") || digit_after("")) && short.contains('.');
     if version || starts(&["release/", "releases/", "release-", "stable/", "stable-"]) {
         return "release";
@@ -126,7 +126,7 @@ fn ref_class(name: &str) -> &'static str {
     "other"
 }
 
-/// Words in names of architectures and the family they belong to. Names of single processors are those of Spack's archspec.
+/// Architecture families, each with the words that name it. Names of single processors are those of Spack's archspec.
 const FAMILIES: [(&str, &[&str]); 9] = [
     (
         "x86_64",
@@ -189,7 +189,7 @@ const FAMILIES: [(&str, &[&str]); 9] = [
     ("i686", &["386", "x86", "i386", "i486", "i586", "i686"]),
 ];
 
-/// The family that an architecture names; empty if none, [`OTHER`] if unknown.
+/// The family that an architecture names; empty if the text names none, [`OTHER`] if the family is unknown.
 pub(super) fn named(arch: &str) -> &'static str {
     match family(arch) {
         "" if !arch.trim().is_empty() && !ANY.contains(&arch.trim()) => OTHER,
@@ -197,10 +197,10 @@ pub(super) fn named(arch: &str) -> &'static str {
     }
 }
 
-/// The processor family in the name of an architecture or a chroot, such as `linux-debian12-x86_64_v3`; case does not matter. Empty if no
-/// word is known.
+/// The processor family in the name of an architecture or a chroot, such as `linux-debian12-x86_64_v3`; in upper or lower case. Empty if no
+/// word of the name is known.
 pub(super) fn family(arch: &str) -> &'static str {
-    // with a hyphen it would be two words
+    // with the hyphen it would be split into two words
     let arch = arch.to_ascii_lowercase().replace("x86-64", "x86_64");
     let of_word = |word: &str| {
         let known = FAMILIES.iter().find(|(_, words)| words.contains(&word));
@@ -209,7 +209,7 @@ pub(super) fn family(arch: &str) -> &'static str {
         let arm = || is_arm.then_some("aarch64");
         known.map(|(family, _)| *family).or_else(level).or_else(arm)
     };
-    // the architecture is at the end
+    // the architecture is at the end of a name
     arch.rsplit(['-', '/', ':', ' ']).find_map(of_word).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Nodes of the operator's file, and the nodes that orchestrators may not select.
+//! Parses the nodes of the operator's file, and checks that orchestrators do not share nodes with other builds.
 
 use super::{Reading, tables::NodeTable};
 use crate::placement::{
@@ -34,8 +34,8 @@ impl Reading<'_> {
         node
     }
 
-    /// Checks that a node does not take both orchestrators and builds of other kinds: they wait for the builds of their image, and each
-    /// would take the slot of one that it waits for.
+    /// Checks that a node does not take both orchestrators and builds of other kinds. An orchestrator waits for the builds of its image,
+    /// and on the same node it would take the slot of a build that it waits for.
     fn apart_on(&mut self, line: usize, node: &Node, before: &Placement) {
         let taken = before.kinds.iter().filter(|(_, policy)| node.suits(&policy.place));
         let kinds: Vec<BuildKind> = taken.map(|(kind, _)| *kind).collect();
@@ -49,8 +49,8 @@ impl Reading<'_> {
         }
     }
 
-    /// The same check for a file without nodes: what orchestrators select may not include all labels of another kind, nor the reverse.
-    /// Another kind without labels may run anywhere, so it also has nodes without orchestrators.
+    /// The same check for a file without nodes: the labels that orchestrators select may not include all labels of another kind, nor the
+    /// reverse. A kind without labels passes, because it may run on any node, so also on nodes without orchestrators.
     pub(super) fn apart(
         &mut self,
         line: usize,

@@ -1,4 +1,4 @@
-//! Pools and kinds of the operator's file.
+//! Parses the pools and kinds of the operator's file.
 
 use std::net::Ipv6Addr;
 
@@ -22,17 +22,17 @@ use crate::{
     },
 };
 
-/// Longest name, bytes.
+/// Longest name of a pool or tag, bytes.
 const NAME_BYTES: usize = 63;
 /// Longest name of a host, bytes (RFC 1035, section 2.3.4).
 const HOST_BYTES: usize = 253;
-/// Most hosts in a file.
+/// Most hosts in the operator's file, over all pools.
 const HOSTS: usize = 1000;
-/// Most mistakes that are reported of one file of hosts: what has more is no such file.
+/// Most errors that are reported for one file of hosts: a file with more is not a file of hosts.
 const HOST_MISTAKES: usize = 10;
-/// The port of SSH, over which builders are used.
+/// Default port to check: SSH, which clients use to log in to builders.
 const CHECK_PORT: u16 = 22;
-/// As in Resalloc, seconds.
+/// Default of `reuse_max_time` in seconds, the same as Resalloc's.
 const REUSE_MAX_TIME: u32 = 3600;
 
 impl Reading<'_> {
@@ -105,7 +105,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The hosts of a pool, which are taken out of its table.
+    /// Parses the hosts of a pool, and removes their fields from its table.
     fn pool_hosts(&mut self, at: &str, table: &mut PoolTable) -> PoolHosts {
         let check_port = table.check_port.take().map_or(CHECK_PORT, |port| {
             if *port.get_ref() == 0 {
@@ -131,7 +131,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The hosts in a file: one per line, with blank lines and comments.
+    /// Parses a file of hosts: one host on each line, with blank lines and comments.
     fn hosts_of_file(&mut self, at: &str, file: &Spanned<String>) -> Vec<String> {
         let line = self.line(file);
         let text = match (self.files)(file.get_ref()) {
@@ -156,13 +156,14 @@ impl Reading<'_> {
             }
         }
         if is_empty {
-            // it is being written, or was emptied by mistake
+            // the file is just being written, or was emptied by mistake
             self.wrong(line, format!("{at}: hosts_file {:?} names no host", shown(file.get_ref())));
         }
         names
     }
 
-    /// The name of a host in its one spelling, which no other pool may have. `of_file`: where it is in a file of hosts.
+    /// Checks the name of a host, and returns it in its one spelling. Two pools may not have the same host. `of_file`: the host's position,
+    /// if it is in a file of hosts.
     fn host(&mut self, line: usize, at: &str, of_file: &str, name: &str) -> Option<String> {
         let same = one_spelling(name);
         if !is_host(name) {
@@ -172,7 +173,7 @@ impl Reading<'_> {
                 if other == at { "is there twice".to_owned() } else { format!("is also in {other}") };
             self.wrong(line, format!("{at}: {of_file}host {name:?} {where_else}"));
         } else {
-            // only the first one too many is reported
+            // only the first host too many is reported
             if self.hosts.len() == HOSTS {
                 self.wrong(line, format!("{at}: {of_file}more than {HOSTS} hosts in one file"));
             }
@@ -184,7 +185,7 @@ impl Reading<'_> {
         None
     }
 
-    /// The operating system; Linux by default.
+    /// Parses the operating system; Linux by default.
     fn operating_system(&mut self, at: &str, text: Option<Spanned<String>>) -> OperatingSystem {
         let Some(text) = text else { return OperatingSystem::default() };
         let line = self.line(&text);
@@ -221,7 +222,7 @@ impl Reading<'_> {
         place
     }
 
-    /// The name of a priority class; empty for none.
+    /// Checks the name of a priority class; an empty name means none.
     fn class(&mut self, line: usize, at: &str, field: &str, class: &str) {
         if let Some(why) = names::wrong_class(class).filter(|_| !class.is_empty()) {
             self.wrong(line, format!("{at}: {field} {why}"));
@@ -265,7 +266,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whether a text is a name or an address, without a port.
+/// Whether a text is a host name or an IP address, without a port.
 fn is_host(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
     let is_name =

@@ -1,4 +1,4 @@
-//! Rules of the operator's file.
+//! Parses the rules of the operator's file.
 
 use toml::Spanned;
 
@@ -80,7 +80,7 @@ impl Reading<'_> {
     }
 
     fn copr(&mut self, at: &str, text: &Spanned<String>, placement: &Placement) -> Option<CoprTable> {
-        // the content of a multi-line string starts after its quotes
+        // the content of a multi-line string starts on the line after its quotes
         let below = self
             .text
             .get(text.span())

@@ -333,7 +333,7 @@ pub(super) struct RuleTable {
     pub(super) busy_from: Option<u32>,
 }
 
-/// Cores, as a number or as Kubernetes writes them.
+/// A number of cores: a number, or a text as Kubernetes writes it.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Cpu {
@@ -342,7 +342,7 @@ pub(super) enum Cpu {
 }
 
 impl Cpu {
-    /// How many.
+    /// The number of cores.
     pub(super) fn cores(&self) -> Result<f64, String> {
         match self {
             Self::Number(number) if number.is_finite() && *number >= 0.0 => {

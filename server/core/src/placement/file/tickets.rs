@@ -1,4 +1,4 @@
-//! The table `[tickets]` of the operator's file, and the limits that pools and kinds name.
+//! Parses the table `[tickets]` of the operator's file, and the limits that pools and kinds set.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,15 +14,16 @@ use crate::placement::{
     tickets::{LimitKey, TicketLimits, TicketTerms, TicketTimeouts},
 };
 
-/// Highest setting for open tickets: above it memory and restart time become a problem.
+/// Highest value of `most_open`: with more open tickets, memory and the time of a restart become a problem.
 const MOST_OPEN: u32 = 1_000_000;
-/// Most limited tags: a ticket may have all of them.
+/// Most tags with a limit in a file; one ticket may have all of them.
 const TAGS: usize = 16;
-/// Longest name of a limit, bytes.
+/// Longest name of an owner or tag that has a limit, bytes.
 const NAME_BYTES: usize = 256;
-/// Range of the time for which a ticket may stay open without a sign of life.
+/// Allowed range of the settings for how long a ticket stays open without a sign of life.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
-/// Range of the time for which an agent may be silent: it sends something every few seconds, and reconnects after a restart of the server.
+/// Allowed range of the setting for how long an agent may be silent. An agent sends something every few seconds, and reconnects after a
+/// restart of the server.
 const SILENT_TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(24);
 
 impl Reading<'_> {
@@ -138,7 +139,7 @@ impl Reading<'_> {
         usize::try_from(number.into_inner()).ok()
     }
 
-    /// Parses a time, in milliseconds.
+    /// Parses a time; the result is in milliseconds.
     fn time(
         &mut self,
         field: &str,

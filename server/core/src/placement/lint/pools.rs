@@ -9,7 +9,7 @@ use crate::placement::{
 };
 
 impl Placement {
-    /// Why a rule never puts a build anywhere: its pools refuse all projects that it matches.
+    /// Says why a rule never puts a build anywhere: its pools refuse all projects that the rule matches.
     pub(super) fn pools_refuse_all(&self, rule: &PlacementRule) -> Option<String> {
         let pools = self.pools_of(rule);
         let bars = |pattern: &Pattern| pools.iter().all(|pool| refuses_all(pool, pattern));
@@ -24,7 +24,7 @@ impl Placement {
         ))
     }
 
-    /// Entries of a Copr table whose tags no single pool has, each with its line: the rule does not match builds that match such an entry.
+    /// Warnings about entries of a Copr table with tags that no single pool has: builds that match such an entry get no pool from the rule.
     pub(super) fn entries_without_pool(&self, rule: &PlacementRule) -> Vec<PoolFileWarning> {
         let pools = self.pools_of(rule);
         let of_copr = |copr: &CoprTable| -> Vec<PoolFileWarning> {
@@ -43,7 +43,7 @@ impl Placement {
         rule.copr.as_ref().map(of_copr).unwrap_or_default()
     }
 
-    /// Pools that get no builds, and pools whose price is probably incomplete. `rules` are those that can match.
+    /// Warnings about pools that get no builds, and about pools with a price that is probably incomplete. `rules`: those that can match.
     pub(super) fn pool_warnings(&self, rules: &[&PlacementRule]) -> Vec<PoolFileWarning> {
         let free = |pool: &Pool| pool.price == PoolPrice::default();
         let is_mixed = self.pools.iter().any(free) && !self.pools.iter().all(free);
@@ -70,7 +70,7 @@ impl Placement {
     }
 }
 
-/// Whether a pool refuses every project that the pattern matches.
+/// Whether a pool refuses every project that the expression matches.
 fn refuses_all(pool: &Pool, pattern: &Pattern) -> bool {
     !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
 }

@@ -1,8 +1,8 @@
-//! Changes of tickets, and reasons for refusals.
+//! Changes of tickets, and the reasons for which requests are refused.
 
 use crate::domain::{Ticket, TicketId};
 
-/// A moment by two clocks: the wall clock, for what is shown and stored; and the monotonic clock, for what expires.
+/// A moment by two clocks: the wall clock, for times that are shown and stored, and the monotonic clock, for timeouts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockReading {
     /// Milliseconds since 1970.
@@ -14,9 +14,9 @@ pub struct ClockReading {
 /// How a ticket ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketEnd {
-    /// It was closed, or its attempt ended.
+    /// The ticket was closed, or its attempt ended.
     Closed,
-    /// Its build and its clients were silent for too long.
+    /// The ticket's build and its clients were silent for too long.
     Expired,
 }
 
@@ -25,11 +25,11 @@ pub enum TicketEnd {
 pub enum TicketChange {
     /// A ticket got its slot.
     Granted(TicketId),
-    /// A ticket has ended.
+    /// A ticket ended.
     Ended(Box<Ticket>, TicketEnd),
 }
 
-/// Why an event is refused.
+/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TicketRefusal {
     /// The limit of open tickets is reached.
@@ -40,7 +40,7 @@ pub enum TicketRefusal {
         "this owner has {of_owner} open tickets, and the rest of the limit of {most} is for other owners; retry later"
     )]
     Crowded {
-        /// Open tickets of the owner.
+        /// Number of open tickets of the owner.
         of_owner: usize,
         /// The limit of open tickets, over all owners.
         most: usize,
@@ -57,7 +57,7 @@ pub enum TicketRefusal {
          the server"
     )]
     Unknown(TicketId),
-    /// The limits in force would never allow it.
+    /// The limits in force would never allow the ticket.
     #[error("the limit for {0} is 0: it would wait for ever")]
     Never(String),
 }

@@ -1,4 +1,4 @@
-//! The limits that apply to a ticket.
+//! Limits on tickets, and which of them apply to a ticket.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::domain::TicketClaim;
 
-/// The scope of a limit.
+/// The scope of a limit: which tickets it counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKey {
     /// All tickets.
@@ -24,23 +24,23 @@ pub enum LimitKey {
     Owner(String),
 }
 
-/// How many tickets may hold slots at once. A scope that is not named is unlimited.
+/// How many tickets may hold slots at once. A scope that is not listed here is unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TicketLimits {
-    /// Limit of each owner that has no limit of its own.
+    /// Limit for each owner that has no limit of its own.
     pub each_owner: Option<u32>,
-    /// All other limits.
+    /// All other limits, by scope.
     pub most: HashMap<LimitKey, u32>,
-    /// Existing pools: a ticket for another pool is never granted.
+    /// Names of the existing pools: a ticket for another pool is never granted.
     pub pools: HashSet<String>,
 }
 
 impl TicketLimits {
-    /// The limit of a scope.
+    /// The limit of a scope; `None` if it is unlimited.
     pub fn of(&self, counter: &LimitKey) -> Option<u32> {
         let otherwise = || match counter {
             LimitKey::Owner(_) => self.each_owner,
-            // the operator removed the pool from the file: its builders are gone
+            // the operator removed the pool from the file, so its builders are gone
             LimitKey::Pool(name) if !name.is_empty() && !self.pools.contains(name) => Some(0),
             _ => None,
         };
@@ -48,7 +48,7 @@ impl TicketLimits {
     }
 }
 
-/// All scopes that count a claim, except its owner; sorted, without repetitions.
+/// The scopes of all limits that count a claim, except its owner's; sorted, without repetitions.
 pub(super) fn places(claim: &TicketClaim) -> Vec<LimitKey> {
     let mut places =
         vec![LimitKey::All, LimitKey::Pool(claim.pool.clone()), LimitKey::Kind(claim.kind.clone())];
@@ -61,7 +61,7 @@ pub(super) fn places(claim: &TicketClaim) -> Vec<LimitKey> {
     places
 }
 
-/// All scopes that count a claim.
+/// The scopes of all limits that count a claim.
 pub(super) fn counters(claim: &TicketClaim) -> impl Iterator<Item = LimitKey> {
     places(claim).into_iter().chain([LimitKey::Owner(claim.owner.clone())])
 }

@@ -1,17 +1,17 @@
-//! A class: tickets that need the same slots, with a queue for each owner.
+//! A class: waiting tickets that need the same slots, with a queue for each owner.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ranks::Rank;
 use crate::domain::TicketId;
 
-/// Order of a ticket: round and number. The lowest is next.
+/// Order of a ticket: round and number. The ticket with the lowest order is next.
 pub(super) type QueueOrder = Rank;
 
 /// Index of an owner's count.
 pub(super) type OwnerIndex = usize;
 
-/// Identifies a class: the counts that its tickets belong to, without owners, and whether they are raised.
+/// Identifies a class: the counts that its tickets belong to, without those of owners, and whether the tickets are raised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ClassKey {
     pub(super) places: Vec<usize>,
@@ -23,9 +23,9 @@ pub(super) struct ClassKey {
 pub(super) struct TicketClass {
     pub(super) sort: ClassKey,
     lines: HashMap<OwnerIndex, OwnerQueue>,
-    /// First ticket of each owner that is below its limit.
+    /// Order of the first ticket of each owner that is below its limit.
     next: BTreeSet<(QueueOrder, OwnerIndex)>,
-    /// Number of later tickets that were granted slots which this class needs, since its own last grant.
+    /// Number of later tickets that got slots which this class needs, since the last grant in this class.
     pub(super) passed: u32,
 }
 
@@ -44,17 +44,17 @@ impl TicketClass {
         self.lines.is_empty()
     }
 
-    /// Whether an owner waits in this class.
+    /// Whether an owner has a ticket waiting in this class.
     pub(super) fn has(&self, owner: OwnerIndex) -> bool {
         self.lines.contains_key(&owner)
     }
 
-    /// Order of the next ticket, among owners below their limit.
+    /// Order of the next ticket, among those of owners below their limit.
     pub(super) fn first(&self) -> Option<QueueOrder> {
         self.next.first().map(|(order, _)| *order)
     }
 
-    /// Order of the last ticket of an owner.
+    /// Order of the last ticket of an owner in this class.
     pub(super) fn last_of(&self, owner: OwnerIndex) -> Option<QueueOrder> {
         self.lines.get(&owner)?.tickets.keys().next_back().copied()
     }
@@ -78,14 +78,14 @@ impl TicketClass {
         id
     }
 
-    /// Records whether an owner is below its limit.
+    /// Records whether an owner is below its limit, so that its tickets can be granted.
     pub(super) fn set_open(&mut self, owner: OwnerIndex, is_open: bool) {
         if self.lines.get(&owner).is_some_and(|line| line.is_open != is_open) {
             self.change(owner, |line| line.is_open = is_open);
         }
     }
 
-    /// Changes an owner's queue and updates `next`.
+    /// Changes an owner's queue, and updates `next`.
     fn change(&mut self, owner: OwnerIndex, change: impl FnOnce(&mut OwnerQueue)) {
         let line = self.lines.entry(owner).or_default();
         let first = |line: &OwnerQueue| line.tickets.keys().next().copied().filter(|_| line.is_open);

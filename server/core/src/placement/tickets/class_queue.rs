@@ -1,4 +1,4 @@
-//! The waiting classes in the order of their turns, indexed so that a decision examines few of them.
+//! The classes with waiting tickets, in the order of their turns, indexed so that a decision examines few of them.
 //!
 //! A class that is blocked by a full limit is parked at that limit, and is not examined while the limit stays full. When a slot is free,
 //! only the first class parked there is examined, and it is parked elsewhere if another limit blocks it now. So a decision examines at
@@ -8,22 +8,22 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::class::QueueOrder;
 
-/// A class with the order of its next ticket.
+/// A class, with the order of its next ticket.
 type ClassTurn = (QueueOrder, usize);
 
 /// All classes with a waiting ticket.
 #[derive(Debug, Default)]
 pub(super) struct ClassQueue {
     seats: HashMap<usize, QueuedClass>,
-    /// Classes not known to be blocked.
+    /// Classes that are not known to be blocked by a limit.
     ready: BTreeSet<ClassTurn>,
     /// Blocked classes, by the limit that blocks them; no set is empty.
     parked: HashMap<usize, BTreeSet<ClassTurn>>,
-    /// Classes that were not passed over too often.
+    /// Classes that were not passed over too often yet.
     patient: BTreeSet<ClassTurn>,
     /// Classes that were passed over too often.
     overdue: BTreeSet<ClassTurn>,
-    /// Classes and limits that decisions have examined.
+    /// Number of classes and limits that decisions have examined.
     #[cfg(test)]
     pub(super) looks: usize,
 }
@@ -52,7 +52,7 @@ impl ClassQueue {
         }
     }
 
-    /// The first class that is not blocked. `is_full` tests a limit; `held_up` returns a full limit that blocks a class.
+    /// The first class that no full limit blocks. `is_full` tests a limit; `held_up` returns a full limit that blocks a class.
     pub(super) fn next(
         &mut self,
         is_full: impl Fn(usize) -> bool,
@@ -74,12 +74,12 @@ impl ClassQueue {
         }
     }
 
-    /// Classes that were passed over too often, in order.
+    /// Classes that were passed over too often, in their order.
     pub(super) fn overdue(&self) -> impl Iterator<Item = usize> {
         self.overdue.iter().map(|(_, class)| *class)
     }
 
-    /// Classes that were not passed over too often: those before this order, or all.
+    /// Classes that were not passed over too often: those before the order `before`, or all of them.
     pub(super) fn patient(&mut self, before: Option<QueueOrder>) -> Vec<usize> {
         let turns = before.map_or_else(|| self.patient.range(..), |order| self.patient.range(..(order, 0)));
         let classes: Vec<usize> = turns.map(|(_, class)| *class).collect();
@@ -126,7 +126,7 @@ impl ClassQueue {
         self.patient.iter().map(|(_, class)| *class)
     }
 
-    /// Whether it is empty.
+    /// Whether no class waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let none = self.ready.is_empty() && self.parked.is_empty();

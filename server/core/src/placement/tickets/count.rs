@@ -1,4 +1,4 @@
-//! Counts for each limit: held slots, waiting tickets, and predicted ends.
+//! Counts for each limit: held slots, waiting tickets, and predicted ends of holders.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::domain::{Ticket, TicketClaim};
 
-/// A number of slots with their resources.
+/// A number of tickets, with the resources that they request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Tickets.
+    /// Number of tickets.
     pub places: u32,
-    /// Their memory requests, bytes.
+    /// Sum of their memory requests, bytes.
     pub memory_bytes: u64,
-    /// Their CPU requests, thousandths of a core.
+    /// Sum of their CPU requests, thousandths of a core.
     pub milli_cores: u64,
 }
 
@@ -35,39 +35,39 @@ impl Amount {
     }
 }
 
-/// The tickets under one limit.
+/// The tickets that one limit counts.
 #[derive(Debug)]
 pub(super) struct LimitCount {
     pub(super) what: LimitKey,
     pub(super) limit: Option<u32>,
     pub(super) held: Amount,
     pub(super) queued: Amount,
-    /// Attempts in a pool without a ticket: they occupy slots and are not granted any. For pools only.
+    /// Number of attempts in a pool without a ticket: they occupy slots but are not granted any. Only for pools.
     pub(super) beside: u32,
-    /// Held slots in which an attempt runs.
+    /// Number of held slots in which an attempt runs.
     pub(super) attended: u32,
-    /// Order of the waiting tickets.
+    /// Order of each waiting ticket.
     pub(super) waiting: Ranks,
-    /// Predicted ends of the held slots, milliseconds since 1970.
+    /// Predicted end of each held slot, milliseconds since 1970.
     pub(super) ends: Ranks,
-    /// The highest round granted here; at least the round before that of the first waiting ticket.
+    /// The highest round granted under this limit; at least the round before that of the first waiting ticket.
     pub(super) round: u64,
-    /// Sum of the predicted durations, milliseconds.
+    /// Sum of the predicted durations of all tickets counted here, milliseconds.
     walls: u64,
 }
 
 impl LimitCount {
-    /// Occupied slots, with a ticket or without.
+    /// Number of occupied slots, with or without a ticket.
     pub(super) fn taken(&self) -> u32 {
         self.held.places.saturating_add(self.beside)
     }
 
-    /// Free slots.
+    /// Number of free slots.
     pub(super) fn free(&self) -> u32 {
         self.limit.map_or(u32::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// Whether the end of a ticket would free no slot here.
+    /// Whether no slot becomes free under this limit when a ticket ends.
     pub(super) fn is_closed(&self) -> bool {
         self.limit.is_some_and(|most| most <= self.beside)
     }
@@ -83,20 +83,20 @@ impl LimitCount {
     }
 }
 
-/// Predicted end of a ticket that holds its slot, and the ticket's number.
+/// Predicted end of a ticket that holds a slot, and the ticket's number.
 fn end(ticket: &Ticket) -> (u64, u64) {
     let granted = ticket.granted_unix_ms.unwrap_or_default();
     (granted.saturating_add(ticket.claim.wall.0), ticket.number)
 }
 
-/// All counts.
+/// The counts of all limits.
 #[derive(Debug, Default)]
 pub(super) struct LimitCounts {
     all: Slab<LimitCount>,
     known: HashMap<LimitKey, usize>,
-    /// Attempts without a ticket, by pool; also for pools without a count.
+    /// Number of attempts without a ticket, by pool; also for pools that no ticket names.
     beside: HashMap<String, u32>,
-    /// Pools with another limit than the operator's file says: tickets hold hosts there that were taken off its list.
+    /// Limits of pools that differ from the operator's file, because tickets hold hosts that were taken off the pool's list.
     slots: HashMap<String, u32>,
 }
 
@@ -109,7 +109,7 @@ impl LimitCounts {
         self.get(at).map_or(u32::MAX, LimitCount::free)
     }
 
-    /// Index of a scope's count, if it has one.
+    /// Index of the count of a scope, if it has one.
     pub(super) fn at(&self, counter: &LimitKey) -> Option<usize> {
         self.known.get(counter).copied()
     }
@@ -122,13 +122,13 @@ impl LimitCounts {
         self.all.iter().map(|(_, count)| count)
     }
 
-    /// Attempts without a ticket in a pool.
+    /// Number of attempts without a ticket in a pool.
     pub(super) fn unticketed(&self, what: &LimitKey) -> u32 {
         let LimitKey::Pool(name) = what else { return 0 };
         self.beside.get(name).copied().unwrap_or(0)
     }
 
-    /// Updates the number of attempts without a ticket in a pool with `change`.
+    /// Changes the number of attempts without a ticket in a pool by the function `change`.
     pub(super) fn set_unticketed(&mut self, pool: &str, change: impl FnOnce(u32) -> u32) {
         let now = change(self.beside.remove(pool).unwrap_or(0));
         if now > 0 {
@@ -140,7 +140,7 @@ impl LimitCounts {
         }
     }
 
-    /// Index of a scope's count; creates the count if needed.
+    /// Index of the count of a scope; creates the count if there is none.
     pub(super) fn place(&mut self, what: LimitKey, limits: &TicketLimits) -> usize {
         if let Some(at) = self.known.get(&what) {
             return *at;
@@ -161,7 +161,7 @@ impl LimitCounts {
         at
     }
 
-    /// Counts a ticket in these counts, as waiting or as holding.
+    /// Adds a ticket to these counts, as waiting or as holding a slot.
     pub(super) fn add(&mut self, places: &[usize], ticket: &Ticket) {
         for at in places {
             let Some(count) = self.all.get_mut(*at) else { continue };
@@ -172,7 +172,7 @@ impl LimitCounts {
                 count.attended += u32::from(ticket.attempt.is_some());
                 count.round = count.round.max(ticket.round);
             } else {
-                // where none waited, other rounds may have passed
+                // if no ticket waits here, the round may be out of date: it becomes the one before the new ticket's
                 let before = Some(ticket.round.saturating_sub(1)).filter(|_| count.waiting.len() == 0);
                 count.round = count.round.max(before.unwrap_or_default());
                 count.queued.add(&ticket.claim);
@@ -181,7 +181,7 @@ impl LimitCounts {
         }
     }
 
-    /// The opposite of [`Self::add`]. Removes counts that reach zero if `forget` is set.
+    /// Removes a ticket from these counts. If `forget` is set, a count without tickets is removed too.
     pub(super) fn take(&mut self, places: &[usize], ticket: &Ticket, forget: bool) {
         for at in places {
             let Some(count) = self.all.get_mut(*at) else { continue };
@@ -211,7 +211,7 @@ impl LimitCounts {
         }
     }
 
-    /// Applies new limits.
+    /// Applies new limits to all counts.
     pub(super) fn limit(&mut self, limits: &TicketLimits) {
         let new: Vec<(usize, Option<u32>)> =
             self.all.iter().map(|(at, count)| (at, self.limit_of(&count.what, limits))).collect();
@@ -222,7 +222,7 @@ impl LimitCounts {
         }
     }
 
-    /// Sets which pools have another limit than the operator's; in force for existing counts after [`Self::limit`].
+    /// Sets the pools with a limit that differs from the operator's. For existing counts it applies from the next call of [`Self::limit`].
     pub(super) fn set_slots(&mut self, slots: HashMap<String, u32>) {
         self.slots = slots;
     }

@@ -1,4 +1,4 @@
-//! Which ticket gets the next free slot.
+//! Decides which ticket gets the next free slot.
 
 use super::{
     ClockReading, LimitKey, OwnerState, TicketChange, Tickets, claim,
@@ -7,11 +7,11 @@ use super::{
 };
 use crate::domain::{TicketClaim, TicketId};
 
-/// Later tickets that may take slots which a class needs, before slots are reserved for the class.
+/// Number of later tickets that may take slots which a class needs, before slots are reserved for the class.
 pub const PATIENCE: u32 = 64;
 
 impl Tickets {
-    /// Grants all tickets that can be granted, lowest round first.
+    /// Grants slots to all tickets that can have one, lowest round first.
     pub fn grant(&mut self, now: ClockReading) -> Vec<TicketChange> {
         let mut changes = Vec::new();
         while let Some(at) = self.next_class() {
@@ -32,8 +32,8 @@ impl Tickets {
         changes
     }
 
-    /// Grants a ticket out of turn, also if its pool is full: a host of the pool is kept for it, which no other ticket may have. Returns
-    /// the change; `None` if the ticket does not wait, or another of its limits is full.
+    /// Grants a slot out of turn, and even if the pool is full, to a ticket for which a host of the pool is kept: no other ticket may have
+    /// that host. Returns the change; `None` if the ticket does not wait, or if another of its limits is full.
     pub fn grant_kept(&mut self, id: &TicketId, now: ClockReading) -> Option<TicketChange> {
         let entry = self.known.get(id).filter(|entry| entry.ticket.granted_unix_ms.is_none())?;
         let is_pool = |count: &LimitCount| matches!(count.what, LimitKey::Pool(_));
@@ -55,7 +55,7 @@ impl Tickets {
         Some(TicketChange::Granted(id.clone()))
     }
 
-    /// A ticket that is no longer in its queue has its slot from now on. Returns its turn.
+    /// Gives a slot to a ticket that was taken out of its queue. Returns the ticket's order.
     fn hold_slot(&mut self, id: &TicketId, now: ClockReading) -> Option<QueueOrder> {
         let entry = self.known.get_mut(id)?;
         self.counts.take(&entry.counts, &entry.ticket, false);
@@ -66,8 +66,8 @@ impl Tickets {
         Some(order)
     }
 
-    /// The round of a new ticket: one after the owner's last waiting ticket of the same pool and priority. An owner without waiting
-    /// tickets there gets the current round, unaffected by tickets it withdrew or has elsewhere.
+    /// The round of a new ticket: one after the owner's last waiting ticket of the same pool and priority. For an owner without waiting
+    /// tickets there it is the current round; tickets that the owner closed or has elsewhere do not matter.
     pub(super) fn round_for(&self, claim: &TicketClaim) -> u64 {
         let pool = self.counts.at(&LimitKey::Pool(claim.pool.clone()));
         let count = pool.and_then(|at| self.counts.get(at)).filter(|count| count.waiting.len() > 0);
@@ -81,15 +81,15 @@ impl Tickets {
         last.map_or(first, |(last, _)| first.max(last + 1))
     }
 
-    /// The owner of a claim, if it has open tickets.
+    /// The owner of a claim, if the owner has open tickets.
     pub(super) fn owner_of(&self, claim: &TicketClaim) -> Option<(OwnerIndex, &OwnerState)> {
         let at = self.counts.at(&LimitKey::Owner(claim.owner.clone()))?;
         Some((at, self.owners.get(&at)?))
     }
 
-    /// The class of the next ticket that can be granted, if any.
+    /// The class of the next ticket that can be granted; `None` if no ticket can.
     fn next_class(&mut self) -> Option<usize> {
-        // slots are reserved for one class at a time, the first in order; after its grant, for the next
+        // slots are reserved for one class at a time: the first in order, and after its grant the next one
         let kept = self.reserved_class();
         if let Some((at, class)) = kept
             && class.sort.places.iter().all(|place| self.counts.free(*place) > 0)
@@ -112,23 +112,23 @@ impl Tickets {
 
     /// The class for which slots are reserved.
     fn reserved_class(&self) -> Option<(usize, &TicketClass)> {
-        // a class that can never get a slot is skipped, because it would block the others for ever: its pool was removed from the file, or
-        // is full of attempts without tickets
+        // a class that can get no slot is skipped, because it would block the others for ever: its pool was removed from the file, or is
+        // full of attempts without tickets
         let is_off = |place: &usize| self.counts.get(*place).is_some_and(LimitCount::is_closed);
         let can = |class: &TicketClass| !class.sort.places.iter().any(is_off);
         let overdue = self.lineup.overdue().filter_map(|at| Some((at, self.classes.get(at)?)));
         overdue.into_iter().find(|(_, class)| can(class))
     }
 
-    /// Updates the queue after the next ticket of a class changed.
+    /// Updates the queue of classes after the next ticket of a class changed.
     pub(super) fn update_order(&mut self, at: usize) {
         if let Some(class) = self.classes.get(at) {
             self.lineup.set_order(at, class.first(), class.passed >= PATIENCE);
         }
     }
 
-    /// Counts a grant for the classes that came first in order and need what was granted. A raised ticket jumps the queue, so others do
-    /// not count. Classes that were passed over too often already are not counted further.
+    /// Counts a grant as passing over the classes that precede it in order and need the granted slots. A raised ticket also passes over
+    /// every class that is not raised. Classes that were passed over too often already are not counted further.
     fn pass_over(&mut self, granted: &[usize], order: QueueOrder, raised: bool) {
         let limited = |place: &&usize| self.counts.get(**place).is_some_and(|count| count.limit.is_some());
         let taken: Vec<usize> = granted.iter().filter(limited).copied().collect();
@@ -149,14 +149,14 @@ impl Tickets {
         self.sorts.get(&ClassKey { places: places.to_vec(), raised }).copied()
     }
 
-    /// Whether other tickets wait in the class of this claim.
+    /// Whether tickets of the same class as this claim wait.
     pub(super) fn has_class_for(&self, claim: &TicketClaim) -> bool {
         let places: Option<Vec<usize>> =
             claim::places(claim).iter().map(|place| self.counts.at(place)).collect();
         places.is_some_and(|places| self.sorts.contains_key(&ClassKey { places, raised: claim.raised }))
     }
 
-    /// Removes the entries of an owner that has no more waiting tickets in a class, and the class if it is empty.
+    /// Removes an owner without waiting tickets from a class, and removes the class if it is empty.
     pub(super) fn remove_empty_owner(&mut self, at: usize, owner_at: OwnerIndex) {
         let Some(class) = self.classes.get(at) else { return };
         if !class.has(owner_at)
@@ -170,11 +170,11 @@ impl Tickets {
         }
     }
 
-    /// Skips an owner's tickets while it is at its limit.
+    /// Skips an owner's tickets while the owner is at its limit, and includes them again afterwards.
     pub(super) fn update_owner_limit(&mut self, owner_at: OwnerIndex) {
         let is_open = self.counts.free(owner_at) > 0;
         let Some(owner) = self.owners.get_mut(&owner_at) else { return };
-        // most events do not change this
+        // most calls change nothing
         if std::mem::replace(&mut owner.is_open, is_open) == is_open {
             return;
         }

@@ -1,11 +1,12 @@
-//! Tickets: slots in pools, held by attempts and shared fairly among owners. A state machine: events and the time are its input, changes
-//! its output; the caller stores them.
+//! Tickets: slots in pools, held by attempts and shared fairly among owners. This is a state machine: its input are events and the time,
+//! its output are changes, which the caller stores.
 //!
 //! - **Limits** hold at every moment: in total, and for each owner, pool, architecture, kind and tag.
 //! - **Fair among owners**: a new ticket gets a round, one after the owner's last waiting ticket for its pool, and at least the round that
 //!   is being granted there. The lowest round is granted first. So an owner's first ticket does not wait behind another owner's thousandth,
-//!   and a later ticket comes after those that wait already. (After start-time fair queueing: Goyal, Vin, Cheng, 1996.) A raised ticket goes
-//!   one round earlier: an owner's first joins the round being granted, and its thousandth is as far behind as other owners' thousandths.
+//!   and a later ticket comes after those that wait already. (After start-time fair queueing: Goyal, Vin, Cheng, 1996.) A raised ticket
+//!   goes one round earlier: an owner's first raised ticket joins the round being granted, and the owner's thousandth is as far behind as
+//!   other owners' thousandths.
 //! - **No starvation**: tickets that need several slots at once could be passed over for ever by tickets that need one. After [`PATIENCE`]
 //!   later tickets took slots that a class needs, slots are reserved for that class until it can be granted.
 //! - **Attempts without a ticket** occupy slots of their pool too: they are not held back, and their slots are not granted. They count for
@@ -62,7 +63,8 @@ use crate::domain::{Ticket, TicketClaim, TicketId};
 /// Most combinations of pool, kind and tags with waiting tickets. In the worst case a decision examines all of them.
 pub const CLASSES: usize = 4096;
 
-/// Divides the limit of open tickets: a single owner may use four fifths of it.
+/// An owner is refused a ticket if no more tickets may be opened than its own divided by this. So one owner can have at most four fifths of
+/// the limit.
 const TO_ONE_LEFT: usize = 4;
 
 /// All open tickets.
@@ -76,7 +78,7 @@ pub struct Tickets {
     lineup: ClassQueue,
     owners: HashMap<OwnerIndex, OwnerState>,
     deadlines: BTreeSet<(u64, TicketId)>,
-    /// The highest round granted so far.
+    /// The highest round that was granted so far.
     round: u64,
     next: u64,
 }
@@ -98,11 +100,11 @@ impl Tickets {
         }
     }
 
-    /// Restores the tickets that were open before a restart, in any order, without clients. Tickets that held a slot keep it, even above
-    /// the current limits. The caller then reports attempts without a ticket, and grants.
+    /// Restores the tickets that were open before a restart, in any order. No client is connected to them yet. Tickets that held a slot
+    /// keep it, even above the current limits. Afterwards the caller reports attempts without a ticket, and calls [`Self::grant`].
     pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: ClockReading) {
         let mut tickets: Vec<Ticket> = tickets.into_iter().collect();
-        // the first waiting ticket of a pool determines the pool's current round; otherwise new tickets would go before all that wait
+        // the first waiting ticket of a pool determines the pool's current round; without it, new tickets would go before all that wait
         tickets.sort_unstable_by_key(|ticket| (ticket.round, ticket.number));
         for ticket in tickets {
             self.next = self.next.max(ticket.number + 1);
@@ -115,7 +117,7 @@ impl Tickets {
     /// Opens a ticket, which counts as a sign of life. The same request again returns the same ticket.
     ///
     /// # Errors
-    /// The id belongs to another request, too many tickets are open, or the ticket could never be granted.
+    /// If the id belongs to another request, too many tickets are open, or the ticket could never be granted.
     pub fn open(
         &mut self,
         id: &TicketId,
@@ -159,10 +161,10 @@ impl Tickets {
         Ok(self.grant(now))
     }
 
-    /// Ends a ticket and grants its slot to the next.
+    /// Ends a ticket, and grants its slot to the next ticket.
     ///
     /// # Errors
-    /// The ticket is not open.
+    /// If the ticket is not open.
     pub fn close(&mut self, id: &TicketId, now: ClockReading) -> Result<Vec<TicketChange>, TicketRefusal> {
         let ticket = self.remove(id).ok_or_else(|| TicketRefusal::Unknown(id.clone()))?;
         let mut changes = vec![TicketChange::Ended(Box::new(ticket), TicketEnd::Closed)];
@@ -185,7 +187,7 @@ impl Tickets {
         changes
     }
 
-    /// Applies new settings. Held slots are kept.
+    /// Applies new settings. Tickets keep slots that they hold.
     pub fn limit(&mut self, terms: TicketTerms, now: ClockReading) -> Vec<TicketChange> {
         self.terms = terms;
         self.counts.limit(&self.terms.limits);
@@ -203,7 +205,7 @@ impl Tickets {
         self.grant(now)
     }
 
-    /// A ticket that has its slot holds this host, and waits no longer. Returns false if it does not have its slot.
+    /// Records the host of a ticket that holds a slot, so that the ticket waits no longer. Returns false if it does not hold a slot.
     pub fn set_host(&mut self, id: &TicketId, host: &str, now: ClockReading) -> bool {
         let entry = self.known.get_mut(id).filter(|entry| entry.ticket.granted_unix_ms.is_some());
         let is_there = entry.map(|entry| entry.ticket.host = Some(host.to_owned())).is_some();
@@ -213,8 +215,8 @@ impl Tickets {
         is_there
     }
 
-    /// Sets for each ticket that waits for its slot or its host whether it is to get a host: `has_hosts` of its pool; `None` leaves the
-    /// ticket as it is. Returns the tickets that changed.
+    /// Sets whether each ticket that waits for a slot or a host is to get a host. `has_hosts` answers this for the ticket's pool; `None`
+    /// leaves the ticket unchanged. Returns the tickets that changed.
     pub fn set_on_host(
         &mut self,
         has_hosts: impl Fn(&str) -> Option<bool>,
@@ -235,7 +237,7 @@ impl Tickets {
         changed
     }
 
-    /// An open ticket.
+    /// The ticket with this id, if it is open.
     pub fn get(&self, id: &TicketId) -> Option<&Ticket> {
         self.known.get(id).map(|entry| &entry.ticket)
     }
@@ -255,7 +257,7 @@ impl Tickets {
         &self.terms
     }
 
-    /// Held slots under a limit.
+    /// Number of held slots under a limit.
     pub fn held(&self, counter: &LimitKey) -> u32 {
         self.counts.of(counter).map_or(0, |count| count.held.places)
     }

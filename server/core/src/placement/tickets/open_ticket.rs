@@ -1,4 +1,4 @@
-//! An open ticket: adds it to and removes it from the counts and queues.
+//! An open ticket, and how it is added to and removed from the counts and queues.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use crate::domain::{Ticket, TicketId};
 #[derive(Debug, Clone)]
 pub(super) struct OpenTicket {
     pub(super) ticket: Ticket,
-    /// Indexes of the counts that it belongs to, the owner's last.
+    /// Indexes of the counts that the ticket belongs to; the owner's is last.
     pub(super) counts: Vec<usize>,
     pub(super) presence: TicketPresence,
-    /// When it expires, by the monotonic clock; [`presence::NEVER`] while a client is connected or an attempt runs.
+    /// When the ticket expires, by the monotonic clock in milliseconds; [`presence::NEVER`] while a client is connected or an attempt runs.
     pub(super) until_ms: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct OwnerState {
     pub(super) open: usize,
-    /// The owner is below its limit, as its classes know.
+    /// Whether the owner is below its limit, as it was last recorded in its classes.
     pub(super) is_open: bool,
-    /// Classes in which the owner waits.
+    /// Classes in which the owner has waiting tickets.
     pub(super) classes: BTreeSet<usize>,
 }
 
@@ -36,7 +36,7 @@ impl OwnerState {
 }
 
 impl Tickets {
-    /// Inserts a ticket, holding or waiting.
+    /// Adds a ticket that holds a slot or waits for one.
     pub(super) fn insert(&mut self, ticket: Ticket, now: ClockReading) {
         let counters: Vec<LimitKey> = claim::counters(&ticket.claim).collect();
         let counts: Vec<usize> =
@@ -66,11 +66,11 @@ impl Tickets {
             OpenTicket { ticket, counts, presence: TicketPresence::default(), until_ms: presence::NEVER };
         self.known.insert(id.clone(), entry);
         self.start_timeout(&id, now);
-        // after a restart, tickets that hold may be inserted after those that wait
+        // after a restart, tickets that hold slots may be added after tickets that wait
         self.update_owner_limit(owner_at);
     }
 
-    /// Removes and returns a ticket, if it is open.
+    /// Removes and returns a ticket; `None` if it is not open.
     pub(super) fn remove(&mut self, id: &TicketId) -> Option<Ticket> {
         let OpenTicket { ticket, counts, until_ms, .. } = self.known.remove(id)?;
         self.deadlines.remove(&(until_ms, id.clone()));

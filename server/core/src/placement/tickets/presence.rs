@@ -1,4 +1,4 @@
-//! How long a ticket lives without a sign of life.
+//! Decides how long a ticket stays open without a sign of life from its client or agent.
 //!
 //! | ticket | lives while | and afterwards for |
 //! |---|---|---|
@@ -11,46 +11,47 @@
 use super::{ClockReading, TicketChange, TicketEnd, Tickets};
 use crate::domain::{AttemptId, TicketId};
 
-/// No deadline, because its owner is connected.
+/// No deadline, because a client is connected or an attempt runs.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Times for which tickets stay open without a sign of life, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TicketTimeouts {
-    /// For a waiting ticket.
+    /// For a ticket that waits.
     pub ask_within_ms: u64,
     /// For a granted ticket without an attempt in its slot.
     pub start_within_ms: u64,
-    /// For a ticket with a running attempt, whose agent sends something every few seconds. The caller measures this silence.
+    /// For a ticket with a running attempt. The agent sends something every few seconds; the caller measures its silence.
     pub silent_within_ms: u64,
 }
 
-/// Connections to a ticket.
+/// Connected clients of a ticket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TicketPresence {
-    /// Clients that watch it.
+    /// Number of clients that watch the ticket.
     pub watchers: u32,
-    /// Those watchers that hold its slot.
+    /// Number of these clients that hold the ticket's slot.
     pub holders: u32,
 }
 
 impl Tickets {
-    /// Notes a request for a ticket. It keeps a waiting ticket open; a granted one needs an attempt.
+    /// Notes a request for a ticket. A request keeps a waiting ticket open, but not a granted one, which needs an attempt.
     pub fn ask(&mut self, id: &TicketId, now: ClockReading) {
         if self.get(id).is_some_and(|ticket| !ticket.is_ready()) {
             self.start_timeout(id, now);
         }
     }
 
-    /// The ticket has a number as its id, which its client learns from the answer. Until the client collects it, it has the timeout of a
-    /// ticket that waits, also once it has its slot.
+    /// Notes that the ticket has a number as its id, which its client gets in the answer. Until the client asks for the ticket by that id,
+    /// it has the timeout of a waiting ticket, even once it has its slot.
     pub fn await_collector(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get_mut(id) else { return };
         entry.ticket.collected = Some(false);
         self.start_timeout(id, now);
     }
 
-    /// The client has asked for such a ticket: it lives until the client closes it. Returns true the first time.
+    /// Notes that the client asked for such a ticket by its id. From then on it is open until the client closes it. Returns true the first
+    /// time.
     pub fn collect(&mut self, id: &TicketId, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.collected == Some(false)) else {
             return false;
@@ -60,7 +61,7 @@ impl Tickets {
         true
     }
 
-    /// A watcher connects; with `holds` it is the build itself. Returns false if the ticket is not open.
+    /// Notes that a watcher connected; with `holds` it is the build itself. Returns false if the ticket is not open.
     pub fn watch(&mut self, id: &TicketId, holds: bool, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         entry.presence.watchers = entry.presence.watchers.saturating_add(1);
@@ -71,7 +72,7 @@ impl Tickets {
         true
     }
 
-    /// A watcher of the ticket with this number disconnects. A later ticket with the same id is not affected.
+    /// Notes that a watcher of the ticket with this number disconnected. A later ticket with the same id is not affected.
     pub fn unwatch(&mut self, id: &TicketId, number: u64, held: bool, now: ClockReading) {
         let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.number == number) else {
             return;
@@ -82,14 +83,14 @@ impl Tickets {
         if waits || entry.ticket.collected.is_some() {
             self.start_timeout(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
-            // the build in the slot has ended, or lost its connection and will reconnect
+            // the build in the slot has ended, or it lost its connection and will reconnect
             let until = now.steady_ms.saturating_add(self.terms.patience.ask_within_ms);
             self.lives_until(id, until);
         }
     }
 
-    /// An attempt starts in the slot of a ticket, which then lives as long as the attempt. Returns true if that is new. A waiting ticket
-    /// cannot be used by an attempt that did not wait for it, and a slot holds one attempt.
+    /// Notes that an attempt started in the slot of a ticket. The ticket then stays open as long as the attempt runs. Returns true if that
+    /// is new; false if the ticket holds no slot, or if another attempt runs in it.
     pub fn begin(&mut self, id: &TicketId, attempt: &AttemptId) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         if entry.ticket.granted_unix_ms.is_none() || entry.ticket.attempt.is_some() {
@@ -101,7 +102,8 @@ impl Tickets {
         true
     }
 
-    /// The attempt has ended in any way; so has its ticket, unless its client has collected it and will close it.
+    /// Notes that the attempt ended in some way. Its ticket ends too, unless the ticket's client asked for it by its number and will close
+    /// it.
     pub fn end(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> Vec<TicketChange> {
         if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
             return Vec::new();
@@ -116,8 +118,8 @@ impl Tickets {
         changes
     }
 
-    /// The attempt has ended, and a retry follows in the same slot: the ticket keeps it, as one without an attempt. Returns true if the
-    /// ticket was the attempt's.
+    /// Notes that the attempt ended and that a retry follows in the same slot: the ticket keeps the slot without an attempt. Returns true
+    /// if the attempt ran in this ticket's slot.
     pub fn vacate_for_retry(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id) else { return false };
         if entry.ticket.attempt.as_ref() != Some(attempt) {
@@ -129,18 +131,18 @@ impl Tickets {
         true
     }
 
-    /// An attempt starts in a pool without a ticket. It is not held back, and its slot is not granted.
+    /// Notes that an attempt without a ticket started in a pool. It is not held back, and the slot that it occupies is not granted.
     pub fn occupy(&mut self, pool: &str) {
         self.counts.set_unticketed(pool, |beside| beside.saturating_add(1));
     }
 
-    /// An attempt without a ticket has ended in a pool.
+    /// Notes that an attempt without a ticket ended in a pool.
     pub fn vacate(&mut self, pool: &str, now: ClockReading) -> Vec<TicketChange> {
         self.counts.set_unticketed(pool, |beside| beside.saturating_sub(1));
         self.grant(now)
     }
 
-    /// Starts the time for which a ticket lives without a sign of life.
+    /// Starts the time for which a ticket stays open without a sign of life.
     pub(super) fn start_timeout(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get(id) else { return };
         let TicketPresence { watchers, holders } = entry.presence;

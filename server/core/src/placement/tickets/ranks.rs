@@ -1,23 +1,23 @@
-//! A sorted set of pairs with ranks: how many come before a pair, and which one is the n-th.
+//! A sorted set of pairs that finds how many pairs come before a given one, and which pair is the n-th.
 //!
-//! Sorted runs of bounded length: each operation examines one run and the lengths of the others, which are some hundred numbers for a
-//! hundred thousand pairs. An order-statistics tree would examine less, and be four times the code.
+//! It is stored as sorted lists of limited length. Each operation examines one list and the lengths of the others, which are some hundred
+//! numbers for a hundred thousand pairs. An order-statistics tree would examine less, but need four times the code.
 
-/// An element of the set.
+/// A pair in the set.
 pub(super) type Rank = (u64, u64);
 
-/// Longest run. About twice the square root of what a busy server holds, where both costs are small.
+/// Longest list. It is about twice the square root of the number of pairs on a busy server, where both costs are small.
 const RUN: usize = 512;
 
-/// The set.
+/// A sorted set of pairs.
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
-    /// No run is empty, each is sorted, and the last of one is below the first of the next.
+    /// Sorted lists: none is empty, and the last pair of each is below the first of the next.
     runs: Vec<Vec<Rank>>,
 }
 
 impl Ranks {
-    /// Number of elements.
+    /// Number of pairs.
     pub(super) fn len(&self) -> usize {
         self.runs.iter().map(Vec::len).sum()
     }
@@ -48,7 +48,7 @@ impl Ranks {
         if left == 0 {
             self.runs.remove(at);
         } else if left + next <= RUN / 2 {
-            // otherwise many runs of one element would remain
+            // short neighbours are joined, because otherwise many lists of one pair would remain
             let next = self.runs.remove(at + 1);
             if let Some(run) = self.runs.get_mut(at) {
                 run.extend(next);
@@ -56,14 +56,14 @@ impl Ranks {
         }
     }
 
-    /// How many elements come before `rank`, which need not be in the set.
+    /// Number of pairs that come before `rank`, which need not be in the set.
     pub(super) fn before(&self, rank: Rank) -> usize {
         let at = self.run_of(rank);
         let runs: usize = self.runs.iter().take(at).map(Vec::len).sum();
         runs + self.runs.get(at).map_or(0, |run| run.partition_point(|other| *other < rank))
     }
 
-    /// The element with `n` others before it.
+    /// The pair with `n` others before it.
     pub(super) fn nth(&self, mut n: usize) -> Option<Rank> {
         for run in &self.runs {
             match run.get(n) {
@@ -74,7 +74,7 @@ impl Ranks {
         None
     }
 
-    /// Index of the run that holds `rank`, or would.
+    /// Index of the list that contains `rank`, or that would contain it.
     fn run_of(&self, rank: Rank) -> usize {
         let begun = self.runs.partition_point(|run| run.first().is_some_and(|first| *first <= rank));
         begun.saturating_sub(1)

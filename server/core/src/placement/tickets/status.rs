@@ -6,26 +6,26 @@ use crate::domain::{Millis, Ticket, TicketId};
 /// The status of a ticket.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TicketStatus {
-    /// The ticket.
+    /// The ticket itself.
     pub ticket: Ticket,
-    /// Its position among those that wait for the same pool, from 1; 0 if it holds a slot.
+    /// The ticket's position among those that wait for the same pool, from 1; 0 if it holds a slot.
     pub position: usize,
-    /// Estimated wait, from the predicted ends of the tickets that hold slots; 0 if it holds one.
+    /// Estimated wait, computed from the predicted ends of tickets that hold slots; 0 if the ticket holds a slot.
     pub wait: Millis,
-    /// The limits that block it, in words: which, how many slots are held, how many are allowed.
+    /// The limits that block the ticket, in words: which limit, how many slots are held, how many are allowed.
     pub waits_for: Vec<String>,
 }
 
 /// Waiting and held tickets of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolDemand {
-    /// Its name; empty if the operator defined no pools.
+    /// Name of the pool; empty if the operator defined no pools.
     pub pool: String,
     /// Waiting tickets.
     pub queued: Amount,
     /// Held tickets.
     pub held: Amount,
-    /// Held tickets whose attempt named them: those are counted as open attempts, too.
+    /// Number of held tickets that an attempt names: these are counted as open attempts too.
     pub attended: u32,
 }
 
@@ -44,7 +44,7 @@ impl Tickets {
         let pool = LimitKey::Pool(ticket.claim.pool.clone());
         let position = self.counts.of(&pool).map_or(0, |count| count.waiting.before(order)) + 1;
         let counts = || entry.counts.iter().filter_map(|at| self.counts.get(*at));
-        // no limit blocks it: slots are reserved for tickets that have waited longer
+        // if no limit blocks the ticket, slots are reserved for tickets that have waited longer
         let wait = counts().map(|count| until_turn(count, order, now)).max().unwrap_or_default();
         let full = counts().filter(|count| count.free() == 0);
         Some(TicketStatus { position, wait: Millis(wait), waits_for: full.map(words).collect(), ticket })
@@ -57,10 +57,10 @@ impl Tickets {
         Some(PoolDemand { pool: pool.to_owned(), queued, held, attended })
     }
 
-    /// Waiting and held tickets by pool, in the order of names. Pools without tickets are left out; tickets without a pool are under the
-    /// empty name.
+    /// Waiting and held tickets by pool, in the order of names. Pools without tickets are left out; tickets without a pool are counted
+    /// under the empty name.
     pub fn demand(&self) -> Vec<PoolDemand> {
-        // iterate over pools only, not over all counts, because there is one for each owner too
+        // the loop is over pools only, not over all counts, because there is also a count for each owner
         let pools = self.terms.limits.pools.iter().map(String::as_str).chain([""]);
         let mut demand: Vec<PoolDemand> = pools.filter_map(|pool| self.demand_in(pool)).collect();
         demand.sort_unstable_by(|one, other| one.pool.cmp(&other.pool));
@@ -68,15 +68,15 @@ impl Tickets {
     }
 }
 
-/// A limit that blocks a ticket, in words.
+/// Describes a limit that blocks a ticket.
 fn words(count: &LimitCount) -> String {
     let text = format!("{}: {} of {}", count.what, count.taken(), count.limit.unwrap_or_default());
     if count.beside == 0 { text } else { format!("{text}, {} without a ticket", count.beside) }
 }
 
-/// Estimated time until the limit of `count` has a slot for the ticket with this order, milliseconds: holders end as predicted, and freed
-/// slots are held for the usual time. Slots of attempts without a ticket are assumed to turn over alike, because their ends are unknown
-/// here.
+/// Estimated time until the limit of `count` has a slot for the ticket with this order, milliseconds: it is assumed that holders end as
+/// predicted, and that freed slots are then held for the usual time. The ends of attempts without a ticket are unknown here, so their slots
+/// are assumed to become free at the same rate.
 fn until_turn(count: &LimitCount, order: (u64, u64), now: ClockReading) -> u64 {
     let ahead = count.waiting.before(order) as u64;
     let free = u64::from(count.free());
@@ -84,7 +84,7 @@ fn until_turn(count: &LimitCount, order: (u64, u64), now: ClockReading) -> u64 {
     let taken = u64::from(count.taken());
     let (turns, at) = (behind.checked_div(taken).unwrap_or(behind), behind.checked_rem(taken).unwrap_or(0));
     let end = usize::try_from(at).ok().and_then(|at| count.ends.nth(at));
-    // holders past their predicted end are expected to end at any moment
+    // holders that are past their predicted end are expected to end at any moment
     let unknown = if count.beside > 0 { count.usual_ms() } else { 0 };
     let first = end.map_or(unknown, |(end, _)| end.saturating_sub(now.unix_ms));
     first.saturating_add(turns.saturating_mul(count.usual_ms()))

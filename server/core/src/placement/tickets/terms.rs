@@ -2,20 +2,20 @@
 
 use super::{TicketLimits, TicketTimeouts};
 
-/// Default limit of open tickets. Each takes about a KiB of memory and as much of the disk.
+/// Default limit of open tickets. Each ticket takes about a KiB of memory and as much disk.
 const MOST_OPEN: usize = 100_000;
-/// Default; a client that polls every minute, or lost its connection, is back by then.
+/// Default of `ask_within_ms`: a client that polls every minute, or that lost its connection, asks again within this time.
 const ASK_WITHIN_MS: u64 = 2 * 60_000;
-/// Default; creating a builder on demand, pulling its image and starting its agent takes some minutes.
+/// Default of `start_within_ms`: creating a builder on demand, pulling its image and starting its agent takes some minutes.
 const START_WITHIN_MS: u64 = 15 * 60_000;
 
-/// Default; a network or a server that was down is back by then, a lost node is not.
+/// Default of `silent_within_ms`: a network or server that was down is back by then, and a lost node is not.
 const SILENT_WITHIN_MS: u64 = 10 * 60_000;
 
-/// Limits and times, in force until the file changes.
+/// Limits and times of tickets, in force until the operator's file changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TicketTerms {
-    /// How many tickets may hold slots.
+    /// How many tickets may hold slots at once.
     pub limits: TicketLimits,
     /// How long tickets stay open without a sign of life.
     pub patience: TicketTimeouts,
