@@ -1,6 +1,6 @@
 //! Pseudo-random numbers for tests of statistics.
 
-/// Seeded generator: the same numbers in every run (Knuth's multiplier for MMIX, upper bits of the product).
+/// A generator with a seed, which gives the same numbers in every run (Knuth's multiplier for MMIX, upper bits of the product).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -10,7 +10,7 @@ impl Dice {
         f64::from(u32::try_from(self.0 >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 
-    /// A normally distributed number with mean 0 and deviation 1: the sum of twelve uniform ones.
+    /// A normally distributed number with mean 0 and standard deviation 1: the sum of twelve uniform ones.
     pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.even()).sum::<f64>() - 6.0
     }

@@ -1,4 +1,5 @@
-//! Parsers of untrusted bytes in this crate, as fuzz targets: they need no clock, file or network. The crates above list their own.
+//! Parsers of untrusted bytes in this crate, as fuzz targets: they need no clock, file or network. Crates that use this one list their own
+//! targets.
 
 use std::{
     fmt,
@@ -17,9 +18,9 @@ use crate::{
 /// One fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, and that of the folder with its corpus.
+    /// Name of the target, and of the folder with its corpus.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// Runs the parser on any bytes.
     pub run: fn(&[u8]),
 }
 
@@ -41,17 +42,17 @@ pub const TARGETS: [Target; 8] = [
     target("mask", masks),
 ];
 
-/// A parser with its name.
+/// A target with this name and parser.
 pub const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
-/// The bytes as text, whatever they are.
+/// The bytes as text; invalid UTF-8 is replaced.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Sizes as people and Kubernetes write them. Formatting and parsing again gives the same size.
+/// Parses sizes as people and Kubernetes write them. Formatting and parsing again must give the same size.
 fn quantity(bytes: &[u8]) {
     let text = text(bytes);
     if let Ok(size) = quantity::bytes(&text) {
@@ -63,14 +64,14 @@ fn quantity(bytes: &[u8]) {
     }
 }
 
-/// A file of rules, or Spack's.
+/// Parses a file of log rules in both formats, ours and Spack's.
 fn rules(bytes: &[u8]) {
     for name in ["rules.toml", "error_taxonomy.yaml"] {
         let _rules = LogRules::extended(&[(name.to_owned(), text(bytes))]).is_ok();
     }
 }
 
-/// The end of a log: masked, matched by all rules, judged. Masking twice must not change the matches.
+/// Masks the end of a log, matches it with all rules and judges it. Masking twice must not change the matches.
 fn log(bytes: &[u8]) {
     static RULES: LazyLock<Arc<LogRules>> = LazyLock::new(LogRules::built_in);
     let log = text(bytes);
@@ -89,7 +90,7 @@ fn log(bytes: &[u8]) {
     );
 }
 
-/// Other masked texts: a key with secrets in its fields and labels, and a hook.
+/// Masks other texts: a key with secrets in its fields and labels, and a hook.
 fn masks(bytes: &[u8]) {
     let word = text(bytes);
     let labels = [("token".to_owned(), word.clone()), ("job".to_owned(), word.clone())].into();

@@ -1,5 +1,5 @@
-//! The shared history: the writer adds to it, all others read it. It is locked for microseconds only; no caller waits for anything while
-//! holding the lock.
+//! The shared history: one writer adds to it, all others read it. It is locked for microseconds only, and no caller waits for anything
+//! while it holds the lock.
 
 use std::{
     borrow::Cow,
@@ -21,22 +21,22 @@ pub struct SharedHistory {
     stats: Stats,
 }
 
-/// Changes caused by adding an attempt.
+/// What changed when an attempt was added.
 #[derive(Debug)]
 pub struct HistoryUpdate {
-    /// Number of attempts known now.
+    /// Number of attempts that are known now.
     pub known: usize,
-    /// Retries among its job and lineage, as far as is known now.
+    /// The retries that are known now among the attempts of its job and its chain of retries.
     pub retries: Vec<AttemptId>,
 }
 
 impl SharedHistory {
-    /// Shares `history`, with default statistics.
+    /// Shares `history`, with empty statistics of default settings.
     pub fn new(history: History) -> Self {
         Self::with_stats(history, Stats::new(crate::stats::Settings::default()))
     }
 
-    /// Shares `history`; added attempts are also added to `stats`.
+    /// Shares `history`, with these statistics: added attempts are added to `stats` too.
     pub fn with_stats(history: History, stats: Stats) -> Self {
         Self { history: Arc::new(RwLock::new(history)), stats }
     }
@@ -46,15 +46,15 @@ impl SharedHistory {
         &self.stats
     }
 
-    /// Reads the history. `look` must be short: no I/O, no loop over everything.
+    /// Reads the history. `look` must be short: no I/O, and no loop over all attempts.
     pub fn read<T>(&self, look: impl FnOnce(&History) -> T) -> T {
-        // after a panic elsewhere the history may lack one change, which does not matter for reading
+        // after a panic elsewhere, the history may lack one change, which does no harm to readers
         look(&self.history.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds an attempt. Its retries may be known already, because an agent delivers late what it could not send.
+    /// Adds an attempt. Retries of it may be known already, because an agent delivers later what it could not send at once.
     pub fn learn(&self, summary: &Summary) -> HistoryUpdate {
-        // built before the lock, which every prediction waits for
+        // the observation is built before the lock is taken, because every prediction waits for that lock
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (new, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl SharedHistory {
         HistoryUpdate { known, retries: self.relate(&brief) }
     }
 
-    /// Updates in the statistics which attempts are retries after a change of this one; returns those that are.
+    /// Updates in the statistics which attempts are retries, after this one changed; returns those that are.
     fn relate(&self, brief: &Arc<AttemptBrief>) -> Vec<AttemptId> {
         let retries = self.stats.retries_of(brief);
         let lineage = self.read(|history| history.lineage_of(brief, retries));
@@ -86,7 +86,7 @@ impl SharedHistory {
         history.len()
     }
 
-    /// Replaces the summary of an attempt, if it is still known.
+    /// Replaces the values of an attempt with those of a new summary, if the attempt is still known.
     pub fn replace_summary(&self, summary: &Summary) {
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
         let (earlier, now) = {
@@ -106,7 +106,7 @@ impl SharedHistory {
         self.history.write().unwrap_or_else(PoisonError::into_inner).note_memory_end(verdict);
     }
 
-    /// Counts a stored verdict in place of the earlier one on the attempt.
+    /// Counts a stored verdict in the statistics, in place of the earlier verdict on the attempt.
     pub fn judged(&self, verdict: &Verdict, earlier: Option<&Verdict>) {
         let refuses = verdict.avoids_retry();
         if refuses || earlier.is_some_and(Verdict::avoids_retry) {
@@ -124,7 +124,7 @@ impl SharedHistory {
         }
     }
 
-    /// Removes an attempt from the history: it was deleted from disk, because it was not what it claimed.
+    /// Removes an attempt that was deleted from disk because it was not what it claimed to be.
     pub fn unlearn(&self, id: &AttemptId) {
         self.removed(id);
         let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ impl SharedHistory {
         summary.number > 1 || self.read(|history| history.retry_of(&summary.into()) != RetryOf::Nothing)
     }
 
-    /// A summary with the attempt that it retries and its number in its job filled in, as far as they are known: a job that GitLab retries
+    /// Fills in which attempt a summary's attempt retries, and its number in the job, as far as they are known: a job that GitLab retries
     /// reports neither.
     pub fn related<'s>(&self, summary: &'s Summary) -> Cow<'s, Summary> {
         let run = summary.into();
@@ -158,7 +158,7 @@ impl SharedHistory {
         Cow::Owned(Summary { number, retries, ..summary.clone() })
     }
 
-    /// Capacity for trusted and for untrusted attempts.
+    /// Capacity for trusted attempts, and for untrusted ones.
     pub fn capacity(&self) -> [HistoryLimits; 2] {
         self.read(History::capacity)
     }
@@ -168,7 +168,7 @@ impl SharedHistory {
         self.read(|history| history.get(id).is_some())
     }
 
-    /// All attempts, newest first. Copies the pointers, so that long work needs no lock.
+    /// All attempts, newest first. The pointers are copied, so that long work needs no lock.
     pub fn newest_first(&self) -> Vec<Arc<AttemptBrief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
     }

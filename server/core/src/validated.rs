@@ -1,4 +1,4 @@
-//! Checks what callers send about a build against its bounds: a key is checked in the same way on every path.
+//! Checks the values that callers send about a build against their bounds. Every way into the server checks a key with these functions.
 //!
 //! Each function returns a checked value, or a [`FieldViolation`] that names the field as the sender spells it.
 
@@ -6,10 +6,10 @@ use plimsoll_proto::{limits, v1 as pb};
 
 use crate::domain::{FieldViolation, Hints, Key};
 
-/// A checked value.
+/// A checked value, or the error in a field.
 pub type Validated<T> = Result<T, FieldViolation>;
 
-/// A text of at most `limit` bytes, without control characters.
+/// Checks that a text has at most `limit` bytes, and no control characters.
 pub fn text(field: &str, value: String, limit: usize) -> Validated<String> {
     if value.len() > limit {
         return Err(FieldViolation::new(
@@ -23,7 +23,7 @@ pub fn text(field: &str, value: String, limit: usize) -> Validated<String> {
     Ok(value)
 }
 
-/// A key; `package` is required.
+/// Checks a key; `package` is required.
 pub fn key(wire: Option<pb::Key>) -> Validated<Key> {
     let key =
         wire.ok_or_else(|| FieldViolation::new("key", "is missing; at least key.package must be set"))?;
@@ -37,7 +37,7 @@ pub fn key(wire: Option<pb::Key>) -> Validated<Key> {
     Ok(key)
 }
 
-/// A key that may be absent or without a package.
+/// Checks a key that may be absent or without a package.
 pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
     let Some(wire) = wire else { return Ok(Key::default()) };
     let pb::Key {
@@ -55,7 +55,7 @@ pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
         labels,
         hints,
     } = wire;
-    // field names are formatted only for an error: this is on the path of every prediction
+    // field names are formatted only for an error, because every prediction runs this code
     let field = |name: &str, value: String| {
         text(name, value, limits::KEY_FIELD_BYTES).map_err(|fault| fault.within("key"))
     };
@@ -85,7 +85,7 @@ pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
     })
 }
 
-/// A label of a key, with its name.
+/// Checks a label of a key and its name.
 pub fn label(name: String, value: String) -> Validated<(String, String)> {
     let name = text("key.labels", name, limits::LABEL_BYTES)?;
     if name.is_empty() {
@@ -96,7 +96,7 @@ pub fn label(name: String, value: String) -> Validated<(String, String)> {
     Ok((name, value))
 }
 
-/// Hints known before the start.
+/// Checks the numbers that are known before a build starts.
 pub fn hints(wire: pb::Hints) -> Validated<Hints> {
     let pb::Hints { build_jobs, input_bytes } = wire;
     if let Some(jobs) = build_jobs

@@ -1,5 +1,5 @@
-//! Requests and answers of stock Spack clients for the two endpoints of Gantry, which those clients were written for. Pure: no I/O, no
-//! clock.
+//! Parses and formats what stock Spack clients send to and get from the two endpoints of Gantry, the service that those clients were
+//! written for. Pure: no I/O, no clock.
 //!
 //! | module | what it does |
 //! |---|---|

@@ -2,14 +2,14 @@
 
 use crate::domain::FieldViolation;
 
-/// Longest query, bytes. Spack's longest spec has 844 bytes with its path. Other servers allow eight times that for the whole request
-/// line.
+/// Longest query, bytes. Spack's longest spec has 844 bytes with its path. Other servers accept about eight times that for the whole
+/// request line.
 const QUERY_BYTES: usize = 8192;
 
 /// The value of the parameter with this name, which must occur once.
 ///
 /// # Errors
-/// The parameter is missing, occurs twice, is empty, or is not percent-encoded UTF-8 without control characters.
+/// If the parameter is missing, occurs twice, is empty, has control characters, or is not percent-encoded UTF-8.
 pub fn parameter(query: &str, name: &str) -> Result<String, FieldViolation> {
     let fault = |description: String| FieldViolation::new(name, description);
     if query.len() > QUERY_BYTES {

@@ -9,7 +9,7 @@ use crate::{
     shadow::ANY_STACK,
 };
 
-/// A variable that is sent in addition to the two requests.
+/// A variable that can be sent in addition to the two requests (memory and CPU).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtraVariable {
     /// `KUBERNETES_MEMORY_LIMIT`.
@@ -18,15 +18,15 @@ pub enum ExtraVariable {
     CpuLimit,
     /// `SPACK_BUILD_JOBS`.
     BuildJobs,
-    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks whose size the operator sets.
+    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks with a size that the operator set.
     EphemeralStorage,
 }
 
 impl ExtraVariable {
-    /// All of them.
+    /// All variables.
     pub const ALL: [Self; 4] = [Self::MemoryLimit, Self::CpuLimit, Self::BuildJobs, Self::EphemeralStorage];
 
-    /// The name in the settings.
+    /// The name of the variable in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MemoryLimit => "memory_limit",
@@ -40,10 +40,10 @@ impl ExtraVariable {
 /// Settings of Gantry's two endpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Project of the requested specs, as GitLab writes it in `CI_PROJECT_PATH`; a request may name another. `None`: that of the newest
-    /// attempt.
+    /// Project of the requested specs, as GitLab writes it in `CI_PROJECT_PATH`; a request may name another. `None`: the project of the
+    /// newest attempt is used.
     pub project: Option<String>,
-    /// Variables sent in addition to the two requests.
+    /// Variables sent in addition to the requests for memory and CPU.
     pub extras: Vec<ExtraVariable>,
     /// The runner's `memory_request_overwrite_max_allowed`: a larger request fails the job.
     pub max_memory_request: Option<Bytes>,
@@ -53,15 +53,16 @@ pub struct Settings {
     pub max_cpu_request: Option<Cores>,
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     pub max_cpu_limit: Option<Cores>,
-    /// Ephemeral storage to request for each stack; `*` is every stack not named. Storage is not measured, so the operator sets it.
+    /// Ephemeral storage to request for each stack; `*` is for every stack that is not listed. Storage is not measured, so the operator
+    /// sets it.
     pub ephemeral_storage: Vec<(String, Bytes)>,
     /// The runner's `ephemeral_storage_request_overwrite_max_allowed`.
     pub max_ephemeral_storage: Option<Bytes>,
     /// Exit codes at which GitLab retries a job; if empty, no retry rule is sent.
     pub retry_exit_codes: Vec<u8>,
-    /// Least confidence, 0 to 1; below it the defaults are sent.
+    /// Confidence below which the defaults are sent, 0 to 1.
     pub confidence: f64,
-    /// Time limit for an answer; after it the defaults are sent.
+    /// Time after which the defaults are sent, if there is no answer yet.
     pub answer_within: Duration,
     /// File with the token of the job hook; without it every hook is accepted.
     pub token_file: Option<PathBuf>,
@@ -82,7 +83,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             project: None,
-            // what Gantry sends, and nothing that a runner may not accept
+            // by default the same variables as Gantry sends, and none that a runner may not accept
             extras: Vec::new(),
             max_memory_request: None,
             max_memory_limit: None,
@@ -91,7 +92,7 @@ impl Default for Settings {
             ephemeral_storage: Vec::new(),
             max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
-            // below it are guesses from other packages' builds; one build of the package itself is above it
+            // a lower confidence is a guess from other packages' builds; one build of the package itself gives more
             confidence: LEAST_CONFIDENCE,
             // a client asks for one spec after another: at this limit 1,000 specs take less than a minute
             answer_within: Duration::from_millis(50),

@@ -1,15 +1,15 @@
-//! A spec as stock Spack asks for it, as the key under which the agent measures the same job.
+//! Parses a spec, as stock Spack sends it, to the same key under which the agent measures the job.
 //!
 //! ```text
 //! {name}@{version} {variants} arch={platform-os-target}%{compiler}@{compiler version}
 //! ```
 //!
 //! Every release of Spack writes all six parts, in this order. Specs written by hand may omit or reorder parts or match several builds.
-//! Those are refused with advice, because a guess could answer for another build.
+//! Those are refused with advice, because the answer to a guess could be for another build.
 //!
-//! The agent gets the same parts one by one, as variables of the job. Both must form the same key, independent of Spack's release: 1.x
-//! writes `name:=a,b` where 0.23 writes `name=a,b`, and names a compiler `none` where there is none. The build system is a variant in
-//! Spack and a field of the key here.
+//! The agent gets the same parts one by one, as variables of the job. Both must give the same key, whatever the release of Spack: 1.x
+//! writes `name:=a,b` where 0.23 writes `name=a,b`, and names a compiler `none` where there is none. The build system is a variant in Spack
+//! and a field of the key here.
 
 use plimsoll_proto::{limits, spack};
 
@@ -21,7 +21,7 @@ const FORM: &str = "write NAME@VERSION VARIANTS arch=PLATFORM-OS-TARGET%COMPILER
 /// Prefix of a version that names a commit, branch or tag; only those may contain a slash.
 const GIT: &str = "git.";
 
-/// The key of a spec; its project is empty.
+/// Parses a spec to a key without a project.
 ///
 /// # Errors
 /// Names the part that is missing, too long or invalid, and the expected form.
@@ -33,7 +33,7 @@ fn read(spec: &str) -> Result<Key, String> {
     if let Some(space) = spec.chars().find(|c| c.is_whitespace() && *c != ' ') {
         return Err(format!("holds {space:?}; write plain spaces"));
     }
-    // a quoted value may contain the separator, so the last occurrence is used
+    // a quoted value may contain ` arch=`, so the last occurrence separates
     let Some((build, target)) = spec.rsplit_once(ARCH) else {
         let what = match spec.find("arch=") {
             Some(0) => "has no name",
@@ -87,7 +87,7 @@ fn is_package(name: &str) -> Result<(), String> {
     plain("package", name, "_-")
 }
 
-/// One version, as Spack allows it: `1.2`, `git.BRANCH`, `git.BRANCH=1.2`, `COMMIT=1.2`.
+/// Checks that the text is one version, as Spack allows it: `1.2`, `git.BRANCH`, `git.BRANCH=1.2`, `COMMIT=1.2`.
 fn is_version(what: &str, version: &str) -> Result<(), String> {
     within(what, version, limits::KEY_FIELD_BYTES)?;
     if let Some(at) = version.find(['+', '~']) {
@@ -113,7 +113,7 @@ fn is_version(what: &str, version: &str) -> Result<(), String> {
     plain(what, version, if version.starts_with(GIT) { "._-=/" } else { "._-=" })
 }
 
-/// Platform, system and target, or the target alone. The system's name may consist of several parts.
+/// Checks that the text is platform, system and target, or the target alone. The system's name may consist of several parts.
 fn is_arch(arch: &str) -> Result<(), String> {
     plain("arch", arch, "._-")?;
     if arch.split('-').any(str::is_empty) {

@@ -1,7 +1,7 @@
 //! Formats a prediction as variables of a GitLab job, in the only form that every Spack release accepts: a JSON object of strings.
 //!
 //! A value above the runner's maximum fails the job, and Kubernetes refuses a pod whose request exceeds its limit. So every value is
-//! capped, and then each request is capped by its limit.
+//! lowered to the runner's maximum, and then each request to its limit.
 
 use plimsoll_proto::{quantity, reasons::SizeBound};
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct AllocationAnswer {
     retry: Option<Retry>,
 }
 
-/// GitLab's `retry` keyword, which Spack merges with its own.
+/// GitLab's `retry` keyword, which Spack merges with its own value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Retry {
     max: u8,
@@ -43,17 +43,17 @@ struct Variables {
     disk: Option<String>,
 }
 
-/// Leaves the job's own sizes as they are. Spack accepts it, also with `require: [variables]`.
+/// An answer without variables: the job keeps its own sizes. Spack accepts it, even with `require: [variables]`.
 pub const NOTHING: &str = r#"{"variables":{}}"#;
 
 /// The variables for a job of `stack`.
 pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> AllocationAnswer {
-    // a default is not knowledge: sent as an extra, it would replace the value of the job or its runner
+    // a default is not sent as an extra variable, because it would replace the value that the job or its runner has
     let sent = |extra, quantity: &Quantity| {
         prediction.is_known(quantity, settings.confidence) && settings.extras.contains(&extra)
     };
-    // a request raised by attempts may exceed the runner's default limit, and Kubernetes would refuse the pod: so send a limit too. Where
-    // only lower bounds of the need raised it, the runner's limit may be higher and is kept
+    // a request that follows from attempts may exceed the runner's default limit, and Kubernetes would refuse the pod, so a limit is sent
+    // too. If the predicted limit is a default because needs are incomplete, the runner's own limit may be higher and is kept
     let is_raised = !prediction.memory_request.basis.is_default()
         && !matches!(prediction.memory_limit.basis.bound, SizeBound::Incomplete(_))
         && settings.extras.contains(&ExtraVariable::MemoryLimit);
@@ -86,7 +86,7 @@ pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Allo
     }
 }
 
-/// A size in MiB. Predictions are whole mebibytes; only a cap may not be one, and a cap is never rounded up.
+/// A size as text in MiB. Predictions are whole mebibytes; only a cap may not be, and a cap is never rounded up.
 fn mebibytes(bytes: u64) -> String {
     if bytes < Bytes::MIB.0 { bytes.to_string() } else { format!("{}Mi", bytes / Bytes::MIB.0) }
 }

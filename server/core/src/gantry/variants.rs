@@ -1,4 +1,4 @@
-//! The variants of a spec, as Spack writes those of one build: switches run together, then one value for each name.
+//! Checks the variants of a spec, as Spack writes those of one build: switches without spaces between them, then one value for each name.
 //!
 //! | form | meaning |
 //! |---|---|
@@ -7,9 +7,9 @@
 
 use std::collections::HashSet;
 
-/// Characters that a value without quotes may contain, beside letters and digits.
+/// Characters that a value without quotes may contain, besides letters and digits.
 const IN_VALUES: &str = "_-+*.,:=%^~/\\";
-/// Names that belong to the architecture and are not variants.
+/// Names that are part of the architecture, and are not variants.
 const OF_ARCH: [&str; 5] = ["arch", "architecture", "platform", "os", "target"];
 
 /// Checks that the text lists variants of one build.
@@ -44,7 +44,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Splits off the name of a leading switch.
+/// Splits the text after the name of the switch that it starts with.
 fn switch(text: &str, sign: char) -> Result<(&str, &str), String> {
     let named = text.strip_prefix(sign).unwrap_or(text);
     let (name, behind) = name_of(named.strip_prefix(sign).unwrap_or(named));
@@ -58,7 +58,7 @@ fn switch(text: &str, sign: char) -> Result<(&str, &str), String> {
     Ok((name, behind))
 }
 
-/// Splits off the name of a leading `name=value`.
+/// Splits the text after the name of the `name=value` that it starts with.
 fn value(text: &str) -> Result<(&str, &str), String> {
     let wrong =
         || format!("its variant {:?} is not understood; write +NAME, ~NAME or NAME=VALUE", word_of(text));
@@ -84,7 +84,7 @@ fn value(text: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// Splits off a leading name.
+/// Splits the text after the name that it starts with.
 fn name_of(text: &str) -> (&str, &str) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());

@@ -10,16 +10,16 @@ use super::MASK;
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &[u8] = b"-----";
-/// Part of the marker that all kinds share: `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
+/// The part of the marker that all kinds of keys share: `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
 const KEY_BLOCK: &str = "PRIVATE KEY";
-/// Longest name of a kind, bytes.
+/// Longest name of a kind of key, bytes.
 const KIND_BYTES: usize = 48;
-/// Longest key that is recognized, bytes: a key of 16384 bits has 13 KB.
+/// Longest key that is recognized, bytes: a key of 16384 bits takes 13 KB.
 const LONGEST_KEY: usize = 24 << 10;
-/// Least number of base64 characters in a line of a key, except its last line.
+/// Least number of base64 characters in a line of a key; its last line may have fewer.
 const LEAST_ROW_CHARS: usize = 40;
 
-/// The text with private keys masked.
+/// Replaces private keys in a text by the mask.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     if !text.contains(KEY_BLOCK) {
         return Cow::Borrowed(text);
@@ -27,12 +27,13 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
     let (mut masked, mut from) = (String::new(), 0);
     let (mut begin, mut end) = (next(text, BEGIN, 0), next(text, END, 0));
     loop {
-        // a found marker is kept until it is passed, and a search that found none is not repeated: the time must stay linear in the text
+        // a found marker is kept until it is passed, and a search that found none is not repeated, so that the time stays linear in the
+        // text
         begin = begin.and_then(|known| if known.0 < from { next(text, BEGIN, from) } else { Some(known) });
         end = end.and_then(|known| if known.0 < from { next(text, END, from) } else { Some(known) });
         let (upto, behind) = match (begin, end) {
             (None, None) => break,
-            // the end of a key whose beginning was cut off
+            // only the end of a key: its beginning was cut off
             (None, Some((at, behind))) => (rows_before(text, from, at), behind),
             (Some(begin), Some((at, behind))) if at < begin.0 => (rows_before(text, from, at), behind),
             (Some((at, behind)), _) => {
@@ -49,7 +50,7 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Start and end of the next such marker at or after byte `from`.
+/// Start and end of the next marker of this sort at or after byte `from`.
 fn next(text: &str, mark: &str, from: usize) -> Option<(usize, usize)> {
     text.get(from..)?.match_indices(mark).find_map(|(at, _)| {
         let at = at.saturating_add(from);
@@ -62,17 +63,17 @@ fn next(text: &str, mark: &str, from: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Start of the key's lines that end at `end`, not before `from`.
+/// Start of the lines of a key before byte `end`, at or after byte `from`.
 fn rows_before(text: &str, from: usize, end: usize) -> usize {
     let mut lines = text.get(from..end).unwrap_or_default().split_inclusive(['\n', '\r']).rev().peekable();
-    // the part of the line in front of the marker
+    // the part of the line before the marker
     let mut taken = lines.next_if(|line| !line.ends_with(['\n', '\r'])).map_or(0, str::len);
     taken = taken.saturating_add(lines.next_if(|line| is_end(line)).map_or(0, str::len));
     taken = lines.take_while(|line| is_row(line)).fold(taken, |taken, line| taken.saturating_add(line.len()));
     end.saturating_sub(taken)
 }
 
-/// End of the key's lines when there is no END marker.
+/// End of the lines of a key that has no END marker.
 fn rows_behind(text: &str) -> usize {
     let mut lines = text.split_inclusive(['\n', '\r']).peekable();
     let mut taken: usize = 0;
@@ -85,23 +86,24 @@ fn rows_behind(text: &str) -> usize {
         }
     }
     let last = lines.next_if(|line| is_end(line)).map_or(0, str::len);
-    // a marker merely mentioned in a sentence has no key lines after it; but the log may also be cut right after a real marker
+    // a marker that a sentence only mentions has no key lines after it, and nothing is masked; but a log may also be cut right after a real
+    // marker
     if rows || lines.next().is_none() { taken.saturating_add(last) } else { 0 }
 }
 
-/// The rest of the marker's own line, a header or an empty line. A line with another marker is not one: each line is checked for one
-/// marker.
+/// Whether a line can be between a BEGIN marker and the lines of its key: the rest of the marker's line, a header or an empty line. A line
+/// with a further marker is not, because that marker is handled by itself.
 fn is_before_rows(line: &str) -> bool {
     line.trim().is_empty() || line.contains(": ") && !line.contains(BEGIN)
 }
 
-/// Whether a line ends like a line of a key.
+/// Whether a line ends like a line of a key, in base64 characters.
 fn is_row(line: &str) -> bool {
     let line = line.trim_end();
     line.len().saturating_sub(line.trim_end_matches(is_letter).len()) >= LEAST_ROW_CHARS
 }
 
-/// Whether the last word of a line can be the end of a key.
+/// Whether the last word of a line can be the end of a key: only base64 characters.
 fn is_end(line: &str) -> bool {
     line.split_whitespace().next_back().is_some_and(|word| word.chars().all(is_letter))
 }

@@ -1,4 +1,4 @@
-//! Masks the start of a log that was cut off: the cut may go through a secret, and its remainder matches no pattern.
+//! Masks the start of a log that was cut off: the cut may go through a secret, and the rest of the secret matches no pattern.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use plimsoll_proto::limits;
 
 use super::MASK;
 
-/// Logs longer than this were probably cut: their first line is incomplete.
+/// A log longer than this was probably cut, so that its first line is incomplete.
 const PROBABLY_CUT_FROM: usize = limits::LOG_TAIL_BYTES / 2;
-/// Most bytes of the first line that are masked.
+/// Most bytes of the first line in which the rest of a secret is searched.
 const FIRST_LINE: usize = 4 << 10;
-/// Least length of a mixed run of letters and digits that may be the remainder of a secret.
+/// Least length of a mixed run of letters and digits that may be the rest of a secret.
 const LEAST_REMAINDER: usize = 8;
 
-/// The log with a possible remainder of a secret masked.
+/// Replaces what may be the rest of a secret at the start of a log by the mask.
 pub(super) fn mask(tail: &str) -> Cow<'_, str> {
     if tail.len() > PROBABLY_CUT_FROM {
         return Cow::Borrowed(without_first_line(tail));

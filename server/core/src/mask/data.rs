@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use regex_syntax::{Parser, hir::literal::Extractor};
 use serde::Deserialize;
 
-/// The file. Its examples of hidden and kept texts are for the tests.
+/// Text of the pattern file. Its examples of texts to mask and to keep are for the tests.
 pub(super) const FILE: &str = include_str!("patterns.toml");
 
-/// The parsed file; `None` if it is invalid, which a test rules out.
+/// The parsed pattern file; `None` if it is invalid, which a test rules out.
 pub(super) static DATA: LazyLock<Option<Data>> = LazyLock::new(|| toml::from_str(FILE).ok());
 
 #[derive(Debug, Deserialize)]
@@ -17,44 +17,45 @@ pub(super) struct Data {
     pub(super) named: Named,
 }
 
-/// A secret recognized by its form or its context.
+/// How one kind of secret is recognized, by its form or its context.
 #[derive(Debug, Deserialize)]
 pub(super) struct Pattern {
     /// Regular expression. The secret is the whole match, or its group `secret`.
     pub(super) find: String,
-    /// Every match contains one of these words; may be empty if every match starts with one of a few words.
+    /// Every match contains one of these words. The list may be empty if every match starts with one of a few words.
     #[serde(default)]
     pub(super) holds: Vec<String>,
     /// A match that starts like this is not a secret.
     pub(super) unless: Option<String>,
-    /// Matches only at the start of a word.
+    /// Whether the pattern matches only at the start of a word.
     #[serde(default)]
     pub(super) border: bool,
-    /// Matches only if the characters look random.
+    /// Whether it matches only if the characters of the secret look random.
     #[serde(default)]
     pub(super) random: bool,
-    /// Matches only if the characters look random and are of both cases.
+    /// Whether it matches only if the characters look random and are of both cases.
     #[serde(default)]
     pub(super) both_cases: bool,
 }
 
 impl Pattern {
-    /// The whole regular expression, with the group `secret`. Word boundaries are ASCII: Unicode ones make the library slow on every text
-    /// with a non-ASCII letter.
+    /// The whole regular expression, with the group `secret`. Word boundaries are those of ASCII, because Unicode's make the library slow
+    /// on every text with a non-ASCII letter.
     pub(super) fn expression(&self) -> String {
         let border = if self.border { r"(?-u:\b)" } else { "" };
         let group = if self.find.contains("(?<secret>") { "?:" } else { "?<secret>" };
         format!("{border}({group}{})", self.find)
     }
 
-    /// Words of which every match contains one, in either case. Never empty: a test checks this.
+    /// Words of which every match contains one, in upper or lower case. Never empty: a test checks this.
     pub(super) fn words(&self) -> Vec<String> {
         if self.holds.is_empty() { self.prefixes() } else { self.holds.clone() }
     }
 
-    /// Literal prefixes of all matches, until more than three characters are possible; empty if matches can start with many.
+    /// The literal texts that matches start with, up to the place where more than three characters are possible; empty if matches can start
+    /// with many texts.
     pub(super) fn prefixes(&self) -> Vec<String> {
-        // lower case only: each spelling would be a prefix of its own
+        // in lower case only, because otherwise each spelling would be a prefix of its own
         let find = self.find.replace("(?i)", "").replace("(?i:", "(?:");
         let parsed = Parser::new().parse(&find).ok();
         let literals = parsed.map(|parsed| Extractor::new().limit_class(3).extract(&parsed));
@@ -67,16 +68,16 @@ impl Pattern {
     }
 }
 
-/// Values recognized by the name in front of them.
+/// Names that mark the value after them as a secret.
 #[derive(Debug, Deserialize)]
 pub(super) struct Named {
     /// Regular expressions for parts of such names.
     pub(super) names: Vec<String>,
-    /// Words that such a name is or ends with.
+    /// Words that such a name consists of or ends with.
     pub(super) words: Vec<String>,
-    /// Words of `words` whose value is a setting if it is a plain word.
+    /// Those of `words` with a value that is a setting, and no secret, if it is a plain word.
     pub(super) settings: Vec<String>,
-    /// Endings of names whose values are not secret.
+    /// Endings of names with values that are not secret.
     pub(super) harmless: Vec<String>,
     /// Values that mean "none".
     pub(super) nothing: Vec<String>,

@@ -1,7 +1,7 @@
 //! Masks secrets in untrusted text, before it is judged or stored.
 //!
 //! Output of builds, hooks and callers may contain tokens. GitLab masks the variables that it knows, and only in its own log; here secrets
-//! are recognized by their form. Pure; time linear in the text; masking does not change how a failure is classified.
+//! are recognized by their form. Masking is pure, takes time linear in the text, and does not change how a failure is classified.
 //!
 //! | what | recognized by | module |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //!
 //! All patterns and names are in `patterns.toml`, each with texts that it must mask and texts that it must keep.
 //!
-//! A secret without a typical form, name or context is not recognized: a bare password in a sentence.
+//! A secret without a typical form, name or context is not recognized, for example a bare password in a sentence.
 
 mod blocks;
 mod cut;
@@ -33,7 +33,8 @@ use crate::domain::{Attempt, Evidence, Key, ListedRun, Phase};
 /// The text that replaces a secret.
 const MASK: &str = "[MASKED]";
 
-/// Terminal control sequences, NUL and zero-width spaces: viewers of a log drop them, which would join a secret that they split in two.
+/// Matches terminal control sequences, NUL and zero-width spaces. They can split a secret in two; viewers of a log drop them, so that the
+/// secret would be visible.
 static INVISIBLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?:\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z])|\x00|[\u{200b}-\u{200d}\u{2060}\u{feff}])+").ok()
 });
@@ -46,11 +47,12 @@ pub fn text(text: &str) -> Cow<'_, str> {
     if let Cow::Owned(masked) = visible(&plain) {
         return Cow::Owned(masked);
     }
-    // a secret that is only found where a colour sequence separates it from a word
+    // a colour sequence may separate a secret from the word before it, so the text with the sequences is searched too
     visible(text)
 }
 
-/// Bytes before and after an invisible sequence that are searched to decide whether it separates two words: longer than most secrets.
+/// Number of bytes before and after an invisible sequence that are searched to decide whether it separates two words: more than most
+/// secrets have.
 const AROUND: usize = 160;
 
 /// Whether this invisible sequence separates a word from a secret that matches only at the start of a word. The second part of a split
@@ -72,7 +74,7 @@ fn separates_words(text: &str, found: &Captures<'_>) -> bool {
     let without = |text| INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, ""));
     let (before, behind) = (without(before), without(behind));
     let left = |text: &str| visible(text).replace(MASK, "").len();
-    // the space between them masks nothing
+    // the space that is inserted masks nothing by itself
     left(&format!("{before} {behind}")) <= left(&format!("{before}{behind}")) + 1
 }
 
@@ -91,7 +93,7 @@ fn then(text: Cow<'_, str>, step: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str>
     }
 }
 
-/// The end of a log with secrets masked, and with a possible remainder of one at its start.
+/// The end of a log with secrets masked, and with what may be the rest of a secret at its start.
 pub fn log_tail(tail: &str) -> String {
     text(&cut::mask(tail)).into_owned()
 }
@@ -109,8 +111,8 @@ pub fn evidence(mut evidence: Evidence) -> Evidence {
     evidence
 }
 
-/// Masks secrets in a key; every stored key goes through this function. Words after a secret's name (`secret=vault`) stay in variants,
-/// because predictions are requested with the same words.
+/// Masks secrets in a key; every stored key goes through this function. In variants, plain words after a secret's name (`secret=vault`)
+/// stay, because predictions are requested with the same words.
 pub fn key(key: &mut Key) {
     let Key { project, stack, package, version, variants, compiler, compiler_version, .. } = key;
     let texts = [project, stack, package, version, compiler, compiler_version];
@@ -128,7 +130,7 @@ pub fn key(key: &mut Key) {
     }
 }
 
-/// Masks secrets in an attempt's opening.
+/// Masks secrets in the fields that an agent sends when an attempt opens.
 pub fn attempt(attempt: &mut Attempt) {
     key(&mut attempt.key);
     mask(&mut attempt.opening.pool);
@@ -144,7 +146,7 @@ pub fn json(value: &mut Value) {
     }
 }
 
-/// Masks secrets in names of phases, which come from the build's output.
+/// Masks secrets in the names of phases, which come from the build's output.
 pub fn phases(phases: &mut [Phase]) {
     for phase in phases {
         mask(&mut phase.name);

@@ -1,8 +1,8 @@
 //! Masks values after a name that marks them as secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
 //!
 //! Such names also occur in compiler messages (`unexpected token: identifier`), so the value is checked as well: after `=` or an option
-//! nearly every value is secret, after a colon only values that are not words. In brackets, after `==` and after `$` there may also be
-//! types, conditions and variables: there a secret has letters and digits, as no type and few variables have.
+//! nearly every value is secret, after a colon only values that are not words. In brackets, after `==` and after `$` there may be types,
+//! conditions and variables; there only values with letters and digits are secret, because types and most variables do not mix them.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -14,27 +14,27 @@ use super::{
     data::{DATA, Named},
 };
 
-/// First characters of types, calls, lists and templates.
+/// First characters of types, calls, lists and templates, which are no secrets.
 const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
 
 /// Least length of a secret, bytes.
 const LEAST_SECRET_BYTES: usize = 4;
-/// Least length of a secret after a colon, bytes.
+/// Least length of a secret after a colon, bytes: in a sentence, short values are words.
 const LEAST_IN_A_SENTENCE: usize = 6;
 
-/// Bytes around a name and value that are checked.
+/// Number of bytes around a name and its value that are checked.
 const LOOKED_AT: usize = 64;
 
 static NAMES: LazyLock<Option<Names>> = LazyLock::new(|| Names::new(&DATA.as_ref()?.named).ok());
 
 struct Names {
-    /// Name, separator, and start of the value.
+    /// Matches a name, a separator, and the first character of the value.
     pairs: Regex,
-    /// A secret's name.
+    /// Matches a name that marks a value as secret.
     secret: Regex,
-    /// A name whose value is secret whatever it looks like.
+    /// Matches a name after which every value is secret, whatever it looks like.
     password: Regex,
-    /// A pair whose name matches only at the start of a word.
+    /// Matches a name and separator, for names that must be at the start of a word.
     at_a_border: Regex,
     named: &'static Named,
 }
@@ -61,36 +61,36 @@ pub(super) fn patterns_compile() -> bool {
     NAMES.is_some()
 }
 
-/// Whether a text starts with a name that matches only at the start of a word.
+/// Whether a text starts with a name that must be at the start of a word.
 pub(super) fn begins(text: &str) -> bool {
     NAMES.as_ref().is_some_and(|names| names.at_a_border.is_match(text))
 }
 
-/// Which values after a name are secrets.
+/// Which values after such a name are secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     /// Nearly all values after `=`.
     All,
-    /// Values that are not words: a word may be a setting of a package (`auth=munge`).
+    /// Only values that are not words: a word may be a setting of a package (`auth=munge`).
     NoWords,
 }
 
-/// The text with such values masked.
+/// Replaces secret values after a name in a text by the mask.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     mask_and_count(text, Values::All).0
 }
 
-/// Like [`mask`], for values only that are not words.
+/// Like [`mask`], but only for values that are not words.
 pub(super) fn mask_no_words(text: &str) -> Cow<'_, str> {
     mask_and_count(text, Values::NoWords).0
 }
 
-/// Like [`mask`], with the number of bytes checked in addition to the search itself, which is linear.
+/// Like [`mask`]; also returns how many bytes were checked besides the search itself, whose time is linear.
 pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize) {
     let Some(names) = NAMES.as_ref() else { return (Cow::Borrowed(text), 0) };
     let (mut at, mut kept, mut looked_at) = (0, 0, 0_usize);
     let mut masked = String::new();
-    // a value that is not secret can be the name of the next pair: `token: password=...`
+    // a value that is not secret can be the name of the next pair, as in `token: password=...`
     while let Some(found) = names.pairs.captures_at(text, at) {
         let Some(first) = found.name("first") else { break };
         at = first.start();
@@ -112,7 +112,7 @@ pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize
     (Cow::Owned(masked), looked_at)
 }
 
-/// Length of the leading value in bytes: up to its closing quote, or to a space.
+/// Length of the value that a text starts with, in bytes: up to its closing quote, or to a space.
 fn length(text: &str) -> usize {
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
     let mut escaped = false;
@@ -132,7 +132,7 @@ fn length(text: &str) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// Whether the text before a name starts an option: `--my-`.
+/// Whether the text before a name is the beginning of an option: `--my-`.
 fn is_option(before: &str) -> bool {
     let mut near = before.len().saturating_sub(LOOKED_AT)..=before.len();
     let from = near.find(|at| before.is_char_boundary(*at)).unwrap_or(0);
@@ -142,8 +142,8 @@ fn is_option(before: &str) -> bool {
 }
 
 impl Names {
-    /// Whether the value at the start of `rest` is a secret. Only its beginning is checked: the next pair can be inside it, and the time
-    /// must stay linear in the text.
+    /// Whether the value at the start of `rest` is a secret. Only the beginning of the value is checked, because the next pair can be
+    /// inside it, and the time must stay linear in the text.
     fn is_secret_value(&self, found: &Captures<'_>, text: &str, rest: &str, values: Values) -> bool {
         let part = |name| found.name(name).map_or("", |part| part.as_str());
         let (name, between) = (part("name"), part("between"));
@@ -190,7 +190,7 @@ impl Names {
     }
 }
 
-/// Whether a name is a file name followed by line and column: `token.c:88:12`.
+/// Whether a name is a file name with line and column: `token.c:88:12`.
 fn is_file(name: &str) -> bool {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     (1..=4).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphabetic())
@@ -202,7 +202,7 @@ fn is_version(value: &str) -> bool {
 }
 
 /// Whether a value in brackets or after a comparison is a secret: `{abc123}`, `<abc123>`, `(hunter2)`. Types, calls, lists and templates
-/// occur there too: a secret has letters and digits, no brackets or quotes of its own, and is not a version.
+/// occur there too, so only a value counts that has letters and digits, has no brackets or quotes of its own, and is not a version.
 fn is_secret_inside(value: &str) -> bool {
     let inside = value.trim_start_matches(BRACKETS).trim_matches(['"', '\'']);
     let inside = inside.trim_end_matches(['>', '}', ')', ']', ',', ';', '.', '"', '\'']);
@@ -213,8 +213,8 @@ fn is_secret_inside(value: &str) -> bool {
         && (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) || is_opaque(inside))
 }
 
-/// Whether this can be the name of a variable. All capitals: always. Otherwise no digit may precede a letter, because passwords are often
-/// made from words that way.
+/// Whether this can be the name of a variable. A name in capitals can. In any other name no digit may precede a letter, because passwords
+/// are often made from words that way.
 fn is_variable(name: &str) -> bool {
     let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     let mut pairs = name.as_bytes().windows(2);
@@ -244,7 +244,8 @@ fn is_not_a_word(value: &str) -> bool {
     end.chars().any(odd) || is_opaque(end)
 }
 
-/// Whether a label with this name holds a secret: every value of a password; for other names, values that are not words.
+/// Whether a label with this name holds a secret: after the name of a password every value is secret, after other names only values that
+/// are not words.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     NAMES.as_ref().is_some_and(|names| {
         names.secret.is_match(name)

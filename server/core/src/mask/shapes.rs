@@ -1,4 +1,4 @@
-//! Masks secrets recognized by their prefix or context: the patterns of `patterns.toml`.
+//! Masks secrets that are recognized by their prefix or context, with the patterns of `patterns.toml`.
 
 use std::{
     borrow::Cow,
@@ -13,26 +13,27 @@ use super::{
     data::{DATA, Pattern},
 };
 
-/// How random a secret must look: least number of adjacent characters of different kinds (upper, lower, digit), per thousand. Random
-/// letters of both cases and digits reach 620, of one case and digits 300 to 470; capitalized words 200 to 380, lower-case words with a
-/// version 50 to 100.
+/// How random a secret must look: the least number of adjacent pairs with characters of different kinds (upper case, lower case, digit),
+/// per thousand. Random letters of both cases and digits reach 620, of one case and digits 300 to 470; capitalized words 200 to 380,
+/// lower-case words with a version 50 to 100.
 #[derive(Debug, Clone, Copy)]
 struct Randomness {
     both_cases: usize,
     one_case: usize,
 }
 
-/// After a distinctive prefix.
+/// For secrets after a distinctive prefix.
 const LIKELY: Randomness = Randomness { both_cases: 300, one_case: 120 };
-/// After any prefix; hashes of one case are not secrets.
+/// For secrets after any prefix. Hashes of one case are not secrets, so one case never suffices.
 const SURE: Randomness = Randomness { both_cases: 420, one_case: usize::MAX };
 
 static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| Shapes::new(&DATA.as_ref()?.pattern));
 
-/// One pass searches for the words that matches contain. Most texts have few of them, and only their patterns are compiled and tried.
+/// All patterns. One pass searches a text for the words that matches contain; most texts have few of these words, and only the patterns
+/// with such a word are compiled and tried.
 struct Shapes {
     words: AhoCorasick,
-    /// Index of the pattern of each word.
+    /// Index of the pattern that each word belongs to.
     of_words: Vec<usize>,
     each: Vec<Shape>,
     /// Prefixes, in lower case, of secrets that match only at the start of a word.
@@ -41,7 +42,7 @@ struct Shapes {
 
 struct Shape {
     pattern: &'static Pattern,
-    /// Whether the pattern has no words: it is always tried.
+    /// Whether the pattern has no words, so that it is always tried.
     always: bool,
     compiled: OnceLock<Option<Compiled>>,
 }
@@ -70,7 +71,7 @@ impl Shapes {
         })
     }
 
-    /// Indexes of the patterns that may match the text, in order.
+    /// The patterns that may match the text, in order.
     fn possible(&self, text: &str) -> impl Iterator<Item = &Shape> {
         let mut seen: Vec<bool> = self.each.iter().map(|shape| shape.always).collect();
         for word in self.words.find_overlapping_iter(text) {
@@ -83,7 +84,7 @@ impl Shapes {
     }
 }
 
-/// Whether a prefix is distinctive: random letters do not start like this by chance.
+/// Whether a prefix is distinctive, so that random letters do not start like this by chance.
 fn is_distinctive(begin: &str) -> bool {
     begin.len() > 5 || begin.len() > 2 && !begin.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -130,7 +131,7 @@ impl Compiled {
 }
 
 impl Randomness {
-    /// Whether adjacent characters change kind this often.
+    /// Whether the characters of the text change their kind often enough to look random.
     fn has(self, secret: &str) -> bool {
         let kind = |byte: &u8| match byte {
             b'a'..=b'z' => 1_u8,
@@ -149,7 +150,7 @@ impl Randomness {
     }
 }
 
-/// Whether all patterns compile and have words to search for: an error in them must not go unnoticed.
+/// Whether all patterns compile and have words to search for. Only tests call this, so that an error in a pattern does not stay unnoticed.
 #[cfg(test)]
 pub(super) fn patterns_compile() -> bool {
     let is_one = |shape: &Shape| shape.compiled().is_some() && !shape.pattern.words().is_empty();
@@ -163,7 +164,7 @@ pub(super) fn begins(text: &str) -> bool {
     SHAPES.as_ref().is_some_and(|shapes| shapes.at_a_border.iter().any(begins))
 }
 
-/// The text with such secrets masked.
+/// Replaces secrets in a text that match a pattern by the mask.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     let Some(shapes) = SHAPES.as_ref() else { return Cow::Borrowed(text) };
     let mut masked = Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! What a job or a package should request, compared with what it requests today, and the savings. Pure.
+//! Proposes what a job or a package should request, compared with what it requests today, and computes the savings. Pure.
 //!
 //! ```text
 //! stats::workloads -> Workload    the attempts of one package in a window of time
@@ -23,12 +23,12 @@ use crate::{
     predict,
 };
 
-/// Fewest trusted attempts with a known need for a proposal, and fewest measured ones for a limit: with fewer, the next attempt would
-/// often change it.
+/// Fewest trusted attempts with a known need for a proposal, and fewest with a completely measured need for a proposed limit. With fewer,
+/// the next attempt would often change the proposal.
 pub const FEWEST: u64 = 5;
 /// A month of 30 days, milliseconds.
 pub const MONTH: Millis = Millis(30 * DAY.0);
-/// The shortest window that is extrapolated to a month: an hour of a busy morning would not be typical.
+/// The shortest window that is extrapolated to a month, in milliseconds: an hour of a busy morning would not be typical.
 pub const DAY: Millis = Millis(24 * 3600 * 1000);
 
 /// The attempts of one package of one project.
@@ -38,52 +38,52 @@ pub struct Workload {
     pub project: String,
     /// The package or the job, as in a key.
     pub package: String,
-    /// Attempts in the window, in any order.
+    /// The attempts in the time window, in any order.
     pub attempts: Vec<WorkloadAttempt>,
-    /// Keys that trusted attempts built, newest first, with their build jobs.
+    /// Keys that trusted attempts built, with their build jobs; the newest first.
     pub builds: Vec<Key>,
-    /// The newest trusted attempts that requested memory.
+    /// Ids of the newest trusted attempts that requested memory.
     pub newest: Vec<AttemptId>,
 }
 
 /// One attempt, with the values that a proposal uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WorkloadAttempt {
-    /// Memory that it requested, or its limit if it requested none.
+    /// Memory that the attempt requested, or its limit if it requested none.
     pub asked: Option<Bytes>,
-    /// How long it ran.
+    /// Wall time of the attempt.
     pub wall: Millis,
     /// Price of a GiB for an hour.
     pub price: f64,
     /// The need that the attempt proves.
     pub need: Option<Bytes>,
-    /// How that need is known.
+    /// How complete that need is.
     pub source: NeedSource,
-    /// Whether the attempt is untrusted: it may not lower a size.
+    /// Whether the attempt is untrusted, so that it may not lower a size.
     pub untrusted: bool,
     /// Whether memory ended it.
     pub failed_for_memory: bool,
 }
 
-/// How a need is known.
+/// How complete a known need is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeedSource {
-    /// Measured until the end.
+    /// The need was measured until the end.
     Measured,
-    /// Scraped by Prometheus or summed over processes: the true need is at least this.
+    /// The need was scraped by Prometheus or summed over processes, so the true need may be higher.
     Incomplete,
-    /// Memory stopped the attempt: the true need is more than this.
+    /// Memory stopped the attempt, so the true need is higher.
     Stopped,
 }
 
 /// The requests and limits of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sizes {
-    /// `None` if it requests none, or that is unknown.
+    /// Memory request; `None` if the job has none, or it is unknown.
     pub memory_request: Option<Bytes>,
-    /// `None` without a limit, or if that is unknown.
+    /// Memory limit; `None` if the job has none, or it is unknown.
     pub memory_limit: Option<Bytes>,
-    /// `None` if it requests none, or that is unknown.
+    /// CPU request; `None` if the job has none, or it is unknown.
     pub cpu_request: Option<Cores>,
 }
 
@@ -106,18 +106,18 @@ pub enum NoProposal {
     TooFew,
     /// Only untrusted attempts are known.
     Untrusted,
-    /// Memory stopped every attempt: only what is too little is known.
+    /// Memory stopped every attempt, so only sizes that are too small are known.
     Stopped,
-    /// The prediction's confidence is below the requested one.
+    /// The prediction's confidence is below the requested confidence.
     Unsure,
 }
 
-/// Parameters of all proposals in an answer.
+/// Parameters that all proposals in an answer share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProposalTerms {
     /// Confidence below which nothing is proposed, 0 to 1.
     pub least_confidence: f64,
-    /// The window in which the attempts ran; sums are extrapolated from it to a month.
+    /// Length of the window in which the attempts ran; sums are extrapolated from it to a month.
     pub window: Millis,
 }
 
@@ -127,28 +127,28 @@ pub struct Draft {
     workload: Workload,
     proposed: Result<Sizes, NoProposal>,
     confidence: f64,
-    /// The highest need of a trusted attempt, or the least size above it.
+    /// The least limit to propose: the highest need of a trusted attempt, or the next size above a size that was too small.
     least_limit: Bytes,
     asked: f64,
     saved: f64,
     saved_money: f64,
 }
 
-/// What packages reserve and what their proposals save, in total.
+/// What all packages reserve, and what their proposals save, in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Savings {
     /// Number of packages.
     pub packages: u64,
     /// Memory that the attempts requested, GiB x h a month.
     pub asked_gib_hours: f64,
-    /// Savings by the proposed requests, GiB x h a month; packages that need more count as negative.
+    /// Memory that the proposed requests save, GiB x h a month; packages that need more count as negative.
     pub saved_gib_hours: f64,
     /// `saved_gib_hours` as money.
     pub saved_money: f64,
 }
 
 impl Savings {
-    /// The sums over these packages.
+    /// The sums over the packages of these drafts.
     pub fn of(drafts: &[Draft]) -> Self {
         drafts.iter().fold(Self::default(), |sums, draft| Self {
             packages: sums.packages + 1,
@@ -166,29 +166,29 @@ pub struct Recommendation {
     pub project: String,
     /// The package or the job, as in a key.
     pub package: String,
-    /// Attempts in the window.
+    /// Number of attempts in the window.
     pub attempts: u64,
-    /// Failures because of memory, of these.
+    /// Number of these attempts that failed for memory.
     pub failed_for_memory: u64,
     /// Median sizes of the newest attempts.
     pub today: Sizes,
-    /// The proposed sizes; without a limit if today's should stay.
+    /// The proposed sizes, or why there are none. They have no limit if today's limit should stay.
     pub proposed: Result<Sizes, NoProposal>,
     /// Memory that the attempts requested, GiB x h a month.
     pub asked_gib_hours: f64,
-    /// Savings by the proposed request, GiB x h a month; negative if it is larger.
+    /// Memory that the proposed request saves, GiB x h a month; negative if it is larger than today's.
     pub saved_gib_hours: f64,
     /// `saved_gib_hours` as money.
     pub saved_money: f64,
-    /// 0 to 1: the lowest confidence over its builds.
+    /// Lowest confidence over the package's builds, 0 to 1.
     pub confidence: f64,
-    /// How many attempts would exceed the limit, the proposed one or today's; `None` without a limit or a proposal.
+    /// How many attempts would exceed the limit (the proposed one, else today's); `None` without a limit or a proposal.
     pub limit_risk: Option<Risk>,
-    /// How many attempts would exceed the proposed request; above it a build uses memory that its node may not have.
+    /// How many attempts would exceed the proposed request. Above its request, a build uses memory that its node may not have.
     pub request_risk: Option<Risk>,
 }
 
-/// The proposal for a package; `predict` computes the sizes of each of its builds.
+/// Computes the proposal for a package. `predict` returns the predicted sizes of one of its builds.
 pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: &ProposalTerms) -> Draft {
     let predictions: Vec<Prediction> = match refusal(&workload.attempts) {
         None => workload.builds.iter().map(predict).collect(),
@@ -217,12 +217,13 @@ pub fn propose(workload: Workload, predict: impl Fn(&Key) -> Prediction, terms: 
 }
 
 impl Draft {
-    /// The newest attempts of it that requested memory.
+    /// Ids of the newest attempts of the package that requested memory.
     pub fn newest(&self) -> &[AttemptId] {
         &self.workload.newest
     }
 
-    /// Sorts proposals by savings; then packages without a proposal by what they reserve; then packages that need more.
+    /// Sorts proposals: savings first, the largest at the top; then packages without a proposal, by what they reserve; then packages that
+    /// need more.
     pub fn sort(drafts: &mut [Self]) {
         let rank = |draft: &Self| match (draft.proposed.is_ok(), draft.saved >= 0.0) {
             (true, true) => 0_u8,
@@ -236,13 +237,13 @@ impl Draft {
         });
     }
 
-    /// Completes a proposal with today's sizes, those of the newest attempts.
+    /// Completes a proposal with today's sizes, which are those of the newest attempts.
     pub fn with_today(self, newest: &[Sizes]) -> Recommendation {
         let today = median(newest);
         let Self { workload, proposed, confidence, least_limit, asked, saved, saved_money } = self;
         let proposed = proposed.map(|sizes| Sizes {
             memory_limit: sizes.memory_limit.or_else(|| {
-                // today's limit stays, unless it is too low for the known needs
+                // today's limit stays, unless it is too low for the needs that are known
                 let least = least_limit.max(sizes.memory_request.unwrap_or_default());
                 today.memory_limit.is_some_and(|limit| limit < least).then_some(least)
             }),
@@ -267,7 +268,7 @@ impl Draft {
     }
 }
 
-/// Why there can be no proposal, by the attempts alone.
+/// Why the attempts allow no proposal; `None` if they do.
 fn refusal(attempts: &[WorkloadAttempt]) -> Option<NoProposal> {
     let known = || attempts.iter().filter(|attempt| attempt.need.is_some());
     let trusted = || known().filter(|attempt| !attempt.untrusted);
@@ -281,7 +282,7 @@ fn refusal(attempts: &[WorkloadAttempt]) -> Option<NoProposal> {
     }
 }
 
-/// The largest sizes over the builds that are known; `None` if a request is unknown.
+/// The largest sizes over the builds with a known prediction; `None` if a request is unknown.
 fn sizes(predictions: &[Prediction], attempts: &[WorkloadAttempt], terms: &ProposalTerms) -> Option<Sizes> {
     let least = terms.least_confidence;
     let memory_request = predictions.iter().map(|of| known(of, &of.memory_request, least));
@@ -292,7 +293,7 @@ fn sizes(predictions: &[Prediction], attempts: &[WorkloadAttempt], terms: &Propo
     let measured = count(attempts.iter().filter(|attempt| !attempt.untrusted).filter(measured));
     Some(Sizes {
         memory_request: Some(Bytes(largest(memory_request)?).ceil_mib()),
-        // builds are killed at a limit: it needs measured attempts
+        // a limit needs enough measured attempts, because builds are killed at it
         memory_limit: largest(memory_limit).map(Bytes).filter(|_| measured >= FEWEST),
         cpu_request: largest(cpu_request).map(|milli| Cores(Bytes(milli).as_f64() / 1000.0)),
     })
@@ -302,12 +303,12 @@ fn known(prediction: &Prediction, quantity: &crate::domain::Quantity, least: f64
     prediction.is_known(quantity, least).then_some(quantity.value)
 }
 
-/// The largest value; `None` if any is unknown, or there are none.
+/// The largest value; `None` if one of them is unknown, or there are none.
 fn largest(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values.reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
-/// The sizes with the limit raised to `least` and to the request.
+/// The sizes, with the limit raised to `least` and to the request.
 fn above(sizes: Sizes, least: Bytes) -> Sizes {
     let request = sizes.memory_request.unwrap_or_default();
     let raised = |limit: Bytes| limit.max(least).max(request).ceil_mib();
@@ -324,7 +325,7 @@ fn least_limit(attempts: &[WorkloadAttempt]) -> Bytes {
     least.max().unwrap_or_default().ceil_mib()
 }
 
-/// The median of each size over those that have it; the higher middle value of an even number.
+/// The median of each size, over those that have it; of an even number, the higher middle value.
 fn median(sizes: &[Sizes]) -> Sizes {
     let mut requests: Vec<Bytes> = sizes.iter().filter_map(|sizes| sizes.memory_request).collect();
     let mut limits: Vec<Bytes> = sizes.iter().filter_map(|sizes| sizes.memory_limit).collect();

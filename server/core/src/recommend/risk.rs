@@ -1,28 +1,28 @@
-//! How many attempts would have exceeded a size, and how many of the next ones may.
+//! Computes how many attempts would have exceeded a size, and how many of the next ones may.
 
 use plimsoll_proto::measured;
 
 use super::{NeedSource, WorkloadAttempt};
 use crate::domain::Bytes;
 
-/// Confidence of the upper bound: the true share is above it one time in twenty.
+/// Confidence of the upper bound: the true share is above the bound one time in twenty.
 const BOUND_CONFIDENCE: f64 = 0.95;
-/// Bisection steps: 2^-40 of the interval is left.
+/// Steps of the bisection: afterwards 2^-40 of the interval is left.
 const BISECTION_STEPS: u32 = 40;
 
-/// Attempts compared with a size.
+/// How attempts compare with a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Risk {
-    /// Attempts of which it is known whether they fit, trusted or not.
+    /// Number of attempts for which it is known whether they fit, trusted or not.
     pub judged: u64,
-    /// Attempts of these whose need exceeds the size.
+    /// Number of these attempts with a need above the size.
     pub above: u64,
-    /// Upper bound of the share of future attempts that exceed it, with 95 % confidence; 1 if nothing was judged.
+    /// Upper bound, with 95 % confidence, for the share of future attempts that exceed the size; 1 if nothing is known.
     pub at_most: f64,
 }
 
 impl Risk {
-    /// Compares attempts with `size`. A need that is only a lower bound below `size` is skipped.
+    /// Compares the needs of attempts with `size`. A need that is only a lower bound, and below `size`, is skipped.
     pub(super) fn of(attempts: &[WorkloadAttempt], size: Bytes) -> Self {
         let fitted = |attempt: &WorkloadAttempt| match (attempt.need?, attempt.source) {
             (need, NeedSource::Measured) => measured::holds(need.0, false, size.0),
@@ -38,8 +38,8 @@ impl Risk {
     }
 }
 
-/// The exact upper bound of a share of which `above` of `judged` were observed (Clopper and Pearson 1934, one-sided): the share with which
-/// so few are observed one time in twenty.
+/// The exact upper bound of a share, if `above` of `judged` were observed (Clopper and Pearson 1934, one-sided): with this share, so few
+/// would be observed one time in twenty.
 fn upper_bound(above: u64, judged: u64) -> f64 {
     if above >= judged {
         return 1.0;
@@ -56,8 +56,8 @@ fn upper_bound(above: u64, judged: u64) -> f64 {
     high
 }
 
-/// The probability of at most `seen` events in `judged` trials, each with probability `share`: binomial terms, each from the one before,
-/// as logarithms against underflow.
+/// The probability of at most `seen` events in `judged` trials, each with probability `share`. Each binomial term is computed from the one
+/// before, as a logarithm to avoid underflow.
 fn at_most_seen(seen: u64, judged: u64, share: f64) -> f64 {
     let float = |count: u64| Bytes(count).as_f64();
     let (log_yes, log_no) = (share.ln(), (-share).ln_1p());

@@ -1,7 +1,7 @@
 //! Shadow mode: measures and predicts, but applies predictions to a share of the builds only. Pure.
 //!
-//! Whether a build belongs to the share depends on its key, so a build is always on the same side, and a larger share only adds builds.
-//! For the others, the prediction is compared with request and need ([`ShadowComparison`]).
+//! A build's key decides whether predictions are applied to it. So the decision is always the same for a build, and a larger share only
+//! adds builds. For the other builds, the prediction is compared with request and need ([`ShadowComparison`]).
 
 use plimsoll_proto::measured;
 
@@ -10,13 +10,13 @@ use crate::domain::{Cause, Fnv, Key, Summary};
 /// The operator's settings for shadow mode.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Shadow mode is on: predictions apply only to the builds in `apply`.
+    /// Whether shadow mode is on: predictions then apply only to the shares of builds in `apply`.
     pub on: bool,
-    /// Shares by stack, 0 to 1.
+    /// Share of the builds of each stack, 0 to 1.
     pub apply: Vec<(String, f64)>,
 }
 
-/// Name that applies to every stack without a share of its own.
+/// Name that stands for every stack without a share of its own.
 pub(crate) const ANY_STACK: &str = "*";
 
 impl Settings {
@@ -31,11 +31,11 @@ impl Settings {
     }
 }
 
-/// Position of a build between 0 and 1, uniformly distributed: [`Fnv`] over its key, then the finalizer of `SplitMix64` (Steele, Lea,
-/// Flood 2014), which mixes all bits.
+/// A number between 0 and 1 for a build, uniformly distributed over builds: [`Fnv`] over its key, then the finalizer of `SplitMix64`
+/// (Steele, Lea, Flood 2014), which mixes all bits.
 fn position(key: &Key) -> f64 {
     let built = key.texts().into_iter().filter(|(name, _)| !["ref", "owner"].contains(name));
-    // a byte that occurs in no text separates the fields
+    // a byte that occurs in no text separates the fields of the key
     let mut hash = Fnv::default().with(built.flat_map(|(_, text)| text.bytes().chain([0xff]))).value();
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -46,18 +46,18 @@ fn position(key: &Key) -> f64 {
 /// An ended attempt, compared with the sizes predicted when it opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShadowComparison {
-    /// Requested memory times duration, bytes x s.
+    /// Requested memory multiplied by wall time, bytes x s.
     pub asked: f64,
-    /// Predicted request times duration, bytes x s.
+    /// Predicted request multiplied by wall time, bytes x s.
     pub predicted: f64,
-    /// Whether memory ended it.
+    /// Whether memory ended the attempt.
     pub failed: bool,
     /// Whether the need is above the predicted limit.
     pub would_fail: bool,
 }
 
 impl ShadowComparison {
-    /// `None` for an attempt without a prediction, or with an unknown request or need.
+    /// Compares an attempt; `None` if it has no prediction, or if its request or need is unknown.
     pub fn of(summary: &Summary) -> Option<Self> {
         let predicted = summary.predicted_at_start()?;
         let asked = summary.resources.memory_size_asked()?;
@@ -71,7 +71,7 @@ impl ShadowComparison {
     }
 }
 
-/// Whether the need of an attempt was at most `bytes` ([`measured::holds`]); `None` also if its memory is unknown.
+/// Whether the need of an attempt was at most `bytes` ([`measured::holds`]); `None` if that is unknown.
 pub fn holds(summary: &Summary, bytes: u64) -> Option<bool> {
     let need = Some(summary.proven_need().0).filter(|_| summary.counts_for_memory())?;
     measured::holds(need, summary.censored, bytes)

@@ -1,10 +1,11 @@
-//! All finished attempts in memory, as rows for statistics.
+//! Keeps all finished attempts in memory, as rows for statistics.
 //!
-//! Sums by hour and by everything that may be queried would be as many as the attempts: a fleet has in a year about as many (hour, build,
-//! owner, pool, class, labels) as attempts. So compact rows are kept and counted at memory speed: a million in some ten milliseconds,
-//! exact for any time range and filter.
+//! Precomputed sums would take as much memory: in a year, a fleet has about as many combinations of hour, build, owner, pool, class and
+//! labels as attempts. So compact rows are kept, and a query reads all of them: a million in some ten milliseconds, exact for any time
+//! range and filter.
 //!
-//! A row stays as long as the history keeps its attempt. A count reads shared chunks; a chunk that changes meanwhile is copied first.
+//! A row stays as long as the history keeps its attempt. A query reads shared chunks of rows; a chunk that has to change meanwhile is
+//! copied first.
 
 use std::{
     cmp::Ordering,
@@ -24,14 +25,14 @@ use super::{
 };
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
-/// Most distinct owners, and most distinct pools.
+/// Most different owners, and most different pools.
 const NAMES: usize = 32_768;
-/// A chunk with fewer rows than this is merged away.
+/// The rows of a chunk with fewer rows than this are moved to other chunks.
 const FEW_ROWS: usize = chunk::ROWS / 8;
-/// Rows checked for each added row, to find those whose attempt the history dropped.
+/// Each time a row is added, this many rows are checked, to remove those with an attempt that the history dropped.
 const ROWS_SWEPT: usize = 64;
 
-/// All rows, and the tables that their numbers refer to.
+/// All rows, and the tables of texts that their numbers refer to.
 #[derive(Debug)]
 pub(super) struct AttemptTable {
     pub(super) chunks: Vec<Arc<Chunk>>,
@@ -39,30 +40,31 @@ pub(super) struct AttemptTable {
     pub(super) owners: Interner,
     pub(super) pools: Interner,
     pub(super) labels: LabelTable,
-    /// Attempts dropped because the history was full.
+    /// Number of attempts removed because the history was full.
     pub(super) gone: u64,
-    /// Lines of builds whose needs may have shifted since the last check.
+    /// Lines (builds that differ only in version, compiler and stack) with rows added or removed since needs were last compared.
     pub(super) changed: HashSet<u32, RandomState>,
     early: EarlyVerdicts,
-    /// The last ref and its class: consecutive attempts often share it.
+    /// The ref seen last, and its class: consecutive attempts often have the same ref.
     last_ref: (String, u8),
-    /// Where the sweep continues: chunk and row.
+    /// Chunk and row at which the next sweep continues.
     swept: (usize, usize),
 }
 
-/// An attempt, and the project for which a verdict on it was requested; empty for none.
+/// An attempt, and the project that a verdict on it was requested for; empty for none.
 type VerdictSubject = (AttemptId, Box<str>);
 
-/// Verdicts on attempts that have no row yet, as far as they refuse a retry, or allow one that another verdict refuses.
+/// Verdicts on attempts that have no row yet: those that refuse a retry, and those that allow one and override a refusal.
 #[derive(Debug, Default)]
 struct EarlyVerdicts {
     refused: HashMap<VerdictSubject, bool>,
-    /// Oldest first.
+    /// The subjects of `refused`, oldest first.
     order: VecDeque<VerdictSubject>,
 }
 
 impl EarlyVerdicts {
-    /// Whether the verdict in force refuses a retry: one for the attempt's project takes precedence over one without a project.
+    /// Removes the verdicts on an attempt, and returns whether a retry is refused. A verdict for the attempt's project takes precedence
+    /// over one without a project.
     fn take(&mut self, brief: &AttemptBrief) -> bool {
         if self.refused.is_empty() {
             return false;
@@ -73,7 +75,7 @@ impl EarlyVerdicts {
     }
 }
 
-/// An unchanging copy of the rows, for counting.
+/// A copy of the rows that does not change while it is counted.
 #[derive(Debug, Clone)]
 pub(super) struct RowsSnapshot {
     pub(super) chunks: Vec<Arc<Chunk>>,
@@ -96,7 +98,7 @@ impl AttemptTable {
         }
     }
 
-    /// Adds an attempt of the history. [`Self::relate`] then sets what it retries.
+    /// Adds an attempt of the history. [`Self::relate`] later sets which attempt it retries.
     pub(super) fn add(&mut self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>, settings: &Settings) {
         let build = self.builds.acquire(brief);
         let mut row = AttemptRow::new(brief, beside, build);
@@ -123,7 +125,7 @@ impl AttemptTable {
         }
     }
 
-    /// Position of an attempt's row, if there is one; searches from the newest end.
+    /// Chunk and index of an attempt's row; `None` if there is none. The search starts at the newest rows.
     fn find(&self, brief: &AttemptBrief) -> Option<(usize, usize)> {
         let found = |(at, chunk): (usize, &Arc<Chunk>)| chunk.find(brief).map(|row| (at, row));
         self.chunks.iter().enumerate().rev().find_map(found)
@@ -165,7 +167,7 @@ impl AttemptTable {
         }
     }
 
-    /// Replaces the values of an attempt. [`Self::relate`] then sets what it retries.
+    /// Replaces the values in an attempt's row. [`Self::relate`] later sets which attempt it retries.
     pub(super) fn replace_summary(
         &mut self,
         earlier: &AttemptBrief,
@@ -181,7 +183,7 @@ impl AttemptTable {
         }
     }
 
-    /// The attempts whose agents name this one as the attempt they retry. They ended later.
+    /// The attempts that name this one as the attempt they retry. They ended later than it.
     pub(super) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         let id = Some(&original.attempt);
         let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
@@ -203,13 +205,14 @@ impl AttemptTable {
         }
     }
 
-    /// Sets the retry status of all attempts: of those in jobs that ran more than once, and of those that name an attempt they retry.
+    /// Sets the retry status of all attempts: those in jobs that ran more than once, and those that name an attempt they retry.
     pub(super) fn relate_all<'h>(
         &mut self,
         in_jobs: impl Iterator<Item = (&'h Arc<AttemptBrief>, RetryStatus)>,
         after: impl Fn(&AttemptBrief) -> RetryStatus,
     ) {
-        // there is one pointer for each attempt, and following each pointer takes longer than everything else
+        // attempts are compared by pointer, because each has one allocation, and reading each through its pointer takes longer than
+        // everything else
         let in_jobs: HashMap<*const AttemptBrief, RetryStatus, RandomState> =
             in_jobs.map(|(brief, after)| (Arc::as_ptr(brief), after)).collect();
         for chunk in &mut self.chunks {
@@ -240,7 +243,7 @@ impl AttemptTable {
         }
     }
 
-    /// Records that the verdict on an attempt without a row no longer refuses.
+    /// Records that the verdict on an attempt without a row no longer refuses a retry.
     pub(super) fn allow_early(&mut self, attempt: &AttemptId, project: &str) {
         let judged = (attempt.clone(), Box::from(project));
         if self.early.refused.remove(&judged).is_some() {
@@ -248,7 +251,7 @@ impl AttemptTable {
         }
     }
 
-    /// Records whether the verdict on an attempt without a row refuses. At most `most` such attempts are kept.
+    /// Records whether the verdict on an attempt without a row refuses a retry. At most `most` such attempts are kept.
     pub(super) fn refuse_early(&mut self, attempt: &AttemptId, project: &str, refuses: bool, most: usize) {
         let judged: VerdictSubject = (attempt.clone(), project.into());
         if self.early.refused.insert(judged.clone(), refuses).is_none() {
@@ -257,7 +260,7 @@ impl AttemptTable {
         self.forget_early(most);
     }
 
-    /// Drops the oldest of them.
+    /// Removes the oldest verdicts on attempts without a row, until `most` are left.
     pub(super) fn forget_early(&mut self, most: usize) {
         while self.early.order.len() > most {
             if let Some(oldest) = self.early.order.pop_front() {
@@ -266,8 +269,8 @@ impl AttemptTable {
         }
     }
 
-    /// Checks some rows and removes those whose attempt the history dropped: the row's pointer is then the only one. Returns true at the
-    /// end of all rows.
+    /// Checks some rows, and removes those with an attempt that the history dropped: the row then has the only pointer to it. Returns true
+    /// after the last row.
     pub(super) fn sweep(&mut self) -> bool {
         for _row in 0..ROWS_SWEPT {
             let (at, index) = self.swept;
@@ -287,13 +290,13 @@ impl AttemptTable {
         false
     }
 
-    /// Removes all rows whose attempt the history dropped.
+    /// Removes all rows with an attempt that the history dropped.
     pub(super) fn sweep_all(&mut self) {
         self.swept = (0, 0);
         while !self.sweep() {}
     }
 
-    /// A snapshot of the rows.
+    /// A copy of the rows that does not change.
     pub(super) fn rows(&self) -> RowsSnapshot {
         RowsSnapshot { chunks: self.chunks.clone(), builds: self.builds.all() }
     }

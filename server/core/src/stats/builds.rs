@@ -1,4 +1,5 @@
-//! Table of distinct builds: a million attempts are of some thousand builds, so a query checks each build once, and attempts by number.
+//! Table of builds with a number for each. A million attempts are of some thousand builds, so a query compares each build once, and
+//! attempts by the number of their build.
 
 use std::{
     collections::HashMap,
@@ -10,12 +11,12 @@ use foldhash::fast::{FixedState, RandomState};
 
 use crate::domain::{AttemptBrief, Key};
 
-/// The key's fields that distinguish builds.
+/// A build: the fields of the key that distinguish it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Build {
     pub(super) key: Arc<Key>,
     pub(super) jobs: u16,
-    /// Number of its line: the builds that differ only in version, compiler and stack.
+    /// Number of the build's line: builds that differ only in version, compiler and stack are in one line.
     pub(super) line: u32,
 }
 
@@ -23,20 +24,20 @@ pub(super) struct Build {
 #[derive(Debug, Default)]
 pub(super) struct Builds {
     all: Arc<Vec<Build>>,
-    /// Number of attempts of each.
+    /// Number of attempts of each build.
     rows: Vec<u32>,
     numbers: HashMap<(Arc<Key>, u16), u32, RandomState>,
     free: Vec<u32>,
     lines: LineIndex,
-    /// Cache from the address of a key to its number. An entry may be wrong and is verified: hashing the texts takes longer than
-    /// everything else.
+    /// Cache from the address of a key to the number of its build, because hashing the key's texts takes longer than everything else. An
+    /// entry may be wrong, so it is verified.
     guesses: Vec<u32>,
 }
 
-/// Entries of that cache: 256 KiB.
+/// Number of entries in `guesses`: 256 KiB.
 const GUESSES: usize = 1 << 16;
 
-/// Lines by the hash of their texts: two of a million collide once in 40,000 years of new ones.
+/// Numbers of lines, by a hash of their texts. Two of a million lines collide about once in 40,000 years.
 #[derive(Debug, Default)]
 struct LineIndex {
     numbers: HashMap<u64, u32, RandomState>,
@@ -46,7 +47,7 @@ struct LineIndex {
 }
 
 impl Builds {
-    /// The number of the attempt's build; counts one more attempt of it.
+    /// The number of an attempt's build; counts one more attempt of that build.
     pub(super) fn acquire(&mut self, brief: &AttemptBrief) -> u32 {
         let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESSES;
         let number = self.guessed(guess, brief).unwrap_or_else(|| {
@@ -63,7 +64,7 @@ impl Builds {
         number
     }
 
-    /// The cached number, if it is right.
+    /// The number in the cache; `None` if it is wrong.
     fn guessed(&self, guess: usize, brief: &AttemptBrief) -> Option<u32> {
         let number = *self.guesses.get(guess)?;
         let build = self.all.get(usize::try_from(number).ok()?)?;
@@ -103,12 +104,12 @@ impl Builds {
         }
     }
 
-    /// All builds at this moment.
+    /// All builds at this moment, for a query.
     pub(super) fn all(&self) -> Arc<Vec<Build>> {
         Arc::clone(&self.all)
     }
 
-    /// The line of a build.
+    /// The line that a build is in.
     pub(super) fn line(&self, number: u32) -> u32 {
         usize::try_from(number).ok().and_then(|at| self.all.get(at)).map_or(0, |build| build.line)
     }

@@ -1,4 +1,4 @@
-//! A block of rows, copied as a whole when one of them changes while a count reads them.
+//! A block of rows. It is copied as a whole if one of its rows changes while a query reads them.
 
 use super::{
     interner::NONE,
@@ -7,18 +7,18 @@ use super::{
 };
 use crate::domain::AttemptBrief;
 
-/// Rows of one chunk: a copy takes a fraction of a millisecond.
+/// Most rows of one chunk: copying that many takes a fraction of a millisecond.
 pub(super) const ROWS: usize = 2048;
 
-/// A block of rows, in no order.
+/// A block of rows, in no particular order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chunk {
     rows: Vec<AttemptRow>,
-    /// Prediction errors ([`super::row::error_of`]), one for each row, or empty while all of them are NaN.
+    /// Prediction error of each row ([`super::row::error_of`]); empty while all of them are NaN.
     errors: Vec<f32>,
-    /// Columns of the labels that any row has.
+    /// The values of each label that any row has.
     labels: Vec<LabelColumn>,
-    /// Earliest and latest end of the rows.
+    /// Earliest and latest end among the rows, seconds since 1970.
     ended: Option<(u32, u32)>,
 }
 
@@ -29,7 +29,7 @@ struct LabelColumn {
     values: Vec<u16>,
 }
 
-/// A row with its error and labels.
+/// A row with its prediction error and its labels.
 #[derive(Debug, Clone)]
 pub(super) struct FullRow {
     pub(super) row: AttemptRow,
@@ -51,12 +51,12 @@ impl Chunk {
         self.ended
     }
 
-    /// The error of a prediction.
+    /// The prediction error of a row; NaN if it is unknown.
     pub(super) fn error(&self, index: usize) -> f32 {
         self.errors.get(index).copied().unwrap_or(f32::NAN)
     }
 
-    /// The value of a label, [`NONE`] without one.
+    /// The value of a label in a row; [`NONE`] if the row lacks the label.
     pub(super) fn label(&self, label: u8, index: usize) -> u16 {
         let column = self.labels.iter().find(|column| column.label == label);
         column.and_then(|column| column.values.get(index)).copied().unwrap_or(NONE)
@@ -91,7 +91,7 @@ impl Chunk {
         }
     }
 
-    /// Removes a row; the last one moves to its index.
+    /// Removes a row; the last row moves to its index.
     pub(super) fn take(&mut self, index: usize) -> Option<FullRow> {
         if index >= self.rows.len() {
             return None;
@@ -112,7 +112,7 @@ impl Chunk {
         Some(FullRow { row, error, labels })
     }
 
-    /// Index of this attempt's row, compared by pointer: each attempt has one allocation.
+    /// Index of the row of an attempt. Attempts are compared by pointer, because each has one allocation.
     pub(super) fn find(&self, brief: &AttemptBrief) -> Option<usize> {
         let ended = u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
         let (first, last) = self.ended?;
@@ -127,7 +127,7 @@ impl Chunk {
         }
     }
 
-    /// Sets what a row retries.
+    /// Sets whether a row is a retry, and of which cause.
     pub(super) fn set_retried(&mut self, index: usize, retried: RetryMark) {
         if let Some(row) = self.rows.get_mut(index) {
             row.retried = retried;
@@ -135,7 +135,7 @@ impl Chunk {
     }
 }
 
-/// Reserves a whole chunk at once: growing would fragment the memory.
+/// Reserves space for a whole chunk at once, because growing step by step would fragment the memory.
 fn reserve<T>(column: &mut Vec<T>) {
     if column.capacity() == 0 {
         column.reserve_exact(ROWS);

@@ -1,4 +1,4 @@
-//! One pass over the rows: totals, groups, time steps, and how much needs vary.
+//! Reads the rows once, and computes totals, groups, time steps, and how much needs vary.
 
 use super::{
     attempt_table::RowsSnapshot,
@@ -20,7 +20,7 @@ pub(super) struct Aggregation {
     pub(super) rows: RowsSnapshot,
     pub(super) row_filter: RowFilter,
     pub(super) groups: Groups,
-    /// Price of each pool by number; the last one is for all other pools.
+    /// Price in each pool, by the pool's number; the last one is for all other pools.
     pub(super) prices: Vec<Price>,
     pub(super) step_ms: u64,
 }
@@ -34,18 +34,18 @@ pub(super) struct Aggregates {
     pub(super) variable: Vec<PackageVariation>,
 }
 
-/// Sums of groups during a count.
+/// Sums of the groups while rows are read.
 struct GroupSums {
-    /// Index of each group's sums; `None` if each group has its own.
+    /// Index of each group's sums in the list; `None` if it is the number of the group.
     places: Option<Vec<usize>>,
     sums: Vec<StatsTotals>,
 }
 
 impl Aggregation {
-    /// Counts the rows.
+    /// Computes the sums over the rows.
     ///
     /// # Errors
-    /// There would be too many time steps.
+    /// If there would be too many time steps.
     pub(super) fn count(&self, most_variable: usize) -> Result<Aggregates, FieldViolation> {
         let mut steps = TimeSteps::new(self.step_ms);
         let mut needs = BuildNeeds::of(self.rows.builds.len());
@@ -88,7 +88,7 @@ impl Aggregation {
         self.prices.get(usize::from(row.pool)).or_else(|| self.prices.last()).copied().unwrap_or_default()
     }
 
-    /// Sums for all groups, or only for the most wasteful if there are very many.
+    /// Empty sums for all groups. If there are very many groups, only the most wasteful have sums of their own.
     fn sums(&self) -> GroupSums {
         let groups = self.groups.len().max(1);
         if groups <= AT_ONCE {
@@ -109,7 +109,7 @@ impl Aggregation {
         };
         order.select_nth_unstable_by(limits::STATS_GROUPS, by_waste);
         order.truncate(limits::STATS_GROUPS - 1);
-        // all other groups share the last sums
+        // all other groups share the last entry of the sums
         let mut places = vec![order.len(); groups];
         for (place, group) in order.iter().enumerate() {
             if let Some(slot) = places.get_mut(*group) {
@@ -135,7 +135,7 @@ impl GroupSums {
         total
     }
 
-    /// The sums with the number of their group; the shared sums have the number after the last group.
+    /// The sums with the number of each group; the shared sums have the number after the last group.
     fn named(self) -> Vec<(usize, StatsTotals)> {
         let Some(places) = self.places else { return self.sums.into_iter().enumerate().collect() };
         let mut numbers = vec![usize::MAX; self.sums.len()];

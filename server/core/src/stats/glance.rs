@@ -1,5 +1,5 @@
-//! Bounds an attempt's sort rank from its row alone. Rows are adjacent in memory and briefs are not, so most of a million attempts are
-//! skipped without reading their briefs.
+//! Estimates an attempt's rank in a list from its row alone. Rows are next to each other in memory and attempts are not, so most of a
+//! million attempts are skipped without being read.
 
 use super::{
     chunk::Chunk,
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::domain::RequestUsage;
 
-/// Relative error of a 24-bit number, or of a difference of two, with a margin.
+/// Relative error of a number of 24 bits, or of the difference of two such numbers, with a margin.
 const RELATIVE_ERROR: f64 = 1e-6;
 
 impl AttemptOrder {
-    /// The lowest and the highest possible rank of an attempt with this row.
+    /// The lowest and the highest rank that the attempt of this row can have.
     fn ranks(self, row: &AttemptRow) -> RankBounds {
         match self {
             Self::Newest => ended(row.ended, row.ended),
@@ -30,7 +30,7 @@ impl AttemptOrder {
         }
     }
 
-    /// The highest possible rank in a chunk.
+    /// The highest rank that an attempt in the chunk can have.
     fn highest(self, chunk: &Chunk) -> u64 {
         let (first, last) = chunk.ended().unwrap_or_default();
         match self {
@@ -41,7 +41,8 @@ impl AttemptOrder {
     }
 }
 
-/// Milliseconds from whole seconds; the largest number of seconds means "later".
+/// Converts whole seconds to milliseconds: the earliest and the latest possible end. The largest number of seconds means "that time or
+/// later".
 fn ended(first: u32, last: u32) -> RankBounds {
     let latest = if last == u32::MAX { u64::MAX } else { u64::from(last) * 1000 + 999 };
     RankBounds { lowest: u64::from(first) * 1000, highest: latest }
@@ -64,7 +65,7 @@ fn around(value: f64) -> RankBounds {
 }
 
 impl PageBuilder {
-    /// Sorts chunks so that those which fill the page at once come first.
+    /// Sorts chunks so that those with the highest possible ranks come first: they fill the page, and later ones can then be skipped.
     pub(super) fn best_first<'a>(&self, chunks: impl Iterator<Item = &'a Chunk>) -> Vec<&'a Chunk> {
         let mut chunks: Vec<&Chunk> = chunks.collect();
         chunks.sort_by_key(|chunk| std::cmp::Reverse(self.order().highest(chunk)));

@@ -17,16 +17,16 @@ use super::{
 };
 use crate::domain::Cause;
 
-/// Groups whose sums are all kept during a count: about 4 MB. With more groups, a first pass keeps only their waste, and a second one sums
-/// the most wasteful.
+/// Most groups for which all sums are kept while rows are read: about 4 MB. With more groups, a first pass over the rows sums only their
+/// waste, and a second one all values of the most wasteful.
 pub(super) const AT_ONCE: usize = 8192;
 
-/// A group with its sums.
+/// A group of attempts with its sums.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// Sums over its attempts.
+    /// Sums over the group's attempts.
     pub totals: StatsTotals,
 }
 
@@ -40,19 +40,19 @@ pub(super) struct Groups {
 #[derive(Debug)]
 enum GroupColumn {
     Nothing,
-    /// Group number of each build.
+    /// Group number of each build, by the number of the build.
     Build(Vec<u32>),
     Owner,
     Pool,
     RefClass,
     Cause,
     Outcome,
-    /// Number of the label; `None` if no attempt has it.
+    /// Number of the label's name; `None` if no attempt has the label.
     Label(Option<u8>),
 }
 
 impl Groups {
-    /// The groups of `rows`. Adds a note if something is unknown.
+    /// Assigns the rows to groups. Adds a note if the label is unknown or some values are not counted apart.
     pub(super) fn new(
         by: &GroupBy,
         table: &AttemptTable,
@@ -86,17 +86,17 @@ impl Groups {
         Self { by, names }
     }
 
-    /// Whether rows are not grouped.
+    /// Whether the rows are not grouped.
     pub(super) fn is_nothing(&self) -> bool {
         matches!(self.by, GroupColumn::Nothing)
     }
 
-    /// Number of possible groups; the last is for all others.
+    /// Number of possible groups; the last one is for all values without a group of their own.
     pub(super) fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The group of a row.
+    /// Number of the group that a row is in.
     pub(super) fn of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
         let others = self.names.len() - 1;
         let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
@@ -116,8 +116,8 @@ impl Groups {
         }
     }
 
-    /// The groups, largest waste first, at most as many as an answer may have. If there is no waste, for example because no attempt has a
-    /// request, largest use first.
+    /// The groups with the largest waste first, at most as many as an answer may have. If there is no waste, for example because no attempt
+    /// has a request, the groups with the largest use come first.
     pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
         let others = self.names.len() - 1;
         let mut rest = StatsTotals::default();
@@ -149,7 +149,7 @@ fn largest_first(a: &Group, b: &Group) -> Ordering {
         .then_with(|| a.name.cmp(&b.name))
 }
 
-/// The values of a label, and whether there are more.
+/// Numbers and names of the values of a label, and whether some attempts have values without a number.
 fn by_label(name: &str, table: &AttemptTable, notes: &mut Vec<String>) -> (GroupColumn, Vec<Arc<str>>, bool) {
     let label = table.labels.find(name);
     if let Some((label, values)) = label.and_then(|label| Some((label, table.labels.values(label)?))) {
@@ -164,7 +164,7 @@ fn by_label(name: &str, table: &AttemptTable, notes: &mut Vec<String>) -> (Group
     (GroupColumn::Label(None), vec!["".into()], false)
 }
 
-/// The group of each build, and the names of the groups.
+/// The group number of each build, and the names of the groups.
 fn by_key(by: &GroupBy, rows: &RowsSnapshot) -> (Vec<u32>, Vec<Arc<str>>) {
     let mut known: HashMap<&str, u32, RandomState> = HashMap::default();
     let mut names: Vec<Arc<str>> = Vec::new();
@@ -179,8 +179,8 @@ fn by_key(by: &GroupBy, rows: &RowsSnapshot) -> (Vec<u32>, Vec<Arc<str>>) {
     (groups, names)
 }
 
-/// Names of the outcomes, then canceled attempts, which do not count as failures.
+/// Names of groups by outcome; the last is for canceled attempts, which do not count as failures.
 const OUTCOMES: [&str; 5] = ["succeeded", "failed", "lost", "ended", "canceled"];
 
-/// Index of canceled attempts.
+/// Index of canceled attempts in [`OUTCOMES`].
 const CANCELED: usize = 4;

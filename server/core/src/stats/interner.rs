@@ -1,27 +1,27 @@
-//! Texts as two-byte numbers, bounded: values shared by many attempts are stored once.
+//! Replaces texts that many attempts share by numbers of two bytes, so that each text is stored once.
 //!
-//! A text is removed with the last attempt that has it. Texts beyond the bound share one number: [`OTHERS`].
+//! A text is removed with the last attempt that has it. The number of texts is limited; further texts share the number [`OTHERS`].
 
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 
-/// The number of all texts beyond the bound.
+/// The number that all texts share which did not fit.
 pub(super) const OTHERS: u16 = u16::MAX;
-/// Name shown for it.
+/// Name shown for texts that did not fit.
 pub(super) const OTHERS_NAME: &str = "(others)";
 /// The number of the empty text.
 pub(super) const NONE: u16 = 0;
 
-/// A bounded set of texts, each with a number.
+/// A limited set of texts, each with a number.
 #[derive(Debug)]
 pub(super) struct Interner {
-    /// Capacity.
+    /// Most texts.
     most: usize,
     entries: Vec<InternedText>,
     codes: HashMap<Arc<str>, u16, RandomState>,
     free: Vec<u16>,
-    /// Whether a text did not fit.
+    /// Whether a text did not fit so far.
     overflowed: bool,
 }
 
@@ -32,7 +32,7 @@ struct InternedText {
 }
 
 impl Interner {
-    /// Only the empty text, which is never removed; later at most `most` and 65,535 texts.
+    /// A set with only the empty text, which is never removed. It takes at most `most` texts, and never more than 65,535.
     pub(super) fn new(most: usize) -> Self {
         let empty: Arc<str> = "".into();
         Self {
@@ -73,7 +73,7 @@ impl Interner {
         code
     }
 
-    /// Counts one attempt fewer with the text of this number.
+    /// Counts one attempt fewer with the text of this number, and removes a text without attempts.
     pub(super) fn release(&mut self, code: u16) {
         let Some(entry) = self.entries.get_mut(usize::from(code)).filter(|_| code != NONE) else { return };
         entry.rows = entry.rows.saturating_sub(1);
@@ -84,12 +84,12 @@ impl Interner {
         }
     }
 
-    /// The number of a text that some attempt has.
+    /// The number of a text, if some attempt has it.
     pub(super) fn find(&self, text: &str) -> Option<u16> {
         self.codes.get(text).copied()
     }
 
-    /// All texts, by number.
+    /// All texts, in the order of their numbers.
     pub(super) fn texts(&self) -> Vec<Arc<str>> {
         self.entries.iter().map(|entry| Arc::clone(&entry.text)).collect()
     }
@@ -99,7 +99,7 @@ impl Interner {
         self.codes.len()
     }
 
-    /// Whether a text did not fit, so that some attempts have [`OTHERS`].
+    /// Whether a text did not fit so far, so that some attempts have [`OTHERS`].
     pub(super) fn overflowed(&self) -> bool {
         self.overflowed
     }

@@ -1,16 +1,17 @@
-//! Labels as numbers, bounded: the first names seen, and a limited number of values in total.
+//! Replaces labels by numbers: for the first names seen, and for a limited number of values.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::interner::Interner;
 
-/// Most label names that are counted; each takes two bytes an attempt.
+/// Most label names that are counted; each takes two bytes for each attempt.
 pub(super) const NAMES: usize = 16;
-/// Most values of one label.
+/// Most different values of one label.
 const MOST_VALUES: usize = 32_768;
-/// Most values of all labels together: about 12 MB.
+/// Most different values of all labels together: about 12 MB.
 const ALL_VALUES: usize = 131_072;
-/// Untrusted attempts may use one in so many of each bound, so that pull requests do not displace other labels.
+/// Untrusted attempts may use each of these limits only up to its value divided by this, so that pull requests do not displace other
+/// labels.
 const UNTRUSTED_PART: usize = 2;
 
 /// A label of an attempt: number of the name, and number of the value.
@@ -20,12 +21,12 @@ pub(super) type Label = (u8, u16);
 #[derive(Debug, Default)]
 pub(super) struct LabelTable {
     names: Vec<(Arc<str>, Interner)>,
-    /// Whether a name did not fit.
+    /// Whether a label name did not fit so far.
     overflowed: bool,
 }
 
 impl LabelTable {
-    /// The labels of an attempt; counts one more use of each.
+    /// The labels of an attempt as numbers; counts one more use of each.
     pub(super) fn acquire(&mut self, labels: &BTreeMap<String, String>, untrusted: bool) -> Vec<Label> {
         let share = if untrusted { UNTRUSTED_PART } else { 1 };
         let mut held = Vec::new();
@@ -41,7 +42,7 @@ impl LabelTable {
         held
     }
 
-    /// The number of a name; a new one if there are fewer than `most`.
+    /// The number of a label name; a new number if fewer than `most` are in use.
     fn name(&mut self, name: &str, most: usize) -> Option<u8> {
         if let Some(known) = self.find(name) {
             return Some(known);
@@ -63,18 +64,18 @@ impl LabelTable {
         }
     }
 
-    /// The number of a name, if it is counted.
+    /// The number of a label name, if it is counted.
     pub(super) fn find(&self, name: &str) -> Option<u8> {
         let place = self.names.iter().position(|(known, _)| &**known == name)?;
         u8::try_from(place).ok()
     }
 
-    /// The values of a label.
+    /// The values of a label, with their numbers.
     pub(super) fn values(&self, label: u8) -> Option<&Interner> {
         self.names.get(usize::from(label)).map(|(_, values)| values)
     }
 
-    /// Whether a name did not fit.
+    /// Whether a label name did not fit so far.
     pub(super) fn overflowed(&self) -> bool {
         self.overflowed
     }

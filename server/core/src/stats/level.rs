@@ -1,8 +1,8 @@
 //! Detects whether a series of numbers changed its level, and where. Pure.
 //!
-//! A **step** is three values in a row that are clearly outside the earlier range, with later values staying there. One or two outliers
-//! are no step, nor is a key with two modes: its second mode occurred before, or values return to the first. A **drift** has no such
-//! point: the first and the last third differ, and the middle third is in between.
+//! A **step** is three values in a row that are clearly outside the earlier range, with later values staying there. One or two outliers are
+//! not a step. Neither are two groups of values that alternate: values of the second group occurred before, or later values return to the
+//! first. A **drift** has no such point: the first and the last third differ, and the middle third is in between.
 
 use crate::domain::float;
 
@@ -10,9 +10,9 @@ use crate::domain::float;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LevelChange {
     pub(super) kind: ChangeKind,
-    /// Index of the first value on the new level; 0 for a drift, which has none.
+    /// Index of the first value on the new level; 0 for a drift, which has no such value.
     pub(super) at: usize,
-    /// Levels before and after, as logarithms to base 2.
+    /// Levels before and after the change, as logarithms to base 2.
     pub(super) before: f64,
     pub(super) now: f64,
 }
@@ -20,32 +20,32 @@ pub(super) struct LevelChange {
 /// How the level changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// The need shifted from one attempt to the next.
+    /// The level changed from one value to the next.
     Step,
-    /// A step that reverses the one before it.
+    /// A step back to the level before the previous step.
     Back,
-    /// Gradually.
+    /// The level changed gradually.
     Drift,
 }
 
-/// Fewest values before a step: fewer do not show the usual range.
+/// Fewest values before a step: with fewer, their usual range is not known.
 const FEWEST_BEFORE: usize = 6;
-/// Values that make up a level.
+/// Number of values in a row that show a new level.
 const LEVEL_VALUES: usize = 3;
 /// Least change that is reported: 30 %.
 const LEAST_CHANGE: f64 = 0.378_5;
-/// Least step, in deviations of the usual values.
+/// Least height of a step, in standard deviations of the values before it.
 const LEAST_DEVIATIONS: f64 = 3.0;
-/// Deviation of one build repeated: 3 %.
+/// Usual deviation of one build that is repeated, as a logarithm to base 2: 3 %.
 const NOISE: f64 = 0.043;
 /// Highest probability that a step occurs by chance.
 const MOST_CHANCE: f64 = 0.0011;
-/// Share of the values that may be on the wrong side of the middle between two levels.
+/// Largest share of the values of a level that may be beyond the middle between the two levels.
 const STRAY_SHARE: f64 = 0.15;
-/// Fewest values for a drift.
+/// Fewest values in which a drift is searched for.
 const FEWEST_FOR_DRIFT: usize = 12;
 
-/// The last change in `values` (logarithms to base 2, oldest first), if the newest values are still on that level.
+/// The last change of level in `values` (logarithms to base 2, oldest first), if the newest values are still on the new level.
 pub(super) fn last_change(values: &[f64]) -> Option<LevelChange> {
     let mut starts = vec![0];
     let mut at = FEWEST_BEFORE;
@@ -86,7 +86,7 @@ fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
     Some(LevelChange { kind, at, before, now })
 }
 
-/// Whether the values `ahead` start clearly outside `level`, on one side, and too many in a row to be chance.
+/// Whether the values `ahead` start clearly outside `level`, on one side of it, with too many in a row to be chance.
 fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     let usual = median(level);
     let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
@@ -98,7 +98,7 @@ fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     if row.len() < LEVEL_VALUES {
         return false;
     }
-    // values seen before on that side may recur: the probability that all of these do (rule of succession, Laplace)
+    // if such values occurred before, they may recur: the probability that all values of the row do (rule of succession, Laplace)
     let seen = level.iter().filter(|value| beyond(value) >= clear / 2.0).count();
     let again = float(seen + 1) / float(level.len() + 2);
     let chance = again.powf(float(row.len()));
@@ -122,7 +122,7 @@ fn drift(values: &[f64]) -> Option<LevelChange> {
     };
     let apart = if now > before { order(first, last) } else { order(last, first) };
     let part = (between - before) / (now - before);
-    // the middle third is in transition, on neither level
+    // whether the middle third is between both levels
     let on_its_way = (0.25..=0.75).contains(&part);
     let moved = way.abs() >= LEAST_CHANGE && apart && on_its_way;
     moved.then(|| LevelChange {

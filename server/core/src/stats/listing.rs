@@ -1,4 +1,4 @@
-//! Selects the attempts of one page of a list. Pure: it is given briefs in any order, and keeps the first ones after a cursor.
+//! Selects the attempts of one page of a list. It is pure: it gets attempts in any order, and keeps those that come first after a cursor.
 //!
 //! A page examines every attempt once, and keeps at most [`KEPT`] pages of them in memory, for every order and filter.
 
@@ -6,17 +6,18 @@ use std::{cmp::Reverse, sync::Arc};
 
 use crate::domain::{AttemptBrief, AttemptId};
 
-/// Range of possible ranks of an attempt.
+/// Lowest and highest rank that an attempt can have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RankBounds {
     pub(super) lowest: u64,
     pub(super) highest: u64,
 }
 
-/// Candidates are reduced to a page when there are this many pages of them; the cost for each is then constant in any order.
+/// Candidates are reduced to one page once there are this many pages of them. So the cost for each candidate is constant, whatever the
+/// order.
 const KEPT: usize = 4;
 
-/// Fewest candidates before they are reduced.
+/// Fewest candidates that are reduced to one page.
 const KEPT_AT_LEAST: usize = 1024;
 
 /// Sort order of a list.
@@ -30,19 +31,19 @@ pub enum AttemptOrder {
     Waste,
     /// Highest need first.
     Need,
-    /// Longest first.
+    /// Longest wall time first.
     Wall,
 }
 
-/// Position of an attempt in a sort order; the greatest comes first. Other attempts do not change it, so a page continues where the one
-/// before it ended.
+/// Position of an attempt in a sort order; the greatest position comes first. Other attempts do not change it, so a page continues exactly
+/// where the one before it ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListCursor {
-    /// Value of the sort order.
+    /// The value that the list is sorted by.
     pub rank: u64,
-    /// End, milliseconds since 1970: at equal rank, latest first.
+    /// End of the attempt, milliseconds since 1970: at equal rank, the latest end comes first.
     pub ended_unix_ms: u64,
-    /// At equal end, greatest id first.
+    /// Id of the attempt: at equal end, the greatest id comes first.
     pub attempt: AttemptId,
 }
 
@@ -51,7 +52,7 @@ impl AttemptOrder {
         match self {
             Self::Newest => brief.ended_unix_ms(),
             Self::Oldest => u64::MAX - brief.ended_unix_ms(),
-            // the bits of non-negative floats sort like the floats
+            // the bits of non-negative floats have the same order as the floats
             Self::Waste => wasted_gib_hours(brief).to_bits(),
             Self::Need => brief.need_peak.0,
             Self::Wall => brief.wall.0,
@@ -59,7 +60,7 @@ impl AttemptOrder {
     }
 }
 
-/// Memory wasted; 0 if it requested none, or its use was not measured.
+/// Memory that an attempt wasted, GiB x h; 0 if it requested none, or its use was not measured.
 fn wasted_gib_hours(brief: &AttemptBrief) -> f64 {
     brief.memory_use().map_or(0.0, |memory| memory.wasted)
 }
@@ -69,27 +70,27 @@ fn wasted_gib_hours(brief: &AttemptBrief) -> f64 {
 pub struct PageBuilder {
     order: AttemptOrder,
     size: usize,
-    /// Only attempts after this position.
+    /// Only attempts after this position are selected.
     after: Option<ListCursor>,
-    /// Attempts below this position can no longer be on the page.
+    /// Rank and end of the last candidate that can be on the page: attempts below it cannot.
     worst: Option<(u64, u64)>,
     candidates: Vec<Candidate>,
 }
 
-/// Rank, end, and the attempt.
+/// Rank and end of an attempt, and the attempt.
 type Candidate = (u64, u64, Arc<AttemptBrief>);
 
 /// The attempts of one page, in order.
 #[derive(Debug, Default)]
 pub struct AttemptPage {
-    /// Position of each.
+    /// Position of each of the attempts.
     pub places: Vec<ListCursor>,
     /// Whether more attempts follow.
     pub more: bool,
 }
 
 impl PageBuilder {
-    /// A page of `size` attempts after `after`.
+    /// Starts a page of `size` attempts that come after the position `after`.
     pub fn new(order: AttemptOrder, size: usize, after: Option<ListCursor>) -> Self {
         Self { order, size, after, worst: None, candidates: Vec::new() }
     }
@@ -98,20 +99,20 @@ impl PageBuilder {
         self.order
     }
 
-    /// Whether an attempt with a rank in this range may be on the page, as far as is known.
+    /// Whether an attempt with a rank in this range may be on the page.
     pub(super) fn may_take(&self, ranks: RankBounds) -> bool {
         self.worst.is_none_or(|(worst, _)| ranks.highest >= worst)
             && self.after.as_ref().is_none_or(|after| ranks.lowest <= after.rank)
     }
 
-    /// Considers an attempt if `counts` is true.
+    /// Considers an attempt for the page if `counts` is true.
     pub(crate) fn consider_if(&mut self, counts: bool, brief: &Arc<AttemptBrief>) {
         if counts {
             self.consider(brief);
         }
     }
 
-    /// Considers an attempt.
+    /// Considers an attempt for the page.
     pub fn consider(&mut self, brief: &Arc<AttemptBrief>) {
         let (rank, ended) = (self.order.rank(brief), brief.ended_unix_ms());
         if self.worst.is_some_and(|worst| (rank, ended) < worst) {
@@ -129,7 +130,7 @@ impl PageBuilder {
         }
     }
 
-    /// Drops the candidates that cannot be on the page, nor the first one after it.
+    /// Drops the candidates that are neither on the page nor the first one after it.
     fn cut(&mut self) {
         let last = self.size;
         if self.candidates.len() > last {
@@ -139,7 +140,7 @@ impl PageBuilder {
         }
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn choose(mut self) -> AttemptPage {
         self.candidates.sort_unstable_by(first_first);
         let more = self.candidates.len() > self.size;

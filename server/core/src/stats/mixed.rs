@@ -1,4 +1,4 @@
-//! Builds with several groups of need: one size for all of them wastes memory for most. Pure.
+//! Finds builds with several groups of need: one size for all of them wastes memory for most. Pure.
 
 use super::regressions::ProvenNeed;
 use crate::{
@@ -6,23 +6,24 @@ use crate::{
     predict::groups,
 };
 
-/// Fields by which predictions distinguish attempts already: groups explained by them are not reported.
+/// Fields that predictions already use to tell attempts apart: groups that these explain are not reported.
 const KNOWN_FIELDS: [&str; 3] = ["version", "compiler", "compiler_version"];
 
-/// A build whose attempts form several groups of need.
+/// A build with attempts that form several groups of need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixedNeed {
     /// Key of the newest attempt.
     pub key: Key,
-    /// End of that attempt.
+    /// End of that attempt, milliseconds since 1970.
     pub ended_unix_ms: u64,
     /// The groups, and the field that distinguishes them.
     pub groups: NeedGroups,
-    /// Memory time that a size for the highest group wastes for the other groups, GiB x h.
+    /// Memory that a size for the highest group wastes in attempts of the other groups, GiB x h.
     pub extra_gib_hours: f64,
 }
 
-/// The groups in one line of builds, oldest attempt first, unless predictions distinguish them already.
+/// The groups of need in one line of builds (oldest attempt first); `None` if there is one group, or if predictions distinguish them
+/// already.
 pub(super) fn mixed(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
     let teaches = |(brief, _): &&ProvenNeed<'_>| brief.outcome == Outcome::Succeeded && !brief.untrusted;
     let needs: Vec<groups::LogNeed<'_>> =

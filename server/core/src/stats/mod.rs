@@ -1,5 +1,5 @@
-//! What the fleet used, requested and lost: every finished attempt in memory, counted by group and over time, and the builds whose need
-//! has shifted. No I/O, no clock.
+//! Statistics of what the fleet used, requested and lost. All finished attempts are in memory; queries count them by group and over time,
+//! and find builds with a need that has shifted. No I/O, no clock.
 //!
 //! | module | content |
 //! |---|---|
@@ -60,7 +60,7 @@ pub use workloads::{WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
-/// Most verdicts kept for attempts that have not ended yet.
+/// Most verdicts that are kept for attempts which have not ended yet.
 const EARLY: usize = 10_000;
 
 /// The operator's settings for statistics.
@@ -82,12 +82,12 @@ pub struct Stats(Arc<StatsState>);
 struct StatsState {
     settings: Settings,
     table: Mutex<AttemptTable>,
-    /// Lock order: this lock is taken before that of the table.
+    /// Code that takes both locks takes this one before that of the table.
     moved: Mutex<NeedShifts>,
 }
 
 impl Stats {
-    /// The class of a branch or tag; empty for an empty one.
+    /// Name of the class of a branch or tag; empty if the ref is empty.
     pub fn ref_class(&self, git_ref: &str) -> &str {
         let classes = &self.0.settings.ref_classes;
         classes.names().get(usize::from(classes.of(git_ref))).copied().unwrap_or_default()
@@ -102,7 +102,7 @@ impl Stats {
         }))
     }
 
-    /// Adds an attempt of the history. A later [`Self::relate`] sets what it retries.
+    /// Adds an attempt of the history. [`Self::relate`] later sets which attempt it retries.
     pub fn add(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
         let mut table = self.table();
         table.add(beside, brief, &self.0.settings);
@@ -119,18 +119,18 @@ impl Stats {
         self.table().relate(attempts);
     }
 
-    /// Adds one of many attempts during a start, before it is known which of them stay and what they retry.
+    /// Adds one of many attempts when the server starts, before it is known which of them stay and which are retries.
     pub fn add_one_of_many(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
         self.table().add(beside, brief, &self.0.settings);
     }
 
-    /// Drops attempts held only by this table.
+    /// Removes attempts that the history no longer has.
     pub fn sweep(&self) {
         self.table().sweep_all();
     }
 
-    /// Ends a bulk load and sets the retry status of all attempts: of those in jobs that ran more than once from `repeated`; of all others
-    /// that name an attempt they retry, from `after`.
+    /// Ends a bulk load, and sets the retry status of all attempts: `in_jobs` has it for attempts of jobs that ran more than once, and
+    /// `after` computes it for all others that name an attempt they retry.
     pub fn complete<'h>(
         &self,
         in_jobs: impl Iterator<Item = (&'h Arc<AttemptBrief>, RetryStatus)>,
@@ -142,7 +142,7 @@ impl Stats {
         table.forget_early(EARLY);
     }
 
-    /// Replaces the values that statistics hold for an attempt.
+    /// Replaces the values of an attempt.
     pub fn replace_summary(
         &self,
         earlier: &AttemptBrief,
@@ -152,13 +152,13 @@ impl Stats {
         self.table().replace_summary(earlier, beside, brief, &self.0.settings);
     }
 
-    /// Removes an attempt for good.
+    /// Removes an attempt that was deleted.
     pub fn remove(&self, brief: &AttemptBrief) {
         self.table().remove(brief);
     }
 
-    /// Sets whether the verdict in force on an attempt refuses a retry; kept for an attempt that has not ended yet. `project` is the one
-    /// for which the verdict was requested.
+    /// Sets whether the verdict in force on an attempt refuses a retry. If the attempt has not ended yet (`ended` is `None`), this is kept
+    /// until it does. `project`: the project that the verdict was requested for.
     pub fn refuse(&self, attempt: &AttemptId, project: &str, ended: Option<&AttemptBrief>, refuses: bool) {
         let mut table = self.table();
         match ended {
@@ -168,12 +168,12 @@ impl Stats {
         }
     }
 
-    /// Refuses an attempt as [`Self::refuse`], before the attempts are loaded. All such refusals are kept until then.
+    /// Like [`Self::refuse`], before the attempts are loaded. All such verdicts are kept until then.
     pub fn expect_refused(&self, attempt: &AttemptId, project: &str, refuses: bool) {
         self.table().refuse_early(attempt, project, refuses, usize::MAX);
     }
 
-    /// Selects a page among the matching attempts.
+    /// Selects a page of the attempts that match a filter.
     pub fn list(&self, filter: &Filter, mut listing: PageBuilder) -> AttemptPage {
         let (rows, row_filter) = {
             let table = self.table();
@@ -183,7 +183,7 @@ impl Stats {
         };
         let chunks = rows.chunks.iter().map(AsRef::as_ref).filter(|chunk| row_filter.may_take(chunk));
         for chunk in listing.best_first(chunks) {
-            // rows that cannot be on the page are skipped
+            // chunks without a row that can be on the page are skipped
             let rows = if listing.may_take_of(chunk) { chunk.rows() } else { &[] };
             for (index, row) in rows.iter().enumerate() {
                 let counts = listing.may_take_row(row) && row_filter.takes(chunk, index, row);
@@ -194,7 +194,7 @@ impl Stats {
     }
 
     fn table(&self) -> MutexGuard<'_, AttemptTable> {
-        // after a panic elsewhere at most one attempt is missing
+        // after a panic elsewhere, at most one attempt is missing in the table
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! Cache of builds whose need shifted or forms several groups: a line of builds is checked again only after an attempt of it was added or
-//! removed.
+//! Cache of builds with a need that shifted or forms several groups. A line (builds that differ only in version, compiler and stack) is
+//! checked again only after one of its attempts was added or removed.
 
 use std::{
     cmp::Reverse,
@@ -19,21 +19,21 @@ use super::{
 };
 use crate::domain::AttemptBrief;
 
-/// Lines checked in one pass over all rows: some MB of positions.
+/// Most lines checked in one pass over all rows: their positions take some MB.
 const AT_ONCE: usize = 4096;
 
-/// Findings of all lines.
+/// The findings of each line.
 #[derive(Debug, Default)]
 pub(super) struct NeedShifts(HashMap<u32, LineFindings>);
 
-/// Findings of one line.
+/// What was found in one line.
 #[derive(Debug)]
 struct LineFindings {
     regression: Option<PlacedFinding<Regression>>,
     mixed: Option<PlacedFinding<MixedNeed>>,
 }
 
-/// A finding, with pool, owner and labels of the attempt that it names: the first after a shift, else the newest.
+/// A finding, with pool, owner and labels of the attempt that it names: the first one after a shift, else the newest.
 #[derive(Debug)]
 struct PlacedFinding<T> {
     finding: T,
@@ -69,11 +69,11 @@ impl<T> PlacedFinding<T> {
     }
 }
 
-/// Position of a row, sortable so that lines are together and the newest row of each comes first.
+/// Line, end, chunk and index of a row. Sorted, the rows of a line are together and its newest row comes first.
 type RowPosition = (u32, Reverse<u32>, usize, usize);
 
 impl NeedShifts {
-    /// Checks the lines that have changed.
+    /// Checks the lines that changed.
     pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
@@ -85,8 +85,8 @@ impl NeedShifts {
         }
     }
 
-    /// Shifts, most expensive first, at most `most`. The filter's time range applies to the attempt with which a shift began; the level
-    /// before is taken from all attempts. Outcome and cause are ignored.
+    /// Shifts of need, the most expensive first, at most `most`. The filter's time range applies to the attempt with which a shift began;
+    /// the level before it is computed from all attempts. Outcome and cause in the filter are ignored.
     pub(super) fn answer(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<Regression> {
         let asked = |found: &&PlacedFinding<Regression>| {
             filter.takes_time(found.finding.ended_unix_ms)
@@ -100,7 +100,7 @@ impl NeedShifts {
         all.into_iter().take(most).cloned().collect()
     }
 
-    /// Builds with several groups of need, most expensive first, at most `most`. The filter must match the newest attempt.
+    /// Builds with several groups of need, the most expensive first, at most `most`. The filter must match the newest attempt of the build.
     pub(super) fn mixed(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<MixedNeed> {
         let asked = |found: &&PlacedFinding<MixedNeed>| {
             filter.takes_time(found.finding.ended_unix_ms)
@@ -115,7 +115,7 @@ impl NeedShifts {
     }
 }
 
-/// The rows of some lines that show a need. The lines are sorted.
+/// Positions of the rows in these lines that show a need, sorted. `lines` is sorted.
 fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     let asked = |line: u32| lines.binary_search(&line).is_ok();
     let of_build: Vec<Option<u32>> =
@@ -134,7 +134,7 @@ fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     sorted_rows
 }
 
-/// Findings of one line, whose newest rows come first; `None` if there are none.
+/// Checks one line, with its newest rows first; `None` if nothing was found.
 fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line

@@ -1,5 +1,5 @@
-//! Highest need and ratio of need to request over several attempts. If memory stopped an attempt, its need is a lower bound, and so is a
-//! maximum from it.
+//! Highest need, and ratio of need to request, over several attempts. If memory stopped an attempt, its need is a lower bound, and so is a
+//! maximum that comes from it.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ pub struct CensoredMax {
 }
 
 impl CensoredMax {
-    /// At equal values the lower bound wins, because it proves that more is needed.
+    /// Takes the larger of both maximums. If both are equal, the lower bound is taken, because it proves that more is needed.
     pub(super) fn merge(&mut self, other: Self) {
         match other.value.total_cmp(&self.value) {
             Ordering::Greater => *self = other,
@@ -24,17 +24,17 @@ impl CensoredMax {
     }
 }
 
-/// Ratio of highest need to requested memory.
+/// Ratio of highest need to requested memory, over several attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NeedToRequest {
-    /// Sum of the ratios, each at most 1, and number of attempts.
+    /// Sum of the ratios (each at most 1), and number of attempts.
     sum: f64,
     attempts: u64,
     /// The highest ratio.
     pub most: CensoredMax,
-    /// Attempts that memory stopped below their request: their ratio is a lower bound.
+    /// Number of attempts that memory stopped below their request: their ratio is a lower bound.
     pub lower_bounds: u64,
-    /// Attempts whose highest need exceeds their request.
+    /// Number of attempts with a highest need above their request.
     pub above: u64,
 }
 
@@ -58,7 +58,7 @@ impl NeedToRequest {
         self.above += other.above;
     }
 
-    /// Mean (each ratio at most 1) and maximum; zeros if nothing was requested.
+    /// Mean (with each ratio at most 1) and maximum; both 0 if nothing was requested.
     pub fn mean_and_max(&self) -> (f64, f64) {
         let mean = if self.attempts == 0 { 0.0 } else { self.sum / Millis(self.attempts).as_f64() };
         (mean, f64::from(self.most.value))

@@ -1,31 +1,31 @@
-//! Prices of memory and CPU, by pool.
+//! Prices of memory and CPU in each pool.
 
 use std::{collections::BTreeMap, fmt};
 
-/// Highest price: larger ones are refused as typing errors.
+/// Highest price; a larger one is refused as a typing error.
 const MOST: f64 = 1_000_000.0;
 /// Most pools with a price.
 const POOLS: usize = 1000;
 
-/// Price of a reservation, in the currency of the settings.
+/// Price of a reservation, in the operator's currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
-    /// For a GiB and an hour.
+    /// Price of a GiB for an hour.
     pub gib_hour: f64,
-    /// For a core and an hour.
+    /// Price of a core for an hour.
     pub core_hour: f64,
 }
 
-/// Prices from the file of pools; they take precedence over the settings.
+/// Prices from the operator's file of pools. They take precedence over those of the settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PoolPrices {
     /// Prices by name of the pool.
     pub pools: BTreeMap<String, Price>,
-    /// Currency of all of them; empty if the file names none.
+    /// Currency of these prices; empty if the file names none.
     pub currency: String,
 }
 
-/// Prices of pools, and of all others.
+/// Prices of some pools, and a price for all others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices {
     default: Price,
@@ -33,7 +33,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Parses `0.005/0.04, big=0.006/0.05`: prices of a GiB and of a core for an hour, by pool, and one for all others.
+    /// Parses `0.005/0.04, big=0.006/0.05`: prices of a GiB and of a core for an hour, for all pools and for pools with another price.
     ///
     /// # Errors
     /// Names the invalid part.
@@ -63,7 +63,7 @@ impl Prices {
         Ok(prices)
     }
 
-    /// The price in a pool.
+    /// The price in this pool.
     pub fn of(&self, pool: &str) -> Price {
         self.pools.get(pool).copied().unwrap_or(self.default)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::{AttemptBrief, Cause, Key, Outcome};
 
-/// Which attempts are counted. Empty and `None` mean all.
+/// Which attempts are counted. An empty text and `None` match all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The project, as in a key.
@@ -25,20 +25,20 @@ pub struct Filter {
     pub ref_class: String,
     /// The owner, as in a key.
     pub owner: String,
-    /// Ended at or after.
+    /// Only attempts that ended at or after this time.
     pub from_unix_ms: Option<u64>,
-    /// Ended before.
+    /// Only attempts that ended before this time.
     pub to_unix_ms: Option<u64>,
     /// How the attempt ended.
     pub outcome: Option<Outcome>,
-    /// Why it failed.
+    /// Why the attempt failed.
     pub cause: Option<Cause>,
-    /// Labels, each with the required value.
+    /// Labels that the attempt must have, with their values.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Filter {
-    /// Whether attempts of this key match, by the key's fields.
+    /// Whether the fields of this key match.
     pub(super) fn takes_key(&self, key: &Key) -> bool {
         let same = |asked: &str, is: &str| asked.is_empty() || asked == is;
         same(&self.project, &key.project)
@@ -56,13 +56,13 @@ impl Filter {
         is_cause && self.takes_key(&attempt.key) && self.takes_time(attempt.ended_unix_ms())
     }
 
-    /// Whether it restricts keys.
+    /// Whether the filter restricts fields of the key.
     pub(super) fn asks_for_keys(&self) -> bool {
         let texts = [&self.project, &self.stack, &self.package, &self.version, &self.compiler, &self.arch];
         texts.iter().any(|text| !text.is_empty())
     }
 
-    /// Whether an attempt that ended at this time matches.
+    /// Whether an attempt that ended at this time matches the filter's time range.
     pub(super) fn takes_time(&self, ended_unix_ms: u64) -> bool {
         self.from_unix_ms.is_none_or(|from| ended_unix_ms >= from)
             && self.to_unix_ms.is_none_or(|to| ended_unix_ms < to)
@@ -72,7 +72,7 @@ impl Filter {
 /// How attempts are grouped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum GroupBy {
-    /// One group of all.
+    /// Not at all: one group of all attempts.
     #[default]
     Nothing,
     /// By package.
@@ -89,7 +89,7 @@ pub enum GroupBy {
     Arch,
     /// By pool.
     Pool,
-    /// By class of refs.
+    /// By class of branch or tag.
     RefClass,
     /// By owner.
     Owner,
@@ -97,12 +97,12 @@ pub enum GroupBy {
     Cause,
     /// By outcome.
     Outcome,
-    /// By the value of the label of this name.
+    /// By the value of the label with this name.
     Label(String),
 }
 
 impl GroupBy {
-    /// The name of a key's group, if the key determines it.
+    /// The name of the group that attempts of this key are in, if the key determines it.
     pub(super) fn of_key<'k>(&self, key: &'k Key) -> Option<&'k str> {
         Some(match self {
             Self::Package => &key.package,
@@ -121,10 +121,10 @@ impl GroupBy {
 pub struct Question {
     /// Which attempts are counted.
     pub filter: Filter,
-    /// How they are grouped.
+    /// How the attempts are grouped.
     pub group_by: GroupBy,
-    /// Width of a time step; 0 for none.
+    /// Width of a time step in milliseconds; 0 for no steps.
     pub step_ms: u64,
-    /// Whether the caller may not learn about other projects than the filter's: not even totals or notes include them.
+    /// Whether the caller may not see other projects than the filter's: then not even totals or notes include them.
     pub confined: bool,
 }

@@ -1,28 +1,29 @@
-//! Classes of refs, as configured: the kind of branch or tag of an attempt.
+//! The operator's classes of refs: which kind of branch or tag an attempt was built from.
 
 use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 
-/// Most bytes of one compiled pattern.
+/// Most bytes that one compiled expression may take.
 const PATTERN_BYTES: usize = 256 * 1024;
 /// Most classes.
 const CLASSES: usize = 32;
-/// Class of a ref that no pattern matches.
+/// Name of the class of a ref that no expression matches.
 const OTHER: &str = "other";
-/// Names of pull requests in Spack's mirror (`pr123_name`), GitLab and GitHub; versions with or without `v` are tags.
+/// Default classes: pull requests in Spack's mirror (`pr123_name`), GitLab and GitHub; tags, and versions with or without `v`; protected
+/// branches.
 const DEFAULTS: [(&str, &str); 3] = [
     ("pull-request", r"^pr\d+_|^refs/(merge-requests|pull)/"),
     ("tag", r"^refs/tags/|^v?\d+(\.\d+)+([-+.].*)?$"),
     ("protected", r"^(refs/heads/)?(main|master|develop|releases/.+)$"),
 ];
 
-/// The classes; the first that matches a ref wins.
+/// The classes, each with its expression; the first one that matches a ref decides.
 #[derive(Debug, Clone)]
 pub struct RefClasses(Vec<(String, Regex)>);
 
 impl RefClasses {
-    /// Parses `NAME=PATTERN NAME=PATTERN`; a ref contains no spaces, so no pattern needs one.
+    /// Parses `NAME=EXPRESSION NAME=EXPRESSION`. Spaces separate the classes, because a ref contains no spaces and no expression needs one.
     ///
     /// # Errors
     /// Names the invalid class.
@@ -49,7 +50,7 @@ impl RefClasses {
         Ok(Self(classes))
     }
 
-    /// Number of the class of a ref: 0 if it is empty, then the classes in order, then [`OTHER`].
+    /// Number of the class of a ref: 0 if the ref is empty, then the classes in order, then [`OTHER`].
     pub(super) fn of(&self, git_ref: &str) -> u8 {
         if git_ref.is_empty() {
             return 0;
@@ -58,7 +59,7 @@ impl RefClasses {
         u8::try_from(1 + place.unwrap_or(self.0.len())).unwrap_or(u8::MAX)
     }
 
-    /// Names of the classes, by number.
+    /// Names of the classes, in the order of their numbers.
     pub(super) fn names(&self) -> Vec<&str> {
         let named = self.0.iter().map(|(name, _)| name.as_str());
         std::iter::once("").chain(named).chain([OTHER]).collect()

@@ -1,49 +1,49 @@
-//! Builds whose need shifted: from which attempt on, by which factor, and what else changed then. Pure.
+//! Finds builds with a need that shifted: from which attempt on, by which factor, and what else changed then. Pure.
 //!
-//! Compares attempts that differ only in version, compiler and stack, which may be the reason of a shift. Each such line of builds is
-//! checked by `level`, with at most its newest [`WINDOW`] attempts.
+//! It compares attempts that differ only in version, compiler and stack, because these may be the reason of a shift. The attempts of such
+//! builds are called a line; `level` checks at most the newest [`WINDOW`] of each line.
 
 use std::fmt::Write as _;
 
 use super::level::{self, ChangeKind, LevelChange};
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
 
-/// Attempts of one line that are checked, the newest.
+/// Number of the newest attempts of a line that are checked.
 pub(super) const WINDOW: usize = 64;
-/// Least shift that is reported, whatever the factor: the default memory floor.
+/// Least shift in bytes that is reported, whatever its factor: the default memory floor.
 const LEAST: Bytes = Bytes(64 << 20);
 
-/// A shift of the need.
+/// A shift of a build's need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
-    /// What is built.
+    /// Key of the build.
     pub key: Key,
     /// How the need shifted.
     pub kind: ChangeKind,
-    /// The first attempt on the new level; for a drift the first one checked.
+    /// The first attempt on the new level; for a drift, the first one that was checked.
     pub attempt: AttemptId,
-    /// When that attempt ended.
+    /// When that attempt ended, milliseconds since 1970.
     pub ended_unix_ms: u64,
     /// Need now over need before.
     pub factor: f64,
-    /// Need before it moved.
+    /// Median need before the shift.
     pub before: Bytes,
-    /// Need since then.
+    /// Median need since the shift.
     pub now: Bytes,
-    /// Attempts from that one on.
+    /// Number of attempts from `attempt` on.
     pub attempts_since: u32,
-    /// Attempts before it.
+    /// Number of attempts before `attempt`.
     pub attempts_before: u32,
-    /// What changed in the key with that attempt; empty if nothing did, or for a drift.
+    /// Fields of the key that changed with that attempt; empty if none did, or for a drift.
     pub changed: String,
-    /// Additional memory time of the attempts since then, GiB x h; negative if it is less.
+    /// Memory that the attempts since the shift held in addition, GiB x h; negative if they held less.
     pub extra_gib_hours: f64,
 }
 
-/// An attempt of the history, with the need that it proves.
+/// An attempt of the history, and the need that it proves.
 pub(super) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
 
-/// The shift in one line of builds; oldest attempt first.
+/// The shift in one line of builds, if there is one; oldest attempt first.
 pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
@@ -71,7 +71,7 @@ pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     })
 }
 
-/// The changed fields: `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
+/// Describes the changed fields: `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
 fn changed(before: &Key, now: &Key) -> String {
     let named = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     let compiler = |key: &Key| match key.compiler_version.as_str() {

@@ -1,4 +1,4 @@
-//! The answer to a query.
+//! Computes the answer to a query.
 
 use std::{
     sync::PoisonError,
@@ -21,31 +21,31 @@ use super::{
 };
 use crate::domain::FieldViolation;
 
-/// Most shifts of need in an answer.
+/// Most shifts of need in one answer.
 const REGRESSIONS: usize = 100;
-/// Most builds with several groups of need in an answer.
+/// Most builds with several groups of need in one answer.
 const MIXED: usize = 100;
-/// Most packages in an answer, those whose need varies most.
+/// Most packages in one answer: those with the needs that vary most.
 const VARIABLE: usize = 100;
 
-/// The whole answer.
+/// The answer to a query.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Totals over all matching attempts.
     pub totals: StatsTotals,
-    /// Largest waste first.
+    /// The groups, largest waste first.
     pub groups: Vec<Group>,
-    /// The steps, in order of time.
+    /// The time steps, oldest first.
     pub steps: Vec<TimeStep>,
-    /// The most expensive first.
+    /// Shifts of need, the most expensive first.
     pub regressions: Vec<Regression>,
-    /// The most expensive first.
+    /// Builds with several groups of need, the most expensive first.
     pub mixed: Vec<MixedNeed>,
-    /// The most variable first.
+    /// Packages with needs that vary, the most variable first.
     pub variable: Vec<PackageVariation>,
     /// Currency of all amounts; empty without prices.
     pub currency: String,
-    /// Which attempts were available.
+    /// The attempts that were available for the answer.
     pub covers: Coverage,
     /// Limitations of the numbers, as text.
     pub notes: Vec<String>,
@@ -54,20 +54,20 @@ pub struct Report {
 /// All attempts that the answer could include, before the filter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Number of attempts.
+    /// Number of these attempts.
     pub attempts: u64,
-    /// Earliest and latest end, whole seconds; `None` without attempts.
+    /// Earliest and latest end, seconds since 1970; `None` if there are no attempts.
     pub ended: Option<(u32, u32)>,
-    /// Whether older attempts are no longer in memory.
+    /// Whether there were older attempts that are no longer in memory.
     pub cut: bool,
 }
 
 impl Stats {
-    /// Answers a query, at the pools' prices where known, else those of the settings. Takes some ten milliseconds for a million attempts:
-    /// do not call it on a thread that serves others.
+    /// Answers a query, with the pools' own prices where they have some, else those of the settings. It takes some ten milliseconds for a
+    /// million attempts, so it must not be called on a thread that serves other requests.
     ///
     /// # Errors
-    /// There would be too many time steps.
+    /// If there would be too many time steps.
     pub fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, FieldViolation> {
         let Question { filter, group_by, step_ms, confined } = question;
         let settings = &self.0.settings;
@@ -111,7 +111,7 @@ impl Stats {
         })
     }
 
-    /// Computes shifts of need in advance, so that the first query is fast.
+    /// Finds shifts of need in advance, so that the first query is fast.
     pub fn warm(&self) {
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
         let (rows, changed) = {
@@ -122,7 +122,7 @@ impl Stats {
     }
 }
 
-/// The price in each pool; the last one is for all other pools.
+/// The price in each pool by the pool's number; the last one is for all other pools.
 pub(super) fn prices_by_pool(
     table: &AttemptTable,
     settings: &super::Settings,
@@ -158,7 +158,7 @@ impl Coverage {
         covers
     }
 
-    /// The attempts of one project alone.
+    /// The attempts of one project alone that were available.
     pub(super) fn within(rows: &RowsSnapshot, cut: bool, project: &str) -> Self {
         let own: Vec<bool> = rows.builds.iter().map(|build| build.key.project == project).collect();
         let is_own =

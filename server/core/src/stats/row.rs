@@ -1,7 +1,7 @@
 //! One finished attempt as a row of 56 bytes, without its labels.
 //!
-//! Numbers have 24 bits, exact to a ten-millionth of their value, and differences to that of the larger one; sums are `f64`. Values that a
-//! row lacks are read from the attempt's brief.
+//! Numbers have 24 bits: they are exact to a ten-millionth of their value, and differences to a ten-millionth of the larger number. Sums
+//! are `f64`. Values that a row lacks are read from the attempt itself.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::domain::{
 #[derive(Debug, Clone)]
 pub(super) struct AttemptRow {
     pub(super) brief: Arc<AttemptBrief>,
-    /// End, whole seconds since 1970; later ends have the largest number.
+    /// End, whole seconds since 1970; ends that do not fit have the largest number.
     pub(super) ended: u32,
-    /// Number of the build.
+    /// Number of the attempt's build.
     pub(super) build: u32,
     pub(super) owner: u16,
     pub(super) pool: u16,
@@ -25,24 +25,24 @@ pub(super) struct AttemptRow {
     pub(super) retried: RetryMark,
     end: u8,
     flags: u8,
-    /// Duration, hours.
+    /// Wall time, hours.
     pub(super) wall: f32,
-    /// Need over time, GiB x h; NaN if it was not measured.
+    /// Mean need multiplied by wall time, GiB x h; NaN if it was not measured.
     pub(super) used: f32,
-    /// Requested memory, GiB; NaN without.
+    /// Requested memory, GiB; NaN if none was requested.
     pub(super) asked: f32,
-    /// CPU used, core x h; NaN if it was not measured.
+    /// CPU time used, cores x h; NaN if it was not measured.
     pub(super) cpu: f32,
-    /// Requested CPU, cores; NaN without.
+    /// Requested CPU, cores; NaN if none was requested.
     pub(super) cpu_asked: f32,
     /// Highest need, GiB; 0 if it was not measured.
     pub(super) need: f32,
     pub(super) samples: u32,
-    /// Predicted memory request, GiB; NaN without, or if nothing is known about the need.
+    /// Predicted memory request, GiB; NaN without a prediction, or if nothing is known about the need.
     pub(super) predicted: f32,
 }
 
-/// The bit of [`AttemptRow::end`] above cause and outcome: memory stopped the attempt, and its need is a lower bound.
+/// A bit of [`AttemptRow::end`], above cause and outcome: memory stopped the attempt, so that its need is a lower bound.
 const CENSORED: u8 = 1 << 7;
 
 /// Whether an attempt is a retry, and why the retried attempt failed.
@@ -50,11 +50,11 @@ const CENSORED: u8 = 1 << 7;
 pub(super) struct RetryMark(u8);
 
 impl RetryMark {
-    /// Not a retry.
+    /// The attempt is not a retry.
     pub(super) const NOTHING: Self = Self(0);
-    /// A retry of an unknown attempt, or of an unknown cause.
+    /// The attempt is a retry of an unknown attempt, or of an unknown cause.
     pub(super) const UNKNOWN: Self = Self(1);
-    /// Number of different values.
+    /// Number of different marks.
     pub(super) const COUNT: usize = 2 + Cause::ALL.len();
 
     pub(super) fn of(after: RetryStatus) -> Self {
@@ -65,12 +65,12 @@ impl RetryMark {
         }
     }
 
-    /// Index below [`Self::COUNT`].
+    /// Index of the mark, below [`Self::COUNT`].
     pub(super) fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The cause at this index.
+    /// The cause that the mark with this index has.
     pub(super) fn cause(index: usize) -> Option<Cause> {
         index.checked_sub(2).and_then(|place| Cause::ALL.get(place)).copied()
     }
@@ -82,21 +82,21 @@ impl RetryMark {
 pub(super) enum RowFlag {
     /// A verdict refused a retry.
     Refused = 1,
-    /// Set if it is known whether the predicted request sufficed.
+    /// It is known whether the predicted request would have sufficed.
     RequestJudged = 2,
-    /// Set if it is known whether the predicted limit sufficed.
+    /// It is known whether the predicted limit would have sufficed.
     LimitJudged = 4,
     WithinLimit = 8,
     WithinRequest = 16,
-    /// Set if the attempt succeeded and has a predicted time.
+    /// The attempt succeeded and has a predicted time.
     Timed = 32,
     WithinTime = 64,
-    /// Set if the attempt found its work done already: its need does not count.
+    /// The attempt found its work done already, so its need does not count.
     Unneeded = 128,
 }
 
 impl AttemptRow {
-    /// The row of an attempt; `build` is the number of its build.
+    /// Creates the row of an attempt; `build` is the number of its build.
     pub(super) fn new(brief: &Arc<AttemptBrief>, beside: &StatsFields<'_>, build: u32) -> Self {
         let hours = brief.wall.hours();
         let mut row = Self {
@@ -125,7 +125,7 @@ impl AttemptRow {
         row
     }
 
-    /// Sets the flags that compare the attempt with its prediction.
+    /// Sets the flags for how the attempt compares with its prediction.
     fn compare_with_prediction(&mut self, beside: &StatsFields<'_>) {
         let Some(predicted) = beside.predicted else { return };
         let built = self.succeeded() && !beside.censored && !self.is(RowFlag::Unneeded);
@@ -145,12 +145,12 @@ impl AttemptRow {
         }
     }
 
-    /// Whether it has a prediction, and its need or a lower bound above its size is known.
+    /// Whether the attempt has a prediction and proves a need, at least as a lower bound.
     pub(super) fn has_judged_prediction(&self) -> bool {
         !self.predicted.is_nan()
     }
 
-    /// Whether memory stopped it, so that its need is a lower bound.
+    /// Whether the need is a lower bound, because memory stopped the attempt.
     pub(super) fn is_lower_bound(&self) -> bool {
         self.end & CENSORED != 0
     }
@@ -176,7 +176,7 @@ impl AttemptRow {
         self.flags & flag as u8 != 0
     }
 
-    /// Index of the outcome.
+    /// Number of the outcome.
     pub(super) fn outcome(&self) -> usize {
         usize::from((self.end & !CENSORED) >> 5)
     }
@@ -185,12 +185,12 @@ impl AttemptRow {
         self.outcome() == Outcome::Succeeded as usize
     }
 
-    /// Whether it was canceled, or its output was closed: not a failure of the build.
+    /// Whether the attempt was canceled, or its output was closed: the build did not fail.
     pub(super) fn is_canceled(&self) -> bool {
         self.outcome() == Outcome::Failed as usize && self.cause() == 1 + Cause::Canceled as usize
     }
 
-    /// 0 without a cause, else 1 plus its index.
+    /// 1 plus the number of the cause; 0 without a cause.
     pub(super) fn cause(&self) -> usize {
         usize::from(self.end & 31)
     }
@@ -203,12 +203,12 @@ impl AttemptRow {
             .is_some_and(|cause| cause.is_memory())
     }
 
-    /// How the requested memory was used, GiB x h; `None` if it requested none, or its need was not measured.
+    /// How the requested memory was used, GiB x h; `None` if the attempt requested none, or its need was not measured.
     pub(super) fn memory_use(&self) -> Option<RequestUsage> {
         RequestUsage::of(known(self.asked * self.wall), known(self.used), self.succeeded())
     }
 
-    /// How the requested CPU was used, core x h.
+    /// How the requested CPU was used, cores x h; `None` if the attempt requested none, or its use was not measured.
     pub(super) fn cpu_use(&self) -> Option<RequestUsage> {
         RequestUsage::of(known(self.cpu_asked * self.wall), known(self.cpu), self.succeeded())
     }
@@ -218,16 +218,16 @@ impl AttemptRow {
         self.memory_use().map_or(0.0, |memory| memory.wasted)
     }
 
-    /// The need that it proves, if any, GiB.
+    /// The need that the attempt proves, GiB; `None` if it proves none.
     pub(super) fn proven(&self) -> Option<f32> {
-        // a log line proves nothing; so few attempts failed that reading their briefs takes no time
+        // a log line proves nothing; few attempts fail for memory, so reading the others' values for them takes no time
         let by_memory = self.failed_for_memory() && !self.brief.is_cause_by_log();
         let ended = self.succeeded() || by_memory;
         (self.need > 0.0 && ended && !self.is(RowFlag::Unneeded)).then_some(self.need)
     }
 }
 
-/// `abs(log2(predicted limit / need))` of an attempt with a known need; NaN for others.
+/// Prediction error: `abs(log2(predicted limit / need))` if the need is known, else NaN.
 pub(super) fn error_of(beside: &StatsFields<'_>) -> f32 {
     match (beside.predicted, beside.proven) {
         (Some(predicted), Some(need)) if !beside.censored && need.0 > 0 && predicted.memory_limit.0 > 0 => {
@@ -237,7 +237,7 @@ pub(super) fn error_of(beside: &StatsFields<'_>) -> f32 {
     }
 }
 
-/// `None` for NaN.
+/// The number; `None` for NaN.
 fn known(value: f32) -> Option<f64> {
     Some(f64::from(value)).filter(|value| !value.is_nan())
 }

@@ -1,4 +1,4 @@
-//! A filter converted to the numbers in rows: testing a row takes a few nanoseconds.
+//! A filter converted to the numbers that rows contain, so that testing a row takes a few nanoseconds.
 
 use super::{
     Settings,
@@ -10,22 +10,22 @@ use super::{
     row::AttemptRow,
 };
 
-/// A compiled filter.
+/// A filter for rows.
 #[derive(Debug)]
 pub(super) struct RowFilter {
-    /// Whether each build matches; `None` if all do.
+    /// Whether each build matches, by the number of the build; `None` if all builds match.
     builds: Option<Vec<bool>>,
-    /// Whole seconds that certainly match; at the edges the brief decides.
+    /// The original filter: it decides for the first and the last second of the time range, because rows have whole seconds.
     filter: Filter,
     seconds: EndRange,
     outcome: Option<usize>,
     cause: Option<usize>,
     place: DimensionFilter,
-    /// Whether nothing matches.
+    /// Whether no row can match.
     nothing: bool,
 }
 
-/// The part of a filter about pool, owner, class of ref and labels.
+/// The part of a filter that is about pool, owner, class of ref and labels.
 #[derive(Debug, Default)]
 pub(super) struct DimensionFilter {
     owner: Option<u16>,
@@ -41,7 +41,7 @@ struct EndRange {
 }
 
 impl RowFilter {
-    /// Compiles a filter for `rows`. Adds a note if something is unknown.
+    /// Converts a filter for `rows`. Adds a note if the filter names something unknown.
     pub(super) fn new(
         filter: &Filter,
         table: &AttemptTable,
@@ -70,7 +70,7 @@ impl RowFilter {
         }
     }
 
-    /// Whether any row of a chunk may match.
+    /// Whether a row of the chunk may match.
     pub(super) fn may_take(&self, chunk: &Chunk) -> bool {
         let within = |(first, last)| last >= self.seconds.from && first <= self.seconds.to;
         !self.nothing && chunk.ended().is_some_and(within)
@@ -84,7 +84,7 @@ impl RowFilter {
             && self.place.takes(row.owner, row.pool, row.ref_class, |label| chunk.label(label, index))
     }
 
-    /// Whether outcome and cause match. Canceled attempts are not failures, unless they are requested.
+    /// Whether outcome and cause match. Canceled attempts do not count as failures, unless the filter asks for them.
     fn takes_end(&self, row: &AttemptRow) -> bool {
         let is_asked = |outcome| outcome == row.outcome() && !(self.cause.is_none() && row.is_canceled());
         self.outcome.is_none_or(is_asked) && self.cause.is_none_or(|cause| cause == row.cause())
@@ -103,19 +103,19 @@ impl RowFilter {
         row.ended >= from && row.ended <= to && self.filter.takes_time(row.brief.ended_unix_ms())
     }
 
-    /// Whether nothing matches in any pool.
+    /// Whether no row can match, in any pool.
     pub(super) fn is_closed(&self) -> bool {
         self.nothing
     }
 
-    /// The part about pool, owner, class of ref and labels.
+    /// The part of the filter that is about pool, owner, class of ref and labels.
     pub(super) fn place(&self) -> &DimensionFilter {
         &self.place
     }
 }
 
 impl DimensionFilter {
-    /// `None` if no attempt can match.
+    /// Converts this part of a filter; `None` if no attempt can match.
     fn new(
         filter: &Filter,
         table: &AttemptTable,
@@ -150,7 +150,7 @@ impl DimensionFilter {
         known.then_some(place)
     }
 
-    /// Whether these values match; `value` returns the value of a label.
+    /// Whether these values match. `value` returns the number of a label's value.
     pub(super) fn takes(&self, owner: u16, pool: u16, ref_class: u8, value: impl Fn(u8) -> u16) -> bool {
         self.owner.is_none_or(|asked| asked == owner)
             && self.pool.is_none_or(|asked| asked == pool)
@@ -159,7 +159,8 @@ impl DimensionFilter {
     }
 }
 
-/// The number of a text. Adds a note if attempts with it may be counted under [`OTHERS`](super::interner::OTHERS).
+/// The number of a text; `None` if no attempt has it. Adds a note if some attempts with it may be counted as
+/// [`OTHERS`](super::interner::OTHERS).
 fn find(what: &str, names: &Interner, text: &str, notes: &mut Vec<String>) -> Option<u16> {
     let code = names.find(text);
     if code.is_none() && names.overflowed() {

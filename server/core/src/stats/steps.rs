@@ -1,4 +1,4 @@
-//! Sums by time steps.
+//! Sums over the attempts that ended within each time step.
 
 use std::collections::HashMap;
 
@@ -10,28 +10,28 @@ use crate::domain::FieldViolation;
 /// Sums over the attempts that ended within one time step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeStep {
-    /// Start of the step.
+    /// Start of the step, milliseconds since 1970.
     pub from_unix_ms: u64,
-    /// Over the attempts that ended in it.
+    /// Sums over the attempts that ended in the step.
     pub totals: StatsTotals,
 }
 
-/// The steps of an answer during a count.
+/// The time steps of an answer while rows are read.
 #[derive(Debug)]
 pub(super) struct TimeSteps {
     width_ms: u64,
-    /// Width in seconds, if it is a whole number.
+    /// Width of a step in seconds, if it is a whole number of seconds.
     width: Option<u32>,
-    /// Number of the first and the last step.
+    /// Numbers of the first and of the last step that has rows.
     span: Option<(u64, u64)>,
     places: HashMap<u64, usize>,
     sums: Vec<StatsTotals>,
-    /// The step of the last row: its first second, its end, and its index. Consecutive rows end at about the same time.
+    /// The step of the row before: its first second, the second after it, and its index. Consecutive rows often end in the same step.
     last: (u32, u32, usize),
 }
 
 impl TimeSteps {
-    /// Steps of this width; none if it is 0.
+    /// Creates steps of this width; no steps if it is 0.
     pub(super) fn new(width_ms: u64) -> Self {
         let width = width_ms.is_multiple_of(1000).then(|| u32::try_from(width_ms / 1000).ok()).flatten();
         Self {
@@ -44,7 +44,7 @@ impl TimeSteps {
         }
     }
 
-    /// Whether no steps are requested.
+    /// Whether no steps were requested.
     pub(super) fn is_nothing(&self) -> bool {
         self.width_ms == 0
     }
@@ -52,7 +52,7 @@ impl TimeSteps {
     /// Adds a row to its step.
     ///
     /// # Errors
-    /// There are more steps than an answer may have.
+    /// If there are more steps than an answer may have.
     pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) -> Result<(), FieldViolation> {
         let (from, to, place) = self.last;
         let place = if (from..to).contains(&row.ended) { place } else { self.place(row)? };

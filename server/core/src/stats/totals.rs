@@ -12,98 +12,98 @@ use crate::domain::{Bytes, Cause, RequestUsage};
 pub struct StatsTotals {
     /// Number of attempts.
     pub attempts: u64,
-    /// Attempts by outcome; canceled attempts are among the failures.
+    /// Number of attempts by outcome; canceled attempts are among the failures.
     outcomes: [u32; 4],
     canceled: u32,
-    /// Attempts by cause; the first entry is for none, and stays 0.
+    /// Number of attempts by cause; the first entry is for no cause, and stays 0.
     causes: [u32; 1 + Cause::ALL.len()],
-    /// Retries by the cause of the retried attempt.
+    /// Number of retries by the cause of the retried attempt.
     retried: [u32; RetryMark::COUNT],
-    /// Verdicts that refused a retry, counted once for each attempt.
+    /// Number of attempts with a verdict that refused a retry.
     pub retries_avoided: u64,
-    /// Retries that succeeded.
+    /// Number of retries that succeeded.
     pub retries_helped: u64,
-    /// Wall time.
+    /// Sum of the wall time, hours.
     pub wall_hours: f64,
-    /// CPU time, where it was measured.
+    /// Sum of the measured CPU time, cores x h.
     pub cpu_core_hours: f64,
-    /// Need over time, where it was measured.
+    /// Sum of the measured mean need multiplied by wall time, GiB x h.
     pub memory_used_gib_hours: f64,
-    /// Used part of the requested memory ([`RequestUsage`]), over attempts with a request and a measured need.
+    /// The part of the requested memory that was used ([`RequestUsage`]), over attempts with a request and a measured need.
     pub memory_used_of_asked_gib_hours: f64,
-    /// Requested memory of these attempts.
+    /// Memory that these attempts requested.
     pub memory_asked_gib_hours: f64,
-    /// Unused part of it.
+    /// The part of it that was not used.
     pub memory_wasted_gib_hours: f64,
-    /// Used part of the requested CPU, likewise.
+    /// The part of the requested CPU that was used, over attempts with a request and a measured use.
     pub cpu_used_of_asked_core_hours: f64,
-    /// Requested CPU of these attempts.
+    /// CPU that these attempts requested.
     pub cpu_asked_core_hours: f64,
-    /// Unused part of it.
+    /// The part of it that was not used.
     pub cpu_wasted_core_hours: f64,
-    /// Attempts left out of these sums, because their need was not measured.
+    /// Number of attempts left out of the memory sums, because their need was not measured.
     pub memory_not_measured: u64,
-    /// Attempts left out because their CPU time was not measured.
+    /// Number of attempts left out of the CPU sums, because their CPU time was not measured.
     pub cpu_not_measured: u64,
-    /// Attempts that were measured and requested no memory.
+    /// Number of attempts with a measured need that requested no memory.
     pub memory_not_asked: u64,
-    /// Attempts that were measured and requested no CPU.
+    /// Number of attempts with measured CPU time that requested no CPU.
     pub cpu_not_asked: u64,
-    /// Wall time of the attempts whose CPU time was measured.
+    /// Sum of the wall time of the attempts with measured CPU time, hours.
     pub cpu_wall_hours: f64,
-    /// Price of the requests.
+    /// Price of the requested memory and CPU.
     pub asked_money: f64,
-    /// Price of the waste.
+    /// Price of the part that was not used.
     pub wasted_money: f64,
     /// Ratio of highest need to requested memory.
     pub need_over_ask: NeedToRequest,
-    /// Highest need, GiB.
+    /// Highest need of any attempt, GiB.
     need_max: CensoredMax,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Accuracy of predictions.
+    /// How accurate the predictions were.
     pub calibration: Calibration,
-    /// Results if the predicted sizes had been used.
+    /// What the attempts would have requested with the predicted sizes, and how many would have failed.
     pub would_have_been: ShadowTotals,
 }
 
-/// Accuracy of predictions.
+/// How accurate predictions were, over attempts with a prediction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibration {
-    /// Number of attempts.
+    /// Number of attempts for which it is known whether the predicted limit sufficed.
     pub attempts: u64,
-    /// Attempts with a need of at most the predicted limit.
+    /// Number of attempts with a need of at most the predicted limit.
     pub within_limit: u64,
-    /// Attempts of which it is known whether the predicted request sufficed.
+    /// Number of attempts for which it is known whether the predicted request sufficed.
     pub request_attempts: u64,
-    /// Attempts with a need of at most the predicted request.
+    /// Number of attempts with a need of at most the predicted request.
     pub within_request: u64,
-    /// Attempts whose time was predicted.
+    /// Number of attempts with a predicted time.
     pub timed: u64,
-    /// Attempts that took at most the predicted 95th percentile.
+    /// Number of attempts that took at most the predicted 95th percentile.
     pub within_time: u64,
-    /// Sum of |log2(predicted limit / need)|, and number of attempts in it.
+    /// Sum of `abs(log2(predicted limit / need))`, and number of attempts in it.
     error: (f64, u64),
 }
 
-/// Results if the predicted sizes had been used.
+/// What attempts would have requested with the predicted sizes, and how many would have failed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ShadowTotals {
     /// Number of attempts.
     pub attempts: u64,
-    /// Requests of these attempts, GiB hours.
+    /// Memory that these attempts requested, GiB x h.
     pub asked_gib_hours: f64,
-    /// The predicted requests.
+    /// Memory that they would have requested as predicted, GiB x h.
     pub predicted_gib_hours: f64,
-    /// Memory ended them.
+    /// Number of these attempts that memory ended.
     pub failed: u64,
-    /// Attempts with a need above the predicted limit.
+    /// Number of attempts with a need above the predicted limit.
     pub would_fail: u64,
-    /// Price of their requests.
+    /// Price of the memory that they requested.
     pub asked_money: f64,
     /// Price of the predicted requests.
     pub predicted_money: f64,
-    /// Attempts that memory stopped below the predicted limit: whether that would have sufficed is unknown.
+    /// Number of attempts that memory stopped below the predicted limit: it is unknown whether that limit would have sufficed.
     pub not_known: u64,
 }
 
@@ -120,7 +120,7 @@ impl StatsTotals {
             count(&mut self.retried, row.retried.index());
             self.retries_helped += u64::from(row.succeeded());
         }
-        // a verdict on a successful attempt also says no, and saved nothing
+        // a verdict on a successful attempt refuses a retry too, but saves nothing
         self.retries_avoided += u64::from(row.is(RowFlag::Refused) && !row.succeeded());
         self.wall_hours += f64::from(row.wall);
         if !row.cpu.is_nan() {
@@ -186,7 +186,7 @@ impl StatsTotals {
         }
     }
 
-    /// Adds other sums.
+    /// Adds the sums over another set of attempts.
     pub fn merge(&mut self, other: &Self) {
         self.attempts += other.attempts;
         merge(&mut self.outcomes, &other.outcomes);
@@ -218,58 +218,58 @@ impl StatsTotals {
         self.would_have_been.merge(&other.would_have_been);
     }
 
-    /// Attempts that succeeded.
+    /// Number of attempts that succeeded.
     pub fn succeeded(&self) -> u64 {
         self.outcomes[0].into()
     }
 
-    /// Failed attempts, without canceled ones.
+    /// Number of failed attempts, without canceled ones.
     pub fn failed(&self) -> u64 {
         self.outcomes[1].saturating_sub(self.canceled).into()
     }
 
-    /// Attempts that were canceled.
+    /// Number of canceled attempts.
     pub fn canceled(&self) -> u64 {
         self.canceled.into()
     }
 
-    /// Attempts with an unknown end.
+    /// Number of attempts with an end that was not seen.
     pub fn lost(&self) -> u64 {
         self.outcomes[2].into()
     }
 
-    /// Attempts that ended, of which the exit status is not known.
+    /// Number of attempts with an end that was seen, but with an unknown exit status.
     pub fn ended(&self) -> u64 {
         self.outcomes[3].into()
     }
 
-    /// Attempts with this cause.
+    /// Number of attempts with this cause.
     pub fn of_cause(&self, cause: Cause) -> u64 {
         self.causes.get(1 + cause as usize).copied().unwrap_or_default().into()
     }
 
-    /// Attempts by cause, without causes that do not occur.
+    /// Number of attempts by cause, without causes that do not occur.
     pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
         Cause::ALL.into_iter().map(|cause| (cause, self.of_cause(cause))).filter(|(_, count)| *count > 0)
     }
 
-    /// Attempts that are retries.
+    /// Number of attempts that are retries.
     pub fn retries(&self) -> u64 {
         self.retried.iter().skip(1).copied().map(u64::from).sum()
     }
 
-    /// Retries by the cause of the retried attempt, `None` if unknown; without values that do not occur.
+    /// Number of retries by the cause of the retried attempt (`None`: unknown), without causes that do not occur.
     pub fn retries_by_cause(&self) -> impl Iterator<Item = (Option<Cause>, u64)> {
         let all = self.retried.iter().copied().enumerate().skip(1);
         all.map(|(index, count)| (RetryMark::cause(index), u64::from(count))).filter(|(_, count)| *count > 0)
     }
 
-    /// The highest need: exact for whole pages below 64 GiB, to 24 bits above.
+    /// The highest need of any attempt: exact for whole pages below 64 GiB, rounded to 24 bits above.
     pub fn need_peak_max(&self) -> Bytes {
         Bytes::from_f64(f64::from(self.need_max.value) * Bytes::GIB.as_f64())
     }
 
-    /// Whether it is a lower bound, because memory stopped that attempt.
+    /// Whether the highest need is a lower bound, because memory stopped that attempt.
     pub fn is_need_peak_max_lower_bound(&self) -> bool {
         self.need_max.is_lower
     }
@@ -286,7 +286,7 @@ impl Calibration {
         self.error = (self.error.0 + other.error.0, self.error.1 + other.error.1);
     }
 
-    /// Mean of |log2(predicted limit / need)|; 0 without attempts.
+    /// Mean of `abs(log2(predicted limit / need))`; 0 without attempts.
     pub fn error_log2_mean(&self) -> f64 {
         mean(self.error.0, self.error.1)
     }
@@ -305,7 +305,7 @@ impl ShadowTotals {
     }
 }
 
-/// Adds a number to a sum, or counts a NaN as missing.
+/// Adds a number to a sum; a NaN is counted as missing instead.
 fn sum(sum: &mut f64, missing: &mut u64, number: f32) {
     if number.is_nan() {
         *missing += 1;

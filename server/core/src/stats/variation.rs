@@ -1,4 +1,4 @@
-//! Packages whose need varies most between attempts of one build.
+//! Finds packages with a need that varies much between attempts of one build.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,25 @@ use super::{
 };
 use crate::domain::{Bytes, Millis};
 
-/// Fewest attempts of a build for a deviation.
+/// Fewest attempts of a build for which a deviation is computed.
 const FEWEST: u32 = 3;
 
-/// Variation of a package's need.
+/// How much the need of a package varies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackageVariation {
     /// Name of the package.
     pub package: String,
-    /// Attempts included.
+    /// Number of attempts that were compared.
     pub attempts: u32,
     /// Coefficient of variation of the need within builds, weighed by attempts.
     pub variation: f64,
-    /// Lowest need.
+    /// Lowest need among these attempts.
     pub need_min: Bytes,
-    /// Highest need.
+    /// Highest need among these attempts.
     pub need_max: Bytes,
 }
 
-/// Need statistics of each build.
+/// Mean and variance of the need, for each build.
 #[derive(Debug)]
 pub(super) struct BuildNeeds(Vec<NeedMoments>);
 
@@ -36,18 +36,18 @@ struct NeedMoments {
     min: f32,
     max: f32,
     mean: f64,
-    /// Sum of squared distances from the mean (Welford 1962).
+    /// Sum of the squared distances from the mean (Welford 1962).
     squares: f64,
 }
 
 impl BuildNeeds {
-    /// Empty statistics for `builds` builds.
+    /// Starts without attempts, for `builds` builds.
     pub(super) fn of(builds: usize) -> Self {
         let nothing = NeedMoments { attempts: 0, min: f32::INFINITY, max: 0.0, mean: 0.0, squares: 0.0 };
         Self(vec![nothing; builds])
     }
 
-    /// Adds an attempt if its need is meaningful: not one that was cut short, or had nothing to do.
+    /// Adds an attempt, unless its need shows nothing: because the attempt was cut short, or because its work was done already.
     pub(super) fn add(&mut self, row: &AttemptRow) {
         if !row.succeeded() || row.need <= 0.0 || row.is(RowFlag::Unneeded) {
             return;
@@ -64,7 +64,7 @@ impl BuildNeeds {
         need.max = need.max.max(row.need);
     }
 
-    /// The most variable packages first, at most `most`.
+    /// The packages that vary most, at most `most`.
     pub(super) fn most_variable(&self, builds: &[Build], most: usize) -> Vec<PackageVariation> {
         let mut packages: HashMap<&str, (u64, f64, f32, f32)> = HashMap::new();
         for (need, build) in self.0.iter().zip(builds).filter(|(need, _)| need.attempts >= FEWEST) {

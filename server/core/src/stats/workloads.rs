@@ -1,4 +1,4 @@
-//! The attempts of each package in a time window, for proposals: the packages that request most.
+//! Collects the attempts of each package in a time window, for proposals, starting with the packages that request most.
 
 use std::collections::HashMap;
 
@@ -15,33 +15,33 @@ use crate::{
     recommend::{NeedSource, Workload, WorkloadAttempt},
 };
 
-/// Most packages examined, those that request most: each takes some predictions.
+/// Most packages examined. Each takes some predictions.
 pub const WORKLOADS: usize = 500;
-/// Most builds of one package that are predicted, the newest.
+/// Most builds of one package for which sizes are predicted: the newest ones.
 const BUILDS: usize = 8;
-/// Most attempts of one package whose sizes are read, the newest.
+/// Most attempts of one package from which today's sizes are read: the newest ones.
 const NEWEST: usize = 5;
 
-/// A query for packages.
+/// Which packages to make proposals for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkloadQuestion {
     /// Which attempts are included.
     pub filter: Filter,
-    /// Price of a GiB for an hour in every pool; `None`: those of the pools and the settings.
+    /// Price of a GiB for an hour in every pool; `None`: the prices of the pools and of the settings.
     pub gib_hour: Option<f64>,
     /// See [`super::Question::confined`].
     pub confined: bool,
 }
 
-/// Packages to make proposals for.
+/// The packages to make proposals for, with their attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workloads {
-    /// The workloads that request most, at most [`WORKLOADS`], in no order.
+    /// The packages that request most, at most [`WORKLOADS`], in no order.
     pub found: Vec<Workload>,
     /// Number of other packages.
     pub left_out: u64,
-    /// The earliest end of an attempt that the server still has, matching the filter or not, milliseconds since 1970; in a confined query,
-    /// of the filter's project alone.
+    /// The earliest end of any attempt that the server still has, whether or not it matches the filter, in milliseconds since 1970. In a
+    /// confined query only attempts of the filter's project count.
     pub first_ended_unix_ms: Option<u64>,
     /// Whether at least one attempt has a price.
     pub priced: bool,
@@ -51,7 +51,7 @@ pub struct Workloads {
     pub notes: Vec<String>,
 }
 
-/// Rows of one package, while they are collected.
+/// Rows of one package while they are collected.
 #[derive(Default)]
 struct FoundRows<'r> {
     name: (&'r str, &'r str),
@@ -60,8 +60,8 @@ struct FoundRows<'r> {
 }
 
 impl Stats {
-    /// Finds the packages of a query with their attempts. Takes as long as a report, and some memory for each attempt: do not call it on a
-    /// thread that serves others.
+    /// Finds the packages of a query with their attempts. It takes as long as a report, and some memory for each attempt, so it must not be
+    /// called on a thread that serves other requests.
     pub fn workloads(&self, question: &WorkloadQuestion, pools: &PoolPrices) -> Workloads {
         let WorkloadQuestion { filter, gib_hour, confined } = question;
         let settings = &self.0.settings;
@@ -99,7 +99,7 @@ impl Stats {
     }
 }
 
-/// The earliest end within a second, milliseconds since 1970.
+/// The earliest end of an attempt within this second, in milliseconds since 1970.
 fn ended_in(rows: &RowsSnapshot, second: u32) -> Option<u64> {
     let begins = |chunk_ended: Option<(u32, u32)>| chunk_ended.is_some_and(|(first, _)| first <= second);
     let chunks = rows.chunks.iter().filter(|chunk| begins(chunk.ended()));
@@ -110,7 +110,7 @@ fn ended_in(rows: &RowsSnapshot, second: u32) -> Option<u64> {
 fn by_package<'r>(rows: &'r RowsSnapshot, row_filter: &RowFilter) -> Vec<FoundRows<'r>> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found: Vec<FoundRows<'r>> = Vec::new();
-    // looked up once for each build, not for each attempt
+    // the package is looked up once for each build, not for each attempt
     let mut of_build: Vec<usize> = Vec::with_capacity(rows.builds.len());
     for build in rows.builds.iter() {
         let name = (build.key.project.as_str(), build.key.package.as_str());
