@@ -1,4 +1,4 @@
-//! When a certificate ends, for a server that warns of its end and for an agent that looks at the server's.
+//! Finds when a certificate expires, for a server that warns of the expiry of its own and for an agent that checks the server's.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,12 +8,12 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The last second, since 1970, in which a certificate in DER is good; `None` if no end can be read.
+/// The last second (since 1970) in which a certificate in DER is valid; `None` if it cannot be read.
 #[must_use]
 pub fn last_second(certificate: &[u8]) -> Option<u64> {
     let (_, certificate, _) = element(certificate)?;
     let (_, mut rest, _) = element(certificate)?;
-    // the version (absent in the oldest certificates) comes first, then serial number, algorithm and issuer
+    // the version (missing in the oldest certificates) comes first, then serial number, algorithm and issuer
     let (kind, _, behind) = element(rest)?;
     if kind == VERSION {
         rest = behind;
@@ -27,13 +27,13 @@ pub fn last_second(certificate: &[u8]) -> Option<u64> {
     (kind == SEQUENCE).then(|| time(form, std::str::from_utf8(end).ok()?))?
 }
 
-/// Kind and content of the first element, and what is behind it.
+/// Kind and content of the first element, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[kind, short], mut rest) = bytes.split_first_chunk::<2>()?;
     let mut length = usize::from(short);
     if short & 0x80 != 0 {
         let (long, behind) = rest.split_at_checked(usize::from(short & 0x7f))?;
-        // a certificate of more than 16 MiB was not shaken hands with
+        // a length of more than three bytes is refused: no server sends a certificate of more than 16 MiB
         length =
             (long.len() <= 3).then(|| long.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)))?;
         rest = behind;
@@ -42,7 +42,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((kind, content, behind))
 }
 
-/// Seconds since 1970 of a time as certificates write it: with two digits of the year up to 2049, with four from then on.
+/// Seconds since 1970 of a time in a certificate. Up to 2049 it is written with two digits for the year, later with four.
 fn time(form: u8, text: &str) -> Option<u64> {
     let text = match form {
         UTC_TIME if text.get(..2)? < "50" => format!("20{text}"),

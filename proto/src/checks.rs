@@ -1,20 +1,20 @@
-//! What a program finds when it checks itself: `plimsoll doctor`, `plimsoll-server doctor`. One form for both, as text and as JSON.
+//! Results of a program's check of itself (`plimsoll doctor`, `plimsoll-server doctor`), as text and as JSON.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckState {
-    /// Nothing is to be done.
+    /// Works, and nothing needs to be done.
     Ok,
-    /// It works, but something should be changed.
+    /// Works, but something should be changed.
     Warn,
-    /// It does not work.
+    /// Does not work.
     Fail,
 }
 
 impl CheckState {
-    /// Its word, the same in text and JSON.
+    /// The word for the state, the same in text and JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -25,40 +25,40 @@ impl CheckState {
     }
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckLine {
-    /// What was checked, in a word or two.
+    /// What was checked, in one or two words.
     pub check: &'static str,
-    /// How it ended.
+    /// The result of the check.
     pub state: CheckState,
-    /// What is there; or what is wrong, and what to do.
+    /// What was found; if something is wrong, also what to do.
     pub says: String,
 }
 
 impl CheckLine {
-    /// Nothing is to be done.
+    /// A check that succeeded.
     pub fn ok(check: &'static str, says: impl Into<String>) -> Self {
         Self { check, state: CheckState::Ok, says: says.into() }
     }
 
-    /// A check that works, where something should be changed.
+    /// A check that succeeded, but found something that should be changed.
     pub fn warn(check: &'static str, says: impl Into<String>) -> Self {
         Self { check, state: CheckState::Warn, says: says.into() }
     }
 
-    /// A check that does not work.
+    /// A check that failed.
     pub fn fail(check: &'static str, says: impl Into<String>) -> Self {
         Self { check, state: CheckState::Fail, says: says.into() }
     }
 
-    /// Whether nothing is to be done.
+    /// Whether nothing needs to be done.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.state == CheckState::Ok
     }
 
-    /// Whether it does not work.
+    /// Whether the check failed.
     #[must_use]
     pub fn is_failed(&self) -> bool {
         self.state == CheckState::Fail
@@ -75,7 +75,7 @@ impl Serialize for CheckLine {
     }
 }
 
-/// A row for each check. Two spaces part the columns, so that what is wrapped stands below the last one.
+/// The results as text, one row for each check. Two spaces separate the columns, so that wrapped text continues in the last column.
 #[must_use]
 pub fn text(lines: &[CheckLine]) -> String {
     let widest = lines.iter().map(|line| line.check.len()).max().unwrap_or_default();

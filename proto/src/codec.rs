@@ -1,4 +1,4 @@
-//! How messages are put into bytes: as tonic does it, with buffers of the size of a usual message.
+//! Encodes and decodes messages as tonic does, but with buffers of the size of a usual message.
 
 use std::marker::PhantomData;
 
@@ -6,13 +6,13 @@ use prost::Message;
 use tonic::codec::{BufferSettings, Codec};
 use tonic_prost::ProstCodec;
 
-/// First bytes of a buffer; it grows with its message. A question for a size and its answer fit. tonic's 8 KiB are more than the caches of
-/// glibc's allocator hold (1,032 bytes), so that each call would search its heap twice.
+/// Initial bytes of a buffer, which grows with its message. A Predict request fits, and so does its answer. tonic's default of 8 KiB is
+/// more than the caches of glibc's allocator hold (1,032 bytes), so each call would search the heap twice.
 const BUFFER_BYTES: usize = 1024;
-/// Messages of a stream are sent together up to this many bytes: tonic's default.
+/// Messages of a stream are sent together up to this number of bytes, which is tonic's default.
 const YIELD_BYTES: usize = 32 * 1024;
 
-/// Messages `T` to bytes, and bytes to messages `U`.
+/// Encodes messages of type `T`, and decodes messages of type `U`.
 #[derive(Debug)]
 pub struct MessageCodec<T, U>(PhantomData<(T, U)>);
 

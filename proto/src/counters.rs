@@ -1,26 +1,27 @@
-//! The counters that the kernel keeps of the pages of a group (`memory.stat`): one struct from the kernel's file to every view.
+//! The counters of memory pages that the kernel keeps for a cgroup (`memory.stat`): one struct for all code between the kernel's file and
+//! the output.
 //!
-//! A new one is declared in the messages `Sample`, `Totals` and `Summary`, named below, read where the agent parses `memory.stat`, and
-//! given its number and columns in the store. Everything between treats them all alike, field by field.
+//! To add a counter, declare it in the messages `Sample`, `Totals` and `Summary` and in the list below, read it where the agent parses
+//! `memory.stat`, and give it a number and columns in the store. All other code handles the counters field by field, without their names.
 
 use serde::{Deserialize, Serialize};
 
 use crate::v1;
 
-/// One of them.
+/// One counter of pages.
 #[derive(Debug, Clone, Copy)]
 pub struct PageCounter {
     /// The counter's name on the wire.
     pub name: &'static str,
     /// Reads the counter.
     pub get: fn(&PageCounters) -> Option<u64>,
-    /// Puts in another value.
+    /// Sets the counter.
     pub set: fn(&mut PageCounters, Option<u64>),
 }
 
 macro_rules! page_counters {
     ($($(#[$about:meta])* $name:ident,)+) => {
-        /// Counters of pages; one that is `None` was not read.
+        /// Counters of memory pages; a counter that was not read is `None`.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct PageCounters {
             $(
@@ -31,7 +32,7 @@ macro_rules! page_counters {
         }
 
         impl PageCounters {
-            /// All of them. New ones go to the end: records are in this order.
+            /// All counters. New ones are added at the end, because records store them in this order.
             pub const ALL: &'static [PageCounter] = &[$(
                 PageCounter {
                     name: stringify!($name),
@@ -40,13 +41,13 @@ macro_rules! page_counters {
                 },
             )+];
 
-            /// Counters that all have this value.
+            /// Counters that all have the same value.
             #[must_use]
             pub fn all(value: Option<u64>) -> Self {
                 Self { $($name: value,)+ }
             }
 
-            /// The greater value of each counter.
+            /// The larger value of each counter.
             #[must_use]
             pub fn max(self, other: Self) -> Self {
                 Self { $($name: self.$name.max(other.$name),)+ }
@@ -71,7 +72,7 @@ macro_rules! page_counters {
         }
 
         impl $message {
-            /// This message with these page counters.
+            /// This message with its page counters replaced.
             #[must_use]
             pub fn with_pages(self, pages: PageCounters) -> Self {
                 Self { $($name: pages.$name,)+ ..self }
@@ -81,7 +82,7 @@ macro_rules! page_counters {
 }
 
 page_counters! {
-    /// Pages of files or of swap that were dropped and then wanted again.
+    /// Pages of files or of swap that were dropped from memory and then read again.
     refaults,
     /// Page faults for which a page had to be read from a disk.
     pgmajfault,

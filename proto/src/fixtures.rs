@@ -1,4 +1,4 @@
-//! Messages for tests, made from the compiled `.proto` files: a field that is added to one is set in them too.
+//! Messages for tests, built from the compiled `.proto` files, so that a field that is added there is set in them too.
 
 use prost::{
     Message,
@@ -11,21 +11,21 @@ use prost_types::{
 
 use crate::DESCRIPTORS;
 
-/// How the fields of a message are filled.
+/// How the fields of a test message are filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// Each number and text of its own, each word of its enumeration, two of what is repeated.
+    /// Every number and text is different, every word of an enumeration occurs, repeated fields have two items.
     Rich,
-    /// Zeros and empty texts, which are set; words of a newer version; one of what is repeated.
+    /// Zeros and empty texts, but present; words of a newer version; repeated fields have one item.
     Zero,
-    /// Nothing.
+    /// No field is set.
     Empty,
 }
 
-/// The message `plimsoll.v1.NAME`.
+/// A test message of type `plimsoll.v1.NAME`.
 ///
 /// # Panics
-/// There is none, or it is not an `M`.
+/// If there is no such message, or it is not an `M`.
 #[must_use]
 #[allow(clippy::expect_used, reason = "for tests")]
 pub fn message<M: Message + Default>(name: &str, fill: Fill) -> M {
@@ -40,7 +40,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// `seed` depends on the position of the message: the content of a field does not depend on the fields beside it.
+    /// Encodes a message. `seed` depends on the position of the message, so the content of a field does not depend on the fields beside it.
     fn message(&self, name: &str, seed: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         if self.fill != Fill::Empty {
@@ -59,7 +59,7 @@ impl Maker {
 
     fn field(&self, field: &FieldDescriptorProto, place: u32, bytes: &mut Vec<u8>) {
         let number = u32::try_from(field.number()).unwrap_or_default();
-        // of four digits, to be read by people
+        // four digits, which are easy to read
         let seed = 1000 + place % 9000;
         match field.r#type() {
             Type::Double => {
@@ -70,7 +70,7 @@ impl Maker {
             Type::String | Type::Bytes | Type::Message => {
                 let part = match (field.r#type(), self.fill) {
                     (Type::Message, _) => self.message(field.type_name(), place),
-                    // with letters that have to be written in another way
+                    // the text has characters that have to be escaped
                     (_, Fill::Rich) => format!("{seed} \"{}\" \u{202e}\n", field.name()).into_bytes(),
                     _ => Vec::new(),
                 };
@@ -91,9 +91,9 @@ impl Maker {
             (Type::Enum, _) => 99,
             (_, Fill::Zero | Fill::Empty) => 0,
             (Type::Bool, _) => seed % 2,
-            // how many there are of what the others count
+            // the number of attempts is larger than the other counts, which count some of the attempts
             (Type::Uint64, _) if field.name() == "attempts" => seed * 1_000_000_007,
-            // above what a float holds exactly
+            // larger than a float can hold exactly
             (Type::Uint64, _) if seed.is_multiple_of(5) => (1 << 60) + seed,
             _ => seed,
         }
@@ -111,17 +111,17 @@ impl Maker {
         let within = |level: Vec<DescriptorProto>, name: &str| {
             level.into_iter().find(|of| of.name() == name).unwrap_or_default()
         };
-        // maps are messages inside of messages
+        // maps are messages that are nested in other messages
         path.fold(DescriptorProto { nested_type: all, ..DescriptorProto::default() }, |outer, name| {
             within(outer.nested_type, name)
         })
     }
 }
 
-/// Compares with what is pinned. Where they differ, what is there now is left in the temporary directory as `NAME.txt`.
+/// Compares a text with the expected one. If they differ, the actual text is left in the temporary directory as `NAME.txt`.
 ///
 /// # Panics
-/// They differ.
+/// If the texts differ.
 #[allow(clippy::panic, reason = "for tests")]
 pub fn assert_pinned(now: &str, pinned: &str, name: &str) {
     if now != pinned {

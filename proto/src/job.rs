@@ -1,12 +1,12 @@
-//! What a job of GitLab or Spack is, as its variables say: one reading for the agent inside the job and for the server that
-//! sees only the job's pod, so that both come to the same key and the same attempt.
+//! Derives key and attempt of a CI job from the variables that GitLab and Spack set. The agent inside the job and the server, which sees
+//! only the job's pod, both use it, so that they derive the same key and the same attempt.
 
 use crate::{
     limits, spack,
     v1::{Hints, Key},
 };
 
-/// All variables that [`key`] and [`attempt`] look at.
+/// All variables that [`key`] and [`attempt`] read.
 pub const VARIABLES: [&str; 19] = [
     "CI_PROJECT_PATH",
     "CI_COMMIT_REF_NAME",
@@ -29,14 +29,14 @@ pub const VARIABLES: [&str; 19] = [
     "PLIMSOLL_SECURITY_FIX",
 ];
 
-/// The variants have a bound of their own.
+/// The variable with the variants of a spec, which have a limit of their own.
 pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
 
-/// The label that says where GitLab is, for links to it: only where it is not at `https`.
+/// Label with GitLab's address, for links to it. It is only set if GitLab is not at `https`.
 pub const SERVER_URL: &str = "ci_server_url";
 
-/// Labels, and the variables they come from: what tells one job of a pipeline from the others, for the order of its attempts, and why
-/// it is built, for the choice of where.
+/// Labels, and the variables that they are read from. They distinguish the jobs of a pipeline, which gives the order of a job's attempts,
+/// and say why it is built, which decides where.
 const LABELS: [(&str, &str); 6] = [
     ("stage", "CI_JOB_STAGE"),
     ("pipeline", "CI_PIPELINE_ID"),
@@ -46,10 +46,10 @@ const LABELS: [(&str, &str); 6] = [
     ("security", "PLIMSOLL_SECURITY_FIX"),
 ];
 
-/// What something may be built for, as the label `kind` says it, in any case.
+/// The values of the label `kind`: why something is built. Upper and lower case are equal.
 pub const KINDS: [&str; 5] = ["scratch", "explicit", "auto", "isolated", "orchestrator"];
 
-/// Yes or no, in any case; `None` if it says neither.
+/// Whether a text means yes or no, in upper or lower case; `None` if it means neither.
 pub fn is_yes(text: &str) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
     match (is_one_of(&["true", "1", "yes"]), is_one_of(&["false", "0", "no", ""])) {
@@ -59,7 +59,7 @@ pub fn is_yes(text: &str) -> Option<bool> {
     }
 }
 
-/// One sentence for each of the labels `kind` and `security` whose value is not understood, and therefore ignored.
+/// One sentence for each of the labels `kind` and `security` with a value that is not known and is therefore ignored.
 pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
     let strange_kind =
         label("kind").filter(|word| !KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word.trim())));
@@ -72,8 +72,8 @@ pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
     of_kind.into_iter().chain(of_security).collect()
 }
 
-/// The key of the job. The package is the job's name where Spack says none, and may be empty; the architecture is empty
-/// where Spack says none.
+/// The key of the job. Without a package from Spack, the job's name is the package, which may be empty; without an architecture from Spack,
+/// the architecture is empty.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
     let get = |name: &str| non_empty(lookup(name));
     let text = |name: &str| fitting(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
@@ -111,29 +111,28 @@ pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
     key
 }
 
-/// The id of the job's attempt: its number, with the host, because numbers are unique for one GitLab only.
+/// The id of the job's attempt: the job's number and the host, because numbers are unique within one GitLab only.
 pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
     let job = non_empty(lookup("CI_JOB_ID"))?;
     let id = non_empty(lookup("CI_SERVER_HOST")).map_or_else(|| job.clone(), |host| format!("{host}:{job}"));
     Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
 }
 
-/// Which execution of which CI job an attempt's id names: `HOST:JOB.COMMAND/TRY`, each part but the job left out where it is not
-/// known or the first.
+/// The parts of an attempt's id, `HOST:JOB.COMMAND/TRY`. `HOST` is left out if it is unknown, `COMMAND` and `TRY` if they are the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobExecution<'a> {
     /// Host of the CI system; empty if the id has none.
     pub host: &'a str,
-    /// The job, in any characters that an id may hold.
+    /// The job's number or name, in any characters that an id may contain.
     pub job: &'a str,
-    /// Which of the commands that the job runs: empty for the first, else what tells it from the others, mostly its number.
+    /// Which of the commands that the job runs: empty for the first, else a suffix that is usually its number.
     pub command: &'a str,
-    /// Which try of that command in one place, from 1.
+    /// Which execution of this command within the job, from 1.
     pub tried: u32,
 }
 
 impl<'a> JobExecution<'a> {
-    /// Takes an attempt's id apart. Only behind a job's number does a dot begin a command: other names may hold dots of their own.
+    /// Splits an attempt's id into its parts. A dot begins a command only after a job's number, because other names may contain dots.
     pub fn read(attempt: &'a str) -> Self {
         let (host, rest) = attempt.rsplit_once(':').unwrap_or(("", attempt));
         let numbered = rest.rsplit_once('/').and_then(|(rest, tried)| Some((rest, tried.parse().ok()?)));
@@ -148,16 +147,16 @@ impl<'a> JobExecution<'a> {
         }
     }
 
-    /// The job's number, by which the CI system orders its jobs; `None` if it is no number.
+    /// The job's number, by which the CI system orders its jobs; `None` if the job has a name that is no number.
     pub fn number(&self) -> Option<u64> {
         self.job.parse().ok()
     }
 }
 
-/// Most runs with one ID. Each of them costs the next run a look at the disk.
+/// Most runs with one id. Each run costs the next one a look at the disk.
 pub const RUNS: u32 = 100;
 
-/// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. The wire takes it.
+/// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. It is cut to the wire's limit.
 pub fn run_id(attempt: &str, number: u32) -> String {
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     let (rest, tried) = match attempt.rsplit_once('/').filter(|(_, tried)| is_number(tried)) {
@@ -170,29 +169,29 @@ pub fn run_id(attempt: &str, number: u32) -> String {
     with_suffix(numbered.map_or(rest, |(job, _)| job), &format!(".{number}{tried}"))
 }
 
-/// The id with a suffix, cut so that the wire takes it.
+/// The id with a suffix. The id is cut so that both together keep the wire's limit.
 pub fn with_suffix(id: &str, suffix: &str) -> String {
     let most = limits::ATTEMPT_BYTES.saturating_sub(suffix.len());
     let cut: String = id.chars().take(most).collect();
     format!("{cut}{suffix}")
 }
 
-/// Empty counts as not set, and so does the `None` that Spack writes.
+/// The value, or `None` if it is empty or the text `None`, which Spack writes for a missing value.
 pub fn non_empty(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.is_empty() && value != "None")
 }
 
-/// Whether an attempt's id may hold this.
+/// Whether an attempt's id may contain this character.
 pub fn is_id_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._:/-".contains(c)
 }
 
-/// A number of parallel jobs, if it is within the limits.
+/// Parses a number of parallel jobs; `None` if it is not within the limits.
 pub fn build_jobs(text: &str) -> Option<u32> {
     text.parse().ok().filter(|jobs| (1..=limits::BUILD_JOBS).contains(jobs))
 }
 
-/// The text without control characters, cut to a bound.
+/// The text without control characters, cut to `most` bytes.
 pub fn fitting(text: &str, most: usize) -> String {
     let mut fitting = String::new();
     for c in text.chars().filter(|c| !c.is_control()) {

@@ -1,10 +1,10 @@
-//! What the pod of a CI job says of its job: annotations that GitLab's runner writes from what GitLab told it, and annotations and labels
-//! into which Spack's runners copy variables. One table for the admission webhook, which sees the pod, and for the import from Prometheus,
-//! which sees what kube-state-metrics exported of it.
+//! Annotations and labels of a CI job's pod from which the job is known: those that GitLab's runner sets, and those into which Spack's
+//! runners copy variables of the job. The admission webhook reads them from the pod; the import from Prometheus reads those that
+//! kube-state-metrics exported.
 
 use crate::job;
 
-/// The variables of the job that the runner sets from GitLab itself; they have precedence over the environment.
+/// Annotations that the runner sets from GitLab's own data, each with its variable of the job. They take precedence over the environment.
 pub const OF_RUNNER: [(&str, &str); 4] = [
     ("CI_JOB_ID", "job.runner.gitlab.com/id"),
     ("CI_JOB_NAME", "job.runner.gitlab.com/name"),
@@ -12,8 +12,8 @@ pub const OF_RUNNER: [(&str, &str); 4] = [
     ("CI_COMMIT_SHA", "job.runner.gitlab.com/sha"),
 ];
 
-/// The job's page: the project's address as GitLab told it to the runner, `/-/jobs/` and the job's number. The runner takes the names
-/// in its labels from variables.
+/// Annotation with the address of the job's page: the project's address, `/-/jobs/` and the job's number. GitLab gives this address to the
+/// runner; the runner's labels are less reliable, because it sets them from variables.
 pub const JOB_URL: &str = "job.runner.gitlab.com/url";
 
 /// Annotations and labels into which a variable of the job may have been copied.
@@ -33,13 +33,13 @@ pub const COPIES: [(&str, &str); 13] = [
     ("CI_SERVER_HOST", "gitlab/ci_server_host"),
 ];
 
-/// Namespace and name of the project, where the path is not said.
+/// Annotations with namespace and name of the project, used if the path is missing.
 pub const PROJECT: [[&str; 2]; 2] = [
     ["project.runner.gitlab.com/namespace", "project.runner.gitlab.com/name"],
     ["metrics/gitlab_ci_project_namespace", "metrics/gitlab_ci_project_name"],
 ];
 
-/// The host without its port, and the project, in the address of a job's page.
+/// Host (without port) and project in the address of a job's page.
 pub fn of_page(url: &str) -> Option<(&str, &str)> {
     let (_, rest) = url.split_once("://")?;
     let (authority, path) = rest.split_once('/')?;

@@ -1,4 +1,4 @@
-//! The wire contract of Plimsoll, and what both programs share beside it.
+//! The wire contract of Plimsoll, and other code that both programs share.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! A log filter in which the name of a program applies to all its crates.
+//! Log filters in which the name of a program applies to all its crates.
 
-/// Extends `program` in a filter to the crates that it is made of. Directives for a single crate take precedence.
+/// Replaces the name of a program in a filter by the names of its crates. Directives for a single crate take precedence.
 #[must_use]
 pub fn for_all_crates(filter: &str, program: &str, crates: &[&str]) -> String {
     let below = |directive: &str| {

@@ -1,7 +1,7 @@
-//! Files of a program in its own directories, opened so that nothing is written through a link.
+//! Opens files of a program in its own directories, so that nothing is written through a link.
 //!
-//! Another program may have made such a name: as a symbolic link, or as a hard link to a file that has another name. What is written there would
-//! change that other file, with the rights of this process.
+//! Another program may have created a link under such a name: a symbolic link, or a hard link to a file that has another name. Writing to
+//! it would change that other file, with the rights of this process.
 //!
 //! | what is opened | rule |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | a file that stays (lock, witness, spool) | [`open`], [`open_or_create`]: refused if it is a link or has another name |
 //! | a directory | [`make_dir`]: refused if it is a link |
 //!
-//! A path that a user names is another matter. The user may mean the link: each command says what it does with one.
+//! A path that a user names is different, because the user may mean the link: each command documents what it does with one.
 
 use std::{
     error::Error,
@@ -24,18 +24,18 @@ use std::{
 
 use rustix::{fs::OFlags, io::Errno};
 
-/// Only the owner may read and write.
+/// File mode: only the owner may read and write.
 const OWNERS_FILE: u32 = 0o600;
 const OWNERS_DIRECTORY: u32 = 0o700;
 
-/// Why a name is not used: what is written there could change another file.
+/// Why a name is refused: writing to it could change another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkRefusal {
-    /// The name leads elsewhere.
+    /// The name is a symbolic link.
     Symbolic,
-    /// The file has a second name.
+    /// The file has a second name (a hard link).
     Hard,
-    /// A pipe, a device, or a directory in the place of a file; or a file in the place of a directory.
+    /// A pipe, a device, or a directory instead of a file; or a file instead of a directory.
     OtherKind,
 }
 
@@ -62,25 +62,25 @@ impl From<LinkRefusal> for io::Error {
 }
 
 impl LinkRefusal {
-    /// The refusal in an error of this module.
+    /// The refusal that an error of this module contains, if any.
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
 }
 
-/// Makes a file that only its owner can read, for reading and writing.
+/// Creates a file that only its owner can read, and opens it for reading and writing.
 ///
 /// # Errors
-/// The name is taken, or the file cannot be made.
+/// If the name exists, or the file cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    // O_EXCL follows no link (open(2))
+    // O_EXCL does not follow links (open(2))
     OpenOptions::new().read(true).write(true).create_new(true).mode(OWNERS_FILE).open(path)
 }
 
-/// Makes a file as [`create_new`], and replaces a file that an earlier run left. If that is a link, only the link is removed.
+/// Creates a file as [`create_new`] does, and removes a file that an earlier run left there. Of a link, only the link itself is removed.
 ///
 /// # Errors
-/// There is a directory, or the file cannot be removed or made.
+/// If the name is a directory, or the file cannot be removed or created.
 pub fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -88,16 +88,16 @@ pub fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Puts `bytes` in the place of the file `path`, durably: a crash leaves the old file or the new one. `new` is the name in the same directory that
-/// the file has until it is whole.
+/// Replaces the content of the file `path` by `bytes`, durably: a crash leaves the old file or the new one. `new` is the name, in the same
+/// directory, of the new file while it is written.
 ///
 /// # Errors
-/// The file cannot be written or renamed.
+/// If the file cannot be written or renamed.
 pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = create(new)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(new, path));
     if written.is_err() {
-        // the error counts, not whether its remains can be removed
+        // the error of writing is returned, whether or not the unfinished file can be removed
         drop(fs::remove_file(new));
     }
     written?;
@@ -108,15 +108,15 @@ pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Opens a file for reading and writing.
 ///
 /// # Errors
-/// It is not there, it is a link or has another name ([`LinkRefusal`]), or it cannot be opened.
+/// If the file does not exist, is a link or has another name ([`LinkRefusal`]), or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     open_as(path, OpenOptions::new().read(true).write(true))
 }
 
-/// Opens a file for reading and writing, and makes it where there is none. Only its owner can read a new one.
+/// Opens a file for reading and writing, and creates it if it does not exist. Only the owner can read a new file.
 ///
 /// # Errors
-/// It is a link or has another name ([`LinkRefusal`]), or it cannot be opened.
+/// If the file is a link or has another name ([`LinkRefusal`]), or cannot be opened.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     open_as(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(OWNERS_FILE))
 }
@@ -134,10 +134,11 @@ fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses what is no plain file with a single name. `found` is of the open file, or of the name itself (`symlink_metadata`).
+/// Refuses everything except a plain file with a single name. `found`: metadata of the open file, or of the name itself
+/// (`symlink_metadata`).
 ///
 /// # Errors
-/// A [`LinkRefusal`].
+/// A [`LinkRefusal`] that says why.
 pub fn refuse_links(found: &Metadata) -> io::Result<()> {
     if found.is_symlink() {
         return Err(LinkRefusal::Symbolic.into());
@@ -148,10 +149,10 @@ pub fn refuse_links(found: &Metadata) -> io::Result<()> {
     if found.nlink() > 1 { Err(LinkRefusal::Hard.into()) } else { Ok(()) }
 }
 
-/// Makes a directory that only its owner can look into, if it is not there.
+/// Creates a directory that only its owner can read, if it does not exist.
 ///
 /// # Errors
-/// The name leads elsewhere, or something else has it ([`LinkRefusal`]); or the directory cannot be made.
+/// If the name is a link or no directory ([`LinkRefusal`]), or the directory cannot be created.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(OWNERS_DIRECTORY).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,20 +1,20 @@
-//! Sizes as people and Kubernetes write them: `500m`, `2`, `2G`, `2Gi`, `2000M`, `2GiB`, `1.5e3`.
+//! Parses sizes as people and Kubernetes write them: `500m`, `2`, `2G`, `2Gi`, `2000M`, `2GiB`, `1.5e3`.
 //!
-//! The suffixes are those of Kubernetes' `resource.Quantity` (n, u, m, none, k, M, G, T, P, E; Ki to Ei; decimal exponent), with a
-//! `B` at the end allowed, because that is how people write bytes. Arithmetic is exact; what is not whole is rounded up, as
-//! Kubernetes does.
+//! The suffixes are those of Kubernetes' `resource.Quantity` (n, u, m, none, k, M, G, T, P, E; Ki to Ei; decimal exponent), with a `B` at
+//! the end allowed, because that is how people write bytes. Arithmetic is exact; a result that is not whole is rounded up, as Kubernetes
+//! does.
 
 use std::cmp::Ordering;
 
 use crate::limits;
 
-/// Least memory of a build, bytes.
+/// Least memory of a build, bytes: a smaller number has probably lost its unit.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Bytes from a quantity, for example `2Gi`.
+/// Parses a quantity of bytes, for example `2Gi`.
 ///
 /// # Errors
-/// The text is not a quantity, or not one of memory.
+/// If the text is not a quantity, or not one of memory.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size such as 2GiB, 2Gi, 2000M or 2147483648");
     let trimmed = text.trim();
@@ -24,10 +24,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole.filter(|bytes| *bytes <= limits::MEMORY_BYTES).ok_or_else(|| format!("{text:?} is more than 1 PiB"))
 }
 
-/// Memory of a build, for example `2Gi`. Less than a MiB is a number without its unit.
+/// Parses the memory of a build, for example `2Gi`. Less than a MiB is refused as a number without its unit.
 ///
 /// # Errors
-/// The text is not a quantity, or not one of a build's memory.
+/// If the text is not a quantity, or not one of a build's memory.
 pub fn memory(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         less if less < LEAST_MEMORY => {
@@ -37,10 +37,10 @@ pub fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Cores from a quantity, for example `1500m`.
+/// Parses a quantity of cores, for example `1500m`.
 ///
 /// # Errors
-/// The text is not a quantity, or more than any machine has.
+/// If the text is not a quantity, or more than any machine has.
 pub fn cores(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is not a number of cores such as 2, 1.5 or 1500m");
     let value = Ratio::parse(text.trim()).ok_or_else(wrong)?;
@@ -54,22 +54,22 @@ pub fn cores(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Memory of a build from a variable or an annotation: 0 is how GitLab and Kubernetes write that there is none.
+/// Parses the memory of a build in a variable or an annotation. 0 is allowed, because GitLab and Kubernetes write it for "none".
 ///
 /// # Errors
-/// The text is not a quantity, or not one of a build's memory.
+/// If the text is not a quantity, or not one of a build's memory.
 pub fn memory_or_zero(text: &str) -> Result<u64, String> {
     if bytes(text) == Ok(0) { Ok(0) } else { memory(text) }
 }
 
-/// How two sizes compare, exactly, as the API server of Kubernetes compares a request with its limit. `None` if one of them is not a size,
-/// or too large to tell.
+/// Compares two sizes exactly, as the API server of Kubernetes compares a request with its limit. `None` if one of them is not a size, or
+/// is too large to compare.
 pub fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Ratio::parse(one)?, Ratio::parse(other)?);
     Some(one.over.checked_mul(other.under)?.cmp(&other.over.checked_mul(one.under)?))
 }
 
-/// Bytes as Kubernetes reads them, exactly: `2048Mi`, or plain bytes where they are not whole MiB.
+/// Writes bytes exactly, as Kubernetes reads them: `2048Mi`, or plain bytes if they are not whole MiB.
 pub fn written_bytes(bytes: u64) -> String {
     match bytes.checked_div(1 << 20) {
         Some(whole) if whole > 0 && bytes.is_multiple_of(1 << 20) => format!("{whole}Mi"),
@@ -77,7 +77,8 @@ pub fn written_bytes(bytes: u64) -> String {
     }
 }
 
-/// Whole thousandths of a core, never rounded up. The least amount keeps 0.29 from becoming 289.
+/// Converts cores to whole thousandths, rounded down. A tiny amount is added first, so that 0.29 does not become 289 by rounding of the
+/// float.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -87,7 +88,7 @@ pub fn millicores(cores: f64) -> u64 {
     (cores * 1000.0 + 1e-6) as u64
 }
 
-/// A number that is not negative, exact.
+/// An exact number that is not negative.
 struct Ratio {
     over: u128,
     under: u128,
@@ -99,7 +100,7 @@ impl Ratio {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, suffix) = text.split_at_checked(end)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // more digits than fit are no size that is meant
+        // a number with more digits than this is not a size
         let digits = format!("{whole}{fraction}");
         if digits.is_empty() || digits.len() > 24 || fraction.contains('.') {
             return None;
@@ -110,7 +111,7 @@ impl Ratio {
     }
 }
 
-/// The factor of a suffix, as numerator and denominator.
+/// The factor that a suffix means, as numerator and denominator.
 fn factor(suffix: &str) -> Option<(u128, u128)> {
     let binary = |exponent: u32| Some((1 << (10 * exponent), 1));
     let decimal = |exponent: u32| Some((10_u128.checked_pow(exponent)?, 1));

@@ -1,8 +1,8 @@
-//! How a key spells what Spack builds. The agent reads it in the job, the server in the query of the job's generator; both
-//! must come to the same key, whatever the release of Spack.
+//! Converts Spack's spellings to those of a key. The agent reads them in the job, the server in the request of the generate job; both must
+//! derive the same key, whatever the release of Spack.
 
-/// The variants in the spelling that all releases of Spack share, and the build system, which is a variant to Spack and a part
-/// of the key here. Spack 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`.
+/// Returns the variants in the spelling that all releases of Spack share, and the build system, which is a variant in Spack and a field of
+/// the key here. Spack 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`.
 pub fn variants(text: &str) -> (String, String) {
     let mut build_system = String::new();
     let mut kept: Vec<String> = Vec::new();
@@ -19,7 +19,8 @@ pub fn variants(text: &str) -> (String, String) {
     (kept.join(" "), build_system)
 }
 
-/// A compiler's name or version. Spack 1.x says `none` where a package has no compiler; empty means not known here.
+/// The name or version of a compiler. Spack 1.x writes `none` if a package has no compiler; the result is then empty, which means not
+/// known.
 pub fn compiler(text: &str) -> &str {
     if text == "none" { "" } else { text }
 }
@@ -28,7 +29,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Words between spaces that are not in quotes.
+/// Splits a text at spaces that are not in quotes.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut quote = None;
     let between = move |c: char| {

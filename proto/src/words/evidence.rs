@@ -1,8 +1,8 @@
-//! Where evidence comes from, in words for people.
+//! Words for people: sources of evidence, outcomes and causes.
 
 use crate::v1::{Action, Cause, OomOrigin, Outcome, Verdict};
 
-/// A source of evidence in the words that follow "from the": `kernel`, `CI system`. An unknown source is returned unchanged.
+/// The name of a source of evidence, as it follows "from the": `kernel`, `CI system`. An unknown source is returned unchanged.
 #[must_use]
 pub fn source_in_words(source: &str) -> &str {
     match source {
@@ -14,7 +14,7 @@ pub fn source_in_words(source: &str) -> &str {
     }
 }
 
-/// Where the kernel killed for memory: at whose limit; empty if that is not known.
+/// Words for the memory limit at which the kernel killed; empty if it is not known.
 #[must_use]
 pub fn oom_origin(origin: OomOrigin) -> &'static str {
     match origin {
@@ -25,13 +25,13 @@ pub fn oom_origin(origin: OomOrigin) -> &'static str {
     }
 }
 
-/// Whether a verdict says that another attempt is worth it.
+/// Whether a verdict recommends another attempt.
 #[must_use]
 pub fn is_retry(action: Action) -> bool {
     !matches!(action, Action::No | Action::Unspecified)
 }
 
-/// How an attempt ended, in words.
+/// Words for how an attempt ended.
 #[must_use]
 pub fn outcome_words(outcome: Outcome) -> &'static str {
     match outcome {
@@ -44,7 +44,7 @@ pub fn outcome_words(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A cause in words: `out of memory`; empty if there is none.
+/// Words for a cause, such as `out of memory`; empty if there is no cause.
 #[must_use]
 pub fn cause_words(cause: Cause) -> &'static str {
     match cause {
@@ -69,7 +69,7 @@ pub fn cause_words(cause: Cause) -> &'static str {
     }
 }
 
-/// A cause for a list of them, in the words of [`cause_words`]; JSON and options have a word of their own.
+/// The name of a cause in a list for people, made from [`cause_words`]. JSON and command-line options use other names.
 #[must_use]
 pub fn cause_name(of: Cause) -> String {
     match of {
@@ -78,10 +78,10 @@ pub fn cause_name(of: Cause) -> String {
     }
 }
 
-/// What a verdict on an attempt that succeeded says first.
+/// First words of a verdict on an attempt that succeeded.
 pub const NOTHING_TO_RETRY: &str = "Nothing to retry: the attempt succeeded";
 
-/// Whether the verdict is on an attempt that succeeded: it is sure, and knows no cause, because there is none.
+/// Whether the verdict is on an attempt that succeeded. Such a verdict has full confidence and no cause.
 #[must_use]
 pub fn is_of_success(verdict: &Verdict) -> bool {
     verdict.action() == Action::No && verdict.cause() == Cause::Unknown && verdict.confidence >= 1.0

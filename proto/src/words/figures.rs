@@ -1,18 +1,18 @@
-//! Numbers as people read them, written in one way on the terminal, on the page and in every report.
+//! Formats numbers for people, in the same way on the terminal, on the page and in every report.
 //!
-//! Units are binary for memory, and a number has about three digits that count. What was not measured is [`NOT_KNOWN`] in a
-//! sentence and [`DASH`] in the cell of a table; it is never 0. A number that is above zero is never shown as zero.
+//! Units of memory are binary, and a number has about three significant digits. A number that was not measured is written as [`NOT_KNOWN`]
+//! in a sentence and as [`DASH`] in the cell of a table, never as 0. A number above zero is never written as zero.
 
-/// The words in a sentence for a number that was not measured.
+/// Words, in a sentence, for a number that was not measured.
 pub const NOT_KNOWN: &str = "not known";
 
-/// The mark in a table cell for a number that was not measured, or has nothing to be compared with.
+/// Mark, in a table cell, for a number that was not measured or has nothing to be compared with.
 pub const DASH: &str = "–";
 
-/// `512 B`, `300 MiB`, `1.50 GiB`, `2.00 TiB`: whole numbers below a gibibyte, two digits after the point from there on.
+/// Formats bytes: `512 B`, `300 MiB`, `1.50 GiB`, `2.00 TiB`. Numbers are whole below a gibibyte, and have two decimals above.
 pub fn bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
-    // what would be shown as 1024 of a unit is 1 of the next one
+    // a number that would be written as 1024 of a unit is written as 1 of the next unit
     let rounds_up = |unit: u64| 1024 * unit - unit / 2;
     match bytes {
         0..KIB => format!("{bytes} B"),
@@ -23,22 +23,22 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Bytes in words; [`NOT_KNOWN`] without a number.
+/// Formats bytes for a sentence; [`NOT_KNOWN`] if there is no number.
 pub fn known_bytes(number: Option<u64>) -> String {
     number.map_or_else(|| NOT_KNOWN.to_owned(), bytes)
 }
 
-/// Bytes for a cell of a table; [`DASH`] without a number.
+/// Formats bytes for a cell of a table; [`DASH`] if there is no number.
 pub fn cell_bytes(number: Option<u64>) -> String {
     number.map_or_else(|| DASH.to_owned(), bytes)
 }
 
-/// A time: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. The last part is rounded.
+/// Formats a duration: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. The last part is rounded.
 pub fn millis(ms: u64) -> String {
     match ms {
         0 => "0 s".to_owned(),
         1..100 => format!("{ms} ms"),
-        // what would be shown as 60 of a unit is 1 of the next one
+        // a number that would be written as 60 of a unit is written as 1 of the next unit
         100..59_950 => {
             let tenths = (ms + 50) / 100;
             format!("{}.{} s", tenths / 10, tenths % 10)
@@ -54,7 +54,7 @@ pub fn millis(ms: u64) -> String {
     }
 }
 
-/// A time given in microseconds, also of a CPU: `739 us`, `2.7 ms`, `40 ms`, and from there on as [`millis`].
+/// Formats a duration or CPU time given in microseconds: `739 us`, `2.7 ms`, `40 ms`, and longer ones as [`millis`] does.
 pub fn micros(usec: u64) -> String {
     match usec {
         1..1000 => format!("{usec} us"),
@@ -66,7 +66,7 @@ pub fn micros(usec: u64) -> String {
     }
 }
 
-/// `12,345`.
+/// Formats a count: `12,345`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -79,17 +79,17 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// `1 attempt`, `2,000 attempts`: for a word whose plural ends with an s.
+/// Formats a count with its noun, for a noun with a plural in s: `1 attempt`, `2,000 attempts`.
 pub fn counted(number: u64, one: &str) -> String {
     counted_as(number, one, &format!("{one}s"))
 }
 
-/// `1 process`, `2 processes`: for any other word.
+/// Formats a count with its noun, for any other noun: `1 process`, `2 processes`.
 pub fn counted_as(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// Cores without zeros at the end: `2`, `1.5`, `0.25`, `under 0.01`.
+/// Formats cores without zeros at the end: `2`, `1.5`, `0.25`, `under 0.01`.
 pub fn cores(cores: f64) -> String {
     match cores {
         _ if !cores.is_finite() => DASH.to_owned(),
@@ -98,19 +98,19 @@ pub fn cores(cores: f64) -> String {
     }
 }
 
-/// `1 core`, `1.5 cores`.
+/// Formats cores with their noun: `1 core`, `1.5 cores`.
 pub fn cores_named(number: f64) -> String {
     let text = cores(number);
     let unit = if text == "1" { "core" } else { "cores" };
     format!("{text} {unit}")
 }
 
-/// Cores from thousandths of them, all three digits: `1.5` from 1500, `0.05` from 50.
+/// Formats thousandths of a core as cores, with up to three decimals: `1.5` for 1500, `0.05` for 50.
 pub fn millicores(millicores: u64) -> String {
     trimmed(&format!("{}.{:03}", count(millicores / 1000), millicores % 1000))
 }
 
-/// A sum with three digits that count: `12,345`, `123`, `12.3`, `1.23`, `0.012`, `under 0.001`.
+/// Formats an amount with three significant digits: `12,345`, `123`, `12.3`, `1.23`, `0.012`, `under 0.001`.
 pub fn amount(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -127,13 +127,13 @@ pub fn amount(value: f64) -> String {
     }
 }
 
-/// An amount with its sign: `+1.5`, `-0.3`, `0`.
+/// Formats an amount with its sign: `+1.5`, `-0.3`, `0`.
 pub fn signed(value: f64) -> String {
     let text = amount(value);
     if value > 0.0 && value.is_finite() { format!("+{text}") } else { text }
 }
 
-/// Memory over time: `1.23 GiB·h`, `0.1 MiB·h` of so little that no digit of it would be seen.
+/// Formats memory multiplied by time: `1.23 GiB·h`, or `0.1 MiB·h` for an amount that is too small for GiB·h.
 pub fn gib_hours(gib_hours: f64) -> String {
     if gib_hours != 0.0 && gib_hours.abs() < 0.001 {
         return format!("{} MiB·h", amount(gib_hours * 1024.0));
@@ -141,13 +141,13 @@ pub fn gib_hours(gib_hours: f64) -> String {
     format!("{} GiB·h", amount(gib_hours))
 }
 
-/// The factor for amounts in GiB·h, so that they are in the unit that [`gib_hours`] gives `whole`.
+/// The factor that converts amounts in GiB·h to the unit in which [`gib_hours`] writes `whole`.
 pub fn gib_hours_scale(whole: f64) -> f64 {
     if gib_hours(whole).ends_with(" MiB·h") { 1024.0 } else { 1.0 }
 }
 
-/// Two amounts of memory over time, the new one in place of the old one, with the unit once if both have the same: `40 instead of 100
-/// GiB·h`.
+/// Formats two amounts of memory multiplied by time, a new one and the old one: `40 instead of 100 GiB·h`. The unit is written once if both
+/// have the same.
 pub fn gib_hours_instead(now: f64, before: f64) -> String {
     let (now, before) = (gib_hours(now), gib_hours(before));
     let amount = match (now.split_once(' '), before.split_once(' ')) {
@@ -157,17 +157,17 @@ pub fn gib_hours_instead(now: f64, before: f64) -> String {
     format!("{amount} instead of {before}")
 }
 
-/// CPU over time: `12 core·h`.
+/// Formats CPU multiplied by time: `12 core·h`.
 pub fn core_hours(core_hours: f64) -> String {
     format!("{} core·h", amount(core_hours))
 }
 
-/// `12.3 EUR`. The currency is text of the settings: clean it before it is shown on a terminal.
+/// Formats an amount of money: `12.3 EUR`. The currency is a text from the settings; callers clean it before it is shown on a terminal.
 pub fn money(value: f64, currency: &str) -> String {
     format!("{} {currency}", amount(value))
 }
 
-/// A share of one as `45 %`; with a digit more where the whole number would say nothing or all: `0.4 %`, `99.7 %`.
+/// Formats a share: `45 %`; with a decimal if the whole number would be 0 or 100: `0.4 %`, `99.7 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let size = percent.abs();
@@ -176,29 +176,29 @@ pub fn percent(share: f64) -> String {
         0.0 => "0 %".to_owned(),
         ..0.05 => "under 0.1 %".to_owned(),
         ..0.995 => format!("{percent:.1} %"),
-        // 100 % is said of all alone
+        // only a share of exactly 1 is written as 100 %
         99.95..100.0 => format!("{}99.9 %", if percent < 0.0 { "-" } else { "" }),
         99.5..99.95 => format!("{percent:.1} %"),
         _ => format!("{percent:.0} %"),
     }
 }
 
-/// `45 %` of two sums; [`DASH`] if there is nothing to compare with.
+/// Formats the share that one sum has of another: `45 %`; [`DASH`] if `whole` is 0.
 pub fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { percent(part / whole) } else { DASH.to_owned() }
 }
 
-/// `45 %` of two counts, or of two sizes; [`DASH`] if there is nothing to compare with.
+/// Formats the share that one count or size has of another: `45 %`; [`DASH`] if `whole` is 0.
 pub fn share_of(part: u64, whole: u64) -> String {
     share(float(part), float(whole))
 }
 
-/// `97.1 %` of two counts, always with one digit after the point; [`DASH`] if there is nothing to compare with.
+/// Formats the share that one count has of another, always with one decimal: `97.1 %`; [`DASH`] if `whole` is 0.
 pub fn rate(part: u64, whole: u64) -> String {
     if whole == 0 { DASH.to_owned() } else { format!("{:.1} %", over(part, whole) * 100.0) }
 }
 
-/// How many times one number is another: `2.5 ×`.
+/// Formats a factor: `2.5 ×`.
 pub fn times(factor: f64) -> String {
     format!("{} ×", amount(factor))
 }
@@ -206,27 +206,28 @@ pub fn times(factor: f64) -> String {
 /// The largest factor that is written as a number.
 pub const MOST_TIMES: f64 = 100.0;
 
-/// How many times what was asked for a need is: as [`times`], and `over 100 ×` where the number says nothing more.
+/// Formats the factor between need and request as [`times`] does, but `over 100 ×` above [`MOST_TIMES`], where the number says nothing
+/// more.
 pub fn times_asked(factor: f64) -> String {
     times_asked_or_more(factor, false)
 }
 
-/// How many times what was asked for is needed, where the need may be a lower bound: `more than 2.5 ×`.
+/// Formats the factor between need and request; if the need is a lower bound: `more than 2.5 ×`.
 pub fn times_asked_or_more(factor: f64, is_lower: bool) -> String {
     if factor > MOST_TIMES { format!("over {}", times(MOST_TIMES)) } else { bound(&times(factor), is_lower) }
 }
 
-/// A number in a sentence that is a lower bound: `more than 114 MiB`; as it is if it is none.
+/// A formatted number in a sentence; if it is a lower bound: `more than 114 MiB`.
 pub fn bound(number: &str, is_lower: bool) -> String {
     format!("{}{number}", if is_lower { "more than " } else { "" })
 }
 
-/// A number in a sentence as by [`bound`]; [`NOT_KNOWN`] without a number.
+/// Like [`bound`]; [`NOT_KNOWN`] if there is no number.
 pub fn known_bound(number: Option<String>, is_lower: bool) -> String {
     number.map_or_else(|| NOT_KNOWN.to_owned(), |number| bound(&number, is_lower))
 }
 
-/// A number, or a lower bound, for a cell of a table: `> 114 MiB`; [`DASH`] without a number.
+/// A formatted number in a cell of a table; if it is a lower bound: `> 114 MiB`. [`DASH`] if there is no number.
 pub fn cell_bound(number: Option<String>, is_lower: bool) -> String {
     number.map_or_else(|| DASH.to_owned(), |number| format!("{}{number}", if is_lower { "> " } else { "" }))
 }
@@ -241,7 +242,7 @@ fn over(number: u64, unit: u64) -> f64 {
     float(number) / float(unit)
 }
 
-/// The nearest whole number; what is below zero or no number is 0.
+/// The nearest whole number; negative numbers and NaN become 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
 pub fn whole(size: f64) -> u64 {
     size.round() as u64

@@ -1,8 +1,8 @@
-//! The wire as JSON: names and units as there, enumerations as lower-case words without their prefix, `null` for a number that is not
-//! known. `build.rs` writes what follows from the `.proto` files, so a field that is added there appears here.
+//! Converts messages of the wire to JSON: the same names and units, enumerations as lower-case words without their prefix, `null` for a
+//! number that is not known. `build.rs` generates the conversion from the `.proto` files, so a field that is added there appears here.
 //!
-//! Two shapes are promised to programs, and both stay as they are: that of the wire ([`on_the_wire`]), which the server's `/api` has
-//! and [`Serialize`] writes, and that of the agent's answers, which is made of it. The order of fields is that of the `.proto` files.
+//! Programs rely on two shapes, so both stay the same: that of the wire ([`on_the_wire`]), which the server's `/api` uses and [`Serialize`]
+//! writes, and that of the agent's answers, which is derived from it. The order of fields is that of the `.proto` files.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -13,24 +13,24 @@ use serde::{
 
 use crate::{sums, v1};
 
-/// A value of JSON that keeps the order of its fields.
+/// A JSON value that keeps the order of its fields.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
     /// A value that is not known.
     Null,
-    /// Yes or no.
+    /// True or false.
     Bool(bool),
     /// A whole number.
     Whole(u64),
-    /// A whole number that may be below zero.
+    /// A whole number that may be negative.
     Signed(i32),
-    /// A number that JSON has no word for is null.
+    /// A float; NaN and infinity are written as null, because JSON has no word for them.
     Float(f64),
     /// A text, or the word of an enumeration.
     Text(String),
-    /// The number of a word that only a newer version knows.
+    /// The number of an enumeration value that this version does not know.
     Unnamed(i32),
-    /// Several values.
+    /// A list of values.
     List(Vec<Self>),
     /// Named values.
     Object(Fields),
@@ -40,18 +40,18 @@ pub enum Json {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fields(pub Vec<(Cow<'static, str>, Json)>);
 
-/// Makes the JSON of a message from its fields, which have their shape already.
+/// A function that makes the JSON of a message from its fields, which are converted already.
 pub type Shape = fn(Message<'_>, Fields) -> Json;
 
 /// A type that a field of a message may have.
 pub trait ToJson {
-    /// The message as JSON, with all messages inside of it in this shape.
+    /// This value as JSON; `shape` converts each message in it.
     fn json(&self, shape: Shape) -> Json;
 }
 
 /// An enumeration of the wire.
 pub trait Word: TryFrom<i32> {
-    /// The value's name in lower case without the name of the enumeration: `disk_full`.
+    /// The value's name in lower case, without the name of its enumeration: `disk_full`.
     fn word(self) -> String;
 }
 
@@ -65,7 +65,7 @@ fn named<E: Word>(number: i32) -> Json {
     E::try_from(number).map_or(Json::Unnamed(number), |known| Json::Text(known.word()))
 }
 
-/// The fields as on the wire; `null` where 0 means that the value is not known.
+/// The fields as on the wire, with `null` for a 0 that means "not known".
 pub fn on_the_wire(message: Message<'_>, mut fields: Fields) -> Json {
     let not_known = match message {
         Message::StatsTotals(totals) => sums::not_known(totals),
@@ -79,26 +79,26 @@ pub fn on_the_wire(message: Message<'_>, mut fields: Fields) -> Json {
 }
 
 impl Fields {
-    /// Puts another value into a field.
+    /// Replaces the value of a field; does nothing if there is no such field.
     pub fn set(&mut self, name: &str, value: Json) {
         if let Some(field) = self.0.iter_mut().find(|field| field.0 == name) {
             field.1 = value;
         }
     }
 
-    /// Puts fields before the one with this name, which goes if `replace` says so; at the end if there is none.
+    /// Inserts fields before the field `name`, or at the end if there is no such field. With `replace` the field is removed.
     fn put(&mut self, name: &str, replace: bool, fields: Vec<(Cow<'static, str>, Json)>) {
         let place = self.0.iter().position(|field| field.0 == name).unwrap_or(self.0.len());
         let end = self.0.len().min(place + usize::from(replace));
         self.0.splice(place..end, fields);
     }
 
-    /// Adds a field before the one called `next`.
+    /// Inserts a field before the field `next`.
     pub fn add_before(&mut self, next: &str, name: &'static str, value: Json) {
         self.put(next, false, vec![(name.into(), value)]);
     }
 
-    /// Puts the fields of an object in its place, with `prefix` before their names.
+    /// Replaces the field `name`, an object, by the object's fields, with `prefix` before their names.
     pub fn spread(&mut self, name: &str, prefix: &str) {
         if let Some((_, Json::Object(inner))) = self.0.iter().find(|field| field.0 == name).cloned() {
             let prefixed = |(name, value)| (Cow::Owned(format!("{prefix}{name}")), value);
@@ -106,7 +106,7 @@ impl Fields {
         }
     }
 
-    /// Takes fields away.
+    /// Removes the fields with these names.
     pub fn remove(&mut self, names: &[&str]) {
         self.0.retain(|field| !names.contains(&field.0.as_ref()));
     }
@@ -135,7 +135,7 @@ impl Serialize for Json {
     }
 }
 
-/// A field of one type as one kind of value.
+/// Implements [`ToJson`] for types that become one JSON value.
 macro_rules! leaves {
     ($($of:ty: $value:ident => $json:expr,)+) => {
         $(impl ToJson for $of {

@@ -1,7 +1,8 @@
-//! What one attempt asked for and used, as every view tells it. One function for each number: the terminal, the page, the report and
-//! JSON say the same of the same message.
+//! What one attempt requested and used. There is one function for each number, so that the terminal, the page, the report and JSON show the
+//! same for the same message.
 //!
-//! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words; so is 0 of what no build is without.
+//! A number that was not measured is `None` here, and [`figures::NOT_KNOWN`] in words. A 0 counts as not measured if every build uses more
+//! than 0.
 
 mod asked;
 mod source;
@@ -23,7 +24,7 @@ pub use source::{
 /// start of the process: over 1 ms that looks like several cores.
 pub const LEAST_MEAN_MS: u64 = 50;
 
-/// Highest need, bytes. Of an attempt that memory stopped it is a lower bound.
+/// Highest need, bytes; a lower bound for an attempt that memory stopped.
 pub fn need(summary: &Summary) -> Option<u64> {
     above_zero(summary.need_peak_bytes)
 }
@@ -36,7 +37,7 @@ pub fn proven_need(summary: &Summary) -> Option<u64> {
     above_zero(Some(stopped_at(need(summary).unwrap_or(0), limit, is_above)))
 }
 
-/// The need in words: `114 MiB`, `more than 114 MiB`, `not known`.
+/// Words for the need: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn need_words(summary: &Summary) -> String {
     figures::known_bound(proven_need(summary).map(figures::bytes), summary.censored)
 }
@@ -51,18 +52,19 @@ pub fn mean_need(summary: &Summary) -> Option<u64> {
     above_zero(summary.need_mean_bytes)
 }
 
-/// High-water mark with page cache, bytes: at least the highest need. `None` if the mark was not measured, whatever the need is.
+/// High-water mark of memory with page cache, bytes: at least the highest need. `None` if the mark was not measured, even if the need is
+/// known.
 pub fn memory_peak(summary: &Summary) -> Option<u64> {
     above_zero(summary.memory_peak_bytes).map(|mark| mark.max(need(summary).unwrap_or(0)))
 }
 
-/// The memory peak in words: `324 MiB with page cache`. `None` if it is unknown.
+/// Words for the high-water mark: `324 MiB with page cache`; `None` if it is unknown.
 pub fn memory_peak_words(summary: &Summary) -> Option<String> {
     let mark = memory_peak(summary)?.max(proven_need(summary).unwrap_or(0));
     Some(format!("{} with page cache", figures::bytes(mark)))
 }
 
-/// Why the need is below the kernel's high-water mark, if it is by more than a tenth: one sentence.
+/// One sentence that says why the need is below the kernel's high-water mark; `None` if the difference is at most a tenth.
 pub fn need_below_mark(summary: &Summary) -> Option<&'static str> {
     let (need, mark) = (proven_need(summary)?, memory_peak(summary)?);
     (mark > need.saturating_add(need / 10)).then_some(
@@ -70,13 +72,13 @@ pub fn need_below_mark(summary: &Summary) -> Option<&'static str> {
     )
 }
 
-/// [`proven_need`] as a share of what was asked for. `None` if either is not known, or nothing was asked for.
+/// [`proven_need`] as a share of the requested memory; `None` if either is not known, or nothing was requested.
 pub fn need_of_ask(summary: &Summary) -> Option<f64> {
     let asked = memory_asked(summary.resources.as_ref())?;
     proven_need(summary).map(|need| float(need) / float(asked.bytes))
 }
 
-/// The need as a share of the ask, for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
+/// The need as a share of the requested memory, for a cell of a table: `28 %`, `> 95 %`, `over 100 ×`, a dash.
 pub fn need_of_ask_cell(summary: &Summary) -> String {
     match need_of_ask(summary) {
         Some(share) if share > figures::MOST_TIMES => figures::times_asked(share),
@@ -84,8 +86,8 @@ pub fn need_of_ask_cell(summary: &Summary) -> String {
     }
 }
 
-/// The need as a share of the ask, in words: `28 % of it needed`, `more than 95 % of it needed`, `needed more than asked: 2.5 ×`. `None` as
-/// for [`need_of_ask`].
+/// Words for the need as a share of the requested memory: `28 % of it needed`, `more than 95 % of it needed`, `needed more than asked: 2.5
+/// ×`. `None` as for [`need_of_ask`].
 pub fn need_of_ask_words(summary: &Summary) -> Option<String> {
     let share = need_of_ask(summary)?;
     Some(match (share > 1.0, summary.censored) {
@@ -94,7 +96,7 @@ pub fn need_of_ask_words(summary: &Summary) -> Option<String> {
     })
 }
 
-/// CPU time, microseconds.
+/// CPU time used, microseconds.
 pub fn cpu_usec(summary: &Summary) -> Option<u64> {
     above_zero(summary.cpu_usec)
 }
@@ -111,12 +113,12 @@ pub fn peak_cores(summary: &Summary) -> Option<f64> {
     Some(peak.max(mean_cores(summary).unwrap_or(0.0)))
 }
 
-/// CPU time in words: `2.7 ms`, `not known`.
+/// Words for the CPU time: `2.7 ms`, `not known`.
 pub fn cpu_time_words(summary: &Summary) -> String {
     cpu_usec(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::micros)
 }
 
-/// CPU use in words: `0.38 cores on average, 0.97 at most`, `too short for a mean`, `not known`.
+/// Words for the CPU use: `0.38 cores on average, 0.97 at most`, `too short for a mean`, `not known`.
 pub fn cpu_words(summary: &Summary) -> String {
     let Some(mean) = mean_cores(summary) else {
         let is_short = cpu_usec(summary).is_some() && summary.wall_ms < LEAST_MEAN_MS;
@@ -126,7 +128,7 @@ pub fn cpu_words(summary: &Summary) -> String {
     format!("{} on average{}", figures::cores_named(mean), peak.unwrap_or_default())
 }
 
-/// Why a series of `rows` rows is not drawn, as a sentence; `None` if it is drawn. `total` is how many samples were kept of it.
+/// A sentence that says why a series of `rows` rows is not drawn; `None` if it is drawn. `total`: number of samples that were kept.
 pub fn no_curve(summary: &Summary, rows: usize, total: u64) -> Option<String> {
     let taken = summary.samples.max(total);
     Some(match (rows, taken) {
@@ -143,43 +145,43 @@ pub fn no_curve(summary: &Summary, rows: usize, total: u64) -> Option<String> {
     })
 }
 
-/// Whether the attempt was canceled, or what read its output left: then it is not among the failures.
+/// Whether the attempt was canceled, or the reader of its output closed it: then it is not a failure.
 pub fn is_canceled(summary: &Summary) -> bool {
     summary.outcome() == Outcome::Failed && summary.cause() == Cause::Canceled
 }
 
-/// Mean cores of `cpu_usec` over `wall_ms`. `None` over less than [`LEAST_MEAN_MS`].
+/// Mean number of cores for `cpu_usec` of CPU time over `wall_ms`; `None` if the time is less than [`LEAST_MEAN_MS`].
 pub fn cores_over(cpu_usec: u64, wall_ms: u64) -> Option<f64> {
     (wall_ms >= LEAST_MEAN_MS).then(|| float(cpu_usec) / (float(wall_ms) * 1000.0))
 }
 
-/// Memory with page cache of a running attempt, bytes: a reading of the need that is newer may be above it.
+/// Memory of a running attempt with page cache, bytes: at least its need, which may have been read later.
 pub fn running_memory(running: &Running) -> u64 {
     running.memory_bytes.max(running.need_bytes)
 }
 
-/// Mean cores of a running attempt so far.
+/// Mean number of cores that a running attempt has used so far.
 pub fn running_cores(running: &Running) -> Option<f64> {
     cores_over(running.cpu_usec, running.elapsed_ms)
 }
 
-/// The prediction at the start of the attempt; `None` if earlier attempts gave none. A default is no prediction.
+/// The prediction at the start of the attempt; `None` if it was only the default, because no earlier attempts were known.
 pub fn predicted(summary: &Summary) -> Option<Predicted> {
     summary.predicted.filter(|predicted| !predicted.is_default)
 }
 
-/// What an attempt that memory stopped proves to be too little, bytes: the limit in force, or what was seen of it where that is more.
+/// The size that an attempt stopped by memory proves to be too small, in bytes: the limit in force, or the measured need if that is more.
 ///
-/// Readings miss what a build takes between the last of them and the kill, so a reading far below the limit says nothing against it. It is
-/// the same whatever says that memory ended the attempt. Only a kill at the limit of a group above (`is_above`) may come from what others
-/// in that group took: then the limit counts if half of it was read.
+/// The last reading misses what the build allocated before the kill, so a reading far below the limit does not rule the limit out. Only a
+/// kill at the limit of a cgroup above the build's (`is_above`) may be due to others in that cgroup: there the limit counts if the build
+/// used at least half of it.
 pub fn stopped_at(need: u64, limit: Option<u64>, is_above: bool) -> u64 {
     let held = limit.filter(|limit| *limit <= limits::MEMORY_BYTES && (!is_above || need >= limit / 2));
     need.max(held.unwrap_or(0))
 }
 
-/// Whether a need stayed at or below `size`. `None` if that is not known: memory stopped the attempt (`censored`) before it needed more.
-/// Of such an attempt `need` is what [`stopped_at`] says.
+/// Whether a need was at most `size`. `None` if that is not known, because memory stopped the attempt (`censored`) below `size`. For such
+/// an attempt, `need` is the result of [`stopped_at`].
 pub fn holds(need: u64, censored: bool, size: u64) -> Option<bool> {
     match (censored, need >= size) {
         (true, reached) => reached.then_some(false),
@@ -195,13 +197,12 @@ pub fn limit_held(summary: &Summary) -> Option<bool> {
     holds(need, summary.censored, limit)
 }
 
-/// The points of a curve over build jobs that are measured or worked out. Where nothing is worked out there is no curve: what was tried
-/// is a list.
+/// Whether the points over build jobs form a curve that can be drawn. If no line could be fitted, they are only a list of what was tried.
 pub fn is_curve(curve: &JobsCurve) -> bool {
     matches!(curve.known(), CurveKnown::Line | CurveKnown::Flat) && curve.points.len() > 1
 }
 
-/// Whose word a point of a curve is: attempts at just these jobs, or the other points.
+/// Words for where a point of the curve comes from: attempts at this number of jobs, or the fitted line.
 pub fn point_words(point: &JobsPoint) -> String {
     match (point.attempts, point.stopped) {
         (0, _) => "worked out".to_owned(),

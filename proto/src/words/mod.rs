@@ -1,5 +1,5 @@
-//! Words and numbers for people, of the messages of the wire: one function for each, so that terminal, page, report and JSON say the same.
-//! Nothing here is sent or read back but the texts of a size's bound ([`reasons::SizeBound`]).
+//! Words and numbers for people, made from the messages of the wire. There is one function for each, so that terminal, page, report and
+//! JSON show the same. These texts are not sent, except those of a size's bound ([`reasons::SizeBound`]), which are also parsed.
 //!
 //! | module | what |
 //! |---|---|

@@ -1,11 +1,9 @@
-//! Why a number is what it is, as people read it: the terminal, the page and the report at the end of a job all say it with
-//! these sentences.
+//! Sentences that explain a predicted number to people. The terminal, the page and the report at the end of a job all use them.
 //!
-//! A [`Basis`](crate::v1::Basis) travels as numbers and one text, its bound. That text is one of a closed list, which [`SizeBound`]
-//! writes and reads back: the server names the bound as a value, and each view makes a sentence of the value. What other releases
-//! wrote, or will write, is shown as it is.
+//! A [`Basis`](crate::v1::Basis) is sent as numbers and one text, its bound. [`SizeBound`] formats that text from a value on the server,
+//! and parses it again before a sentence is made from it. An unknown text, from another release, is shown unchanged.
 //!
-//! All sentences stand in `reasons/sentences.txt`, to be read by people; a test compares them.
+//! All sentences are listed in `reasons/sentences.txt` for reading; a test compares the list.
 
 mod bound;
 mod examples;
@@ -20,25 +18,25 @@ use crate::{
     v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
 
-/// Confidence below which sizes are a guess, 0 to 1: no view shows them as advice, and no job is sized by them. Ten percent is what attempts of
-/// other packages are worth where no attempt of the package is known, so a guess by those alone stays below it.
+/// Confidence below which sizes are a guess, 0 to 1: they are not shown as advice, and not used for jobs. Without attempts of the package
+/// itself, attempts of other packages give a confidence below ten percent.
 pub const LEAST_CONFIDENCE: f64 = 0.1;
 
-/// Build jobs for each core of the request from which both are explained.
+/// Number of build jobs for each requested core from which both numbers are explained.
 const MANY_JOBS: u64 = 3;
 
-/// Which number of a prediction is explained.
+/// A number of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeKind {
-    /// Memory to ask the scheduler for, bytes.
+    /// Memory request: what the scheduler reserves, bytes.
     MemoryRequest,
-    /// Memory at which the kernel kills, bytes.
+    /// Memory limit: where the kernel kills, bytes.
     MemoryLimit,
-    /// CPU to ask the scheduler for, thousandths of a core.
+    /// CPU request: what the scheduler reserves, thousandths of a core.
     CpuRequest,
-    /// CPU beyond which the kernel throttles, thousandths of a core.
+    /// CPU limit: where the kernel throttles, thousandths of a core.
     CpuLimit,
-    /// Parallel jobs.
+    /// Number of parallel build jobs.
     BuildJobs,
     /// Wall time that half of the builds need, milliseconds.
     MedianTime,
@@ -47,7 +45,7 @@ pub enum SizeKind {
 }
 
 impl SizeKind {
-    /// All of them, in the order in which they are shown.
+    /// All kinds, in the order in which they are shown.
     pub const ALL: [Self; 7] = [
         Self::MemoryRequest,
         Self::MemoryLimit,
@@ -58,7 +56,7 @@ impl SizeKind {
         Self::LongTime,
     ];
 
-    /// The name of the size, which is printed before the number.
+    /// The name of the number, which is printed before it.
     pub fn name(self) -> &'static str {
         match self {
             Self::MemoryRequest => "memory request",
@@ -71,7 +69,7 @@ impl SizeKind {
         }
     }
 
-    /// The number of a prediction, if it has it.
+    /// The number of this kind in a prediction, if the prediction has it.
     pub fn of(self, prediction: &Prediction) -> Option<&Quantity> {
         match self {
             Self::MemoryRequest => prediction.memory_request_bytes.as_ref(),
@@ -84,7 +82,7 @@ impl SizeKind {
         }
     }
 
-    /// The number as people read it: `552 MiB`, `1.5 cores`, `4`, `1 min 5 s`.
+    /// Formats the number for people: `552 MiB`, `1.5 cores`, `4`, `1 min 5 s`.
     pub fn shown(self, value: u64) -> String {
         match self {
             Self::MemoryRequest | Self::MemoryLimit => figures::bytes(value),
@@ -98,7 +96,7 @@ impl SizeKind {
     }
 }
 
-/// Over which attempts groups of need are: `the 64 attempts that were compared`.
+/// Words for the attempts among which groups of need were searched: `the 64 attempts that were compared`.
 pub fn grouped_attempts(groups: &NeedGroups) -> String {
     let attempts = groups.groups.iter().map(|group| u64::from(group.attempts)).sum();
     format!("the {} that were compared", figures::counted(attempts, "attempt"))
@@ -107,30 +105,30 @@ pub fn grouped_attempts(groups: &NeedGroups) -> String {
 /// A number of a prediction with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedSize {
-    /// Which number.
+    /// Which number it is.
     pub kind: SizeKind,
-    /// The size's value, in the unit of its kind.
+    /// The number, in the unit of its kind.
     pub value: u64,
-    /// Why, without what all numbers have in common; may be empty.
+    /// The reason, without the part that all numbers have in common; may be empty.
     pub why: String,
 }
 
-/// All numbers of a prediction, and what they have in common said once.
+/// All numbers of a prediction with their reasons; the part that they have in common is separate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExplainedPrediction {
-    /// The sizes that the prediction has, in the order in which they are shown.
+    /// The numbers that the prediction has, in the order in which they are shown.
     pub sizes: Vec<ExplainedSize>,
-    /// On whose attempts most of them rest, or the one reason of all of them; empty if no two rest on the same.
+    /// The attempts that most numbers are based on, or the one reason of all numbers; empty if no two are based on the same attempts.
     pub based_on: String,
 }
 
-/// The numbers of a prediction, each with its reason. Clean the texts before they are shown on a terminal, as those of [`sentence`].
+/// Explains the numbers of a prediction. Callers clean the texts before they show them on a terminal, as those of [`sentence`].
 pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     let numbers = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
     let because =
         |kind, quantity| at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity));
     let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, because(kind, quantity))).collect();
-    // of a key of which nothing is known, all are the default
+    // if nothing is known about the key, all numbers are the default, for the same reason
     if let [(_, _, first), others @ ..] = numbers.as_slice()
         && first.source.is_empty()
         && !others.is_empty()
@@ -165,7 +163,7 @@ pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     ExplainedPrediction { sizes, based_on }
 }
 
-/// What a lower bound proves: `more than 250 MiB: 1 attempt was killed there; try at least 375 MiB`.
+/// Words for what a lower bound proves: `more than 250 MiB: 1 attempt was killed there; try at least 375 MiB`.
 pub fn lower_bound(bound: &LowerBound) -> String {
     let killed = match bound.attempts {
         1 => "1 attempt was killed there".to_owned(),
@@ -175,7 +173,7 @@ pub fn lower_bound(bound: &LowerBound) -> String {
     format!("more than {above}: {killed}; try at least {least}")
 }
 
-/// How sure a prediction is, and why no surer: `41 %: only 1 attempt is known`.
+/// Words for the confidence of a prediction, and why it is not higher: `41 %: only 1 attempt is known`.
 pub fn confidence(prediction: &Prediction) -> String {
     let sure = figures::percent(prediction.confidence);
     match prediction.unsure_because.as_str() {
@@ -184,8 +182,8 @@ pub fn confidence(prediction: &Prediction) -> String {
     }
 }
 
-/// Why there are far more build jobs than cores in the request, as a sentence without its full stop; `None` if there are not, or if something
-/// else than what builds did decides one of the two.
+/// A sentence, without its full stop, that says why there are far more build jobs than requested cores. `None` if there are not, or if
+/// something other than earlier builds decided one of the two numbers.
 pub fn jobs_beside_cpu(prediction: &Prediction) -> Option<String> {
     let of = |kind: SizeKind| {
         let quantity = kind.of(prediction).filter(|quantity| quantity.value > 0)?;
@@ -204,7 +202,7 @@ pub fn jobs_beside_cpu(prediction: &Prediction) -> Option<String> {
     Some(format!("-j{jobs} is how many jobs the builds ran with, not how many ran at once; {request}"))
 }
 
-/// The reason of a memory size that is the default, where attempts were killed: more is known than nothing.
+/// The reason of a memory size that is the default although attempts were killed: those attempts prove a lower bound.
 fn at_least(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Option<Reason> {
     let is_memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let basis = quantity.basis.as_ref().filter(|_| is_memory)?;
@@ -212,18 +210,18 @@ fn at_least(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Opt
     Some(Reason { why: format!("the default; {}", lower_bound(bound)), source: String::new() })
 }
 
-/// Why a number is what it is, and whose attempts say so: one sentence without its full stop; empty if nothing is said. Names of
-/// pools and texts of other releases are in it: clean it before it is shown on a terminal.
+/// One sentence, without its full stop, that says why a number is as it is, and which attempts show it; empty if there is nothing to say.
+/// It may contain names of pools and texts of other releases, so callers clean it before they show it on a terminal.
 pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
     reason(kind, quantity).sentence()
 }
 
-/// Why a number of a prediction is what it is: [`sentence`], with what the rest of the prediction proves about the number.
+/// Like [`sentence`], but also with what the rest of the prediction proves about the number.
 pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> String {
     at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity)).sentence()
 }
 
-/// Why a number is what it is, and whose attempts say so; either may be empty.
+/// Why a number is as it is, and which attempts show it; either may be empty.
 struct Reason {
     why: String,
     source: String,
@@ -271,8 +269,8 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
     }
 }
 
-/// Why a number is what it is, without the attempts that it comes from. `quantile` is the share of similar builds that the value covers
-/// before `margin`, the factor on top; 0 if it is not known.
+/// Why a number is as it is, without the attempts that show it. `quantile`: the share of similar builds that the value covers before the
+/// factor `margin`; 0 if it is not known.
 pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &SizeBound) -> String {
     let covers = if bound.replaces_share() { String::new() } else { coverage(kind, quantile, bound) };
     let pages = match bound {
@@ -290,36 +288,36 @@ pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &S
     clauses.join(", ")
 }
 
-/// A sentence that a number covers a share of similar builds; empty if that says nothing.
+/// A clause that says which share of similar builds a number covers; empty if that is not known or says nothing.
 fn coverage(kind: SizeKind, quantile: f64, bound: &SizeBound) -> String {
     if quantile.is_nan() || quantile <= 0.0 {
         return String::new();
     }
-    // of a model with tails: it never covers all that can happen
+    // the share comes from a model that allows larger values, so it is never written as 100 %
     let share = if quantile >= 0.9995 { "over 99.9 %".to_owned() } else { figures::percent(quantile) };
     match kind {
         SizeKind::MemoryRequest if *bound == SizeBound::None => {
             format!("the cheapest size: covers {share} of similar builds")
         }
-        // no room for the pages of files is left
+        // a lowered limit may have no room for file pages, so only the need is mentioned
         SizeKind::MemoryLimit if bound.is_cut() => {
             format!("covers the need of {share} of similar builds")
         }
         SizeKind::MemoryRequest | SizeKind::MemoryLimit => format!("covers {share} of similar builds"),
         SizeKind::CpuRequest => format!("{share} of similar builds use no more on average"),
         SizeKind::CpuLimit => format!("{share} of similar builds never use more"),
-        // the name of the number says it already
+        // the name of these numbers says already what they cover
         SizeKind::BuildJobs | SizeKind::MedianTime | SizeKind::LongTime => String::new(),
     }
 }
 
-/// The room above the need: pages of files that the build reads again and again.
+/// A clause about the room above the need, for file pages that the build reads again and again; `None` if there is none.
 fn file_pages(value: u64, margin: f64) -> Option<String> {
     let room = on_top(value, margin)?;
     Some(format!("with {} more for file pages", figures::bytes(room)))
 }
 
-/// The amount that a margin (the factor on top) adds to a value; `None` if there is no margin.
+/// The part of a value that the factor `margin` added; `None` if there is no margin.
 fn on_top(value: u64, margin: f64) -> Option<u64> {
     if margin.is_nan() || margin <= 1.0 || margin.is_infinite() {
         return None;
@@ -328,7 +326,7 @@ fn on_top(value: u64, margin: f64) -> Option<u64> {
     Some(figures::whole(room)).filter(|room| *room > 0)
 }
 
-/// How far a number is above what was too little; `None` where that is not known.
+/// How far a number is above the size that was too small; `None` if that is not known.
 fn step(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u64> {
     match bound {
         SizeBound::HeldBack(cores) => {
@@ -340,8 +338,8 @@ fn step(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u6
     }
 }
 
-/// The line that a failure is known by, for people: the first one of the log that says what went wrong, else the one that it is told
-/// apart by, without numbers and directories.
+/// The log line that describes a failure to people: the first line that shows what went wrong, else the line that its signature was
+/// computed from, which has no numbers and directories.
 pub fn failure_line<'l>(first: &'l str, fingerprint: &'l str) -> &'l str {
     if first.is_empty() { fingerprint } else { first }
 }
@@ -351,7 +349,7 @@ pub fn failure_place(outlook: &Outlook) -> Option<String> {
     line_place(outlook.failure_line_number, outlook.failure_line_from_end)
 }
 
-/// A place in a log in words, from 1; `None` for 0.
+/// Words for a position in a log, counted from 1; `None` for 0.
 pub fn line_place(number: u32, from_end: bool) -> Option<String> {
     let shown = figures::count(number.into());
     match (number, from_end) {
@@ -362,7 +360,7 @@ pub fn line_place(number: u32, from_end: bool) -> Option<String> {
     }
 }
 
-/// What the predicted request and limit mean for a group of attempts that need about the same.
+/// Words for how the predicted request and limit compare with the needs of a group of attempts.
 pub fn group_coverage(group: &NeedGroup) -> &'static str {
     let (request, limit) = (
         (group.within_request, group.begins_within_request),
@@ -378,7 +376,7 @@ pub fn group_coverage(group: &NeedGroup) -> &'static str {
     }
 }
 
-/// The attempts of a rung, in words.
+/// Words for what attempts on a rung have in common with the key.
 pub fn scope(rung: Rung) -> &'static str {
     match rung {
         Rung::Exact => "this key",
@@ -387,7 +385,7 @@ pub fn scope(rung: Rung) -> &'static str {
         Rung::Package => "this package",
         Rung::Siblings => "other parts of this job",
         Rung::BuildSystem => "this build system",
-        // a package of the same name in another project is another build, too
+        // a package of the same name in another project counts as another build
         Rung::Fleet | Rung::Default | Rung::Unspecified => "other packages or projects",
     }
 }

@@ -1,34 +1,34 @@
-//! The series of an attempt as every view draws it, in agreement with the numbers beside it: the curve reaches the highest need, the
-//! memory with page cache is never below the need, and no CPU use is above the highest one.
+//! Prepares the series of an attempt for drawing, so that it agrees with the numbers next to it: the curve reaches the highest need, memory
+//! with page cache is never below the need, and no CPU use is above the highest CPU use.
 
 use crate::{
     measured::{self, cores_over},
     v1::{Sample, Summary},
 };
 
-/// Least time over which CPU use is computed; over less, one tick of the kernel's accounting looks like many cores.
+/// Shortest time over which CPU use is computed: over less, one tick of the kernel's accounting looks like many cores.
 pub const CPU_WINDOW_MS: u64 = 500;
 
-/// One row of a series.
+/// One row of a series, as it is drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SeriesPoint {
-    /// Since the start of the attempt.
+    /// Time since the start of the attempt, milliseconds.
     pub elapsed_ms: u64,
-    /// Highest need of the row, bytes.
+    /// Highest need within the row, bytes.
     pub need: u64,
-    /// Highest need as it was read; less than `need` where the attempt is known to have needed more.
+    /// Highest need as it was read, bytes; less than `need` where a kill proves that the attempt needed more.
     pub read: u64,
     /// Memory with page cache, bytes: at least the need.
     pub memory: u64,
     /// CPU use over [`CPU_WINDOW_MS`] or more, cores.
     pub cores: f64,
-    /// Whether the kernel killed for memory in this row.
+    /// Whether the kernel killed for memory during the row.
     pub killed: bool,
-    /// Whether the build was starved in this row.
+    /// Whether the build was starved during the row.
     pub starved: bool,
 }
 
-/// A row for each sample, in order.
+/// Converts samples to rows, in the same order.
 pub fn points(series: &[Sample], summary: &Summary) -> Vec<SeriesPoint> {
     let mut before = Sample::default();
     let mut points = Vec::with_capacity(series.len());
@@ -50,18 +50,18 @@ pub fn points(series: &[Sample], summary: &Summary) -> Vec<SeriesPoint> {
     points
 }
 
-/// Highest need of one row, bytes.
+/// Highest need of one sample, bytes.
 pub fn need(sample: &Sample) -> u64 {
     sample.need_max_bytes.unwrap_or_default().max(sample.need_bytes)
 }
 
-/// Highest need that was read, bytes: below that of the summary where a kill at the limit, or a phase, proves more.
+/// Highest need that was read, bytes. The summary's need is higher if a kill at the limit, or a phase, proves more.
 pub fn highest_read(series: &[Sample]) -> u64 {
     series.iter().map(need).max().unwrap_or(0)
 }
 
-/// Lets the curve reach what the attempt needed: no reading falls on the last burst before a kill, so it is drawn at the kill, else at
-/// the highest reading.
+/// Raises one point to the need that is proven. No reading falls on the last moment before a kill, so the point of the kill is raised, else
+/// the highest point.
 fn reach(points: &mut [SeriesPoint], peak: u64) {
     let highest = points.iter().map(|point| point.need).max().unwrap_or(0);
     if highest >= peak {
@@ -75,8 +75,8 @@ fn reach(points: &mut [SeriesPoint], peak: u64) {
     }
 }
 
-/// CPU use at each row: that of the stretch of [`CPU_WINDOW_MS`] or more in which the row lies. What comes after the last whole stretch
-/// goes on as it was; a series that is shorter than one is a stretch of its own.
+/// CPU use at each row: the mean over the window of at least [`CPU_WINDOW_MS`] that contains the row. Rows after the last complete window
+/// repeat its value; a series shorter than a window is one window.
 fn cores(series: &[Sample], summary: &Summary) -> Vec<f64> {
     let most = measured::peak_cores(summary).unwrap_or(f64::INFINITY);
     let mut use_by_row: Vec<f64> = Vec::with_capacity(series.len());

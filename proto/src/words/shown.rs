@@ -1,5 +1,5 @@
-//! Text from callers as it is shown. Names come from any caller: what could move the cursor of a terminal, turn the direction of writing, or
-//! hide between other letters is written as its number, wherever people read it.
+//! Makes text from callers safe to show. Any caller can choose names, so characters that could move a terminal's cursor, change the
+//! direction of writing, or be invisible are written as their number wherever people read them.
 //!
 //! | where | `zlib` with U+202E before its end |
 //! |---|---|
@@ -9,7 +9,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Controls of the terminal, marks that turn the direction of writing, and marks without width that join or hide.
+/// Whether a character is shown as its number: control characters, marks that change the direction of writing, and marks without width.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
@@ -23,7 +23,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\t')
 }
 
-/// A text for one line: what is hidden as its number, and a line break or a tab as a space.
+/// A text for one line: hidden characters as their numbers, line breaks and tabs as spaces.
 #[must_use]
 pub fn in_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_hidden, |c, out| {
@@ -35,19 +35,19 @@ pub fn in_line(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// [`in_line`] as a text of its own.
+/// [`in_line`] as an owned text.
 #[must_use]
 pub fn clean(text: &str) -> String {
     in_line(text).into_owned()
 }
 
-/// A whole text of many lines, such as a page: what is hidden as its number, and line breaks and tabs as they are.
+/// A text of many lines, such as a page: hidden characters as their numbers, line breaks and tabs unchanged.
 #[must_use]
 pub fn in_lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| is_hidden(c) && !is_blank(c), push_number)
 }
 
-/// JSON with what is hidden in the escapes of JSON: the same to a program.
+/// JSON with hidden characters as JSON escapes, which programs read as the same text.
 #[must_use]
 pub fn in_json(text: &str) -> Cow<'_, str> {
     replaced(
@@ -61,7 +61,7 @@ pub fn in_json(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// Prometheus' text format with what is hidden as its number, in the escapes of that format.
+/// Prometheus' text format with hidden characters as their numbers, in the escapes of that format.
 #[must_use]
 pub fn in_metrics(text: &str) -> Cow<'_, str> {
     replaced(
@@ -74,7 +74,8 @@ pub fn in_metrics(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// Lines of a log that may have colours of its own, which begin with a control character: those are left.
+/// Lines of a log that may have colours: hidden characters as their numbers, except the sequences for colours, which begin with a control
+/// character.
 #[must_use]
 pub fn in_coloured_log(text: &str) -> Cow<'_, str> {
     replaced(text, |c| is_hidden(c) && !c.is_ascii_control(), push_number)

@@ -1,45 +1,46 @@
-//! Numbers that follow from sums over attempts, and their words: one function for each, for the terminal, the page and the report.
+//! Numbers computed from sums over attempts, and words for them. There is one function for each, used by the terminal, the page and the
+//! report.
 
 use crate::{
     figures::{self, NOT_KNOWN, amount, count, counted, counted_as, float},
     v1::{Calibration, ChangeKind, FailureGroup, Regression, StatsTotals, WouldHaveBeen},
 };
 
-/// Memory asked for over time, GiB x h; `None` if no attempt asked for some and measured its need.
+/// Requested memory multiplied by time, GiB x h; `None` if no attempt both requested memory and measured its need.
 pub fn memory_asked(totals: &StatsTotals) -> Option<f64> {
     let counted = totals.attempts.saturating_sub(totals.memory_not_measured + totals.memory_not_asked);
     (counted > 0 && totals.memory_asked_gib_hours > 0.0).then_some(totals.memory_asked_gib_hours)
 }
 
-/// The part of [`memory_asked`] that was wasted, GiB x h: all that was not put to use.
+/// The part of [`memory_asked`] that was not used, GiB x h.
 pub fn memory_wasted_hours(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|_| totals.memory_wasted_gib_hours)
 }
 
-/// CPU asked for over time, core x h; `None` if no attempt asked for some and measured its use.
+/// Requested CPU multiplied by time, cores x h; `None` if no attempt both requested CPU and measured its use.
 pub fn cpu_asked(totals: &StatsTotals) -> Option<f64> {
     let counted = totals.attempts.saturating_sub(totals.cpu_not_measured + totals.cpu_not_asked);
     (counted > 0 && totals.cpu_asked_core_hours > 0.0).then_some(totals.cpu_asked_core_hours)
 }
 
-/// Share of the memory asked for that was put to use; `None` if nothing was asked for, or nothing of it was measured.
+/// Share of the requested memory that was used; `None` if nothing was requested, or nothing of it was measured.
 pub fn memory_used(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_used_of_asked_gib_hours / asked)
 }
 
-/// Share of the memory asked for that was wasted.
+/// Share of the requested memory that was not used.
 pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
-/// Whether no attempt is known to have passed: then everything that they held was wasted, whatever a build needs.
+/// Whether no attempt is known to have succeeded: then everything that they reserved counts as wasted.
 pub fn is_nothing_built(totals: &StatsTotals) -> bool {
     let StatsTotals { attempts, failed, lost, ended, canceled, .. } = totals;
     *attempts > 0 && failed + lost + ended + canceled >= *attempts
 }
 
-/// The same in words: `40 % of what was asked for`. Where no attempt succeeded it is all of it by definition, and no share: what a build
-/// wastes is not known.
+/// Words for [`memory_wasted`]: `40 % of what was asked for`. If no attempt succeeded, no share is named: everything counts as wasted, so
+/// what a build really wastes is not known.
 pub fn memory_wasted_words(totals: &StatsTotals) -> String {
     match memory_wasted(totals) {
         None => NOTHING_ASKED_AND_MEASURED.to_owned(),
@@ -50,13 +51,13 @@ pub fn memory_wasted_words(totals: &StatsTotals) -> String {
     }
 }
 
-/// Share of the CPU asked for that was put to use.
+/// Share of the requested CPU that was used.
 pub fn cpu_used(totals: &StatsTotals) -> Option<f64> {
     cpu_asked(totals).map(|asked| totals.cpu_used_of_asked_core_hours / asked)
 }
 
-/// Mean of the share of the ask that the highest need took, which is 1 at most, and the maximum of need over ask; `None` if no attempt has
-/// both.
+/// Mean and maximum of highest need divided by requested memory, over attempts; for the mean each ratio counts at most 1. `None` if no
+/// attempt has both numbers.
 pub fn need_over_ask(totals: &StatsTotals) -> Option<(f64, f64)> {
     (totals.need_over_ask_max > 0.0).then_some((totals.need_over_ask_mean, totals.need_over_ask_max))
 }
@@ -67,8 +68,8 @@ pub fn need_over_ask_cell(totals: &StatsTotals) -> String {
     figures::cell_bound(mean, totals.need_over_ask_lower_bounds > 0)
 }
 
-/// The same in words: `31 % on average, the highest 90 %`, `more than 31 % on average, the highest more than 90 %`,
-/// `31 % on average; 2 attempts needed more than they asked for, the highest 2.5 ×`; not known without.
+/// Words for [`need_over_ask`]: `31 % on average, the highest 90 %`, `more than 31 % on average, the highest more than 90 %`, `31 % on
+/// average; 2 attempts needed more than they asked for, the highest 2.5 ×`, `not known`.
 pub fn need_over_ask_words(totals: &StatsTotals) -> String {
     let Some((mean, most)) = need_over_ask(totals) else { return NOT_KNOWN.to_owned() };
     let mean = figures::bound(&figures::percent(mean), totals.need_over_ask_lower_bounds > 0);
@@ -86,12 +87,12 @@ pub fn need_over_ask_words(totals: &StatsTotals) -> String {
     }
 }
 
-/// Highest need of all, bytes. It is a lower bound if memory stopped the attempt that has it.
+/// Highest need of any attempt, bytes; a lower bound if memory stopped that attempt.
 pub fn highest_need(totals: &StatsTotals) -> Option<u64> {
     Some(totals.need_peak_max_bytes).filter(|need| *need > 0)
 }
 
-/// The highest need in words: `114 MiB`, `more than 114 MiB`, `not known`.
+/// Words for the highest need: `114 MiB`, `more than 114 MiB`, `not known`.
 pub fn highest_need_words(totals: &StatsTotals) -> String {
     figures::known_bound(highest_need(totals).map(figures::bytes), totals.need_peak_max_is_lower_bound)
 }
@@ -101,20 +102,20 @@ pub fn highest_need_cell(totals: &StatsTotals) -> String {
     figures::cell_bound(highest_need(totals).map(figures::bytes), totals.need_peak_max_is_lower_bound)
 }
 
-/// The sentence in place of the sums of what was asked for and used, if no attempt is in them.
+/// The sentence shown instead of the sums of requested and used memory, if no attempt is in them.
 pub const NOTHING_ASKED_AND_MEASURED: &str = "no attempt reported both what it asked for and its mean memory";
 
-/// Need over time of all attempts, GiB x h; `None` if none of them measured it.
+/// Need multiplied by time over all attempts, GiB x h; `None` if no attempt measured it.
 pub fn memory_over_time(totals: &StatsTotals) -> Option<f64> {
     (totals.memory_not_measured < totals.attempts).then_some(totals.memory_used_gib_hours)
 }
 
-/// CPU time of all attempts, core x h; `None` if none of them measured it.
+/// CPU time of all attempts, cores x h; `None` if no attempt measured it.
 pub fn cpu_time(totals: &StatsTotals) -> Option<f64> {
     (totals.cpu_not_measured < totals.attempts).then_some(totals.cpu_core_hours)
 }
 
-/// CPU time in words, with the time of the builds that it is of: `12 core·h over 6 h of builds`, `not known`.
+/// Words for the CPU time, with the wall time of the same builds: `12 core·h over 6 h of builds`, `not known`.
 pub fn cpu_time_words(totals: &StatsTotals) -> String {
     match cpu_time(totals) {
         None => NOT_KNOWN.to_owned(),
@@ -122,7 +123,7 @@ pub fn cpu_time_words(totals: &StatsTotals) -> String {
     }
 }
 
-/// The second half of [`cpu_time_words`]; empty without CPU time.
+/// The second part of [`cpu_time_words`], about the wall time; empty without CPU time.
 pub fn cpu_over(totals: &StatsTotals) -> String {
     let hours = totals.cpu_wall_hours;
     if hours > 0.0 { format!(" over {} h of builds", amount(hours)) } else { String::new() }
@@ -133,12 +134,12 @@ pub fn mean_wall_ms(totals: &StatsTotals) -> Option<f64> {
     ratio(totals.wall_hours * 3_600_000.0, float(totals.attempts))
 }
 
-/// Attempts that are left out of the sums of what was asked for: they were not measured, or asked for nothing. Of memory and of CPU.
+/// Number of attempts left out of the sums of requested memory, and of requested CPU: they were not measured, or requested nothing.
 pub fn not_in_asked(totals: &StatsTotals) -> [u64; 2] {
     [totals.memory_not_measured + totals.memory_not_asked, totals.cpu_not_measured + totals.cpu_not_asked]
 }
 
-/// The attempts that are left out of the sums, in words; `None` if none are. If nothing was asked for, there is no such sum.
+/// Words for the attempts that are left out of the sums; `None` if none are. A sum is not mentioned if nothing was requested at all.
 pub fn left_out(totals: &StatsTotals) -> Option<String> {
     let missing = [
         ("without mean memory", totals.memory_not_measured),
@@ -163,7 +164,7 @@ pub fn left_out(totals: &StatsTotals) -> Option<String> {
     (!reasons.is_empty()).then_some(reasons)
 }
 
-/// Fields of the message that hold no number, for forms that show each field: not known is not 0. By their names on the wire.
+/// Names (on the wire) of the fields that have no known number, for output that shows each field: such a number must not be shown as 0.
 pub fn not_known(totals: &StatsTotals) -> Vec<&'static str> {
     let (memory, cpu) = (memory_asked(totals).is_none(), cpu_asked(totals).is_none());
     let over_ask = need_over_ask(totals).is_none();
@@ -187,12 +188,12 @@ pub fn not_known(totals: &StatsTotals) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
 }
 
-/// Share of the needs that stayed within the predicted limit, in words: `97.1 %`.
+/// Share of the needs that were at most the predicted limit: `97.1 %`.
 pub fn within_limit(held: &Calibration) -> String {
     figures::rate(held.within_limit, held.attempts)
 }
 
-/// Share of the needs that stayed within the predicted request, in words: `97.1 %`.
+/// Share of the needs that were at most the predicted request: `97.1 %`.
 pub fn within_request(held: &Calibration) -> String {
     figures::rate(held.within_request, held.request_attempts)
 }
@@ -202,7 +203,8 @@ pub fn limit_factor(held: &Calibration) -> Option<f64> {
     (held.attempts > 0 && held.error_log2_mean > 0.0).then(|| held.error_log2_mean.exp2())
 }
 
-/// From which attempts a change of a need is known: `8 attempts before, 3 since`; of a drift, which has no first attempt, how many.
+/// Words for the attempts that show a change of need: `8 attempts before, 3 since`; for a drift, which has no first attempt, the number of
+/// all of them.
 pub fn moved_over(moved: &Regression) -> String {
     let (before, since) = (u64::from(moved.attempts_before), u64::from(moved.attempts_since));
     match moved.kind() {
@@ -211,19 +213,19 @@ pub fn moved_over(moved: &Regression) -> String {
     }
 }
 
-/// How many attempts failed for memory, in words.
+/// Words for how many attempts failed for memory.
 pub fn memory_failures(failed: u64) -> String {
     counted_as(failed, "failure for memory", "failures for memory")
 }
 
-/// How many attempts would have failed for memory with the predicted sizes, `at least 3` where of some it is not known.
+/// Words for how many attempts would have failed for memory with the predicted sizes; `at least 3` if that is not known for some attempts.
 pub fn would_fail_words(would: &WouldHaveBeen) -> String {
     let least = if would.not_known > 0 { "at least " } else { "" };
     format!("{least}{}", count(would.would_fail))
 }
 
-/// `3 instead of 30 failures for memory`, and of how many it is not known: what was stopped below the predicted limit might have fitted it,
-/// or not.
+/// Words for failures with predicted sizes: `3 instead of 30 failures for memory`, and for how many attempts that is not known, because
+/// memory stopped them below the predicted limit.
 pub fn memory_failures_with_predictions(would: &WouldHaveBeen) -> String {
     let text = format!("{} instead of {}", would_fail_words(would), memory_failures(would.failed));
     match would.not_known {
@@ -234,7 +236,7 @@ pub fn memory_failures_with_predictions(would: &WouldHaveBeen) -> String {
     }
 }
 
-/// `12.3 GiB·h (45 %)`: a part of what was asked for, with its share.
+/// Formats a part of the requested amount with its share: `12.3 GiB·h (45 %)`.
 pub fn with_share(part: f64, share: Option<f64>) -> String {
     match share {
         Some(share) => format!("{} ({})", amount(part), figures::percent(share)),
@@ -246,7 +248,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// Packages of a group of failures, those with most of them first: `zlib, hdf5 and 3 more`.
+/// Names of the packages in a group of failures, those with most failures first: `zlib, hdf5 and 3 more`.
 #[must_use]
 pub fn packages_words(group: &FailureGroup) -> String {
     let named = group.packages.join(", ");

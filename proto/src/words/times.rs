@@ -1,11 +1,11 @@
-//! Points in time for people and programs, in UTC.
+//! Formats points in time for people and programs, in UTC.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The last moment whose year has four digits, the end of 9999: farther in the future than any build.
+/// The last moment with a year of four digits, the end of 9999: later than any build.
 pub const LAST_UNIX_MS: u64 = 253_402_300_799_999;
 
-/// `2026-11-21T09:05:07Z`; a dash for a time that no calendar has.
+/// Formats a time as `2026-11-21T09:05:07Z`; a dash for a time after [`LAST_UNIX_MS`].
 #[must_use]
 pub fn rfc3339(unix_ms: u64) -> String {
     if unix_ms > LAST_UNIX_MS {
@@ -14,14 +14,14 @@ pub fn rfc3339(unix_ms: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string()
 }
 
-/// `2026-11-21 09:05`; a dash for a time that no calendar has.
+/// Formats a time as `2026-11-21 09:05`; a dash for a time after [`LAST_UNIX_MS`].
 #[must_use]
 pub fn date_time(unix_ms: u64) -> String {
     let text = rfc3339(unix_ms);
     text.get(..16).map_or_else(|| text.clone(), |minutes| minutes.replace('T', " "))
 }
 
-/// `2026-11-21`; a dash for a time that no calendar has.
+/// Formats a date as `2026-11-21`; a dash for a time after [`LAST_UNIX_MS`].
 #[must_use]
 pub fn date(unix_ms: u64) -> String {
     let text = rfc3339(unix_ms);

@@ -1,8 +1,8 @@
-//! What a verdict says first, for people: the terminal, the report at the end of a job and the page have the same line.
+//! The first line of a verdict for people, the same on the terminal, on the page and in the report at the end of a job.
 //!
-//! The line is `answer: what it means (cause, how sure, attempts left if there is to be one)`. Where no cause is known there is nothing to be
-//! sure of, and a retry is the policy's, not an answer: the line says what is not known first, and what the policy allows second. How to make
-//! the cause known stands in the reason, below it. Programs read the fields of the message instead.
+//! The line has the form `answer: changes (cause, confidence, attempts left)`. If no cause is known, there is no confidence, and only the
+//! policy allows a retry: the line then says first that the cause is not known, and second what the policy allows. The reason below it says
+//! how the cause can be found. Programs read the fields of the message instead.
 
 use crate::{
     evidence::{NOTHING_TO_RETRY, cause_words, is_of_success, is_retry},
@@ -12,12 +12,12 @@ use crate::{
     v1::{Action, Cause, Quantity, Verdict},
 };
 
-/// The reason of a verdict if no line and no word of a log was read.
+/// The reason of a verdict if no text of the log was read.
 pub const LOG_UNREAD: &str = "its log was not read";
-/// The reason if a log was read and names no cause.
+/// The reason of a verdict if a log was read and no rule names a cause.
 pub const NO_RULE_KNOWS_IT: &str = "no rule knows a line of its log that says why";
 
-/// The first line, cleaned of control characters.
+/// The first line of a verdict, cleaned of control characters.
 #[must_use]
 pub fn first_line(verdict: &Verdict) -> String {
     if is_of_success(verdict) {
@@ -47,24 +47,24 @@ pub fn is_cause_unknown(verdict: &Verdict) -> bool {
     matches!(verdict.cause(), Cause::Unknown | Cause::Unspecified)
 }
 
-/// A retry that no cause speaks for: the policy alone allows it.
+/// Whether the verdict is a retry that only the policy allows, because no cause is known.
 fn is_policy_alone(verdict: &Verdict) -> bool {
     is_cause_unknown(verdict) && is_retry(verdict.action())
 }
 
-/// Why no cause is known, as the reason says it.
+/// Why no cause is known, taken from the verdict's reason; empty if the reason does not say it.
 fn unknown_because(reason: &str) -> String {
     let why = [LOG_UNREAD, NO_RULE_KNOWS_IT].into_iter().find(|why| reason.contains(why));
     why.map_or(String::new(), |why| format!(": {why}"))
 }
 
-/// Attempts that may follow: what the budget leaves, or fewer where the policy allows fewer retries of such a failure.
+/// Number of attempts that may follow: what the budget leaves, or fewer if the policy allows fewer retries after such a failure.
 fn attempts_left(verdict: &Verdict) -> u32 {
     let allowed = verdict.outlook.as_ref().and_then(|outlook| outlook.retries_allowed);
     allowed.map_or(verdict.attempts_left, |allowed| allowed.min(verdict.attempts_left))
 }
 
-/// What to do, in a few words. If no cause is known, that is said first, and then what the retry policy allows.
+/// What to do, in a few words. If no cause is known, the text says that first, and then what the retry policy allows.
 #[must_use]
 pub fn answer(verdict: &Verdict) -> String {
     let remedy = remedy(verdict);
@@ -79,7 +79,7 @@ fn remedy(verdict: &Verdict) -> &'static str {
     let cause = verdict.cause();
     match verdict.action() {
         Action::No | Action::Unspecified => "Do not retry",
-        // a size that cannot be had again is another one: the reason says which
+        // the next size can differ even in an unchanged retry, if the old one is not available: the reason says which it is
         Action::AsIs if verdict.reason.is_empty() || verdict.reason.contains("same size") => {
             "Retry with the same size"
         }
@@ -98,28 +98,28 @@ fn remedy(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The cause in the words of [`cause_words`], as far as it is proven.
+/// Words for the cause, as in [`cause_words`], with "probably" if it is not proven.
 fn cause(verdict: &Verdict) -> String {
     let cause = verdict.cause();
     let words = match cause_words(cause) {
         _ if is_cause_unknown(verdict) => "cause not known",
-        // one failure says nothing of the next
+        // only a repeated failure is certain to fail every time
         _ if cause == Cause::Deterministic && is_repeated(verdict) => "fails every time",
-        // a failed test beside a lost connection: the log does not say which of them came of the other
+        // the log shows a failed test and a lost connection, but not which of them caused the other
         _ if cause == Cause::Undecided => "undecided: the build itself or infrastructure",
         words => words,
     };
-    // no log proves that memory was short
+    // a log does not prove that memory was short
     let probably = is_of_memory(cause) && verdict.cause_source == "log";
     format!("{}{words}", if probably { "probably " } else { "" })
 }
 
-/// The same failure was seen before, at this commit or in this job.
+/// Whether the same failure was seen before, at this commit or in this job.
 fn is_repeated(verdict: &Verdict) -> bool {
     verdict.outlook.as_ref().is_some_and(|outlook| outlook.seen > 0)
 }
 
-/// The changes for the retry, as old value -> new value; or the rule that forbids a retry. `None` if the answer says it all.
+/// The change for the retry, as old value -> new value; or the rule that forbids a retry. `None` if the answer needs no such detail.
 fn change(verdict: &Verdict) -> Option<String> {
     let next = verdict.next.as_ref();
     match verdict.action() {
@@ -168,7 +168,7 @@ fn from_to(had: Option<String>, now: &str) -> String {
     had.map_or_else(|| now.to_owned(), |had| format!("{had} -> {now}"))
 }
 
-/// `-j8 -> -j4`, if the next attempt gets fewer build jobs because memory is short.
+/// The change of build jobs, such as `-j8 -> -j4`, if the next attempt gets fewer because memory is short.
 fn jobs_had(verdict: &Verdict) -> Option<String> {
     let jobs = SizeKind::BuildJobs.of(verdict.next.as_ref()?)?;
     match bound(jobs) {
@@ -178,7 +178,7 @@ fn jobs_had(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// The memory request above which the attempt was evicted.
+/// The attempt's memory request, if it was evicted for using more.
 fn request_had(verdict: &Verdict) -> Option<String> {
     match bound(SizeKind::MemoryRequest.of(verdict.next.as_ref()?)?) {
         SizeBound::AboveRequest(had) => Some(had),

@@ -1,19 +1,19 @@
-//! Lines of a known width, for people at a terminal.
+//! Wraps text to a width, for people at a terminal.
 //!
-//! Rule of all programs: text for people is wrapped where it is written to a terminal, and only there. What goes into a pipe or a file,
-//! JSON, shell assignments, generated files and command lines to copy stay as they are, so that programs read them line by line.
+//! All programs wrap text for people when they write it to a terminal, and only then. Output to a pipe or a file, JSON, shell assignments,
+//! generated files and command lines to copy are not wrapped, so that programs can read them line by line.
 
-/// The least room that is left beside a hanging indent.
+/// Least width that is left beside the indent of continued lines.
 const LEAST_ROOM: usize = 40;
-/// Indent of what follows a line without columns.
+/// Indent of continued lines, for a line without columns.
 const HANGING_INDENT: usize = 2;
 
-/// Words that stay beside their number.
+/// Units that stay on the same line as their number.
 const UNITS: [&str; 13] =
     ["%", "B", "KiB", "MiB", "GiB", "TiB", "s", "min", "h", "core", "cores", "attempt", "attempts"];
 
-/// The text with each line broken at spaces, so that it fits `columns` cells. The rest is indented to the last column of the line, if two
-/// spaces mark one. Words are never split, not even those wider than `columns`. Colours and other escape sequences have no width.
+/// Breaks each line of a text at spaces, so that it fits in `columns` cells. Continued lines are indented to the last column of the line;
+/// two spaces mark a column. Words are never split, not even those wider than `columns`. Colours and other escape sequences have no width.
 #[must_use]
 pub fn wrapped(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
@@ -49,7 +49,7 @@ fn wrap_line(out: &mut String, line: &str, columns: usize) {
     }
 }
 
-/// Bytes up to the first space, a number with its unit behind it: `99 %`, `5.13 GiB`.
+/// Length in bytes of the first word. A number and its unit are one word: `99 %`, `5.13 GiB`.
 fn first_word(text: &str) -> usize {
     let (word, behind) = text.split_at(text.find(' ').unwrap_or(text.len()));
     let is_number = word.ends_with(|letter: char| letter.is_ascii_digit());
@@ -59,12 +59,12 @@ fn first_word(text: &str) -> usize {
     word.len() + if is_unit { 1 + unit.len() } else { 0 }
 }
 
-/// Spaces before the first word.
+/// Number of spaces before the first word.
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Where lines that follow begin: at the last column, but at most at `most`; without columns a little behind the first word.
+/// Indent of continued lines: the last column of the line, at most `most`; without columns, a little more than the line's own indent.
 fn hanging(line: &str, most: usize) -> usize {
     let (mut at, mut spaces, mut hang) = (0, 0, None);
     let first = indent(line);
@@ -89,7 +89,7 @@ fn hanging(line: &str, most: usize) -> usize {
     hang.unwrap_or(first + HANGING_INDENT).min(most)
 }
 
-/// Cells of a text without its colours.
+/// Number of cells that a text takes on a terminal: colour sequences take none.
 fn width(text: &str) -> usize {
     let mut escape = false;
     let mut cells = 0;

@@ -1,41 +1,42 @@
-//! What an attempt asked for. A size that no build fits in, or that no machine has, is no ask: it is shown as it was written, and no
-//! ratio and no sum is over it.
+//! The memory and CPU that an attempt requested. A size that is too small for any build, or larger than any machine, does not count as a
+//! request: it is shown as it was written, but left out of ratios and sums.
 
 use crate::{figures, limits, v1::Resources};
 
-/// Least memory that counts as an ask, bytes: 1 MiB. A shell that only waits needs half of it, and no build fits in it. Less is written
-/// where a form wants a number (0, or 1 byte), and a need over it is a number without a meaning.
+/// Least memory that counts as a request, bytes: 1 MiB. Even a shell that only waits needs half of it. A smaller value was entered only
+/// because a form required a number (0, or 1 byte), and the ratio of a need to it has no meaning.
 pub const LEAST_ASK_BYTES: u64 = 1 << 20;
 
-/// Whether a memory is one that a build can be given: from [`LEAST_ASK_BYTES`] to below [`limits::MEMORY_BYTES`], which no machine has and
-/// stands for "no limit".
+/// Whether a build can be given this much memory: from [`LEAST_ASK_BYTES`] to below [`limits::MEMORY_BYTES`]. No machine has more, so
+/// larger values mean "no limit".
 #[must_use]
 pub fn is_size(bytes: u64) -> bool {
     (LEAST_ASK_BYTES..limits::MEMORY_BYTES).contains(&bytes)
 }
 
-/// Memory that an attempt occupied for others.
+/// Memory that an attempt kept from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestedMemory {
-    /// Bytes: a size ([`is_size`]).
+    /// The size in bytes ([`is_size`]).
     pub bytes: u64,
-    /// Whether there was no request: it is the limit that counts.
+    /// Whether the size is the limit, because there was no request.
     pub is_limit: bool,
 }
 
-/// The ask as it was written, valid or not: the request, else the limit.
+/// The requested memory as it was written, valid or not: the request, else the limit.
 fn written(resources: Option<&Resources>) -> Option<RequestedMemory> {
     let resources = resources?;
     let request = resources.memory_request_bytes.map(|bytes| RequestedMemory { bytes, is_limit: false });
     request.or_else(|| resources.memory_limit_bytes.map(|bytes| RequestedMemory { bytes, is_limit: true }))
 }
 
-/// The memory that an attempt asked for: the request, else the limit. `None` if it has neither, or a size that no build can be given.
+/// The memory that an attempt requested: the request, else the limit. `None` if it has neither, or the size is not one that a build can be
+/// given.
 pub fn memory_asked(resources: Option<&Resources>) -> Option<RequestedMemory> {
     written(resources).filter(|asked| is_size(asked.bytes))
 }
 
-/// The requested memory in words: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`, `nothing (1 B is no size), no limit`.
+/// Words for the requested memory: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`, `nothing (1 B is no size), no limit`.
 pub fn memory_asked_words(resources: Option<&Resources>) -> String {
     let Some(RequestedMemory { bytes, is_limit }) = written(resources) else { return "nothing".to_owned() };
     let limit = resources.and_then(|resources| resources.memory_limit_bytes);
@@ -51,7 +52,7 @@ pub fn memory_asked_words(resources: Option<&Resources>) -> String {
     }
 }
 
-/// Why [`memory_asked`] is `None`, in words: `neither request nor limit`, `1 B counts as nothing: no build fits in it`.
+/// Words that say why [`memory_asked`] is `None`: `neither request nor limit`, `1 B counts as nothing: no build fits in it`.
 pub fn no_ask_words(resources: Option<&Resources>) -> String {
     match written(resources) {
         None => "neither request nor limit".to_owned(),
@@ -64,7 +65,7 @@ pub fn no_ask_words(resources: Option<&Resources>) -> String {
     }
 }
 
-/// CPU that an attempt occupied for others, cores: the request, else the limit. `None` if it has neither, or it is 0.
+/// The CPU that an attempt requested, cores: the request, else the limit. `None` if it has neither, or it is 0.
 pub fn cpu_asked(resources: Option<&Resources>) -> Option<f64> {
     let asked = resources.and_then(|resources| resources.cpu_request_cores.or(resources.cpu_limit_cores));
     asked.filter(|cores| *cores > 0.0)

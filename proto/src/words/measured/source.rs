@@ -1,4 +1,4 @@
-//! Where a need was read, where that may be below the true peak, and the words for it: every view has them from here.
+//! Sources of a need that may be below the true peak, and the words that all output uses for them.
 //!
 //! A cgroup counts every page of a build. Two other sources do not:
 //!
@@ -16,16 +16,16 @@ use crate::{
 /// A source of needs that are lower bounds of the peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IncompleteNeed {
-    /// Prometheus, which reads now and then.
+    /// Prometheus, which reads at intervals.
     Prometheus,
-    /// The sum over the processes of a build, which has no cgroup of its own.
+    /// The sum over the processes of a build that has no cgroup of its own.
     Processes,
 }
 
-/// The note beside a need that is a sum over processes.
+/// The note next to a need that is a sum over processes.
 pub const BY_PROCESSES: &str = "measured by processes";
 
-/// The line below a list that explains the [`mark`] of such needs.
+/// The line below a list that explains its [`mark`].
 pub const MARK_NOTE: &str = "* measured by processes: the need may be higher";
 
 /// The mark that a list prints after a need: `*` if it was [`BY_PROCESSES`], else nothing.
@@ -33,17 +33,17 @@ pub fn mark(source: Source) -> &'static str {
     if IncompleteNeed::of(source) == Some(IncompleteNeed::Processes) { "*" } else { "" }
 }
 
-/// The need of an attempt for a cell of a list, with its [`mark`].
+/// The need of an attempt for a cell of a table, with its [`mark`].
 pub fn marked_need_cell(summary: &Summary) -> String {
     let mark = need_note(summary).map_or("", |_| mark(summary.source()));
     format!("{}{mark}", need_cell(summary))
 }
 
 impl IncompleteNeed {
-    /// All of them.
+    /// Both sources.
     pub const ALL: [Self; 2] = [Self::Prometheus, Self::Processes];
 
-    /// The source of an attempt, if it is one of these.
+    /// The source of an attempt's need, if it is one of these.
     pub fn of(source: Source) -> Option<Self> {
         match source {
             Source::Prometheus => Some(Self::Prometheus),
@@ -52,7 +52,7 @@ impl IncompleteNeed {
         }
     }
 
-    /// The note beside such a need.
+    /// The note next to a need from this source.
     pub fn note(self) -> &'static str {
         match self {
             Self::Prometheus => "read by Prometheus",
@@ -60,7 +60,7 @@ impl IncompleteNeed {
         }
     }
 
-    /// Such needs as the subject of a sentence, in the plural.
+    /// Needs from this source as the subject of a sentence, in the plural.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prometheus => "peaks from Prometheus",
@@ -69,13 +69,13 @@ impl IncompleteNeed {
     }
 }
 
-/// The note beside the need of an attempt that was [`BY_PROCESSES`]; `None` for all others, and if the need is not known.
+/// The note next to the need of an attempt that was [`BY_PROCESSES`]; `None` for other attempts, and if the need is not known.
 pub fn need_note(summary: &Summary) -> Option<&'static str> {
     let is_by_processes = IncompleteNeed::of(summary.source()) == Some(IncompleteNeed::Processes);
     (is_by_processes && need(summary).is_some()).then_some(BY_PROCESSES)
 }
 
-/// A sentence about what an incomplete need leaves out; `None` if it is complete.
+/// A sentence that says what an incomplete need leaves out; `None` if the need is complete.
 pub fn unseen(summary: &Summary) -> Option<&'static str> {
     need_note(summary)?;
     Some(
@@ -83,18 +83,18 @@ pub fn unseen(summary: &Summary) -> Option<&'static str> {
     )
 }
 
-/// Where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
+/// Words for where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
 pub fn offloaded(summary: &Summary) -> Option<String> {
     let service = clean(&summary.offloaded_to);
     (!service.is_empty()).then(|| format!("{service} ran the work outside what was measured"))
 }
 
-/// A sentence that names the service that did the work, with what follows from it.
+/// A sentence that names the service that did the work, and what follows from that.
 pub fn offloaded_sentence(summary: &Summary) -> Option<String> {
     offloaded(summary).map(|clause| format!("{clause}: nothing is learnt from what this attempt used."))
 }
 
-/// How many of the attempts behind a size were [`BY_PROCESSES`], after their number: `measured by processes`, `3 of them measured by
+/// Words, after a number of attempts, for how many of them were [`BY_PROCESSES`]: `measured by processes`, `3 of them measured by
 /// processes`; `None` if none was.
 pub fn attempts_note(by_processes: u32, attempts: u32) -> Option<String> {
     match by_processes {

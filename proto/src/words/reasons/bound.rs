@@ -1,4 +1,4 @@
-//! What decided a number beside the attempts: a cap, a floor, the last attempt, and so on.
+//! What decided a number besides the attempts: a cap, a floor, the last attempt, and so on.
 //!
 //! | text on the wire and on disk | value |
 //! |---|---|
@@ -25,82 +25,82 @@
 //! | `half of 4, because 400 MiB is the most memory there is` | fewer build jobs |
 //! | `room in 400 MiB, the most memory there is` | as many build jobs as fit |
 //!
-//! Texts are only ever added: agent and server may be of different releases.
+//! Texts are only added and never changed, because agent and server may be of different releases.
 
 use std::fmt;
 
 use crate::measured::IncompleteNeed;
 
-/// The bound that decided a number, other than the attempts. Its sizes and times are texts for people.
+/// What decided a number besides the attempts. Sizes and times in it are texts for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SizeBound {
     /// Nothing: the attempts alone decided.
     #[default]
     None,
-    /// Nothing is known, so it is the configured default.
+    /// The configured default, because nothing is known.
     Default,
-    /// The question named the number.
+    /// The number in the caller's question.
     AskedFor,
-    /// Cut to the operator's cap.
+    /// Lowered to the operator's cap.
     Cap(String),
     /// Raised to the operator's floor.
     Floor(String),
-    /// A preset that holds until more is known.
+    /// A preset, used until more is known.
     Preset,
-    /// A limit raised to its request.
+    /// A limit that was raised to its request.
     Request,
-    /// Held up by the last size: decreases go in steps.
+    /// Kept near the last size, because sizes decrease in steps.
     LastSize(String),
     /// Raised by untrusted attempts, to at most this multiple of the size from trusted ones.
     TrustedTimes(u64),
     /// Raised by untrusted attempts, to what trusted ones of any project need.
     TrustedNeed,
-    /// Only needs that are lower bounds of the peak speak for a lower limit. They raise a limit and do not lower it.
+    /// Needs that may be below the peak: they can raise a limit, but not lower it. No complete need supports a lower limit.
     Incomplete(IncompleteNeed),
-    /// Cut to what the pool of this name takes.
+    /// Lowered to the largest size that this pool accepts.
     Pool {
         /// Name of the pool.
         name: String,
-        /// The most that it takes.
+        /// The largest size that the pool accepts.
         most: String,
     },
     /// The size that the last attempt had.
     LastAttempt,
-    /// The limit of the last attempt, which was below what it asked for.
+    /// The limit of the last attempt, which had requested more than its limit.
     LastLimit,
     /// A step above the size at which memory stopped the last attempt.
     Stopped(String),
-    /// The needs of similar builds that did not fit the size at which memory stopped the last attempt.
+    /// What similar builds needed that needed more than the size at which memory stopped the last attempt.
     NeededAbove(String),
-    /// Where the last attempt's own growth leads, above the size at which memory stopped it.
+    /// The size that the last attempt would have reached at its growth, above the size at which memory stopped it.
     Grown(String),
-    /// The size that the verdict on the attempt before named.
+    /// The size that the verdict on the attempt before had given.
     VerdictBefore,
-    /// The use of the last attempt, which was above its request: its node evicted it for that.
+    /// The use of the last attempt, which its node evicted because it used more than its request.
     AboveRequest(String),
-    /// Build jobs that were not used most often, but by the newer and more similar attempts.
+    /// Number of build jobs with the most weight, because newer and more similar attempts used it, although others were used as often.
     MostWeight,
-    /// A step above the size that the last attempt may have had, which is not known.
+    /// A step above the size that the last attempt may have had; its true size is not known.
     MayHaveHad(String),
-    /// The last attempt was not done after this time.
+    /// The time that the last attempt had, which was not enough.
     TooShort(String),
-    /// A step above the cores at which the last attempt was held back.
+    /// A step above the number of cores at which the last attempt was throttled.
     HeldBack(String),
-    /// Half of this many build jobs, because there is no more memory.
+    /// Half of the last attempt's build jobs, because no more memory is available.
     HalfOf {
         /// Build jobs of the last attempt.
         jobs: u64,
-        /// The most memory there is.
+        /// The most memory that is available.
         most: String,
     },
-    /// As many build jobs as fit into the largest memory there is.
+    /// As many build jobs as fit in the largest memory size that is available.
     RoomIn(String),
     /// A text of another release.
     Other(String),
 }
 
 impl SizeBound {
-    /// The bound of a text that [`fmt::Display`] made.
+    /// Parses a text that [`fmt::Display`] wrote.
     pub fn parse(text: &str) -> Self {
         let whole = match text {
             "" => Some(Self::None),
@@ -167,7 +167,7 @@ impl SizeBound {
             .or_else(|| above(" cores, where it was held back").map(Self::HeldBack))
     }
 
-    /// Whether a share of builds that the number covers would say something about another number.
+    /// Whether this reason replaces the share of builds that the number covers, because that share would be of another number.
     pub(super) fn replaces_share(&self) -> bool {
         matches!(
             self,
@@ -191,9 +191,9 @@ impl SizeBound {
         )
     }
 
-    /// Attempts did not decide the number, whatever is known beside it.
+    /// Whether the number is explained without naming attempts, because attempts did not decide it.
     pub(super) fn needs_no_source(&self) -> bool {
-        // how much more similar builds needed is what they say
+        // the other bounds follow from what attempts needed or used, so the attempts are named
         self.replaces_share()
             && !matches!(
                 self,
@@ -201,12 +201,12 @@ impl SizeBound {
             )
     }
 
-    /// Something cut the number below what was wanted.
+    /// Whether a cap or a pool made the number smaller than it should be.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::Cap(_) | Self::Pool { .. })
     }
 
-    /// The same, with the size of the step where the bound is one.
+    /// Like [`Self::clause`], with the size of the step if the bound is a step.
     pub(super) fn clause_with_step(&self, step: &str) -> String {
         let clause = self.clause();
         match (self, clause.strip_prefix("a step above ")) {
@@ -217,7 +217,7 @@ impl SizeBound {
         }
     }
 
-    /// The bound as a part of a sentence; empty for none.
+    /// The bound as a clause of a sentence; empty for none.
     pub fn clause(&self) -> String {
         match self {
             Self::None => String::new(),

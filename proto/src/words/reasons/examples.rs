@@ -1,5 +1,4 @@
-//! One number of each sort that a server sends: the tests of terminal, page and report walk them, and so does the table of all
-//! sentences.
+//! One number of each sort that a server sends. The tests of terminal, page and report use them, and so does the table of all sentences.
 
 use super::{SizeBound, SizeKind};
 use crate::{
@@ -8,7 +7,7 @@ use crate::{
     v1::{Basis, Prediction, Quantity, Rung},
 };
 
-/// Numbers with every bound that they can have, on every rung that decides them.
+/// Numbers with every bound that they can have, on every rung that can decide them.
 pub fn examples() -> Vec<(SizeKind, Quantity)> {
     let mut all = Vec::new();
     for kind in SizeKind::ALL {
@@ -16,10 +15,10 @@ pub fn examples() -> Vec<(SizeKind, Quantity)> {
         let bounds = bounds(kind).into_iter().filter(|bound| fits(kind, bound));
         all.extend(bounds.map(|bound| (kind, example(kind, (Rung::Exact, 7), &bound))));
     }
-    // a size that follows from where the last attempt was stopped, with no history behind it
+    // a size above the one at which memory stopped the last attempt, without any history
     let stopped = SizeBound::Stopped("280 MiB".to_owned());
     all.push((SizeKind::MemoryLimit, example(SizeKind::MemoryLimit, (Rung::Fleet, 0), &stopped)));
-    // a cap below all that is needed, and defaults beside which little is known
+    // a cap below everything that is needed, and defaults because little is known
     let cap = SizeBound::Cap("400 MiB".to_owned());
     let mut cut = example(SizeKind::MemoryLimit, (Rung::Exact, 7), &cap);
     if let Some(basis) = &mut cut.basis {
@@ -41,7 +40,7 @@ pub fn examples() -> Vec<(SizeKind, Quantity)> {
     all
 }
 
-/// A prediction of one number only.
+/// A prediction with only this number.
 pub fn prediction_of(kind: SizeKind, quantity: &Quantity) -> Prediction {
     let only = |this: SizeKind| (this == kind).then(|| quantity.clone());
     Prediction {
@@ -56,7 +55,7 @@ pub fn prediction_of(kind: SizeKind, quantity: &Quantity) -> Prediction {
     }
 }
 
-/// Numbers that attempts alone decide.
+/// Numbers that attempts alone decided.
 fn by_attempts(kind: SizeKind) -> Vec<(SizeKind, Quantity)> {
     let rungs = [
         (Rung::Exact, 1),
@@ -71,7 +70,7 @@ fn by_attempts(kind: SizeKind) -> Vec<(SizeKind, Quantity)> {
     rungs.into_iter().map(|on| (kind, example(kind, on, &SizeBound::None))).collect()
 }
 
-/// One of each bound, with the sizes that numbers of this sort have.
+/// One bound of each sort, with sizes that numbers of this kind can have.
 pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
     let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);
     let size = |cores: &str, memory: &str| if cpu { cores.to_owned() } else { memory.to_owned() };
@@ -107,7 +106,7 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
     ]
 }
 
-/// Whether a number of this sort can have the bound.
+/// Whether a number of this kind can have this bound.
 fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);
@@ -151,7 +150,7 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
     let (rung, attempts) = if *bound == SizeBound::Default { (Rung::Default, 0) } else { (rung, attempts) };
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let (value, quantile) = match bound {
-        // a pool or a limit on trust cuts the number; which share of builds it then covers is not known
+        // a pool or the limit on untrusted attempts lowers the number, so the share of builds that it covers is not known
         SizeBound::Pool { .. } => (if memory { 400 << 20 } else { 2000 }, 0.0),
         SizeBound::TrustedTimes(_) | SizeBound::TrustedNeed => (value, 0.0),
         SizeBound::Cap(_) if memory => (400 << 20, 0.63),
@@ -160,7 +159,7 @@ fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> 
         SizeBound::LastSize(_) => (13 << 30, quantile),
         _ => (value, quantile),
     };
-    // what was too little is the value without the factor
+    // the size that was too small is the value divided by the margin
     let margin = if matches!(bound, SizeBound::Stopped(_) | SizeBound::MayHaveHad(_)) {
         figures::float(value) / figures::float(280 << 20)
     } else {

@@ -1,4 +1,4 @@
-//! Proposals as CSV (RFC 4180), for a spreadsheet: a line of names, then one for each package.
+//! Formats proposals as CSV (RFC 4180) for a spreadsheet: a line of column names, then one line for each package.
 
 use super::{cpu_request, memory_limit, memory_request};
 use crate::{
@@ -7,13 +7,13 @@ use crate::{
     v1::{RecommendResponse, Recommendation},
 };
 
-/// Names of the columns, with their units.
+/// Names of the columns, with units.
 const COLUMN_NAMES: &str = "project,package,attempts,failed_for_memory,memory_request_bytes,proposed_memory_request_bytes,\
     memory_limit_bytes,proposed_memory_limit_bytes,cpu_request_cores,proposed_cpu_request_cores,\
     asked_gib_hours_a_month,saved_gib_hours_a_month,judged,above_limit,above_limit_at_most,above_request,confidence,\
     no_proposal";
 
-/// All rows. A cell is empty where there is no number; money is a column where there are prices.
+/// All rows as text. A cell without a number is empty; there is a column for money only if there are prices.
 pub fn csv(answer: &RecommendResponse) -> String {
     let money = if answer.has_prices { ",saved_money_a_month" } else { "" };
     let rows = answer.recommendations.iter().map(|row| line(row, answer.has_prices));
@@ -52,8 +52,8 @@ fn line(row: &Recommendation, money: bool) -> String {
     cells.join(",") + "\r\n"
 }
 
-/// A text that a spreadsheet takes for a text: in quotes if it holds what divides cells, and with an apostrophe before what begins a
-/// formula.
+/// A cell that a spreadsheet reads as text: in quotes if it contains a separator, and with an apostrophe before characters that would begin
+/// a formula.
 fn quoted(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() };
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }

@@ -1,7 +1,7 @@
-//! What jobs should request, as people and their tools read it: a table, CSV, and patches for GitLab, Kubernetes and Spack. The program
-//! `plimsoll` and the server's command write the same.
+//! Formats proposals of what jobs should request: as a table, as CSV, and as patches for GitLab, Kubernetes and Spack. The agent `plimsoll`
+//! and the server's command write the same.
 //!
-//! A patch holds what is proposed and nothing else: a package without a proposal keeps what it has.
+//! A patch contains only proposed sizes: a package without a proposal keeps the sizes that it has.
 
 mod csv;
 mod patches;
@@ -21,26 +21,26 @@ use crate::{
 /// Milliseconds of a day.
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// A size today, and the proposed one.
+/// A size as it is today, and as it is proposed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SizeChange {
-    /// `None` if it is not requested, or not known.
+    /// Today's size; `None` if none is requested, or it is not known.
     pub today: Option<u64>,
-    /// `None` if it stays.
+    /// The proposed size; `None` if today's size should stay.
     pub proposed: Option<u64>,
 }
 
-/// The memory request, bytes.
+/// Today's and the proposed memory request, bytes.
 pub fn memory_request(row: &Recommendation) -> SizeChange {
     change(row, |sizes| sizes.memory_request_bytes)
 }
 
-/// The memory limit, bytes.
+/// Today's and the proposed memory limit, bytes.
 pub fn memory_limit(row: &Recommendation) -> SizeChange {
     change(row, |sizes| sizes.memory_limit_bytes)
 }
 
-/// The CPU request, thousandths of a core.
+/// Today's and the proposed CPU request, thousandths of a core.
 pub fn cpu_request(row: &Recommendation) -> SizeChange {
     change(row, |sizes| sizes.cpu_request_cores.map(crate::quantity::millicores))
 }
@@ -49,7 +49,7 @@ fn change(row: &Recommendation, of: impl Fn(&RequestedSizes) -> Option<u64>) -> 
     SizeChange { today: row.today.as_ref().and_then(&of), proposed: row.proposed.as_ref().and_then(&of) }
 }
 
-/// Why nothing is proposed, in words; `None` if something is. A reason of a newer server is one too.
+/// Words that say why nothing is proposed; `None` if something is. A reason that only a newer server knows has words too.
 pub fn reason(row: &Recommendation) -> Option<&'static str> {
     if row.proposed.is_some() {
         return None;
@@ -63,7 +63,7 @@ pub fn reason(row: &Recommendation) -> Option<&'static str> {
     })
 }
 
-/// `0 of 40`, or a dash where nothing could be judged.
+/// How many attempts would not fit, for a cell of a table: `0 of 40`, or a dash if that is not known.
 pub fn risk_cell(risk: Option<&FitRisk>) -> String {
     match risk {
         Some(risk) if risk.judged > 0 => {
@@ -73,7 +73,7 @@ pub fn risk_cell(risk: Option<&FitRisk>) -> String {
     }
 }
 
-/// The risk in a sentence: `0 of 40, with 95 % confidence at most 7 %`.
+/// How many attempts would not fit, in a sentence: `0 of 40, with 95 % confidence at most 7 %`.
 pub fn risk_words(risk: Option<&FitRisk>) -> String {
     match risk {
         Some(of) if of.judged > 0 => {
@@ -83,19 +83,19 @@ pub fn risk_words(risk: Option<&FitRisk>) -> String {
     }
 }
 
-/// The saving of a package in a month, as amount or money: a dash if no attempt requested memory, because it is then not known.
+/// What a package saves in a month, as amount or money. A dash if no attempt requested memory, because the saving is then not known.
 pub fn saved(row: &Recommendation, amount: f64) -> String {
     if row.asked_gib_hours > 0.0 { figures::amount(amount) } else { figures::DASH.to_owned() }
 }
 
-/// Why it is not known what is saved, if it is not.
+/// Words that say why the savings are not known; `None` if they are known.
 pub fn savings_unknown(answer: &RecommendResponse) -> Option<&'static str> {
     let is_unknown = answer.asked_gib_hours <= 0.0 && !answer.recommendations.is_empty();
     is_unknown.then_some("no attempt requested memory")
 }
 
-/// The savings of all packages, those among the rows and the others, in sentences without their currency cleaned: `saves 180 GiB·h of 240 a
-/// month (75 %), 1.8 EUR`.
+/// Words for the savings of all packages, shown or not. The currency in them is not cleaned for a terminal: `saves 180 GiB·h of 240 a month
+/// (75 %), 1.8 EUR`.
 pub fn summary(answer: &RecommendResponse) -> String {
     let (saved, asked) = (answer.saved_gib_hours, answer.asked_gib_hours);
     if let Some(why) = savings_unknown(answer) {
@@ -113,7 +113,7 @@ pub fn summary(answer: &RecommendResponse) -> String {
     )
 }
 
-/// Which packages the sums are over, if not all of them are among the rows: `sums of all 12 packages, 10 shown`.
+/// Words for which packages the sums include, if not all of them are shown: `sums of all 12 packages, 10 shown`.
 pub fn scope(answer: &RecommendResponse) -> Option<String> {
     let shown = u64::try_from(answer.recommendations.len()).unwrap_or(u64::MAX);
     let known = shown.saturating_add(answer.left_out);
@@ -128,7 +128,7 @@ pub fn scope(answer: &RecommendResponse) -> Option<String> {
     })
 }
 
-/// Over which time the attempts were counted: `attempts of 10 days, counted up to a month of 30 days`.
+/// Words for the time over which attempts were counted: `attempts of 10 days, counted up to a month of 30 days`.
 pub fn window(answer: &RecommendResponse) -> String {
     let days = answer.window_ms.div_ceil(DAY_MS);
     format!("attempts of {}, counted up to a month of 30 days", figures::counted(days, "day"))

@@ -1,7 +1,7 @@
-//! Proposals as YAML that sizes jobs: for GitLab CI, for Kubernetes, for Spack's CI.
+//! Formats proposals as YAML that sets the sizes of jobs: for GitLab CI, for Kubernetes, for Spack's CI.
 //!
-//! Sizes are quantities of Kubernetes: whole `Mi` and thousandths of a core, rounded up. A package without a proposal is not in a patch,
-//! and one comment counts those that are left out.
+//! Sizes are quantities of Kubernetes: whole `Mi` and thousandths of a core, rounded up. A package without a proposal is left out of the
+//! patch; a comment says how many are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use super::{cpu_request, memory_limit, memory_request, scope, summary};
 use crate::v1::{RecommendResponse, Recommendation};
 
 const MIB: u64 = 1 << 20;
-/// Keys of `.gitlab-ci.yml` that are no jobs, names that GitLab refuses for jobs, and the key with which YAML merges.
+/// Keys of `.gitlab-ci.yml` that are no jobs, names that GitLab refuses for jobs, and YAML's merge key.
 const RESERVED: [&str; 16] = [
     "default",
     "include",
@@ -30,7 +30,7 @@ const RESERVED: [&str; 16] = [
     "<<",
 ];
 
-/// Sizes of one job.
+/// Proposed sizes of one job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct JobSizes {
     request: u64,
@@ -47,7 +47,7 @@ impl JobSizes {
         })
     }
 
-    /// Combines two changes: a size stays as it is if it stays in one of them.
+    /// Combines the sizes of two parts of a job: the larger of each. A size stays as it is today if it does in one of the parts.
     fn with(self, other: Self) -> Self {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.max(b?));
         Self {
@@ -57,7 +57,7 @@ impl JobSizes {
         }
     }
 
-    /// The variables of GitLab's runner on Kubernetes, each with its value.
+    /// Variables of GitLab's Kubernetes executor, each with its value.
     fn variables(self) -> Vec<(&'static str, String)> {
         let limit = self.limit.map(|bytes| ("KUBERNETES_MEMORY_LIMIT", memory(bytes)));
         let cpu = self.milli.map(|milli| ("KUBERNETES_CPU_REQUEST", cpu(milli)));
@@ -68,11 +68,11 @@ impl JobSizes {
     }
 }
 
-/// Variables for each job of one project, for `.gitlab-ci.yml`. Jobs of one `parallel` or matrix are one job there, and get the largest
-/// of their sizes.
+/// A patch for `.gitlab-ci.yml`, with variables for each job of one project. The parts of a `parallel` or matrix are one job there, and get
+/// the largest of their sizes.
 ///
 /// # Errors
-/// The rows are of several projects, whose jobs may have the same names.
+/// If the rows are of several projects, because their jobs may have the same names.
 pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
     one_project(answer, "a GitLab patch")?;
     let name = |row: &Recommendation| {
@@ -98,10 +98,11 @@ pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
     Ok(text)
 }
 
-/// Patches of Jobs, one document for each, as kustomize merges them. Names that Kubernetes does not allow are left out.
+/// Patches for Kubernetes Jobs, one document for each, as kustomize merges them. Jobs with a name that Kubernetes does not allow are left
+/// out.
 ///
 /// # Errors
-/// The rows are of several projects, whose jobs may have the same names.
+/// If the rows are of several projects, because their jobs may have the same names.
 pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
     one_project(answer, "a Kubernetes patch")?;
     let name = |row: &Recommendation| Some(row.package.clone()).filter(|name| is_object_name(name));
@@ -127,10 +128,10 @@ pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
     Ok(text)
 }
 
-/// The mapping of Spack's `ci` section: variables for each package.
+/// A patch for Spack's `ci` section: a mapping with variables for each package.
 ///
 /// # Errors
-/// The rows are of several projects.
+/// If the rows are of several projects.
 pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
     one_project(answer, "a mapping for Spack")?;
     let (packages, left_out) = jobs(answer, |row| Some(row.package.clone()));
@@ -159,8 +160,8 @@ fn one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
     Err(format!("{what} is for one project, and there are {}: name one with --project", projects.len()))
 }
 
-/// The proposals by the name of the job, and how many rows are left out: those without a proposal or without a usable name, and jobs of
-/// which one part has none.
+/// The proposed sizes by the name of the job, and the number of rows that are left out: rows without a proposal or a usable name, and rows
+/// of a job with a part that has no proposal.
 fn jobs(
     answer: &RecommendResponse,
     name: impl Fn(&Recommendation) -> Option<String>,
@@ -197,7 +198,7 @@ fn head(answer: &RecommendResponse, left_out: usize, what: &str) -> String {
     text
 }
 
-/// The name of a job without its place in a `parallel` (` 2/5`) or a matrix (`: [a, b]`).
+/// The name of a job without its part number in a `parallel` (` 2/5`) or its values in a matrix (`: [a, b]`).
 fn base_name(job: &str) -> &str {
     if let Some((base, rest)) = job.rsplit_once(": [")
         && rest.ends_with(']')
@@ -211,7 +212,7 @@ fn base_name(job: &str) -> &str {
     }
 }
 
-/// Whether GitLab or YAML takes the name for something other than a job that runs. A name with a dot in front is a hidden job.
+/// Whether GitLab or YAML reads the name as something other than a job that runs. A name that starts with a dot is a hidden job.
 fn is_reserved(name: &str) -> bool {
     name.starts_with('.') || RESERVED.contains(&name)
 }
@@ -233,12 +234,12 @@ fn cpu(milli: u64) -> String {
     format!("{}m", milli.max(1))
 }
 
-/// Whether a character cannot be in a quoted scalar: YAML breaks lines at two characters that are no control characters.
+/// Whether a quoted scalar cannot contain the character. YAML breaks lines at two characters that are not control characters.
 fn breaks_line(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// A scalar of YAML that means these characters and nothing else.
+/// Quotes a text as a YAML scalar with exactly these characters.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,4 +1,4 @@
-//! Proposals as a table of 80 columns.
+//! Formats proposals as a table of 80 columns.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::{
     v1::{RecommendResponse, Recommendation},
 };
 
-/// Columns of a terminal.
+/// Width of the table, in columns of a terminal.
 const COLUMNS: usize = 80;
-/// Cells of a size, of what is saved, of its price, of the risk, of the confidence.
+/// Widths of the columns for a size, the saving, its price, the risk and the confidence.
 const COLUMN_WIDTHS: [usize; 5] = [8, 8, 8, 8, 4];
 
-/// A line that says what is saved, the rows, and what the numbers cannot tell.
+/// The table: a line with the savings, the rows, and notes on what the numbers do not show.
 pub fn table(answer: &RecommendResponse) -> String {
     let mut text = String::new();
     if answer.recommendations.is_empty() {
@@ -63,7 +63,7 @@ fn cells(row: &Recommendation, money: bool) -> String {
     line(&name, &cells, money)
 }
 
-/// The new value of a size: `=` if it stays.
+/// The proposed size; `=` if today's size stays.
 fn proposed(change: SizeChange) -> String {
     match change.proposed {
         Some(bytes) => size(Some(bytes)),
@@ -71,7 +71,7 @@ fn proposed(change: SizeChange) -> String {
     }
 }
 
-/// `8.00Gi`: two cells less than in a sentence.
+/// Formats a size as `8.00Gi`, which is two characters shorter than in a sentence.
 fn size(bytes: Option<u64>) -> String {
     figures::cell_bytes(bytes).replace(' ', "").replace("iB", "i")
 }
@@ -100,7 +100,7 @@ fn pad(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// A name in at most `width` characters; a longer one is cut, with a mark.
+/// A name in at most `width` characters; a longer name is cut, with a mark at its end.
 fn fit(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return format!("{name:<width$}");
