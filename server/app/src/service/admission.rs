@@ -1,4 +1,5 @@
-//! Sizes and placement of a new pod of a CI job. Identifying the job and changing the pod is done by `integrations`.
+//! Sizes and placement for a new pod of a CI job. `integrations` identifies the job and changes the
+//! pod.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,11 +20,13 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(20);
 pub(crate) enum SizeSource {
     /// The history of the key.
     ByHistory,
-    /// Sizes from the verdict on the job's last attempt, which ran out of memory or was evicted above its request.
+    /// The verdict on the job's last attempt, which ran out of memory or was evicted because it
+    /// used more than its request.
     ByVerdict {
         /// The cause in the verdict.
         cause: Cause,
-        /// Whether the last attempt's sizes are unknown: those of this pod are assumed.
+        /// Whether the sizes of the last attempt are unknown: the verdict then assumes the sizes
+        /// that this pod requests.
         had_unknown: bool,
     },
 }
@@ -44,15 +47,16 @@ pub(crate) struct AdmissionService {
 }
 
 impl AdmissionService {
-    /// Sizes for the job: the prediction, and after an attempt that memory ended at least the verdict's. Reading the verdict from disk may
-    /// take too long; the prediction is always available. `None` if computing it failed.
+    /// Sizes for the job: the prediction, and at least the verdict's size if the last attempt ran
+    /// out of memory. If reading the verdict from disk takes too long, the prediction alone is
+    /// used. Returns `None` if computing the prediction failed.
     pub(crate) async fn size(
         &self,
         key: Arc<Key>,
         terms: AnswerTerms,
     ) -> Option<(Arc<Prediction>, SizeSource)> {
         let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
-        // time to answer with the prediction alone
+        // leaves enough time to answer with the prediction alone
         let again =
             timeout_at(terms.until - ANSWER_MARGIN.min(terms.within / 4), self.ingest.after_memory_end(&key));
         let next = match again.await {
@@ -69,7 +73,7 @@ impl AdmissionService {
         let Some(AfterMemoryEnd { next, cause, had_unknown }) = next else {
             return Some((known, SizeSource::ByHistory));
         };
-        // a default is no evidence against the verdict
+        // default sizes are no evidence against the verdict's size
         let is_sure = known.is_known(&known.memory_limit, terms.confidence);
         let is_more = is_sure
             && known.memory_limit.value > next.memory_limit.value
@@ -98,7 +102,7 @@ impl AdmissionService {
         self.sizing.withheld(WithheldAnswer::Pod);
     }
 
-    /// Remembers the sizes of a job's pod.
+    /// Stores the sizes of a job's pod, for later verdicts on the job's attempts.
     pub(crate) fn note_pod(&self, pod: JobPod) {
         self.ingest.note_pod(pod);
     }

@@ -16,7 +16,7 @@ use crate::{access::identity::Identity, sessions::Ingest};
 
 /// Most running attempts that are searched for an id without host.
 const RUNNING: usize = 10_000;
-/// Attempts of several hosts that are named at most.
+/// Most attempts that the error names if several hosts have the id.
 const NAMED: usize = 10;
 /// Missing run numbers in a row after which the search stops: a run whose agent never reached the server leaves a gap.
 const GAP: u32 = 3;
@@ -29,10 +29,11 @@ pub(crate) struct AttemptNames<'a> {
 }
 
 impl AttemptNames<'_> {
-    /// The full id; the given one if no attempt is known.
+    /// The full id of the attempt; `asked` unchanged if no attempt is known.
     ///
     /// # Errors
-    /// Several hosts have one: names them. Or the writer has stopped.
+    /// Several hosts have an attempt with this id (the error names them), or the writer has
+    /// stopped.
     pub(crate) async fn full(&self, asked: &AttemptId) -> Result<AttemptId, Refusal> {
         if asked.as_str().contains(':') || self.is_seen(asked).await? == Some(true) {
             return Ok(asked.clone());
@@ -69,7 +70,8 @@ impl AttemptNames<'_> {
         Ok(newest)
     }
 
-    /// Whether the caller may see a measured or judged attempt; `None` if there is none.
+    /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
+    /// `None` if it is not known.
     async fn is_seen(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
         if let Some((summary, _running)) = self.ingest.find(id).await? {
             return Ok(Some(self.caller.sees(&summary.key.project)));
@@ -79,7 +81,8 @@ impl AttemptNames<'_> {
         Ok(is_judged.then(|| projects.iter().any(|project| self.caller.sees(project))))
     }
 
-    /// Attempts with this id on any host, among running ones and the history, that the caller may see.
+    /// Attempts with this id on any host that the caller may see, among running attempts and the
+    /// history.
     async fn of_hosts(&self, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))

@@ -23,7 +23,7 @@ pub(crate) struct AttemptService {
 pub(crate) struct ShownAttempt {
     pub(crate) summary: Summary,
     pub(crate) is_running: bool,
-    /// The one in force first.
+    /// Verdicts on the attempt; the first is in force.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
@@ -35,10 +35,11 @@ pub(crate) struct AttemptWatch {
 }
 
 impl AttemptService {
-    /// An attempt: the one with this id, else the only one with this id on any host (`HOST:ID`).
+    /// The attempt with this id, else the only attempt with this id on any host (`HOST:ID`).
     ///
     /// # Errors
-    /// It is unknown, or not visible to this caller: both look the same. Or several hosts have one: names them.
+    /// The attempt is unknown or not visible to this caller (both give the same error), or several
+    /// hosts have an attempt with this id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
         let full = AttemptNames { ingest: &self.ingest, caller }.full(id).await?;
         let shown = self.show_named(caller, &full).await?;
@@ -74,7 +75,8 @@ impl AttemptService {
         Ok(self.ingest.series(&shown.summary.attempt, take).await?)
     }
 
-    /// The `most` running attempts with the highest need that the caller may see, and the number of all of them.
+    /// The `most` running attempts with the highest memory need among those that the caller may
+    /// see, and how many the caller may see in total.
     ///
     /// # Errors
     /// The writer has stopped.
@@ -107,7 +109,7 @@ impl AttemptService {
 }
 
 impl AttemptWatch {
-    /// All attempts that run, and the changes from then on.
+    /// All running attempts, and a receiver of the changes from then on.
     ///
     /// # Errors
     /// The writer has stopped.
@@ -116,7 +118,7 @@ impl AttemptWatch {
         Ok((running.into_iter().map(|running| self.redactor.running(running)).collect(), changes))
     }
 
-    /// A running attempt in a change, as the caller may see it.
+    /// A running attempt from the receiver of changes, without what the caller may not see.
     pub(crate) fn shown(&self, running: Running) -> Running {
         self.redactor.running(running)
     }

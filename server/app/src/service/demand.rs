@@ -26,7 +26,7 @@ pub(crate) struct PoolDemand {
     pub(crate) taken: Taken,
 }
 
-/// A handle on the demand in the pools that are in force.
+/// Computes the demand for the pools in force. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Demands(PoolRegistry);
 
@@ -40,7 +40,7 @@ impl Demands {
         self.0.now().pools().iter().map(|pool| self.demand(pool)).collect()
     }
 
-    /// Demand of one pool. `field` is the field that named it.
+    /// Demand of one pool. `field` is the request field that named it, for the error.
     ///
     /// # Errors
     /// There is no such pool.
@@ -64,7 +64,7 @@ impl Demands {
         PoolDemand { pool: pool.name.clone(), on_demand: pool.on_demand, taken: self.0.taken(&pool.name) }
     }
 
-    /// Carries the demand into the metrics until `end`.
+    /// Updates the metrics of demand regularly, until `end`.
     pub(crate) async fn report_metrics(
         self,
         metrics: Arc<Metrics>,
@@ -97,7 +97,7 @@ impl Metrics {
         }
     }
 
-    /// A pool is no longer in the file.
+    /// Removes the metrics of a pool that is no longer in the file.
     fn forget_pool(&self, pool: &str) {
         for state in ["wanted", "held"] {
             let label = InPool { pool: pool.to_owned(), state };
@@ -108,7 +108,7 @@ impl Metrics {
     }
 }
 
-/// Cores of an amount.
+/// The CPU of an amount, in cores.
 pub(crate) fn cores(amount: Amount) -> f64 {
     Bytes(amount.milli_cores).as_f64() / 1000.0
 }

@@ -1,5 +1,5 @@
-//! The logic of every answer, once: permission, lookup, computation, metrics, redaction. The callers (`transport`, `integrations`) only
-//! convert.
+//! The logic of every answer: permission, lookup, computation, metrics, redaction. The callers
+//! (`transport`, `integrations`) only convert requests and answers.
 //!
 //! | module | content |
 //! |---|---|

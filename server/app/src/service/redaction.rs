@@ -25,10 +25,10 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    /// Whether the caller may count or choose by these labels.
+    /// Checks that the caller may filter and group by these labels.
     ///
     /// # Errors
-    /// One is private to others.
+    /// The values of a label are hidden from this caller.
     pub(super) fn may_ask(&self, filter: &Filter, group_by: &GroupBy) -> Result<(), Refusal> {
         let group_label = if let GroupBy::Label(label) = group_by { label.as_str() } else { "" };
         let may = |field, label: &str| {
@@ -39,13 +39,13 @@ impl Redactor {
         filter.labels.keys().try_for_each(|name| may("filter.labels", name))
     }
 
-    /// A summary without private parts.
+    /// The summary with hidden values replaced.
     pub(super) fn summary(&self, mut summary: Summary) -> Summary {
         self.key(&mut summary.key);
         summary
     }
 
-    /// A running attempt without private parts.
+    /// The running attempt with hidden values replaced.
     pub(crate) fn running(&self, mut running: Running) -> Running {
         if self.hides_a_label_of(&running.attempt.key) {
             self.key(&mut Arc::make_mut(&mut running.attempt).key);
@@ -53,12 +53,13 @@ impl Redactor {
         running
     }
 
-    /// A verdict on an attempt of `project`, without lines of the log if these are private. A job sees lines of its own log.
+    /// A verdict on an attempt of `project`, with the log lines replaced if they are hidden from
+    /// the caller. A CI job sees the lines of its own log.
     pub(super) fn verdict(&self, mut verdict: Verdict, project: &str) -> Verdict {
         if !self.private.logs || !self.private.hides_from(&self.caller, project) {
             return verdict;
         }
-        // a person's correction may quote the log, too
+        // the explanation of a correction may quote the log, too
         hide_correction(&mut verdict);
         if self.caller.is_own_job(verdict.attempt.as_str()) {
             return verdict;
@@ -66,7 +67,7 @@ impl Redactor {
         let is_of_log = |line: &&mut EvidenceLine| line.source == EvidenceSource::Log;
         for line in verdict.evidence.iter_mut().filter(is_of_log) {
             HIDDEN.clone_into(&mut line.text);
-            // the sentence quotes the deciding evidence
+            // the sentence of the reason quotes the deciding evidence
             HIDDEN.clone_into(&mut verdict.reason);
         }
         if let Some(signature) = &mut verdict.outlook.signature {
@@ -76,7 +77,7 @@ impl Redactor {
         verdict
     }
 
-    /// Failures over all projects without lines of the log, if these are private.
+    /// Replaces the log lines in failures over all projects, if they are hidden from the caller.
     pub(super) fn flaky(&self, flaky: &mut [FlakyFailure]) {
         if self.private.logs && self.private.hides_from(&self.caller, "") {
             for failure in flaky {
@@ -85,7 +86,7 @@ impl Redactor {
         }
     }
 
-    /// Failures of a project without lines of the log, if these are private.
+    /// Replaces the log lines in failures of a project, if they are hidden from the caller.
     pub(super) fn failures(&self, group: &mut FailureGroup) {
         if self.private.logs && self.private.hides_from(&self.caller, &group.project) {
             hide_lines(&mut group.signature);
@@ -109,7 +110,7 @@ impl Redactor {
     }
 }
 
-/// Replaces existing lines by a placeholder.
+/// Replaces the lines that are not empty by a placeholder.
 fn hide_lines(signature: &mut Signature) {
     for line in [&mut signature.line, &mut signature.first] {
         if !line.is_empty() {

@@ -14,16 +14,16 @@ pub(crate) enum Refusal {
     /// The caller may not ask this.
     #[error("{0}")]
     Forbidden(FieldViolation),
-    /// The request is not allowed; no field of it is the reason.
+    /// The request is not allowed for a reason that is not in one of its fields.
     #[error("{0}")]
     NotAllowed(String),
-    /// The thing asked for is unknown, or not visible to this caller.
+    /// The object is unknown, or not visible to this caller.
     #[error("{0}")]
     NotFound(String),
     /// The limit of requests of this kind is reached.
     #[error("limit of {most} {what} reached; retry later")]
     Crowded {
-        /// What is limited, for people.
+        /// Name of what is limited, for the error text.
         what: &'static str,
         /// The bound.
         most: usize,
@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
     /// The caller exceeds one of its bounds.
     #[error("{0}")]
     Exceeded(Exceeded),
-    /// The writer refuses.
+    /// The task that writes to the store refuses the request.
     #[error(transparent)]
     Writer(#[from] sessions::Refusal),
     /// The store cannot be read.

@@ -4,19 +4,20 @@ use plimsoll_core::domain::Reporter;
 
 use crate::access::{guard::Guard, identity::Identity};
 
-/// The job is of a project that the caller may not report on.
+/// The caller may not report on the project of the job.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no job of a project that {caller} may tell of")]
 pub(crate) struct ForeignJob {
     caller: String,
 }
 
-/// The reporter for a job that claims to be of this project; `None` if a shared secret authenticated the CI system, or callers need no
-/// identity. Whether the job belongs to that project is checked when the report is applied: the answer here must not reveal its project,
-/// and an id that another caller holds may later become the job's own.
+/// The reporter for a job that claims to be of this project; `None` if a shared secret
+/// authenticated the CI system, or callers need no identity. Whether the job really belongs to that
+/// project is checked when the report is applied. An answer here would reveal the job's project,
+/// and another caller may have taken the job's id before its own agent does.
 ///
 /// # Errors
-/// The caller may not report on the project. Counted and logged with `path`.
+/// The caller may not report on the project. The refusal is counted, and logged with `path`.
 pub(crate) fn reporter(
     guard: &Guard,
     caller: Option<&Identity>,

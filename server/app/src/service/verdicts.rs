@@ -25,29 +25,32 @@ pub(crate) struct VerdictService {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CorrectionRequest {
     pub(crate) attempt: AttemptId,
-    /// `None`: undoes the correction.
+    /// The corrected cause; `None` undoes an earlier correction.
     pub(crate) cause: Option<Cause>,
     pub(crate) why: String,
     /// How long it applies to other failures with the same signature; `None`: only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
 }
 
-/// How much a question about an attempt may change.
+/// How the verdict for a caller is made, and whether it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VerdictScope {
     /// The verdict is stored.
     Kept,
     /// The verdict is not stored.
     NotKept,
-    /// Not found: the caller must not learn that the attempt exists.
+    /// The verdict is made without the attempt, as if it were unknown: the caller must not learn
+    /// that the attempt exists.
     WithoutAttempt,
 }
 
 impl VerdictService {
-    /// The verdict on an ended attempt, or on the newest run of a CI job; a stored one is on disk before it is returned.
+    /// The verdict on an ended attempt, or on the newest run of a CI job. A verdict that is stored
+    /// is on disk before it is returned.
     ///
     /// # Errors
-    /// The caller may not ask about it, asks too much at once, or the writer refuses.
+    /// The caller may not ask about the attempt, exceeds its bound on concurrent verdicts, or the
+    /// writer refuses.
     pub(crate) async fn should_retry(
         &self,
         caller: &AdmittedCaller,
@@ -67,7 +70,8 @@ impl VerdictService {
         Ok(verdict?)
     }
 
-    /// The verdict with a person's cause, on disk before it is returned.
+    /// Stores a person's correction of the cause, and returns the corrected verdict. It is on disk
+    /// before it is returned.
     ///
     /// # Errors
     /// The caller is a CI job, the attempt is unknown or not visible to the caller (both look the same) or has not failed, or the writer
@@ -104,7 +108,8 @@ impl VerdictService {
         Ok(Box::pin(self.ingest.correct(correcting)).await?)
     }
 
-    /// The attempt that a question is about. An id without host does not match an attempt of another build.
+    /// The attempt that a question is about. An id without host is not matched to an attempt of
+    /// another package.
     async fn meant(
         &self,
         caller: &Arc<Identity>,
@@ -123,7 +128,8 @@ impl VerdictService {
         if newest_run { names.newest_run(&full).await } else { Ok(full) }
     }
 
-    /// The project of a measured or judged attempt, if the caller may see it.
+    /// The project of an attempt that was measured or has a verdict, if the caller may see the
+    /// project.
     async fn project_of(&self, caller: &Identity, attempt: &AttemptId) -> Result<Option<String>, Refusal> {
         let projects = match self.ingest.find(attempt).await? {
             Some((summary, _running)) => vec![summary.key.project.clone()],
@@ -132,9 +138,11 @@ impl VerdictService {
         Ok(projects.into_iter().find(|project| caller.sees(project)))
     }
 
-    /// How a question of `caller` is handled. An attempt belongs to the measured project, else to the named one. The verdict is stored if
-    /// the caller is trusted, or is the job itself and asks about an attempt that predictions do not learn from: a stored verdict is
-    /// shown, counts toward the attempt's limit, and is learnt from if the attempt is.
+    /// Decides how a question of `caller` is handled. The attempt belongs to the project that was
+    /// measured, else to the project that the question names. The verdict is stored if the caller
+    /// is trusted, or if the caller is the job itself and predictions do not use its attempt: a
+    /// stored verdict is shown to others, counts toward the attempt's retry limit, and affects
+    /// predictions if the attempt does.
     async fn scope(
         &self,
         caller: &Identity,
@@ -159,9 +167,10 @@ impl VerdictService {
         let is_own_job = caller.is_own_job(question.attempt.as_str());
         let may_see = caller.may_learn_of(project);
         let hides = self.private.logs && self.private.hides_from(caller, project);
-        // the project for which the caller asks is known by now
+        // the project is known by now, so the reporter is determined again
         let by = caller.speaker(project);
-        // a job sees all of its own log; what people wrote about it is for readers of its project
+        // a job sees all of its own log; corrections written by people are shown only to readers of
+        // the project
         let reads = ReadableWords {
             logs: is_own_job || (may_see && !hides),
             corrections: caller.reads(project) && !hides,
@@ -178,7 +187,7 @@ impl VerdictService {
     }
 }
 
-/// An anonymous caller, to which no attempt is shown.
+/// Whether the caller is anonymous and may see no attempt.
 fn learns_nothing(caller: &Identity) -> bool {
     let is_everyone = caller.trusted && caller.projects.is_all();
     caller.is_anonymous && !caller.roles.has(Role::Reader) && !is_everyone

@@ -1,4 +1,5 @@
-//! State that the writer and all ways in share: rules and pools in force, tickets.
+//! State shared by the task that writes and all request handlers: rules and pools in force,
+//! tickets.
 
 pub(crate) mod pools;
 pub(crate) mod tickets;

@@ -1,7 +1,8 @@
-//! The pools in force, shared: the operator's file, which may change while the server runs, and how busy each pool is.
+//! The pools in force, shared by all parts of the server: the pools file, which may change while
+//! the server runs, and how busy each pool is.
 //!
-//! The file and the files of hosts that it names are reloaded after a change of one, and at SIGHUP. An invalid file is logged, and the
-//! previous ones stay in force.
+//! The pools file and the host files that it names are reloaded when one of them changes, and at
+//! SIGHUP. An invalid file is logged, and the previous pools stay in force.
 
 mod open;
 mod taken;
@@ -32,7 +33,8 @@ pub(crate) use taken::Taken;
 /// The setting that names the file.
 const WHAT: &str = "pools_file";
 
-/// Files with their states; `None` for one that could not be read.
+/// Files with their state on disk, by which a change is noticed; `None` for a file that could not
+/// be read.
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
 /// A handle to the pools.
@@ -42,7 +44,7 @@ pub(crate) struct PoolRegistry(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    /// The states of the file and of the files that it names.
+    /// The pools in force, with the states of the pools file and of the files that it names.
     kept: Kept<Placement, Stamps>,
     open: OpenPlaces,
     tickets: OfTickets,
@@ -50,10 +52,10 @@ struct Shared {
 }
 
 impl PoolRegistry {
-    /// Reads the file; without one there are no pools.
+    /// Reads the pools file; without a file there are no pools.
     ///
     /// # Errors
-    /// The file cannot be read, or is invalid: names all errors.
+    /// The file cannot be read, or is invalid; the text names all mistakes.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let mut stamps = Vec::new();
         let placement = file.as_deref().map(|file| read_with(file, &mut stamps)).transpose()?;
@@ -74,7 +76,8 @@ impl PoolRegistry {
         &self.0.open
     }
 
-    /// Takes the slot of an open attempt in the pool that it names, with its sizes, capped at a builder's; `None` if it names none.
+    /// Takes a slot for an open attempt in the pool that it names, with its sizes lowered to those
+    /// of a builder. Returns `None` if the attempt names no pool.
     pub(crate) fn hold(&self, attempt: &Attempt) -> Option<Held> {
         let (opening, now) = (&attempt.opening, self.now());
         let sizes =
@@ -82,7 +85,8 @@ impl PoolRegistry {
         self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.unticketed_slot())
     }
 
-    /// Sets the source for tickets: it returns the demand of one pool, `None` if there is none.
+    /// Sets the function that returns the demand of a pool's tickets; it returns `None` for a pool
+    /// without tickets.
     pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<PoolDemand> + Send + Sync + 'static) {
         self.0.tickets.set(Arc::new(tickets));
     }
@@ -97,7 +101,8 @@ impl PoolRegistry {
         self.taken(pool).all().places
     }
 
-    /// A prediction with its pool, lowered to that if needed.
+    /// Assigns a prediction to a pool and lowers it to what the pool offers. Counted in the
+    /// metrics.
     pub(crate) fn put(&self, key: &Key, prediction: Prediction) -> Prediction {
         if self.now().pools().is_empty() {
             return prediction;
@@ -112,14 +117,16 @@ impl PoolRegistry {
         put
     }
 
-    /// A prediction for the attempt's record, with its pool and lowered to that; not counted in the metrics.
+    /// Like [`Self::put`], for the attempt's record: not counted in the metrics.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
         self.now().put(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
     }
 
-    /// Placement for a pod of this key with these requests: `predicted` if it fits there, else the pool chosen for the requests. A pod
-    /// whose own sizes fit nowhere keeps its placement, and gets that of its kind. `None` if the operator configured nothing, and for a
-    /// pod of a system other than Linux that no pool takes: nodes and kinds are for Linux unless a pool says otherwise.
+    /// Placement for a pod of this key with these requests: the pool `predicted` if the pod fits
+    /// there, else the pool chosen for the requests. A pod that fits in no pool keeps its own
+    /// placement, and gets only the placement of its kind of build. `None` if the operator
+    /// configured no placement, or if the pod is not for Linux and no pool accepts its system:
+    /// nodes and kinds are for Linux unless a pool names another system.
     pub(crate) fn aim(
         &self,
         key: &Key,
@@ -129,7 +136,8 @@ impl PoolRegistry {
     ) -> Option<PlacementTarget> {
         let now = self.now();
         let subject = RuleSubject { os, ..RuleSubject::of(key) };
-        // on nodes of another architecture its image would not run, and with labels of both it would never be scheduled
+        // the pod's architecture is unknown and the nodes have several: on a node of another one
+        // its image would not run
         let is_unsure = subject.family.is_empty() && now.is_mixed(os);
         let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.takes(needs));
         let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
@@ -153,12 +161,12 @@ impl PoolRegistry {
         says_something.then_some(PlacementTarget { pool: name, place, reason })
     }
 
-    /// The name of the pool that a runner's tags select; empty if none.
+    /// The name of the pool that a runner's tags select; empty if they select none.
     pub(crate) fn named_by(&self, tags: &[String]) -> String {
         self.now().named_by(tags).map(|pool| pool.name.clone()).unwrap_or_default()
     }
 
-    /// Applies changes of the file until `end`, and reloads it at each SIGHUP.
+    /// Reloads the pools file when it changes and at each SIGHUP, until `end`.
     ///
     /// # Errors
     /// The signal handler cannot be installed.
@@ -179,7 +187,8 @@ impl PoolRegistry {
         }
     }
 
-    /// refuses a file without any pools where there were some: it is being written, or was emptied by mistake
+    /// Reads the file again. Refuses a file without pools if there are pools in force: it is being
+    /// written, or was emptied by mistake.
     fn read_again(&self, file: &Path, stamps: &mut Stamps) -> anyhow::Result<Arc<Placement>> {
         stamps.clear();
         let (read, before) = (read_with(file, stamps)?, self.now().pools().len());
@@ -193,15 +202,16 @@ impl PoolRegistry {
     }
 }
 
-/// Parses a file of pools.
+/// Reads and parses a pools file.
 ///
 /// # Errors
-/// It cannot be read, or is invalid: names all errors.
+/// The file cannot be read, or is invalid; the text names all mistakes.
 pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
     read_with(file, &mut Vec::new())
 }
 
-/// As [`read`]; notes the states of the files before they are read, also if they are invalid.
+/// Like [`read`]; also stores the state of each file before it is read, even if the file is
+/// invalid.
 fn read_with(file: &Path, stamps: &mut Stamps) -> anyhow::Result<Placement> {
     let mut text = |path: &Path| {
         stamps.push(stamped(path));

@@ -1,5 +1,5 @@
-//! State of verdicts besides the history, shared: rules and terms, which may change while the server runs, and the failures of earlier
-//! verdicts.
+//! What verdicts depend on besides the history, shared by all parts of the server: log rules and
+//! retry terms, which may change while the server runs, and the failures in earlier verdicts.
 //!
 //! Rules and terms are reloaded after a change of a file, and at SIGHUP. All files are read and checked before any is used: an invalid one
 //! is logged, and everything in force stays in force.
@@ -31,23 +31,23 @@ use crate::runtime::{
 use read::stamps;
 pub(crate) use read::{rule_files, rules};
 
-/// Name of the files, for people.
+/// Name of the files, for log messages.
 const WHAT: &str = "rules and retry policy";
 
-/// Capacity for failures, each a key with a signature: about 40 MB.
+/// Most failures kept, each a key with a signature: about 40 MB.
 const FAILURES: usize = 50_000;
 
-/// Capacity for corrections, those of some years: about 10 MB.
+/// Most corrections kept, enough for some years: about 10 MB.
 const CORRECTIONS: usize = 10_000;
 
-/// Where rules and terms are read from.
+/// Where rules and retry terms are read from.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     /// Directory with rules of the operator.
     pub(crate) rules_dir: Option<PathBuf>,
     /// File with the terms of retries; without one the terms of `policy` stay.
     pub(crate) policy_file: Option<PathBuf>,
-    /// Settings apart from the terms.
+    /// The retry policy; `policy_file` replaces its terms.
     pub(crate) policy: RetryPolicy,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct VerdictEngine(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     sources: Sources,
-    /// The files' state is `None` if one of them could not be read.
+    /// What is in force, with the states of the files; `None` if one of them could not be read.
     kept: Kept<InForce, Option<Vec<Stamp>>>,
     seen: Mutex<KnownFailures>,
     corrections: Mutex<Corrections>,
@@ -76,7 +76,7 @@ impl VerdictEngine {
     /// Reads the files, in addition to the built-in rules.
     ///
     /// # Errors
-    /// A directory or a file cannot be read, or is invalid: names all errors.
+    /// A directory or a file cannot be read, or is invalid; the text names all mistakes.
     pub(crate) fn open(sources: Sources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let stamps = stamps(&sources)?;
         let kept = Kept::new(WHAT, InForce::read(&sources)?, Some(stamps));
@@ -85,7 +85,8 @@ impl VerdictEngine {
         Ok(Self(Arc::new(Shared { sources, kept, seen, corrections, metrics })))
     }
 
-    /// The verdict on an ended attempt. Reads a log line by line: not for a thread that serves others.
+    /// The verdict on an ended attempt. Matches every log line, so call it only on a thread that
+    /// may be busy for long.
     pub(crate) fn judge(
         &self,
         evidence: &Evidence,
@@ -94,7 +95,7 @@ impl VerdictEngine {
     ) -> Verdict {
         let in_force = self.0.kept.now();
         let InForce { rules, policy } = &*in_force;
-        // slow work is done before any lock is taken, because learning and predicting would wait
+        // classified before the locks are taken: it is slow, and predictions would wait
         let finding = self.corrected(evidence, retry::classify(evidence, rules));
         history.read(|history| {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,17 +103,18 @@ impl VerdictEngine {
         })
     }
 
-    /// A caller's report, with its log matched by the rules in force. Takes as long as a verdict.
+    /// A caller's report, with its log matched by the rules in force. Takes as long as
+    /// [`Self::judge`].
     pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
         retry::reported(asked, &self.0.kept.now().rules)
     }
 
-    /// Classifies a failure. Fast, if there is no log to read.
+    /// Classifies a failure. Fast if the evidence has no log.
     pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
         self.corrected(evidence, retry::classify(evidence, &self.0.kept.now().rules))
     }
 
-    /// Applies the correction of this attempt, else of its signature, to a finding.
+    /// Applies the correction of this attempt, else the correction of its signature, to a finding.
     fn corrected(&self, evidence: &Evidence, finding: Finding) -> Finding {
         if let Some(correction) = evidence.correction.as_deref().filter(|one| !one.undone) {
             return finding.corrected(correction.cause, correction.says());
@@ -129,17 +131,19 @@ impl VerdictEngine {
         }
     }
 
-    /// Records the correction in a verdict that was read at the start; call [`Self::count_corrections`] after the last.
+    /// Like [`Self::note_correction`], for verdicts read at startup: does not update the metrics.
+    /// Call [`Self::count_corrections`] after the last one.
     pub(crate) fn recall_correction(&self, verdict: &Verdict) {
         self.corrections().note(verdict);
     }
 
-    /// Counts which rules were wrong.
+    /// Updates the metrics of rules with corrected causes.
     pub(crate) fn count_corrections(&self) {
         self.count_wrong(&self.corrections());
     }
 
-    /// Which rules were wrong how often, in the projects for which `sees` is true: most often first.
+    /// How often each rule's cause was corrected, in the projects for which `sees` is true; most
+    /// often first.
     pub(crate) fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         self.corrections().wrong_verdicts(sees)
     }
@@ -164,7 +168,7 @@ impl VerdictEngine {
         self.0.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Failures with ended retries, most retries first.
+    /// Failures whose retries have ended, most retries first.
     pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
     }
@@ -179,27 +183,28 @@ impl VerdictEngine {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).groups(history, takes, most)
     }
 
-    /// Learns a verdict that is on disk.
+    /// Adds the failure in a verdict that is on disk.
     pub(crate) fn learn(&self, key: &Key, verdict: &Verdict) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
     }
 
-    /// Clears the lines of these verdicts, whose log lines were removed.
+    /// Removes the log lines of these verdicts from the known failures, after they were removed
+    /// from the store.
     pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
     }
 
-    /// Unlearns the verdicts on an attempt that were given in the name of this project.
+    /// Removes the failures of verdicts on an attempt that were given for this project.
     pub(crate) fn unlearn_of(&self, attempt: &AttemptId, project: &str) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, Some(project));
     }
 
-    /// Unlearns the verdicts on an attempt.
+    /// Removes the failures of all verdicts on an attempt.
     pub(crate) fn unlearn(&self, attempt: &AttemptId) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, None);
     }
 
-    /// Applies changed rules and terms until `end`, and reloads all at each SIGHUP.
+    /// Reloads rules and terms when a file changes and at each SIGHUP, until `end`.
     ///
     /// # Errors
     /// The signal handler cannot be installed.

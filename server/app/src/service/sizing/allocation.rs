@@ -1,4 +1,5 @@
-//! Sizes for a job of stock Spack. Always fast, because Spack asks for one spec after another.
+//! Sizes for jobs of stock Spack. An answer has a short time limit, because Spack waits for it
+//! before it asks for its next spec.
 
 use std::{
     collections::BTreeSet,
@@ -19,9 +20,9 @@ use crate::runtime::metrics::Kind;
 /// Newest attempts that are searched for a project.
 const LOOKED_AT: usize = 128;
 
-/// Newest attempts that are searched for other projects with the package.
+/// Newest attempts that are searched for other projects with the same package.
 const LOOKED_IN: usize = 4096;
-/// Most projects whose mismatch is logged, once each.
+/// Most projects for which a mismatch is logged, each once.
 const NAMED: usize = 64;
 
 /// Requested projects without history, although others have attempts of the same package: each was logged once.
@@ -29,7 +30,8 @@ const NAMED: usize = 64;
 pub(crate) struct UnmatchedProjects(Mutex<BTreeSet<String>>);
 
 impl UnmatchedProjects {
-    /// Logs a mismatch, unless its project was logged before or too many were.
+    /// Warns that only the project `other` has attempts of the package. Does nothing if the key's
+    /// project was logged before, or if `NAMED` projects were.
     fn tell(&self, key: &Key, other: &str) {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if named.len() < NAMED && named.insert(key.project.clone()) {
@@ -44,7 +46,7 @@ impl UnmatchedProjects {
     }
 }
 
-/// Another project with attempts of the package, if the key's project has none.
+/// Another project with attempts of the package, if the key's project has none of it.
 fn other_project(history: &History, key: &Key) -> Option<String> {
     if history.on_rung(Rung::Package, key).next().is_some() {
         return None;
@@ -60,11 +62,11 @@ fn other_project(history: &History, key: &Key) -> Option<String> {
 pub(crate) enum Allocation {
     /// No sizes: the key is in shadow mode.
     Withheld,
-    /// These sizes, and whether the same request gets them again.
+    /// The sizes; with a [`RepeatableAnswer`] if the same request may get the same answer again.
     Sizes(Arc<Prediction>, Option<RepeatableAnswer>),
 }
 
-/// The sizes of an answer, and how it counts.
+/// Sizes, with the kind and the rung under which metrics count them.
 type CountedSizes = (&'static str, Rung, Arc<Prediction>);
 
 impl SizingService {
@@ -88,7 +90,8 @@ impl SizingService {
         Allocation::Sizes(prediction, Some(answer).filter(|_| !self.has_pools()))
     }
 
-    /// The body of an earlier answer to a request with the same text, if it still holds; counted like that one.
+    /// The body of an earlier answer to a request with the same text, if it is still valid. Counted
+    /// in the metrics like the earlier answer.
     pub(crate) fn repeated_answer(&self, text: &str) -> Option<Bytes> {
         let began = Instant::now();
         if self.has_pools() {
@@ -115,7 +118,8 @@ impl SizingService {
         self.metrics.allocations.get_or_create(&Kind::of(kind)).inc();
     }
 
-    /// The prediction if it is confident enough, else the defaults raised to the package's known need. `None` if the computation failed.
+    /// The prediction if it is confident enough, else the defaults raised to the known need of the
+    /// package. Returns `None` if the computation failed.
     async fn sure_or_defaults(&self, key: Arc<Key>, gantry: &gantry::Settings) -> Option<CountedSizes> {
         let sizes = self.sizes_in_background(&key).await?;
         let rung = sizes.predicted.memory_limit.basis.rung;
@@ -133,7 +137,8 @@ impl SizingService {
         Some((kind, rung, self.placed(&key, least)))
     }
 
-    /// Computes the answer on a blocking thread, because it reads the history, and keeps it in `cached`. `None` if the computation failed.
+    /// Computes the answer on a blocking thread, because it reads the history, and stores it in
+    /// `cached`. Returns `None` if the computation failed.
     async fn answer_if_unsure(
         &self,
         key: Arc<Key>,
@@ -152,7 +157,8 @@ impl SizingService {
         reading.await.ok()
     }
 
-    /// Spack does not send its project. Without a header and a setting, it is that of the newest trusted attempt with a project.
+    /// Project of the newest trusted attempt that has one. Spack does not send its project, so this
+    /// one is used if neither a header nor a setting names one.
     pub(crate) fn usual_project(&self) -> String {
         self.history.read(|history| {
             let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);

@@ -1,4 +1,5 @@
-//! Explains a prediction: its attempts, their groups of need, and the need with other numbers of build jobs.
+//! Explains a prediction: the attempts that it used, their groups by memory need, and the need with
+//! other numbers of build jobs.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(crate) struct Explanation {
 }
 
 impl SizingService {
-    /// Explains the prediction for `key`, as far as `caller` may see it. `limit`: the highest memory limit of the attempt.
+    /// Explains the prediction for `key`, as far as `caller` may see it. `limit`: the highest
+    /// memory limit that the attempt may get.
     ///
     /// # Errors
     /// The caller may not ask for this project, or an attempt cannot be read.
@@ -51,7 +53,7 @@ impl SizingService {
     }
 }
 
-/// An explanation names attempts only of projects that `caller` may read.
+/// Whether `caller` may read the project of this attempt; if not, the explanation does not name it.
 fn may_name(caller: &Identity, history: &History, used: &UsedAttempt) -> bool {
     let brief = history.get(&used.attempt);
     brief.is_some_and(|brief| caller.may_learn_of(&brief.key.project))

@@ -1,8 +1,9 @@
-//! Answers to Spack by the text of the request: bursts of pipelines ask for the same specs, and then nothing is parsed, computed or
-//! formatted again.
+//! Cache of answers to Spack, by the text of the request. Bursts of pipelines ask for the same
+//! specs; a cached answer needs no parsing, computing or formatting.
 //!
-//! An answer depends on the request, the history and settings that do not change while the server runs. So a change of the history clears
-//! them all; so does a full table. With pools none is kept, because the free room of a pool changes at any time.
+//! An answer depends on the request, the history, and settings that do not change while the server
+//! runs. So a change of the history clears the cache; so does a full table. If the operator defined
+//! pools, no answer is cached, because the free room of a pool changes at any time.
 
 use std::{
     collections::HashMap,
@@ -20,12 +21,12 @@ const ANSWERS: usize = 4096;
 /// than 1 MiB.
 const TEXT_BYTES: usize = 2048;
 
-/// What is needed to give an answer again.
+/// What is needed to cache an answer and to count it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RepeatableAnswer {
-    /// Version of the history that it was computed from.
+    /// Version of the history from which the answer was computed.
     pub(super) changes: u64,
-    /// Kind and rung that it counts as.
+    /// Kind and rung under which metrics count the answer.
     pub(super) kind: &'static str,
     pub(super) rung: Rung,
 }
@@ -66,7 +67,8 @@ impl KnownAnswers {
             table.bodies.insert(text.into(), (body, answer));
         }
         drop(table);
-        // thousands of answers are not dropped under the lock
+        // thousands of answers may be freed here: after the lock is released, so that no request
+        // waits
         drop(old);
     }
 }

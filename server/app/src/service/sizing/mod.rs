@@ -1,4 +1,5 @@
-//! Sizes for the next attempt of a key. The one place where predictions are made and shadow mode is applied, for all callers.
+//! Sizes for the next attempt of a key. All callers get their predictions here, and shadow mode is
+//! applied here.
 //!
 //! | module | content |
 //! |---|---|
@@ -52,7 +53,7 @@ pub(crate) struct SizingService {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SizingAnswer {
     pub(crate) prediction: Arc<Prediction>,
-    /// The key is in shadow mode: the prediction is only shown.
+    /// Whether the key is in shadow mode: the prediction is shown, but must not be applied.
     pub(crate) is_withheld: bool,
 }
 
@@ -89,12 +90,12 @@ impl SizingService {
         SizingAnswer { is_withheld: self.withholds_from(key, WithheldAnswer::Prediction), prediction }
     }
 
-    /// Whether this key is in shadow mode. Not counted.
+    /// Whether this key is in shadow mode. Does not count in metrics.
     pub(super) fn is_shadowed(&self, key: &Key) -> bool {
         self.shadow.withholds(key)
     }
 
-    /// Whether shadow mode withholds an answer for this key; counted if so.
+    /// Whether shadow mode withholds an answer for this key. Counts the answer as withheld if so.
     fn withholds_from(&self, key: &Key, answer: WithheldAnswer) -> bool {
         let is_shadowed = self.is_shadowed(key);
         if is_shadowed {

@@ -1,6 +1,8 @@
-//! Finds the field that distinguishes groups of need, from all stored data of their attempts: also labels, refs, owners, pools and phases.
+//! Attempts of one key may form groups with clearly different memory needs. This module finds the
+//! field that distinguishes the groups, from all stored fields of the attempts: also labels, refs,
+//! owners, pools and phases.
 //!
-//! Only Explain uses it. It reads one summary for each attempt, at most those of a few lists of the history.
+//! Only `Explain` uses this search, because it reads the summary of each attempt from the store.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,8 +17,8 @@ use super::SizingService;
 use crate::{access::identity::Identity, service::Refusal};
 
 impl SizingService {
-    /// The groups with the field that distinguishes them, from what `caller` may see. `members`: the attempts, with the index of their
-    /// group.
+    /// Adds the field that distinguishes the groups, found in attempts that `caller` may see.
+    /// `members`: the attempts, each with the index of its group.
     pub(super) async fn tell_apart(
         &self,
         groups: NeedGroups,
@@ -42,7 +44,7 @@ impl SizingService {
         Ok(NeedGroups { told_apart_by, looked_at_all: true, ..groups })
     }
 
-    /// The stored fields of an attempt, without labels that are private to others.
+    /// The stored fields of an attempt, without labels that are hidden from `caller`.
     fn all_fields<'s>(&'s self, summary: &'s Summary, caller: &Identity) -> Vec<FieldValue<'s>> {
         let key = &summary.key;
         let mut fields = fields_of_summary(summary);

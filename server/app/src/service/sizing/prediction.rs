@@ -1,8 +1,10 @@
 //! One prediction, for all callers: from the cache, or computed; counted, and assigned to a pool.
 //!
-//! The cache holds predictions since the last change of the history: bursts of pipelines ask for the same specs repeatedly. A prediction
-//! depends only on key, history and settings, so it can be reused while the history is the same. A change of the history clears the cache;
-//! so does a full one. Cached predictions are returned on the caller's thread, others are computed on a blocking thread.
+//! The cache holds predictions since the last change of the history: bursts of pipelines ask for
+//! the same specs repeatedly. A prediction depends only on key, history and settings, so it can be
+//! reused while the history is the same. A change of the history clears the cache, and so does a
+//! full cache. Cached predictions are returned on the caller's thread, others are computed on a
+//! blocking thread.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,12 +27,14 @@ use super::SizingService;
 const MOST: usize = 4096;
 
 impl SizingService {
-    /// The sizes of a key and its pool for the next attempt of a caller, counted: a guess is replaced by the default.
+    /// The prediction for the next attempt of the key, with its pool; a guess is replaced by the
+    /// defaults. Counted in the metrics.
     pub(super) fn next_size(&self, key: &Key) -> Arc<Prediction> {
         self.placed(key, self.counted(Instant::now(), self.sizes(key)).answer)
     }
 
-    /// The same prediction if there are no pools, else a copy with its pool; counted.
+    /// Assigns a prediction to a pool and counts the assignment. Without pools the prediction is
+    /// returned unchanged.
     pub(super) fn placed(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
         if !self.has_pools() {
             return prediction;
@@ -47,60 +51,65 @@ impl SizingService {
         self.cache.sizes(&self.history, key, &self.settings)
     }
 
-    /// Counts the sizes of one question, worked out since `began`.
+    /// Counts a prediction in the metrics, with the time since `began`.
     fn counted(&self, began: Instant, sizes: Sizes) -> Sizes {
         self.metrics.predicted(sizes.predicted.memory_limit.basis.rung, began.elapsed());
         sizes
     }
 
-    /// The sizes of a key and its pool, counted; computed on a blocking thread. `None` if the computation failed.
+    /// The prediction for a key with its pool, computed on a blocking thread and counted. Returns
+    /// `None` if the computation failed.
     pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Arc<Prediction>> {
         let sizes = self.sizes_in_background(&key).await?;
         Some(self.placed(&key, sizes.predicted))
     }
 
-    /// The sizes of a key without a pool, counted; those that are not cached are computed on a blocking thread. `None` if the computation
-    /// failed.
+    /// The predictions for a key without a pool, counted. What is not cached is computed on a
+    /// blocking thread. Returns `None` if the computation failed.
     pub(super) async fn sizes_in_background(&self, key: &Arc<Key>) -> Option<Sizes> {
         let began = Instant::now();
         if let Some(known) = self.cache.known(&self.history, key) {
             return Some(self.counted(began, known));
         }
         let (service, key) = (self.clone(), Arc::clone(key));
-        // counted there, because a caller may not wait for a slow one
+        // counted on the blocking thread: a caller whose time limit passes does not wait for the
+        // result
         let computing = move || service.counted(Instant::now(), service.sizes(&key));
         tokio::task::spawn_blocking(computing).await.ok()
     }
 
-    /// The sizes of a key and its pool, for one of very many keys: neither counted nor cached, because the cache is for builds about to
-    /// start.
+    /// The prediction for a key with its pool, for a walk over very many keys. Neither counted nor
+    /// cached: the cache is for builds about to start.
     pub(in crate::service) fn one_of_many(&self, key: &Key) -> Prediction {
         let prediction = self.history.read(|history| predict::predict(history, key, &self.settings));
         if self.has_pools() { self.pools.lowered(key, prediction) } else { prediction }
     }
 
-    /// The sizes of a key without a pool, for callers that choose one themselves. Not counted.
+    /// The prediction for a key without a pool, for callers that choose the pool themselves. Not
+    /// counted.
     pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
         Arc::unwrap_or_clone(self.sizes(key).predicted)
     }
 }
 
-/// The predictions for a key. Shared, so that none is copied, and many are not dropped, under the lock.
+/// The predictions for a key. Each is behind an `Arc`: under the lock of the cache nothing large is
+/// copied or freed.
 #[derive(Debug, Clone)]
 pub(super) struct Sizes {
     pub(super) predicted: Arc<Prediction>,
     /// The answer for callers: the prediction, or the default if it is a guess.
     answer: Arc<Prediction>,
-    /// The answer for callers to whom the prediction is not sure enough; computed when the first of them asks.
+    /// The answer for callers that require more confidence than the prediction has; computed when
+    /// the first of them asks.
     pub(super) if_unsure: Arc<OnceLock<AnswerIfUnsure>>,
 }
 
-/// The answer for callers to whom a prediction is not sure enough.
+/// The answer for callers that require more confidence than the prediction has.
 #[derive(Debug, Clone)]
 pub(super) struct AnswerIfUnsure {
     /// The defaults, raised to the known need of the package.
     pub(super) least: Arc<Prediction>,
-    /// Another project with attempts of the package, if the key's project has none.
+    /// Another project with attempts of the package, if the key's project has none of it.
     pub(super) other_project: Option<String>,
 }
 
@@ -123,12 +132,13 @@ pub(crate) struct PredictionCache {
     hasher: RandomState,
 }
 
-/// Predictions by the hash of the key, with the key: a hit copies no text.
+/// Predictions by the hash of the key. The key is stored too, to detect two keys with the same
+/// hash.
 type Known = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Version of the history that they belong to.
+    /// Version of the history from which all predictions in the table were computed.
     changes: u64,
     known: Known,
 }
@@ -144,7 +154,7 @@ impl PredictionCache {
         let (known, old) = self.table(|table| {
             let old = table.renew(now);
             let known = table.at(now).and_then(|known| known.get(&hash));
-            // two keys may have one hash
+            // two keys may have the same hash
             let known = known.filter(|(key, _)| Built::of(key) == *built);
             (known.map(|(_, sizes)| sizes.clone()), old)
         });
@@ -160,7 +170,7 @@ impl PredictionCache {
             return known;
         }
         let key = built.key();
-        // all under one lock: the sizes belong to exactly this state
+        // read under one lock, so that the sizes belong to exactly this version of the history
         let (changes, sizes) =
             history.read(|history| (history.changes(), Sizes::work_out(history, &key, settings)));
         let kept = sizes.clone();
@@ -190,13 +200,14 @@ impl Table {
         mem::take(&mut self.known)
     }
 
-    /// The entries for a version of the history; `None` if they are for another one.
+    /// The entries if they belong to this version of the history, else `None`.
     fn at(&mut self, changes: u64) -> Option<&mut Known> {
         (changes == self.changes).then_some(&mut self.known)
     }
 }
 
-/// The key without the fields that change between pipelines. Predictions are computed from [`Self::key`], so they cannot depend on those.
+/// The key without the fields that differ between pipelines (such as the ref). Predictions are
+/// computed from [`Self::key`], so the other fields cannot affect them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Built<'k> {
     texts: [&'k str; 9],

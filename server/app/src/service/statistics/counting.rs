@@ -1,5 +1,6 @@
-//! Runs queries over all attempts: some at once, some queued, and no more. They share threads with allocations, verdicts and the store,
-//! which must always find a free one. Each reserves its memory before it starts.
+//! Runs queries over all attempts: a few at once, some more in a queue, and refuses the rest. They
+//! share threads with allocations, verdicts and the store, which must always find a free thread.
+//! Each query reserves its memory before it starts.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 
 /// Queries that run at once: each uses a core.
 const QUERIES_AT_ONCE: usize = 4;
-/// Questions that are worked on or wait.
+/// Queries that run or wait.
 const HELD: usize = 64;
 
-/// A handle on the places.
+/// The slots for queries, and the memory that they reserve. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Counting {
     held: Arc<Semaphore>,
@@ -22,7 +23,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Answers reserve their memory from `memory`.
+    /// Queries reserve their memory from `memory`.
     pub(crate) fn new(memory: AnswerMemory) -> Self {
         Self {
             held: Arc::new(Semaphore::new(HELD)),
@@ -48,7 +49,8 @@ impl Counting {
         let working = Arc::clone(&self.working).acquire_owned().await;
         let working = working.map_err(|_closed| Refusal::Stopping)?;
         let memory = self.memory.take("a look at all attempts", needed)?;
-        // the work holds its slot, because it continues after its caller is gone
+        // the work itself holds its slots and memory, because it continues after its caller has
+        // disconnected
         let counted = task::spawn_blocking(move || {
             let _places = (held, working, memory);
             work()

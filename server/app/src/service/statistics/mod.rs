@@ -28,11 +28,11 @@ use crate::{
 const ANSWER: u64 = 12 << 20;
 /// Further bytes for each attempt of the history: positions of rows while need shifts are computed, and chunks that change meanwhile.
 const PER_ATTEMPT: u64 = 12;
-/// Flaky failures in an answer.
+/// Most flaky failures in an answer.
 const FLAKY: usize = 100;
 /// Most groups of equal failures in an answer.
 const FAILURES: usize = 100;
-/// Rules that were wrong in an answer.
+/// Most rules with corrected causes in an answer.
 const WRONG: usize = 100;
 
 /// Counts and lists attempts. Cheap to clone.
@@ -46,7 +46,7 @@ pub(crate) struct StatisticsService {
     pub(crate) private: Arc<Private>,
 }
 
-/// Sums, with the failures that retries often fixed.
+/// Totals, with the failures that retries often fixed.
 #[derive(Debug)]
 pub(crate) struct StatisticsAnswer {
     pub(crate) report: Report,
@@ -69,9 +69,9 @@ pub(crate) struct ListedAttempt {
 /// A page of a list.
 #[derive(Debug)]
 pub(crate) struct ListedAttempts {
-    /// The selected attempts.
+    /// The attempts selected for this page.
     pub(crate) page: AttemptPage,
-    /// Whether the answer has no space for all of them.
+    /// Whether the page was ended early because the answer is full.
     pub(crate) is_cut: bool,
 }
 
@@ -81,7 +81,7 @@ impl StatisticsService {
         &self.counting.memory
     }
 
-    /// Memory of an answer over all attempts, with `per_attempt` bytes for each.
+    /// Memory that a query over all attempts needs, with `per_attempt` bytes for each attempt.
     fn needed(&self, per_attempt: u64) -> Bytes {
         let attempts = self.history.read(History::len) as u64;
         Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
@@ -106,7 +106,7 @@ impl StatisticsService {
             .ingest
             .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(WRONG);
-        // a million attempts take a while
+        // a million attempts take a while, so the work runs on a blocking thread
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
@@ -123,7 +123,7 @@ impl StatisticsService {
             redactor.failures(group);
         }
         if confined {
-            // these are over all projects
+            // these are counted over all projects, so a caller for some projects must not see them
             flaky.clear();
         }
         redactor.flaky(&mut flaky);
@@ -143,7 +143,7 @@ impl StatisticsService {
     ) -> Result<ListedAttempts, Refusal> {
         let redactor = self.allowed(caller, &filter, &GroupBy::Nothing)?;
         let stats = self.history.stats().clone();
-        // a pass over a million attempts takes a while
+        // a pass over a million attempts takes a while, so it runs on a blocking thread
         let page = self.counting.run(self.needed(PER_ATTEMPT), move || stats.list(&filter, page)).await?;
         for place in &page.places {
             // skip an attempt that was deleted meanwhile
@@ -157,7 +157,7 @@ impl StatisticsService {
         Ok(ListedAttempts { page, is_cut: false })
     }
 
-    /// The log line that identifies a failure, as the reader may see it.
+    /// The log line that identifies a failure; a placeholder if lines are hidden from the caller.
     async fn failure_line(&self, redactor: &Redactor, summary: &Summary) -> Result<String, Refusal> {
         if summary.outcome == Outcome::Succeeded {
             return Ok(String::new());
@@ -169,9 +169,8 @@ impl StatisticsService {
         Ok(signature.map_or_else(String::new, |known| failure_line(&known.first, &known.line).to_owned()))
     }
 
-    /// Checks that `caller` may see sums and lists over these attempts: a caller for some projects must name one of them, and no label may
-    /// be private to others.
-    /// to others.
+    /// Checks that `caller` may see totals and lists over these attempts: a caller for some
+    /// projects must name one of them, and no label may be hidden from the caller.
     fn allowed(
         &self,
         caller: &Arc<Identity>,
@@ -185,7 +184,7 @@ impl StatisticsService {
     }
 }
 
-/// The prices in the file of pools.
+/// The prices in the pools file.
 fn prices_by_pool(placement: &Placement) -> PoolPrices {
     let price = |pool: &Pool| Price { gib_hour: pool.price.gib_hour, core_hour: pool.price.core_hour };
     PoolPrices {

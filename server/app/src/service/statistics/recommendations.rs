@@ -17,24 +17,26 @@ use crate::{access::identity::Identity, runtime::clock::Clock, service::Refusal}
 /// A question about proposals.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecommendQuestion {
-    /// Only project, stack, package and times; without a start time it is the last month.
+    /// Only project, stack, package and times may be set. Without a start time the range is the
+    /// last month.
     pub(crate) filter: Filter,
-    /// Price of a GiB for an hour in every pool.
+    /// Price of a GiB for an hour, used for every pool instead of the pool's own price.
     pub(crate) gib_hour: Option<f64>,
     /// Least confidence of a proposal.
     pub(crate) least_confidence: f64,
-    /// Rows at most.
+    /// Most rows in the answer.
     pub(crate) most: usize,
 }
 
-/// Proposals computed at once: each holds the attempts of its packages until its rows are read from disk.
+/// Most queries for proposals at once: each holds the attempts of its packages in memory until its
+/// rows are read from disk.
 const PROPOSALS: usize = 4;
 
 /// Bytes for each attempt of the history: an entry in the list of its package, which may have twice the needed capacity, and the values
 /// that a proposal uses.
 const PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
 
-/// The places of questions about proposals. Cheap to clone.
+/// Slots for queries for proposals. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ProposalPlaces(Arc<Semaphore>);
 
@@ -55,9 +57,9 @@ impl ProposalPlaces {
 #[derive(Debug)]
 pub(crate) struct RecommendationAnswer {
     pub(crate) rows: Vec<Recommendation>,
-    /// Packages that are not among the rows.
+    /// Packages without a row in the answer.
     pub(crate) left_out: u64,
-    /// Totals over all packages examined, also those that were cut.
+    /// Totals over all examined packages, also those whose rows were cut.
     pub(crate) savings: Savings,
     pub(crate) window: Millis,
     pub(crate) priced: bool,
@@ -65,7 +67,7 @@ pub(crate) struct RecommendationAnswer {
     pub(crate) notes: Vec<String>,
 }
 
-/// The time that a question is about, milliseconds since 1970.
+/// The time range of a question, milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 struct AskedTime {
     from: u64,
@@ -79,8 +81,9 @@ impl AskedTime {
         Self { from: filter.from_unix_ms.unwrap_or_else(|| until.saturating_sub(MONTH.0)), until }
     }
 
-    /// The part of the range that the server knows, whose first attempt ended at `first`. Quiet days count: a package built on one day of
-    /// a month reserves that much a month.
+    /// Length of the part of the range from which the server has attempts; its first attempt ended
+    /// at `first`. Days without builds count: a package built on one day of a month is reserved for
+    /// one day in that month.
     fn window(self, first: Option<u64>) -> Millis {
         let first = first.map_or(self.until, |first| first.max(self.from));
         Millis(self.until.saturating_sub(first)).max(DAY)
@@ -91,7 +94,7 @@ impl StatisticsService {
     /// What each package should request, from the predictions of `sizing`.
     ///
     /// # Errors
-    /// The caller may not ask it, too many run at once, or the store cannot be read.
+    /// The caller may not ask for this, too many queries run at once, or the store cannot be read.
     pub(crate) async fn recommend(
         &self,
         caller: &Arc<Identity>,
@@ -101,14 +104,15 @@ impl StatisticsService {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
         caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
         let place = self.proposals.take()?;
-        // until the rows are read from disk, and not only for the walk over all attempts
+        // held until the rows are read from disk, which is longer than the pass over all attempts
         let _memory = self.counting.memory.take("a look at all packages", self.needed(PER_ATTEMPT))?;
         let time = AskedTime::of(&filter, Clock.now_unix_ms());
         filter.from_unix_ms = Some(time.from);
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
         let (stats, sizing) = (self.history.stats().clone(), sizing.clone());
         let prices = prices_by_pool(&self.pools.now());
-        // a million attempts and some thousand predictions take a while
+        // a million attempts and some thousand predictions take a while, so the work runs on a
+        // blocking thread
         let counting = move || {
             let Workloads { found, left_out, first_ended_unix_ms, priced, currency, notes } =
                 stats.workloads(&asked, &prices);
@@ -133,7 +137,7 @@ impl StatisticsService {
         Ok(RecommendationAnswer { rows, ..answer })
     }
 
-    /// The sizes of the newest attempts of a package.
+    /// The requested sizes of the newest attempts of a package.
     async fn sizes_of(&self, draft: &Draft) -> Result<Vec<Sizes>, Refusal> {
         let mut sizes = Vec::new();
         for attempt in draft.newest() {

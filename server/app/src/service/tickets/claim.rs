@@ -1,4 +1,5 @@
-//! Opens tickets: derives from a request the pool, the limits that apply, size and time.
+//! Opens tickets. Derives from a request the pool, the limits that apply, the size and the expected
+//! time.
 
 use plimsoll_core::{
     domain::{FieldViolation, Fnv, Key, Millis, Prediction, TicketClaim, TicketId},
@@ -16,11 +17,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TicketQuestion {
     pub(crate) key: Key,
-    /// The kind, unless given: from the key's label.
+    /// Kind of build; `None`: taken from the key's label.
     pub(crate) kind: Option<BuildKind>,
-    /// The owner, unless given: from the key.
+    /// Owner; empty: taken from the key.
     pub(crate) owner: String,
-    /// The pool, unless given: from a prediction.
+    /// Name of the pool; empty: taken from a prediction.
     pub(crate) pool: String,
     pub(crate) tags: Vec<String>,
 }
@@ -28,22 +29,24 @@ pub(crate) struct TicketQuestion {
 /// How the pool of a ticket is chosen.
 #[derive(Debug, Clone, Copy)]
 enum PoolSelection<'a> {
-    /// The pool with this name; if empty, the one for the prediction.
+    /// The pool with this name; if the name is empty, the predicted pool.
     Name(&'a str),
-    /// A pool with these tags.
+    /// A pool that has all these tags.
     Tags(&'a [String]),
 }
 
-/// What a client of Resalloc asks for.
+/// A ticket request of a client of Resalloc.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TagQuestion {
     pub(crate) tags: Vec<String>,
-    /// Who may use the same machine one after the other; of Copr `OWNER/PROJECT--SUBMITTER`.
+    /// Builds with the same sandbox may use the same machine one after the other. Copr sends
+    /// `OWNER/PROJECT--SUBMITTER`.
     pub(crate) sandbox: String,
 }
 
 impl TagQuestion {
-    /// The key of the ticket from the sandbox's fields: its owner, and its project if it names one.
+    /// The key of the ticket, from the fields of the sandbox: its owner, and its project if the
+    /// sandbox names one.
     fn key(&self) -> Key {
         let project = self.sandbox.split_once("--").map_or(&*self.sandbox, |(project, _submitter)| project);
         match project.split_once('/') {
@@ -56,10 +59,11 @@ impl TagQuestion {
 }
 
 impl TicketService {
-    /// What `caller` claims with the question of a client of Resalloc.
+    /// The claim of `caller` for a request of a client of Resalloc.
     ///
     /// # Errors
-    /// A tag is not known, no pool has all of them, or the caller may not use what it names.
+    /// A tag is unknown, no pool has all tags, or the caller may not use a project, owner or pool
+    /// that the request names.
     pub(super) fn claim_by_tags(
         &self,
         caller: &Identity,
@@ -72,10 +76,11 @@ impl TicketService {
         Ok(TicketClaim { sandbox: asked.sandbox.clone(), ..claim })
     }
 
-    /// Opens a ticket, or returns the status of the one with this id. What is returned is on disk.
+    /// Opens a ticket, or returns the status of the existing ticket with this id. The returned
+    /// state is on disk.
     ///
     /// # Errors
-    /// The caller may not ask this, or the rules of tickets refuse it.
+    /// The caller may not open such a ticket, or the ticket registry refuses it.
     pub(crate) async fn open(
         &self,
         caller: &Identity,
@@ -108,10 +113,11 @@ impl TicketService {
         selection: PoolSelection<'_>,
     ) -> Result<TicketClaim, Refusal> {
         caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
-        // includes proven values: the same request by two callers is two requests
+        // computed after proven values were filled in: the same request from two callers gives two
+        // fingerprints
         let question = fingerprint(&asked);
         let TicketQuestion { mut key, kind, mut owner, tags, .. } = asked;
-        // both are stored and shown
+        // key and owner are stored and shown, so secrets in them are masked
         mask::key(&mut key);
         mask::mask(&mut owner);
         let owner = owner_of(caller, owner, &key)?;
@@ -133,7 +139,7 @@ impl TicketService {
         };
         let needs = ResourceNeeds::of(&prediction);
         let mut tags = [tags, pool.map(|pool| pool.tags.clone()).unwrap_or_default()].concat();
-        // other tags have no limit, and would only make the ticket's record larger
+        // only tags with a limit are kept, so that the ticket's record stays small
         tags.retain(|tag| placement.terms().limits.most.contains_key(&LimitKey::Tag(tag.clone())));
         tags.sort_unstable();
         tags.dedup();
@@ -156,7 +162,7 @@ impl TicketService {
         })
     }
 
-    /// The pool with these tags. None where the operator names no pools.
+    /// The pool that has all these tags. `None` if the operator defined no pools.
     fn pool_with<'p>(
         &self,
         placement: &'p Placement,
@@ -174,7 +180,8 @@ impl TicketService {
         Ok(pool)
     }
 
-    /// The requested pool, or the predicted one, and the prediction lowered to it. `None` if the operator defined no pools.
+    /// The requested or the predicted pool, and the prediction lowered to what it offers. `None` if
+    /// the operator defined no pools.
     fn pool<'p>(
         &self,
         placement: &'p Placement,
@@ -211,7 +218,8 @@ impl TicketService {
     }
 }
 
-/// The owner for fair sharing: the proven one, else the claimed one, else the project. A caller for some projects cannot invent owners.
+/// The owner for fair sharing: the proven owner, else the claimed one, else the project. A caller
+/// for some projects cannot claim another owner.
 fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Refusal> {
     let proven = if caller.projects.is_all() { &caller.proven.owner } else { &key.project };
     let proven = if caller.proven.owner.is_empty() { proven } else { &caller.proven.owner };
@@ -226,8 +234,9 @@ fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Ref
     Ok(owner.unwrap_or_default())
 }
 
-/// Fingerprint of a request, stable over releases, because it is stored. FNV-1a, 64 bits (draft-eastlake-fnv), over the fields with their
-/// lengths. Hints of the key are left out: they only affect its size.
+/// Fingerprint of a request, stable over releases, because it is stored. FNV-1a, 64 bits
+/// (draft-eastlake-fnv), over the fields with their lengths. Hints of the key are left out, because
+/// they affect only the size.
 fn fingerprint(asked: &TicketQuestion) -> u64 {
     let TicketQuestion { key, kind, owner, pool, tags } = asked;
     let kind = kind.map_or("", BuildKind::as_str);

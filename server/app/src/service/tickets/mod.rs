@@ -21,31 +21,32 @@ pub(crate) struct TicketService {
 /// Proof that the caller may close a ticket, in addition to its identity.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CloseBy<'a> {
-    /// The owner that the answer to the opening named.
+    /// The owner that the server returned when the ticket was opened.
     Owner(&'a str),
-    /// The session of the last attempt in the ticket's slot.
+    /// The session of the last attempt that used the ticket's slot.
     Session(&'a str),
 }
 
 /// A ticket's state for a client of Resalloc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CollectedTicket {
-    /// There is one.
+    /// The ticket exists, and the caller may see it.
     Known {
-        /// What the client got with its place: the host, or the name of a pool without hosts; `None` while it waits, or if it ended before.
+        /// What the client gets: the name of the host, or of the pool if it has no hosts; `None`
+        /// while the ticket waits, or if it ended without a slot.
         output: Option<String>,
         closed: bool,
     },
-    /// There is none that the caller may see.
+    /// No such ticket exists, or the caller may not see it.
     Unknown,
 }
 
 impl TicketService {
-    /// Opens a ticket for a client of Resalloc; gives its number. A question that can never be answered with a place has a number, too: to
-    /// its client it is a ticket that has ended.
+    /// Opens a ticket for a client of Resalloc and returns its number. A request that can never be
+    /// granted gets a number, too: its client sees a ticket that has ended.
     ///
     /// # Errors
-    /// The same question may be answered later.
+    /// The request is refused for now; the client may send it again later.
     pub(crate) async fn take(
         &self,
         caller: &Identity,
@@ -55,7 +56,8 @@ impl TicketService {
         self.registry.open_numbered(claim).await
     }
 
-    /// What became of the ticket with this number; with `granted`, once it has its place or has ended.
+    /// State of the ticket with this number. With `granted`, waits until the ticket has a slot or
+    /// has ended.
     ///
     /// # Errors
     /// The store cannot write, or the server is stopping.
@@ -81,7 +83,7 @@ impl TicketService {
         Ok(CollectedTicket::Known { output, closed: matches!(known, View::Ended(..)) })
     }
 
-    /// Ends the ticket with this number, if there is one that the caller may touch.
+    /// Ends the ticket with this number, if it exists and the caller may close it.
     ///
     /// # Errors
     /// The store cannot write.
@@ -89,7 +91,7 @@ impl TicketService {
         self.registry.close_numbered(number, caller).await
     }
 
-    /// Ends a ticket. An ended one keeps its result.
+    /// Ends a ticket. A ticket that has ended already keeps its result.
     ///
     /// # Errors
     /// It does not exist, or is not visible to this caller.
@@ -105,7 +107,8 @@ impl TicketService {
         }
     }
 
-    /// Watches a ticket; with `holds`, its slot is held while the result lives.
+    /// Watches a ticket. With `holds`, the ticket's slot is held until the returned value is
+    /// dropped.
     ///
     /// # Errors
     /// It does not exist, or is not visible to this caller.

@@ -1,4 +1,5 @@
-//! Counts open attempts in each pool, with their requests. The owner of an attempt holds its slot; it is freed with the last copy.
+//! Counts open attempts in each pool, with their requests. Each open attempt has a [`Held`]; its
+//! slot is freed when the last copy is dropped.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,31 +14,33 @@ use plimsoll_core::{
 /// The attempts that are open in a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// All of them, also those without a slot.
+    /// All open attempts, also those without a slot.
     pub(crate) attempts: u32,
-    /// Attempts with a slot and a ticket.
+    /// Number of attempts with a slot and a ticket.
     pub(crate) with_ticket: u32,
-    /// Attempts with a slot and without a ticket, and their known requests.
+    /// Attempts with a slot and without a ticket: their number and the sum of their known requests.
     pub(crate) without_ticket: Amount,
 }
 
-/// The counts. There are at most as many pools and jobs as open attempts, because agents name them.
+/// Open attempts by pool. Agents name pools and jobs freely, but the tables hold at most one entry
+/// for each open attempt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenPlaces(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
     pools: HashMap<String, Open>,
-    /// Jobs with an attempt that has the job's only slot.
+    /// Jobs with an attempt that has the job's only slot: untrusted attempts of a job share one.
     seated: HashSet<String>,
 }
 
-/// A slot. Copies share it.
+/// An open attempt's place in the counts. Copies share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Held(Arc<Holding>);
 
 impl Held {
-    /// Whether it makes its pool busier: further attempts of a job, and unproven ones, are only counted as open.
+    /// Whether the attempt has a slot. Further untrusted attempts of a job, and attempts without a
+    /// proven job, have none: they are only counted as open.
     pub(crate) fn takes_place(&self) -> bool {
         self.0.seat.is_some()
     }
@@ -53,8 +56,9 @@ struct Holding {
 }
 
 impl OpenPlaces {
-    /// Takes a slot in a pool for an attempt with these sizes, which may have a ticket; `None` if the pool is unknown. Without a free slot
-    /// it is only counted as open.
+    /// Counts an attempt as open in a pool; with `seat`, also takes a slot with these sizes. A
+    /// job's slot that is taken already is not taken again. Returns `None` if the name of the pool
+    /// is empty.
     pub(crate) fn hold(
         &self,
         pool: &str,
@@ -94,7 +98,7 @@ impl OpenPlaces {
     }
 }
 
-/// One slot with its requests.
+/// One slot with the requests in `sizes`.
 fn amount(sizes: &Resources) -> Amount {
     Amount {
         places: 1,
@@ -103,7 +107,7 @@ fn amount(sizes: &Resources) -> Amount {
     }
 }
 
-/// Both together.
+/// The sum of two amounts.
 pub(super) fn sum(one: Amount, other: Amount) -> Amount {
     Amount {
         places: one.places.saturating_add(other.places),

@@ -1,7 +1,8 @@
 //! Demand of each pool: tickets, and open attempts without one.
 //!
-//! An attempt in the slot of a ticket is counted once, by its ticket. An attempt without a ticket counts if it is trusted, otherwise once
-//! for its proven job: opening attempts alone cannot make a pool busy.
+//! An attempt with a ticket is counted once, through its ticket. A trusted attempt without a ticket
+//! is counted itself. Untrusted attempts without a ticket are counted once for each proven job, so
+//! that an untrusted caller cannot make a pool look busy by opening attempts.
 
 use std::{
     fmt,
@@ -15,9 +16,9 @@ use super::open::{Open, sum};
 /// Demand of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Tickets that wait.
+    /// Slots and sizes of tickets that wait.
     pub(crate) wanted: Amount,
-    /// Tickets that hold a slot, and open attempts without one.
+    /// Slots and sizes of tickets that hold a slot, and of open attempts without a ticket.
     pub(crate) held: Amount,
 }
 
@@ -27,20 +28,21 @@ impl Taken {
         sum(self.wanted, self.held)
     }
 
-    /// Combines tickets, if there are any, and open attempts.
+    /// Adds up tickets, if the pool has any, and open attempts.
     pub(super) fn of(tickets: Option<PoolDemand>, open: Open) -> Self {
         let (wanted, held, attended) =
             tickets.map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
-        // an attempt with a ticket need not name its pool: then it is attended, and not counted as open here
+        // An attempt with a ticket need not name its pool: then the ticket is attended, and the
+        // attempt is not counted in `open`.
         let beside = open.without_ticket.places.saturating_add(open.with_ticket.saturating_sub(attended));
         Self { wanted, held: sum(held, Amount { places: beside, ..open.without_ticket }) }
     }
 }
 
-/// Returns the tickets of one pool; `None` if there are none.
+/// Returns the demand of a pool's tickets; `None` if the pool has none.
 type Asked = Arc<dyn Fn(&str) -> Option<PoolDemand> + Send + Sync>;
 
-/// The source for tickets: none at first.
+/// The function that returns the demand of tickets. Empty until the ticket registry has started.
 #[derive(Default)]
 pub(super) struct OfTickets(RwLock<Option<Asked>>);
 
@@ -50,7 +52,7 @@ impl OfTickets {
     }
 
     pub(super) fn of(&self, pool: &str) -> Option<PoolDemand> {
-        // not under the lock: the tickets have one of their own
+        // called after this lock is released, because the tickets have a lock of their own
         let asked = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         asked.and_then(|asked| asked(pool))
     }

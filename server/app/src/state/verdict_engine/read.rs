@@ -8,12 +8,12 @@ use plimsoll_core::retry::{Exception, LogRules, RetryPolicy};
 use super::Sources;
 use crate::runtime::reload::{Stamp, stamp, text};
 
-/// Most files of rules.
+/// Most rule files in a directory.
 const FILES: usize = 64;
-/// The rules of the program and of the files in a directory.
+/// The built-in rules and the rules of the files in a directory.
 ///
 /// # Errors
-/// The directory or a file cannot be read, or a file is wrong: all mistakes of all files.
+/// The directory or a file cannot be read, or a file is invalid; the text names all mistakes.
 pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
     let files = rule_files(dir)?;
     let rules = LogRules::extended(&files).map(Arc::new).map_err(|wrong| anyhow!(wrong.join("\n")));
@@ -40,10 +40,10 @@ pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
     read().context("rules_dir")
 }
 
-/// The terms of a policy file.
+/// The retry terms of a policy file.
 ///
 /// # Errors
-/// The file cannot be read, or is wrong.
+/// The file cannot be read, or is invalid.
 pub(super) fn terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
     let read = || {
         let bytes = stamp(path)?.1;
@@ -62,10 +62,10 @@ pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> an
     }
 }
 
-/// The stamps of all files that would be read.
+/// The states on disk of all files that would be read.
 ///
 /// # Errors
-/// Names what cannot be read.
+/// A file or directory cannot be read; the text names it.
 pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
     let mut stamps = Vec::new();
     if let Some(dir) = &sources.rules_dir {
@@ -77,7 +77,7 @@ pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
     Ok(stamps)
 }
 
-/// The files of rules in a directory, by name.
+/// The states on disk of the rule files in a directory, by name.
 fn stamps_in(dir: &Path) -> anyhow::Result<Vec<Stamp>> {
     let list = || -> io::Result<Vec<Stamp>> {
         let mut stamps = Vec::new();
@@ -88,7 +88,7 @@ fn stamps_in(dir: &Path) -> anyhow::Result<Vec<Stamp>> {
             if !rules || name.starts_with('.') {
                 continue;
             }
-            // through links: Kubernetes mounts a ConfigMap as links
+            // follows links: Kubernetes mounts a ConfigMap as links
             let about = fs::metadata(entry.path())?;
             if !about.is_file() {
                 return Err(io::Error::other(format!("{name} is not a regular file")));
