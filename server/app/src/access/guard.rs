@@ -1,5 +1,6 @@
-//! The access file in force. It is read again when it or a key set that it names changes, and at each SIGHUP; an invalid file is logged,
-//! and the previous one stays in force. Key sets that are not in files are fetched from their issuers.
+//! The access file in force. It is reloaded when it or a key set that it names changes, and at each
+//! SIGHUP. An invalid file is logged, and the previous one stays in force. Key sets that are not in
+//! files are fetched from their issuers.
 
 mod fetch;
 pub(crate) mod foreign;

@@ -1,4 +1,4 @@
-//! Identity and permissions of callers, and what is visible only to some.
+//! Identity and permissions of callers, and which parts of attempts are hidden from some of them.
 
 pub(crate) mod guard;
 pub(crate) mod identity;

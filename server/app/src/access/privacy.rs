@@ -1,8 +1,9 @@
 //! Parts of an attempt that are visible only with access to its project: private labels, and lines of logs.
 //!
-//! A reader of all projects sees `***` instead, and cannot query sums by such a label or attempts by its value, which would reveal the
-//! values. A caller with the role `operator`, or whose `projects` name the attempt's, sees everything. So does every caller without an
-//! access file.
+//! Other readers see `***` instead. They also cannot group by a private label or filter by its
+//! value, because the answers would reveal the values. A caller sees everything if it has the role
+//! `operator` or if its `projects` name the attempt's project. Without an access file every caller
+//! sees everything.
 
 use plimsoll_core::domain::{EvidenceSource, FieldViolation, Verdict};
 
@@ -11,14 +12,15 @@ pub use crate::runtime::settings::by_module::privacy::Private;
 
 /// Text shown instead of a private value.
 pub(crate) const HIDDEN: &str = "***";
-/// Text shown for a correction to callers that do not read the project.
+/// Text shown instead of a correction to callers that may not see it.
 pub(crate) const BY_A_PERSON: &str = "corrected by a person";
 
-/// Removes the author and explanation of a correction from a verdict. The cause stays, and that a person named it.
+/// Removes the author and explanation of a correction from a verdict. The corrected cause stays,
+/// and the fact that a person corrected it.
 pub(crate) fn hide_correction(verdict: &mut Verdict) {
     for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Person) {
         let words = std::mem::replace(&mut line.text, BY_A_PERSON.to_owned());
-        // the sentence quotes the deciding evidence
+        // the sentence of the reason quotes the deciding evidence
         verdict.reason = verdict.reason.replace(&words, BY_A_PERSON);
     }
     if let Some(correction) = &mut verdict.basis.correction {
@@ -28,21 +30,22 @@ pub(crate) fn hide_correction(verdict: &mut Verdict) {
 }
 
 impl Private {
-    /// Whether the values of this label are.
+    /// Whether the values of this label are private.
     pub(crate) fn has_label(&self, name: &str) -> bool {
         self.labels.iter().any(|pattern| is_like(pattern, name))
     }
 
-    /// Whether anything is hidden from `caller` of an attempt of `project`.
+    /// Whether `caller` may not see the private parts of attempts of `project`, if any are private.
     pub(crate) fn hides_from(&self, caller: &Identity, project: &str) -> bool {
         let is_named = caller.projects.name(project);
         (self.logs || !self.labels.is_empty()) && !is_named && !caller.roles.has(Role::Operator)
     }
 
-    /// Whether `caller` may group or filter by a label, among the attempts of `project`; empty: of all.
+    /// Checks that `caller` may group or filter by a label, among the attempts of `project` (of all
+    /// projects if it is empty).
     ///
     /// # Errors
-    /// The label is private. `field` is the field that named it.
+    /// The label is hidden from the caller. `field` is the request field that named the label.
     pub(crate) fn may_ask(
         &self,
         caller: &Identity,

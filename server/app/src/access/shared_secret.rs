@@ -1,5 +1,6 @@
-//! Authenticates GitLab's hooks: by a secret token that is sent unchanged (`X-Gitlab-Token`), or by a signature with a signing token (the
-//! scheme of Standard Webhooks: `webhook-id`, `webhook-timestamp`, `webhook-signature`). A file may contain several tokens, one a line, so
+//! Authenticates GitLab's webhooks: by a secret token that is sent unchanged (`X-Gitlab-Token`), or
+//! by a signature with a signing token (the scheme of Standard Webhooks: `webhook-id`,
+//! `webhook-timestamp`, `webhook-signature`). A file may contain several tokens, one a line, so
 //! that a token can be replaced without losing hooks.
 
 use std::{fmt, hint::black_box, path::Path, sync::Arc};
@@ -20,12 +21,13 @@ const SIGNING: &str = "whsec_";
 const KEY_BYTES: usize = 16;
 /// Shortest secret in a path, bytes.
 const PATH_BYTES: usize = 16;
-/// How far a signature's time may be from ours: a copied hook is good for no longer.
+/// Most difference between the time in a signature and the server's clock: a copied webhook is
+/// accepted for no longer.
 const FAR_MS: u64 = 5 * 60 * 1000;
-/// Most signatures of one hook that are checked: one for each token that GitLab may have.
+/// Most signatures of one webhook that are checked: one for each token that GitLab may have.
 const SIGNATURES: usize = 8;
 
-/// Secrets of which a hook must send one. They are never logged.
+/// Secret tokens. A webhook must send one of them. They are never logged.
 #[derive(Clone)]
 pub(crate) struct Token(Arc<[Vec<u8>]>);
 
@@ -61,7 +63,8 @@ impl Token {
         Ok(token)
     }
 
-    /// Whether `given` is one of the tokens. The time taken reveals only their lengths.
+    /// Whether `given` is one of the tokens. The time of the comparison reveals only the length of
+    /// a token.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         self.0.iter().fold(false, |found, token| found | same(token, given))
     }
@@ -72,7 +75,7 @@ fn same(token: &[u8], given: &[u8]) -> bool {
     token.len() == given.len() && black_box(differing) == 0
 }
 
-/// Keys with one of which a hook must be signed.
+/// Signing keys. A webhook must be signed with one of them.
 #[derive(Clone)]
 pub(crate) struct Signing(Arc<[hmac::Key]>);
 
@@ -86,7 +89,7 @@ impl Signing {
     /// Reads the signing tokens in a file.
     ///
     /// # Errors
-    /// The file cannot be read, is empty, or contains something else.
+    /// The file cannot be read, is empty, or has a line that is not a signing token.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let mut keys = Vec::new();
         for (at, line) in lines(path)?.iter().enumerate() {
@@ -103,10 +106,10 @@ impl Signing {
         Ok(Self(keys.into()))
     }
 
-    /// Checks that the body was signed with one of the keys, and lately.
+    /// Checks that the body was signed with one of the keys, and within the last minutes.
     ///
     /// # Errors
-    /// Names the header.
+    /// A header is missing or wrong; the error names it.
     pub(crate) fn check(
         &self,
         headers: &HeaderMap,
@@ -134,7 +137,7 @@ impl Signing {
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
         let signatures = value.split_whitespace().take(SIGNATURES);
         let of_ours = signatures.filter_map(|value| BASE64_STANDARD.decode(value.strip_prefix("v1,")?).ok());
-        // each comparison takes the same time, whatever its result
+        // no comparison stops early, so that its time reveals nothing
         let found = of_ours.fold(false, |found, signature| {
             self.0.iter().fold(found, |found, key| found | hmac::verify(key, &signed, &signature).is_ok())
         });

@@ -1,8 +1,9 @@
-//! Sealed attempts about which more may be known soon. A counter cannot be decreased, so the fleet's counters wait:
+//! Ended attempts whose outcome or cause may become known soon. The fleet's counters (metrics over
+//! all attempts) can only increase, so such an attempt is counted later:
 //!
 //! | attempt | waits for | at most |
 //! |---|---|---|
-//! | its end was not observed: every build with its agent in another container | the CI system's report | an hour |
+//! | its end was not observed, as for every build whose agent runs in another container | the CI system's report | an hour |
 //! | it failed, and no counter shows why | a verdict | a minute |
 
 use std::{
@@ -13,16 +14,18 @@ use std::{
 use plimsoll_core::domain::{AttemptId, Cause, Outcome, Summary};
 use tokio::time::Instant;
 
-/// How long a report is awaited: GitLab sends a hook when a job ends, and repeats failed ones for some minutes.
+/// How long a report is awaited: GitLab sends a webhook when a job ends, and repeats failed ones
+/// for some minutes.
 const REPORT_PATIENCE: Duration = Duration::from_hours(1);
 
-/// How long a verdict is awaited: a job, its wrapper or its hook asks for one within seconds.
+/// How long a verdict is awaited: a job, its wrapper or its webhook asks for one within seconds.
 const VERDICT: Duration = Duration::from_mins(1);
 
-/// Most waiting attempts: more than end within an hour in a fleet of thousands of runners. About 10 MB.
+/// Most attempts in each queue: more than end within an hour in a fleet of thousands of runners.
+/// About 10 MB.
 const MOST_WAITING: usize = 10_000;
 
-/// Attempts that wait for a report on their end, oldest first.
+/// Attempts that wait for a report on their end or for a verdict, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedOutcomes {
     waiting: HashMap<AttemptId, Summary>,
@@ -34,21 +37,21 @@ pub(super) struct AwaitedOutcomes {
 /// State of an attempt after a verdict on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitAfterVerdict {
-    /// The attempt did not wait: it was counted, or ended before the server's start.
+    /// The attempt did not wait: it was counted already, or ended before the server started.
     None,
-    /// The attempt waited for the verdict, and is counted now.
+    /// The attempt waited for this verdict and must be counted now.
     Over,
     /// The attempt still waits for a report on its end.
     GoesOn,
 }
 
 impl AwaitedOutcomes {
-    /// Whether more may be known of this attempt soon.
+    /// Whether the outcome or the cause of this attempt may become known soon.
     pub(super) fn is(summary: &Summary) -> bool {
         is_unseen(summary) || (summary.outcome == Outcome::Failed && summary.cause == Some(Cause::Unknown))
     }
 
-    /// Adds a waiting attempt.
+    /// Adds an attempt that is counted later.
     pub(super) fn wait(&mut self, summary: &Summary, now: Instant) {
         let id = summary.attempt.clone();
         let order = if is_unseen(summary) { &mut self.order } else { &mut self.unjudged };
@@ -58,7 +61,7 @@ impl AwaitedOutcomes {
         }
     }
 
-    /// Applies the cause found by a verdict, and returns whether the attempt is to be counted now.
+    /// Stores the cause that a verdict found; returns whether the attempt must be counted now.
     pub(super) fn update(&mut self, summary: &Summary) -> WaitAfterVerdict {
         let Some(waiting) = self.waiting.get_mut(&summary.attempt) else { return WaitAfterVerdict::None };
         *waiting = Summary { phases: Vec::new(), ..summary.clone() };
@@ -68,19 +71,20 @@ impl AwaitedOutcomes {
         WaitAfterVerdict::GoesOn
     }
 
-    /// Removes an attempt whose end was reported; false if it does not wait, because it was counted or ended before the server started.
+    /// Removes an attempt whose end was reported. Returns false if the attempt does not wait: it
+    /// was counted already, or ended before the server started.
     pub(super) fn stop_waiting(&mut self, id: &AttemptId) -> bool {
         self.waiting.remove(id).is_some()
     }
 
-    /// Removes an attempt that has waited long enough, or exceeds the capacity.
+    /// Removes an attempt whose waiting time is over, or the oldest of a full queue.
     pub(super) fn given_up(&mut self, now: Instant) -> Option<Summary> {
         let Self { waiting, order, unjudged } = self;
         oldest(order, waiting, REPORT_PATIENCE, now).or_else(|| oldest(unjudged, waiting, VERDICT, now))
     }
 }
 
-/// Whether its end was not observed.
+/// Whether the end of the attempt was not observed.
 fn is_unseen(summary: &Summary) -> bool {
     summary.outcome.is_unknown() && summary.exit.is_none()
 }
@@ -97,7 +101,7 @@ fn oldest(
             return None;
         }
         let (_, id) = order.pop_front()?;
-        // entries of removed attempts remain in the queue
+        // an attempt that no longer waits may still have an entry in the queue
         if let Some(summary) = waiting.remove(&id) {
             return Some(summary);
         }

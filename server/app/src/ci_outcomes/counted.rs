@@ -1,12 +1,13 @@
-//! Attempts that the fleet's counters have counted since the start, the newest of them. A counter cannot be decreased, so later knowledge
-//! about a counted attempt may only add to it:
+//! The newest attempts that the fleet's counters have counted since the server started. Counters
+//! can only increase, so what becomes known later about a counted attempt can only add to them:
 //!
 //! | later knowledge | adds |
 //! |---|---|
 //! | the attempt that it retries, delivered late | one retry |
 //! | another cause, by a verdict | one change of cause |
 //!
-//! Attempts that ended before this start were counted by an earlier process or not at all: nothing is added for them.
+//! Attempts that ended before the server started were counted by an earlier process or not at all:
+//! nothing is added for them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,19 +15,19 @@ use plimsoll_core::domain::{AttemptId, Summary};
 
 use crate::runtime::metrics::Metrics;
 
-/// Attempts kept: those of some hours in a fleet of thousands of runners. About 8 MB.
+/// Most attempts kept: those of some hours in a fleet of thousands of runners. About 8 MB.
 const MOST_COUNTED: usize = 50_000;
 
-/// The counted attempts, and whether each was counted as a retry.
+/// The counted attempts; the value is whether the attempt was counted as a retry.
 #[derive(Debug, Default)]
 pub(super) struct CountedAttempts {
     counted: HashMap<AttemptId, bool>,
-    /// Oldest first.
+    /// The same attempts, oldest first.
     order: VecDeque<AttemptId>,
 }
 
 impl CountedAttempts {
-    /// Counts an ended attempt. `is_retry`: earlier attempts of its job are known.
+    /// Counts an ended attempt. `is_retry`: whether earlier attempts of its job are known.
     pub(super) fn count(&mut self, summary: &Summary, is_retry: bool, metrics: &Metrics) {
         metrics.ended(summary, is_retry);
         if self.counted.insert(summary.attempt.clone(), is_retry).is_none() {
@@ -43,7 +44,7 @@ impl CountedAttempts {
         self.counted.contains_key(attempt)
     }
 
-    /// Counts these attempts as retries, unless they were counted as such.
+    /// Counts those of these attempts as retries that were counted, but not as retries.
     pub(super) fn are_retries(&mut self, attempts: &[AttemptId], metrics: &Metrics) {
         for attempt in attempts {
             if let Some(is_retry) = self.counted.get_mut(attempt).filter(|is_retry| !**is_retry) {

@@ -7,31 +7,34 @@ use std::{
 
 use plimsoll_core::domain::{AttemptId, ReportedOutcome};
 
-/// Ends that are remembered until their attempt opens: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
+/// Most reports kept until their attempt opens: those of the jobs of a few hours, most of which no
+/// agent ever measures. About 3 MB.
 const MOST_EARLY_REPORTS: usize = 10_000;
-/// Most reports on one attempt, each by another reporter: few reporters of single projects know of one job.
+/// Most reports on one attempt, each by another reporter. Few reporters know about the same job.
 const OF_ONE: usize = 8;
 
-/// Reports on unknown attempts. Their project is unknown, so the report of each reporter is kept; later those count whose reporter may
-/// report on it.
+/// Reports on unknown attempts. The project of such an attempt is unknown, so the report of each
+/// reporter is kept; when the attempt opens, only reporters that may report on its project count.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyReports {
     ends: HashMap<AttemptId, Vec<Arc<ReportedOutcome>>>,
-    /// Reports of each reporter, oldest first.
+    /// Reports by the name of their reporter, oldest first.
     order: HashMap<String, VecDeque<(AttemptId, Arc<ReportedOutcome>)>>,
     count: usize,
 }
 
 impl EarlyReports {
-    /// Keeps the first report of each reporter on each attempt. If there are too many, the oldest of the reporter with most reports is
-    /// dropped, so that no reporter displaces others. Returns false if it is not kept, because the attempt has its most reports.
+    /// Keeps the first report of each reporter on each attempt. If there are too many, the oldest
+    /// report of the reporter with the most reports is dropped, so that no reporter displaces
+    /// others. Returns false if the report is not kept, because the attempt has its most reports
+    /// already.
     pub(crate) fn keep(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
         let words = self.ends.entry(id.clone()).or_default();
         if words.iter().any(|known| known.by == report.by) {
             return true;
         }
         if words.len() >= OF_ONE {
-            // a reporter for all projects is always accepted
+            // a report by a reporter for all projects replaces one by a reporter for some projects
             let limited = words.iter().position(|known| !known.by.reports_on_all());
             let Some(limited) = limited.filter(|_| report.by.reports_on_all()) else { return false };
             let gone = words.remove(limited);
@@ -49,7 +52,7 @@ impl EarlyReports {
         true
     }
 
-    /// The first report on this attempt by a reporter for its project.
+    /// The first report on this attempt by a reporter that may report on `project`.
     pub(crate) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
         self.ends.get(id)?.iter().find(|report| report.by.may_report_on(project))
     }

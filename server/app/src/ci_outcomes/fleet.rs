@@ -1,4 +1,6 @@
-//! When the fleet's counters count an ended attempt: at once, or when more is known of its end. A counter cannot be decreased.
+//! Decides when the fleet's counters count an ended attempt: at once, or when more is known about
+//! its end. Counters can only increase, so an attempt that was counted cannot be counted
+//! differently later.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::runtime::metrics::Metrics;
 
-/// The fleet's counters, with the attempts that wait and those that were counted.
+/// The fleet's counters, with the attempts that will be counted later and those that were counted.
 #[derive(Debug)]
 pub(crate) struct FleetCounters {
     history: SharedHistory,
@@ -24,12 +26,12 @@ pub(crate) struct FleetCounters {
 }
 
 impl FleetCounters {
-    /// Counters at 0.
+    /// No attempts counted or waiting.
     pub(crate) fn new(history: SharedHistory, metrics: Arc<Metrics>) -> Self {
         Self { history, metrics, awaited: AwaitedOutcomes::default(), counted: CountedAttempts::default() }
     }
 
-    /// Counts an ended attempt now, or lets it wait.
+    /// Counts an ended attempt now, or later if its outcome or cause may become known soon.
     pub(crate) fn attempt_ended(&mut self, summary: &Summary) {
         if AwaitedOutcomes::is(summary) {
             self.awaited.wait(summary, Instant::now());
@@ -39,7 +41,7 @@ impl FleetCounters {
         }
     }
 
-    /// Counts attempts about which nothing more became known in time.
+    /// Counts the attempts whose waiting time is over.
     pub(crate) fn count_overdue(&mut self) {
         let now = Instant::now();
         while let Some(summary) = self.awaited.given_up(now) {
@@ -54,7 +56,8 @@ impl FleetCounters {
         }
     }
 
-    /// A summary with another cause is on disk.
+    /// Counts the attempt if it waited for this verdict, else counts the change of its cause. Call
+    /// it when the summary is on disk.
     pub(crate) fn cause_changed(&mut self, before: &Summary, summary: &Summary) {
         let word = |cause: &Option<Cause>| cause.map_or("none", Cause::as_str);
         let (from, cause) = (word(&before.cause), word(&summary.cause));
@@ -69,7 +72,7 @@ impl FleetCounters {
         }
     }
 
-    /// Counts attempts that turned out to be retries.
+    /// Counts these attempts as retries, once it is known that they are.
     pub(crate) fn are_retries(&mut self, attempts: &[AttemptId]) {
         self.counted.are_retries(attempts, &self.metrics);
     }

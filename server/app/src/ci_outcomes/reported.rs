@@ -17,7 +17,8 @@ use plimsoll_core::{
     mask, retry,
 };
 
-/// The summary with the reported outcome; `None` if an outcome is known. The exit stays unknown: it was not reported.
+/// The summary with the reported outcome. `None` if the outcome is known already and the report
+/// adds nothing. The exit status stays unknown, because it was not reported.
 pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Option<Summary> {
     if !summary.outcome.is_unknown() || summary.exit.is_some() {
         let is_news = reported.unneeded && !summary.unneeded;
@@ -38,7 +39,7 @@ pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Opti
         failure_reason: reason.to_owned(),
         ..Evidence::about(changed.attempt.clone())
     };
-    // without a log no rules are needed
+    // the built-in rules suffice, because there is no log to match
     let found = retry::classify(&evidence, &retry::LogRules::built_in());
     (changed.cause, changed.cause_source) = match reported.cause {
         Some(cause) => (Some(cause), summary.cause_source.filter(|_| summary.cause == Some(cause))),
@@ -55,7 +56,8 @@ pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Opti
 /// A cause, and the source of its evidence.
 type Found = (Option<Cause>, Option<EvidenceSource>);
 
-/// The reported cause, unless a verdict found one by stronger evidence, or the report has none.
+/// The reported cause; the earlier cause if a verdict found it by stronger evidence, or if the
+/// report has none.
 fn stronger(reported: Found, before: Found) -> Found {
     let is_stronger = |before: EvidenceSource| {
         before != EvidenceSource::Person && reported.1.is_none_or(|reported| before < reported)

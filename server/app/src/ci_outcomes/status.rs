@@ -3,15 +3,15 @@
 /// Result of a report by the CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutcomeStatus {
-    /// The outcome is on disk.
+    /// The outcome was applied and is on disk.
     Now,
     /// The outcome was known already.
     Known,
-    /// The attempt is open or unknown: the report waits in memory for its end.
+    /// The attempt is open or unknown: the report is kept in memory until the attempt ends.
     Remembered,
-    /// The attempt is of a project that the reporter may not report on.
+    /// The reporter may not report on the attempt's project.
     Foreign,
-    /// The store accepts no writes.
+    /// The store accepts no writes at present.
     Unwritable,
 }
 

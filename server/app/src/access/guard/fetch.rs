@@ -1,4 +1,5 @@
-//! One bounded request to an issuer for its keys. An invalid answer never removes existing keys.
+//! Sends one bounded request to an issuer for its keys. An invalid answer never removes existing
+//! keys.
 
 use std::{path::Path, time::Duration};
 
@@ -34,7 +35,7 @@ pub(super) struct Answer {
     pub(super) fresh: Option<Duration>,
 }
 
-/// Why there is no key set: a label for metrics, and a text for the log.
+/// Why no key set was fetched: a label for metrics, and a text for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) kind: &'static str,
@@ -47,7 +48,7 @@ impl Trouble {
     }
 }
 
-/// The part of an issuer's description that is used here.
+/// The fields of an issuer's description that are used here.
 #[derive(serde::Deserialize)]
 struct Description {
     issuer: String,
@@ -57,7 +58,8 @@ struct Description {
 /// The address of the keys in the description of `issuer`.
 ///
 /// # Errors
-/// It is not a description, or of another issuer, or the address is not allowed.
+/// The text is not a description, describes another issuer, or the address of the keys is not
+/// allowed.
 pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trouble> {
     let description: Description = serde_json::from_str(described)
         .map_err(|error| Trouble::new("malformed", format!("its description: {error}")))?;
@@ -70,12 +72,14 @@ pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trou
     Ok(url)
 }
 
-/// Fetches the keys of an issuer; first its description, if that has their address.
+/// Fetches the keys of an issuer. If their address is not configured, fetches the issuer's
+/// description first.
 ///
 /// # Errors
-/// The issuer does not answer `within` this time, or not with keys.
+/// The issuer does not answer `within` this time, or its answer is not a key set.
 pub(super) async fn fetch(origin: &Origin, within: Duration) -> Result<Answer, Trouble> {
-    // files may be on a network that hangs
+    // the time limit covers reading the files too, because they may be on a network file system
+    // that hangs
     let asking = async { Asking::new(origin).await?.keys(origin).await };
     match timeout(within, asking).await {
         Ok(answer) => answer,
@@ -90,7 +94,8 @@ struct Asking {
 }
 
 impl Asking {
-    /// Reads the files anew: the CA may be renewed, and a Kubernetes token is every hour.
+    /// Reads the files again for each request: the CA may be renewed, and a Kubernetes token is
+    /// renewed every hour.
     async fn new(origin: &Origin) -> Result<Self, Trouble> {
         let (ca, bearer) = (origin.ca_file.clone(), origin.bearer_file.clone());
         let reading = spawn_blocking(move || {
@@ -101,7 +106,7 @@ impl Asking {
             Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error:#}"))? })
         });
         let read = reading.await.unwrap_or_else(|_panic| Err("reading files ended badly".to_owned()));
-        // without the file's name: a token may have been written in its place
+        // secrets in the text are masked: a token may have been written in place of the file's name
         read.map_err(|text| Trouble::new("files", mask::text(&text).into_owned()))
     }
 
@@ -112,7 +117,7 @@ impl Asking {
         }
         let described = self.get(&format!("{}{DESCRIPTION}", issuer.trim_end_matches('/')), true).await?;
         let url = keys_address(&described.text, issuer)?;
-        // the token is only sent to the address that the operator configured
+        // the token is sent only to the issuer that the operator configured
         let is_theirs = authority(&url) == authority(issuer);
         self.get(&url, is_theirs).await
     }
@@ -148,7 +153,8 @@ fn authority(url: &str) -> Option<String> {
     Some(format!("{:?}{}", uri.scheme_str(), uri.authority()?))
 }
 
-/// The value of `max-age` (RFC 9111, section 5.2.2); `None` if the answer must not be cached.
+/// The value of `max-age` (RFC 9111, section 5.2.2): zero if the answer must not be cached, `None`
+/// if the headers do not say.
 fn fresh(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::CACHE_CONTROL)?.to_str().ok()?.to_ascii_lowercase();
     let mut words = value.split(',').map(str::trim);

@@ -1,4 +1,5 @@
-//! Permission for long calls: it ends when the caller's token expires, or when access changes.
+//! Checks the caller of a long call while the call lasts: the call ends when the token expires, or
+//! when the caller's access changes.
 
 use std::{
     sync::{
@@ -14,7 +15,8 @@ use tokio::{select, time::sleep};
 use super::Guard;
 use crate::access::identity::{Denied, Exceeded, Identity, Roles};
 
-/// How often a long call is checked again in any case: a revoked key stays usable for at most this long.
+/// How often a long call is checked even if nothing has changed: a revoked key stays usable for at
+/// most this long.
 const CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
 /// An admitted caller.
@@ -67,10 +69,8 @@ impl Pass {
         }
     }
 
-    /// Runs `ask`, and counts an exceeded bound.
-    ///
-    /// # Errors
-    /// A bound is exceeded.
+    /// Takes from the caller's bounds what `asked` takes. A bound that is exceeded is counted and
+    /// logged.
     pub(crate) fn within<T>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
@@ -92,7 +92,7 @@ impl Pass {
                 left.map_or(CHECK_INTERVAL, |left| Duration::from_secs(left.max(1)).min(CHECK_INTERVAL));
             select! {
                 () = sleep(left) => {}
-                // the sender of changes lives as long as this
+                // never closed: `self.guard` holds the sender
                 _ = changes.changed() => {}
             }
         }
@@ -105,11 +105,11 @@ impl Pass {
     }
 }
 
-/// An admitted caller; per-caller bounds are checked through it.
+/// An admitted caller; its bounds are checked through this type.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmittedCaller {
     identity: Arc<Identity>,
-    /// `None` if callers need no identity: there are no bounds then.
+    /// `None` if callers need no identity; then they have no bounds.
     pass: Option<Arc<Pass>>,
 }
 
@@ -122,10 +122,7 @@ impl AdmittedCaller {
         &self.identity
     }
 
-    /// Runs `ask`, which is bounded for each caller.
-    ///
-    /// # Errors
-    /// The caller exceeds a bound.
+    /// Takes from the caller's bounds what `asked` takes; without bounds returns the default.
     pub(crate) fn within<T: Default>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
@@ -134,7 +131,7 @@ impl AdmittedCaller {
     }
 }
 
-/// A header that is no text is no token.
+/// The text of the header; empty, and so never a valid token, if the header is not text.
 fn as_text(authorization: Option<&HeaderValue>) -> Option<&str> {
     authorization.map(|header| header.to_str().unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! Keeps the keys of issuers fresh: fetches them again when they have aged, when a token names an unknown key, and after a failure.
+//! Keeps the keys of issuers up to date: fetches them again when they are old, when a token names
+//! an unknown key, and after a failed request.
 
 use std::{
     collections::HashMap,
@@ -24,13 +25,13 @@ use crate::{
 /// How often keys are fetched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
-    /// Time for an answer.
+    /// Time limit of a request.
     pub(super) within: Duration,
-    /// Shortest time from one request to the next, however many callers need keys.
+    /// Shortest time between two requests, however many callers need keys.
     pub(super) again: Duration,
-    /// Least, default and most validity of an answer.
+    /// Least, default and most time for which an answer is used before it is fetched again.
     pub(super) fresh: (Duration, Duration, Duration),
-    /// After the first question that was not answered, and at most: doubled each time.
+    /// Wait after the first failed request, and the longest wait; doubled after each failure.
     pub(super) backoff: (Duration, Duration),
 }
 
@@ -42,7 +43,7 @@ const TERMS: Terms = Terms {
     backoff: (Duration::from_secs(10), Duration::from_mins(5)),
 };
 
-/// Keeps the keys of all issuers in force fresh, until `end`.
+/// Keeps the keys of all issuers in force up to date, until `end`.
 pub(super) async fn keep_all(shared: Arc<Shared>, end: CancellationToken) -> anyhow::Result<()> {
     let keep = |origin, fetched| keep(Arc::clone(&shared), origin, fetched, TERMS);
     end.run_until_cancelled(keep_each(&shared, TERMS.backoff.0, keep)).await;
@@ -88,7 +89,7 @@ fn label(origin: &Origin) -> OfIssuer {
     OfIssuer { issuer: origin.issuer.clone() }
 }
 
-/// Keeps the keys of one issuer fresh.
+/// Keeps the keys of one issuer up to date.
 pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetched>, terms: Terms) {
     let mut failed = 0;
     loop {
@@ -129,7 +130,8 @@ pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetch
 }
 
 impl Shared {
-    /// Reports until when there are usable keys, unless the issuer is no longer in force: its metric would never be removed.
+    /// Sets the metric that shows when the issuer's keys expire. Skips an issuer that is no longer
+    /// in force, because nothing would remove its metric.
     fn tell_until(&self, origin: &Origin, fetched: &Fetched) {
         let until = i64::try_from(fetched.until()).unwrap_or(i64::MAX);
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,12 +140,13 @@ impl Shared {
         }
     }
 
-    /// Counts a fetched key set, and logs it if it is new.
+    /// Counts a successful fetch. A key set that has changed is logged.
     fn keys_fetched(&self, origin: &Origin, is_new: bool) {
         self.metrics.issuer_fetches.get_or_create(&Kind::of("fetched")).inc();
         if is_new {
             tracing::info!(issuer = origin.issuer, "took the issuer's keys over");
-            // tokens signed with a removed key are no longer accepted
+            // verified tokens are checked again, so that tokens signed with a removed key are
+            // refused
             if let Some(access) = &*self.kept.now() {
                 access.forget();
             }

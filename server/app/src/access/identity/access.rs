@@ -22,7 +22,8 @@ use super::{
     usage::Usages,
 };
 
-/// Most signed tokens whose check is cached: a check takes some tens of microseconds, a Predict ten.
+/// Most verified tokens in the cache. Verifying a token takes some tens of microseconds; a Predict
+/// takes about ten.
 const MOST_CACHED_TOKENS: usize = 10_000;
 
 /// The token in an `authorization` header: scheme Bearer, or the password of scheme Basic, which browsers and many scrapers can send.
@@ -46,7 +47,7 @@ pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
 
 /// Callers and their permissions.
 pub(crate) struct Access {
-    /// The anonymous caller; `None` if it may do nothing.
+    /// The anonymous caller; `None` if anonymous callers are refused.
     anonymous: Option<Arc<Identity>>,
     usages: Usages,
     tokens: HashMap<Digest, Arc<Identity>>,
@@ -55,11 +56,12 @@ pub(crate) struct Access {
     remembered: Mutex<Remembered>,
 }
 
-/// Signed tokens that were checked, by their digest, each with the time until which that counts.
+/// Cache of verified tokens: by the digest of the token, the identity and the time when it expires.
 #[derive(Default)]
 struct Remembered {
     checked: HashMap<Digest, (Arc<Identity>, u64)>,
-    /// Number of times the cache was cleared: a check that started before a clear is not cached after it.
+    /// Number of times the cache was cleared. A result is cached only if this has not changed since
+    /// its check began.
     forgotten: u64,
 }
 
@@ -71,11 +73,11 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// Builds the access rules from a file.
+    /// Builds the access rules from the parsed file.
     ///
     /// # Errors
-    /// All errors, one a line, with the number of the table among its kind: a partly valid file is not used. The text quotes nothing from
-    /// the file.
+    /// The file has mistakes: all of them, one a line, each with the number of its table. The text
+    /// quotes nothing from the file.
     pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
         ring_verifier::install();
         let mut wrong = Vec::new();
@@ -92,7 +94,7 @@ impl Access {
             certificates: HashMap::new(),
             remembered: Mutex::default(),
         };
-        // by number and not by name: a secret may have been written in place of the name
+        // tables are named by number: a secret may have been written in place of the name
         for (number, token) in (1..).zip(file.token) {
             if let Err(why) = access.add_token(token, sources.moment) {
                 wrong.push(format!("[[token]] {number}: {why}"));
@@ -151,11 +153,11 @@ impl Access {
         }
     }
 
-    /// Identifies a caller by its token, or by the names in its certificate. `now` is in seconds since 1970, `moment` the same time by the
-    /// monotonic clock.
+    /// Identifies a caller by its token, or by the names in its certificate. `now` is in seconds
+    /// since 1970, `moment` is the same time on the monotonic clock.
     ///
     /// # Errors
-    /// There is no proof of identity, or it is not accepted.
+    /// The caller sends no proof of identity, or the proof is not accepted.
     pub(crate) fn identify(
         &self,
         bearer: Option<&str>,
@@ -170,7 +172,7 @@ impl Access {
         known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Unidentified)
     }
 
-    /// How many signed tokens' checks are remembered.
+    /// Number of verified tokens in the cache.
     pub(crate) fn remembered(&self) -> usize {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
     }
@@ -205,7 +207,7 @@ impl Access {
         Ok(identity)
     }
 
-    /// Checks every signed token again the next time: the keys have changed.
+    /// Clears the cache of verified tokens, because the keys have changed.
     pub(crate) fn forget(&self) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.checked.clear();
@@ -213,7 +215,8 @@ impl Access {
     }
 }
 
-/// A caller that the file describes completely.
+/// A caller with everything that the file says about it: one with a static token, a certificate, or
+/// no proof.
 #[derive(Default)]
 struct Stated {
     name: Arc<str>,

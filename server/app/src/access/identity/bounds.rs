@@ -1,4 +1,4 @@
-//! Bounds of a caller. Its use of them is in [`usage`](super::usage).
+//! Bounds of a caller. How much of them it uses is counted in [`usage`](super::usage).
 
 use std::{fmt, time::Duration};
 
@@ -10,7 +10,7 @@ pub(crate) enum Bound {
     Streams,
     /// Concurrent calls, without streams.
     Calls,
-    /// Concurrent questions for a verdict, running or queued.
+    /// Concurrent requests for a verdict, running or queued.
     Verdicts,
     OpenAttempts,
     Samples,
@@ -55,8 +55,9 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// For a job's token: some commands at once, each with a sample a second, and a generate job's thousands of questions. Each call may
-    /// hold an incomplete message of 256 KiB, and a question for a verdict uses a core.
+    /// For the token of a CI job. A job runs some commands at once, each with a sample a second,
+    /// and a generate job asks for thousands of sizes. Each call may hold an incomplete message of
+    /// 256 KiB, and each verdict uses a core.
     pub(super) const OF_JOB: Self = Self {
         streams: 64,
         calls: 128,
@@ -69,7 +70,8 @@ impl Bounds {
         keys_per_hour: 1_000,
         labels_per_hour: 2_000,
     };
-    /// For a token that many runners share: the traffic of a fleet of ten thousand builds.
+    /// For a token that many runners share: enough for the traffic of ten thousand concurrent
+    /// builds.
     pub(super) const OF_FLEET: Self = Self {
         streams: 20_000,
         calls: 2_048,
@@ -83,14 +85,16 @@ impl Bounds {
         labels_per_hour: 100_000,
     };
 
-    /// Adapts the bounds to trust. Names of builds stay in memory, where untrusted attempts have a sixteenth of the room: one untrusted
-    /// caller may fill that much, however many builds its token is for. Its concurrent calls are bounded alike.
+    /// The same bounds for a trusted caller; lower ones for an untrusted caller. Keys and labels
+    /// stay in memory, where untrusted attempts get a sixteenth of the space. One untrusted caller
+    /// may fill that space, however many builds use its token. Its concurrent calls are limited to
+    /// the same share.
     pub(super) fn for_trust(self, trusted: bool) -> Self {
         let most = |of_trusted: u64, all: u64| if trusted { of_trusted } else { of_trusted.min(all / 16) };
         Self {
             calls: most(self.calls, Self::OF_FLEET.calls),
             verdicts: most(self.verdicts, Self::OF_FLEET.verdicts),
-            // as many builds may run as its agents have streams, and a few more
+            // one open attempt for each stream that its agents may have, and a few more
             open_attempts: most(self.open_attempts, 4 * Self::OF_FLEET.open_attempts),
             keys_per_hour: most(self.keys_per_hour, Self::OF_FLEET.keys_per_hour),
             labels_per_hour: most(self.labels_per_hour, Self::OF_FLEET.labels_per_hour),
@@ -114,7 +118,7 @@ impl Bounds {
     }
 }
 
-/// Bounds in a file; missing ones have their default.
+/// Bounds in the access file; missing ones have their defaults.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BoundsTable {
@@ -163,7 +167,7 @@ impl BoundsTable {
 pub(crate) struct Exceeded {
     pub(crate) bound: Bound,
     pub(crate) most: u64,
-    /// When to try again.
+    /// How long to wait before the next try.
     pub(crate) after: Duration,
 }
 

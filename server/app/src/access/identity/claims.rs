@@ -1,4 +1,5 @@
-//! Derives an identity from the claims of a verified token: the first grant whose claims match decides.
+//! Derives an identity from the claims of a verified token. The first grant whose claims match
+//! decides.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +45,9 @@ impl Grant {
             .all(|(name, pattern)| text(claims, name).is_some_and(|value| is_like(pattern, &value)))
     }
 
-    /// The identity in the claims; `None` if a claim is missing that restricts tokens of this kind, because the token would then be valid
-    /// for all projects and jobs.
+    /// The identity in the claims. `None` if a claim is missing that names the project and job
+    /// (GitLab) or the account (Kubernetes): without it the token would be valid for all projects
+    /// and jobs.
     pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Option<Identity> {
         let host = host_of(issuer).to_owned();
         let get = |name: &str| text(claims, name).unwrap_or_default();
@@ -61,7 +63,8 @@ impl Grant {
                 let proven = Proven { project, git_ref, owner, pipeline, commit, job };
                 (format!("{host}:{}:{id}", proven.project), proven)
             }
-            // a token that is bound to a pod is that pod's: the pod names the caller, and is bounded
+            // a token bound to a pod identifies that pod: each pod is a caller with bounds of its
+            // own
             Kind::Kubernetes => match (get("sub"), get("kubernetes.io/pod/name")) {
                 (sub, _pod) if sub.is_empty() => return None,
                 (sub, pod) if pod.is_empty() => (format!("{host}:{sub}"), Proven::default()),
@@ -89,7 +92,7 @@ impl Grant {
     }
 }
 
-/// The host of an issuer, without its port: the prefix of its jobs' attempt ids.
+/// The host of an issuer, without its port. The ids of attempts of its jobs start with it.
 pub(super) fn host_of(issuer: &str) -> &str {
     let host = issuer.split_once("://").map_or(issuer, |(_scheme, rest)| rest);
     host.split(['/', ':']).next().unwrap_or_default()

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Roles;
 
-/// Why a caller is refused. The text is for the caller: it helps legitimate ones and reveals nothing to an attacker.
+/// Why a caller is refused. The text is sent to the caller: it helps legitimate callers and reveals
+/// nothing to an attacker.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     /// There is no proof of identity.
@@ -13,13 +14,13 @@ pub(crate) enum Denied {
     /// The proof is not accepted.
     #[error("the token {0}")]
     NotAccepted(&'static str),
-    /// The possible issuer does not answer, so the proof cannot be checked.
+    /// The issuer named in the token does not answer, so the token cannot be checked.
     #[error("the token cannot be checked at the moment; retry later")]
     NotNow,
-    /// The proof is valid, and no grant matches.
+    /// The proof is valid, but no grant in the access file matches it.
     #[error("the token is good, but nothing is granted to its claims")]
     NoGrant,
-    /// The caller was admitted, and its permissions have changed since.
+    /// The caller was admitted, but its permissions have changed since.
     #[error("what the token may do has changed; come back")]
     Changed,
     /// The caller lacks the role.

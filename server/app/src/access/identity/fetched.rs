@@ -1,4 +1,5 @@
-//! The fetched keys of an issuer, and how long they are used. Sends no request: `guard` fetches, and reports the result.
+//! The fetched keys of an issuer, and how long they are used. Sends no request: `access::guard`
+//! fetches them and stores them here.
 //!
 //! | the issuer | its tokens |
 //! |---|---|
@@ -16,10 +17,11 @@ use tokio::sync::Notify;
 
 use super::keys::KeySet;
 
-/// How long keys are used after they were fetched, seconds: an outage over night harms no caller, and a revoked key does not stay valid
-/// for ever.
+/// How long keys are used after they were fetched, seconds. Long enough for an outage over night;
+/// short enough that a revoked key stops working.
 pub(crate) const SERVE: u64 = 24 * 60 * 60;
-/// Least time between two requests caused by unknown keys, seconds: invented key ids cannot cause a flood of requests.
+/// Least time between two requests caused by unknown keys, seconds, so that tokens with invented
+/// key ids cannot cause a flood of requests.
 pub(crate) const AGAIN: u64 = 10;
 
 /// Where the keys of an issuer are fetched from.
@@ -27,20 +29,21 @@ pub(crate) const AGAIN: u64 = 10;
 pub(crate) struct Origin {
     /// The issuer, as in the claim `iss`.
     pub(crate) issuer: String,
-    /// Address of the key set; `None`: it is in the description (`OpenID` Connect Discovery 1.0, section 4).
+    /// Address of the key set; `None`: the issuer's description has it (`OpenID` Connect Discovery
+    /// 1.0, section 4).
     pub(crate) keys_url: Option<String>,
-    /// PEM file of the CA of the server, in addition to the system's.
+    /// PEM file of the CA that signed the issuer's certificate, in addition to the system's CAs.
     pub(crate) ca_file: Option<PathBuf>,
-    /// File with a token that the issuer wants to see, as Kubernetes does.
+    /// File with a token that the issuer requires, as Kubernetes does.
     pub(crate) bearer_file: Option<PathBuf>,
 }
 
-/// Why there is no key.
+/// Why a key was not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     /// The issuer has no key with this id.
     Unknown,
-    /// The issuer may have the key: it is being asked, or does not answer.
+    /// The issuer may have the key, but a request for its keys is running or has failed.
     NotNow,
 }
 
@@ -56,7 +59,7 @@ pub(crate) struct Fetched {
 struct Held {
     text: String,
     keys: Arc<KeySet>,
-    /// Seconds since 1970.
+    /// When these keys expire, seconds since 1970.
     until: u64,
 }
 
@@ -82,7 +85,7 @@ impl Fetched {
     /// Stores a key set; returns whether it is new.
     ///
     /// # Errors
-    /// It is not a key set: the previous one stays until it expires.
+    /// The text is not a key set. The previous key set stays in use until it expires.
     pub(crate) fn put(&self, text: String, now: u64) -> Result<bool, String> {
         let keys = Arc::new(KeySet::parse(&text)?);
         let held = Held { text, keys, until: now.saturating_add(SERVE) };
@@ -102,12 +105,13 @@ impl Fetched {
         self.keys(now).is_some()
     }
 
-    /// Waits until a caller needs missing keys.
+    /// Waits until a caller needs a key that is missing.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// The key with this id, and until when it may be used.
+    /// The key with this id, and until when it may be used, seconds since 1970. If the key is
+    /// missing, wakes the task in [`Self::wanted`].
     pub(super) fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), Missing> {
         let held = self.keys(now);
         let known = held.as_ref().and_then(|(keys, until)| Some((keys.find(id)?.clone(), *until)));
@@ -127,13 +131,13 @@ impl Fetched {
     }
 }
 
-/// Checks that keys from this address cannot be changed on the way.
+/// Checks that an attacker on the network cannot replace keys fetched from this address.
 ///
 /// # Errors
-/// Describes an allowed address.
+/// The address is not allowed; the text describes an allowed one.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
     if address.contains('@') {
-        // the part in front may be a password
+        // the text does not quote the address, because it may contain a password
         return Err("must be an address without a user or a password".to_owned());
     }
     // the text does not quote the address: a secret may have been written in its place

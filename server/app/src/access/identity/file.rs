@@ -22,7 +22,7 @@ use super::{
 /// Seconds by which the clocks of two machines may differ.
 const LEEWAY: u64 = 60;
 
-/// The text in the parser's message in front of what it expected.
+/// Text in the TOML parser's messages before the list of what the parser expected.
 const EXPECTED: &str = ", expected ";
 
 /// SHA-256 of a token.
@@ -142,13 +142,13 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// Whether tokens can match all claims and projects in it.
+    /// Checks that the patterns for claims and projects can match anything.
     fn can_match(&self) -> Result<(), String> {
         can_match("claims", self.claims.values())?;
         can_match("projects", self.projects.iter().flatten())
     }
 
-    /// Whether it lets a caller write to or ask for any project that the caller names.
+    /// Whether the grant lets a caller write to or ask for any project that the caller names.
     fn is_for_all_projects(&self) -> bool {
         let says_project = |role: &Role| matches!(role, Role::Agent | Role::Caller);
         self.projects.is_none() && self.roles.iter().any(says_project)
@@ -179,13 +179,14 @@ fn usual_algorithms() -> Vec<Algorithm> {
     vec![Algorithm::RS256, Algorithm::ES256]
 }
 
-/// The parser's message without text from the file, because a secret may have been written anywhere in it. What the parser expected is
-/// ours, and so is the name of a missing field.
+/// The parser's message without text from the file, because a secret may have been written anywhere
+/// in it. Kept are the list of what the parser expected and the name of a missing field: they are
+/// not text from the file.
 fn without_words(message: &str) -> String {
     if message.starts_with("missing field `") {
         return message.to_owned();
     }
-    // the last one: the file's text may contain the same words
+    // the last occurrence: the file's text may contain the same words
     let (mistake, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
     let kind = mistake.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
     let kind = if kind == "invalid type: string" { "invalid type: a text" } else { kind };
@@ -196,7 +197,8 @@ impl AccessFile {
     /// Parses a file.
     ///
     /// # Errors
-    /// With the line: it is not TOML, or has an unknown field. Without the line's text, which may be a token.
+    /// The text is not TOML, or has an unknown field. The error names the line but does not quote
+    /// it, because it may contain a token.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -204,7 +206,7 @@ impl AccessFile {
         })
     }
 
-    /// The admitted callers, for people.
+    /// A summary of the callers in the file, for log and output.
     pub(crate) fn in_words(&self) -> String {
         let anonymous = self.anonymous.roles.iter().copied().collect::<Roles>();
         let grants = self.issuer.iter().flat_map(|issuer| &issuer.grant).flat_map(|grant| &grant.roles);
@@ -225,22 +227,22 @@ impl AccessFile {
         )
     }
 
-    /// All files that it names.
+    /// The files that the access file names.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.issuer.iter().filter_map(|issuer| issuer.keys_file.as_ref())
     }
 }
 
-/// Dependencies of the parsed file.
+/// What [`Access::new`](super::Access::new) needs besides the parsed file.
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
-    /// The text of a file.
+    /// Reads a file and returns its text.
     pub(crate) read: &'a dyn Fn(&PathBuf) -> Result<String, String>,
-    /// Use of bounds so far, by caller.
+    /// Use of bounds so far, by caller; it is kept when the file is reloaded.
     pub(crate) usages: &'a Usages,
-    /// Time of loading.
+    /// Time at which the file is loaded.
     pub(crate) moment: Instant,
-    /// Returns the store for keys fetched from an origin.
+    /// Returns the keys fetched from an origin, shared with the task that fetches them.
     pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
 }
 
@@ -312,10 +314,10 @@ impl IssuerTable {
     }
 }
 
-/// The projects in a table; empty if the field is missing, which means all.
+/// The projects in a table; empty if the field is missing, which means all projects.
 ///
 /// # Errors
-/// The list is empty: that would also mean all, and is hardly intended.
+/// The list is empty: it would mean all projects, which is probably not intended.
 pub(super) fn named(projects: Option<Vec<String>>) -> Result<Vec<String>, String> {
     match projects {
         Some(projects) if projects.is_empty() => {
@@ -325,7 +327,7 @@ pub(super) fn named(projects: Option<Vec<String>>) -> Result<Vec<String>, String
     }
 }
 
-/// The SHA-256 of a token, as the file has it.
+/// The SHA-256 of a token, in hexadecimal as in the access file.
 pub(crate) fn hash(token: &str) -> String {
     let sum = digest::digest(&digest::SHA256, token.as_bytes());
     let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);

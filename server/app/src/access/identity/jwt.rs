@@ -1,4 +1,4 @@
-//! Tokens that an issuer has signed, checked offline.
+//! Verifies tokens that an issuer has signed, without a request to the issuer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     keys::KeySet,
 };
 
-/// Most bytes of a token. Those of GitLab have about 2 KiB.
+/// Most bytes of a token. GitLab's tokens have about 2 KiB.
 pub(super) const TOKEN_BYTES: usize = 16 * 1024;
 
 /// A trusted issuer.
@@ -28,15 +28,16 @@ pub(super) struct Issuer {
     /// Required value of the claim `aud`: a token for another server is refused.
     pub(super) audience: String,
     pub(super) algorithms: Vec<Algorithm>,
-    /// Seconds by which clocks may differ.
+    /// Seconds by which the clocks of issuer and server may differ.
     pub(super) leeway: u64,
-    /// The first that fits counts.
+    /// What its tokens may do. The first grant whose claims match is used.
     pub(super) grants: Vec<Grant>,
     pub(super) keys: Keys,
 }
 
 impl Issuer {
-    /// Whether both issuers' jobs may have the same ids: ids start with the host alone, so two servers on one host share them.
+    /// Whether jobs of both issuers may have the same attempt ids: an id starts with the host
+    /// without its port, so two GitLab servers on one host share their ids.
     pub(super) fn has_jobs_of(&self, other: &Self) -> bool {
         let both_gitlab = [self.kind, other.kind] == [Kind::Gitlab; 2];
         both_gitlab && host_of(&self.name).eq_ignore_ascii_case(host_of(&other.name))
@@ -66,17 +67,17 @@ impl Keys {
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) identity: Identity,
-    /// When the result of the check expires, seconds since 1970.
+    /// When this result expires, seconds since 1970.
     pub(super) until: u64,
 }
 
 impl Issuer {
-    /// Verifies a token; returns its identity and expiry, seconds since 1970.
+    /// Verifies a token. Returns the identity and when the token expires, seconds since 1970.
     fn check(&self, token: &str, algorithm: Algorithm, key: &DecodingKey) -> Result<(Identity, u64), Denied> {
         if !self.algorithms.contains(&algorithm) {
             return Err(Denied::NotAccepted(NOT_SIGNED));
         }
-        // one at a time: the library requires all given algorithms to be of the key's family
+        // only one algorithm: the library requires that all given algorithms fit the key
         let mut validation = Validation::new(algorithm);
         validation.leeway = self.leeway;
         validation.validate_nbf = true;
@@ -90,7 +91,7 @@ impl Issuer {
         let identity = grant.identity(self.kind, &self.name, &claims);
         let identity = identity
             .ok_or(Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"))?;
-        // the library accepts a token until the end of that second
+        // the library accepts a token until the end of its last second
         Ok((identity, expires.saturating_add(self.leeway).saturating_add(1)))
     }
 }
@@ -98,17 +99,18 @@ impl Issuer {
 /// Identifies the bearer of `token`. `now` is in seconds since 1970.
 ///
 /// # Errors
-/// No trusted issuer has signed it, it is not valid for this server and time, or no grant matches.
+/// No trusted issuer has signed the token, it is not valid for this server or at this time, or no
+/// grant matches.
 pub(super) fn check(token: &str, issuers: &[Issuer], now: u64) -> Result<Checked, Denied> {
     if token.len() > TOKEN_BYTES {
         return Err(Denied::NotAccepted("is longer than 16 KiB"));
     }
-    // read before verification, only to know which keys to try
+    // the issuer and the key id are read before verification, only to select the keys
     let claimed =
         insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
     let named = claimed.claims.get("iss").and_then(serde_json::Value::as_str);
     let issuer = issuers.iter().find(|issuer| Some(issuer.name.as_str()) == named);
-    // the answer does not reveal which issuers and keys are known here
+    // the refusal does not reveal which issuers and keys this server knows
     let issuer = issuer.ok_or(Denied::NotAccepted(NOT_SIGNED))?;
     let (key, serves) =
         issuer.keys.find(claimed.header.kid.as_deref(), now).map_err(|missing| match missing {
@@ -123,12 +125,13 @@ pub(super) fn check(token: &str, issuers: &[Issuer], now: u64) -> Result<Checked
 const NOT_SIGNED: &str = "is not signed by an issuer that is trusted here";
 const LACKS: &str = "lacks an expiry, an issuer or an audience";
 
-/// A timestamp in a token: seconds since 1970, maybe with a fraction (RFC 7519, 2).
+/// A timestamp in a token: seconds since 1970, possibly with a fraction (RFC 7519, section 2).
 fn seconds(claim: &serde_json::Value) -> Option<u64> {
     claim.as_u64().or_else(|| Duration::try_from_secs_f64(claim.as_f64()?).ok().map(|time| time.as_secs()))
 }
 
-/// The refusal for an error: details only for what a legitimate caller can fix.
+/// The refusal for an error of the library. It has details only if a legitimate caller can fix the
+/// cause.
 fn why(error: &Error) -> Denied {
     Denied::NotAccepted(match error.kind() {
         ErrorKind::ExpiredSignature => "has expired",

@@ -7,7 +7,7 @@ use jsonwebtoken::{
     jwk::{Jwk, JwkSet, PublicKeyUse},
 };
 
-/// Keys of one set, at most. GitLab and Kubernetes have two or three.
+/// Most keys of one set. GitLab and Kubernetes have two or three.
 const KEYS: usize = 64;
 
 /// Public keys by their id.
@@ -15,10 +15,11 @@ const KEYS: usize = 64;
 pub(super) struct KeySet(HashMap<String, DecodingKey>);
 
 impl KeySet {
-    /// The signature keys of a set. Keys of unknown kinds are skipped, because the set may be newer.
+    /// The signature keys of a set. Keys of unknown kinds are skipped, because an issuer may use
+    /// newer kinds than this program knows.
     ///
     /// # Errors
-    /// The text is not a key set, has no usable key, too many, or a private one, which must not be in it.
+    /// The text is not a key set, has no usable key or too many keys, or contains a private key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
@@ -47,7 +48,7 @@ impl KeySet {
 fn named(jwk: &Jwk) -> Result<Option<(String, DecodingKey)>, String> {
     let id = jwk.common.key_id.clone().unwrap_or_default();
     match DecodingKey::from_jwk(jwk) {
-        // private: a reader of the file could sign with it
+        // a symmetric key: a reader of the file could sign tokens with it
         Ok(key) if key.family() == AlgorithmFamily::Hmac => {
             Err(format!("has the secret key {id:?}; only public keys belong into it"))
         }

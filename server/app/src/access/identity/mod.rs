@@ -1,6 +1,7 @@
-//! Identity of a caller, its permissions, and whether its attempts count for predictions. Reads no file and sends no request: the builders
-//! of [`Access`] do. Its state is in memory (verified tokens, fetched keys, use of bounds). The time is passed in, except for the expiry
-//! of a signed token, which the library checks.
+//! Identity of a caller, its permissions, and whether its attempts count for predictions. This
+//! module reads no file and sends no request: its callers do. Its state is in memory (verified
+//! tokens, fetched keys, use of bounds). The time is passed in, except for the expiry of a signed
+//! token, which the library checks.
 //!
 //! Without an access file every caller is [`Identity::anyone`]: for a first try on one machine. With one, a caller proves its identity by
 //! a bearer token (a static one, or one signed by GitLab or Kubernetes) or by its client certificate. What is proven overrides what a

@@ -4,7 +4,8 @@ use std::fmt;
 
 use plimsoll_core::domain::is_like;
 
-/// Names of projects: whole ones (`group/project`), and all below a group (`group/*`). Empty means every project.
+/// Patterns of projects: whole names (`group/project`), and all projects of a group (`group/*`). An
+/// empty list means every project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Projects(Vec<String>);
 
@@ -14,7 +15,8 @@ impl Projects {
         self.0.is_empty()
     }
 
-    /// Whether the list names `project` or its group explicitly. A caller with all projects (an empty list or `*`) has none named.
+    /// Whether a pattern names `project` or its group. False for an empty list and for `*`, which
+    /// cover every project without naming one.
     pub(crate) fn name(&self, project: &str) -> bool {
         self.0.iter().any(|pattern| pattern != "*" && is_like(pattern, project))
     }
@@ -24,7 +26,7 @@ impl Projects {
         &self.0
     }
 
-    /// Complete names, without patterns.
+    /// The patterns that are complete names of projects.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))
     }
@@ -52,11 +54,12 @@ impl fmt::Display for Projects {
     }
 }
 
-/// Checks that each pattern can match something: `*` is only valid at the end, because no name of a project, branch or account contains
-/// it.
+/// Checks that each pattern can match a name: `*` is allowed only at the end, because no name of a
+/// project, branch or account contains it.
 ///
 /// # Errors
-/// Names the field and the number of the pattern, without its text: a secret may have been written there.
+/// A pattern cannot match. The error names the field and the number of the pattern but does not
+/// quote it, because it may be a secret.
 pub(crate) fn can_match<'p>(
     field: &str,
     patterns: impl IntoIterator<Item = &'p String>,

@@ -11,13 +11,13 @@ use ring::signature as ring_signature;
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_algorithm, _key| Err(ErrorKind::InvalidAlgorithm.into()),
     verifier_factory: |algorithm, key| Ok(Box::new(RingVerifier::new(*algorithm, key)?)),
-    // only for making key sets from private keys, which is not done here
+    // needed only to derive key sets from private keys, which is not done here
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes ring the process's verifier of signatures. May be called repeatedly.
+/// Makes ring the verifier of signatures of this process. May be called repeatedly.
 pub(super) fn install() {
-    // the second call finds the first one's work done
+    // an error means that an earlier call has installed it
     let _installed = PROVIDER.install_default();
 }
 
@@ -28,7 +28,7 @@ struct RingVerifier {
 }
 
 impl RingVerifier {
-    /// A key is for one family of algorithms: one for RSA never checks an HMAC.
+    /// Checks that the algorithm fits the kind of key: a public RSA key must never verify an HMAC.
     fn new(algorithm: Algorithm, key: &DecodingKey) -> Result<Self, Error> {
         if key.family() == AlgorithmFamily::Hmac || key.family() != family(algorithm) {
             return Err(ErrorKind::InvalidAlgorithm.into());

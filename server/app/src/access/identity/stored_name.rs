@@ -1,4 +1,5 @@
-//! Callers as stored with their reports: a unique name, and the projects that they may report on.
+//! How callers are stored with their reports: a unique name, and the projects that they may report
+//! on.
 
 use plimsoll_core::domain::Reporter;
 use ring::digest;
@@ -12,8 +13,8 @@ const NAME: usize = 64;
 const START: usize = NAME - 1 - 16;
 
 impl Identity {
-    /// The name under which its reports are stored; unique for each caller. Pods and branches choose the ends of their names, so the hash
-    /// must resist collisions.
+    /// The name under which this caller's reports are stored; unique for each caller. Users choose
+    /// the ends of the names (pods, branches), so the hash must resist collisions.
     pub(crate) fn stored_name(&self) -> String {
         let name = &self.name;
         if name.chars().nth(NAME).is_none() {
@@ -25,7 +26,8 @@ impl Identity {
         format!("{start}~{sum:016x}")
     }
 
-    /// The caller as reporter for `project`. The other projects that it may report on follow from its grant for this one.
+    /// This caller as the reporter for `project`. It may also report on the other projects of the
+    /// grant that covers `project`.
     pub(crate) fn speaker(&self, project: &str) -> Reporter {
         if self.projects.is_all() {
             return Reporter::of_all(&self.stored_name());

@@ -1,7 +1,8 @@
-//! A caller's use of its bounds. The time is passed in, except when a caller is looked up.
+//! How much of its bounds a caller uses. The time is passed in.
 //!
-//! Samples, bytes and queries have a rate, with a burst of one minute: an agent that was cut off for hours delivers its spool. What the
-//! server remembers for ever (attempts, keys, labels) is counted by the hour, each item once.
+//! Samples, bytes and queries are limited by a rate with a burst of one minute, because an agent
+//! that was disconnected for hours delivers its spool at once. What the server stores for ever
+//! (attempts, keys, labels) is limited by the hour, and each item is counted once.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -15,21 +16,23 @@ use tokio::time::Instant;
 
 use super::bounds::{Bound, Bounds, Exceeded};
 
-/// Size of a burst.
+/// Size of a burst, as time at the permitted rate.
 const AT_ONCE: Duration = Duration::from_mins(1);
-/// The time for which different things are counted.
+/// Period in which different items (attempts, keys, labels) are counted.
 const WINDOW: Duration = Duration::from_hours(1);
 /// Suggested wait if it is unknown when a slot becomes free.
 const CROWDED: Duration = Duration::from_secs(30);
 /// Suggested wait for slots that are held briefly.
 const BUSY: Duration = Duration::from_secs(2);
-/// Number of callers from which on unused ones are removed.
+/// Number of callers above which those without recent use are removed.
 const MOST_IDLE_CALLERS: usize = 1024;
 
-/// Random for each process: with a known hash, different items with one hash could be found.
+/// Random for each process: with a known hash, a caller could find many items with the same hash,
+/// which would count as one.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// The use of one caller, over all its tokens. It does not count in comparisons of identities.
+/// The use of one caller, over all its tokens. Two identities that differ only in their use are
+/// equal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usage(Arc<Mutex<Used>>);
 
@@ -47,9 +50,11 @@ struct Used {
     calls: u64,
     verdicts: u64,
     open_attempts: u64,
-    /// Calls by source address, of an anonymous caller. Never 0.
+    /// Concurrent calls by source address, of an anonymous caller. Addresses without calls are
+    /// removed.
     calls_from: HashMap<IpAddr, u64>,
-    /// When the used samples are paid off by the rate.
+    /// When the samples taken so far have been paid for by the rate; `bytes` and `queries`
+    /// likewise.
     samples: Option<Instant>,
     bytes: Option<Instant>,
     queries: Option<Instant>,
@@ -59,14 +64,15 @@ struct Used {
 }
 
 impl Used {
-    /// Whether it may be removed: it no longer restricts anything.
+    /// Whether rates and hourly counts no longer restrict the caller, so that this entry may be
+    /// removed.
     fn is_over(&self, now: Instant) -> bool {
         let is_paid = |paid: &Option<Instant>| paid.is_none_or(|paid| paid <= now);
         [self.samples, self.bytes, self.queries].iter().all(is_paid)
             && [&self.attempts, &self.keys, &self.labels].iter().all(|seen| seen.left(now).is_zero())
     }
 
-    /// Number of slots taken.
+    /// Number of taken slots of this kind.
     fn taken(&mut self, bound: Bound) -> &mut u64 {
         match bound {
             Bound::Calls => &mut self.calls,
@@ -77,7 +83,7 @@ impl Used {
     }
 }
 
-/// Different things, by their hash.
+/// Different items counted in the current hour, by their hash.
 #[derive(Debug, Default)]
 struct Seen {
     all: HashSet<u64, foldhash::fast::RandomState>,
@@ -85,20 +91,21 @@ struct Seen {
 }
 
 impl Seen {
-    /// How long the items still count.
+    /// Time until the current hour ends and the items no longer count.
     fn left(&self, now: Instant) -> Duration {
         self.since.map_or(Duration::ZERO, |since| WINDOW.saturating_sub(now.saturating_duration_since(since)))
     }
 }
 
 impl Usage {
-    /// Whether it is still referenced outside of [`Usages`], or still restricts a returning caller.
+    /// Whether the entry must be kept: an identity or a slot refers to it, or it still restricts
+    /// the caller.
     fn is_needed(&self, now: Instant) -> bool {
         let is_held = Arc::strong_count(&self.0) > 1;
         is_held || !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_over(now)
     }
 
-    /// Counts `count` against a rate.
+    /// Takes `count` units from a rate.
     pub(super) fn take(
         &self,
         bounds: &Bounds,
@@ -119,7 +126,8 @@ impl Usage {
         let cost =
             Duration::from_nanos(count.saturating_mul(1_000_000_000).checked_div(most).unwrap_or(u64::MAX));
         let from = paid.map_or(now, |paid| paid.max(now));
-        // a single message after a pause is always accepted: its size is bounded
+        // a message is accepted whenever less than a burst is used, even if it uses more than the
+        // rest: its size is bounded
         let ahead = from.saturating_duration_since(now);
         if most == 0 || ahead > AT_ONCE {
             return Err(Exceeded { bound, most, after: ahead.saturating_sub(AT_ONCE / 2) });
@@ -128,7 +136,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Counts an item, unless the limit of this hour is reached.
+    /// Counts an item, once an hour. Refuses a new item if the limit of this hour is reached.
     pub(super) fn note(
         &self,
         bounds: &Bounds,
@@ -153,13 +161,13 @@ impl Usage {
         Ok(())
     }
 
-    /// Takes a slot until it is dropped.
+    /// Takes a slot, which is freed when the result is dropped.
     pub(super) fn place(&self, bounds: &Bounds, bound: Bound) -> Result<UsageSlot, Exceeded> {
         self.take_place(bounds, bound, None)
     }
 
-    /// Takes a slot for a call from this address, of an anonymous caller. Once half of the slots are taken, one address may hold at most a
-    /// quarter, so that it cannot shut out others.
+    /// Takes a slot for a call of an anonymous caller from this address. Once half of the slots are
+    /// taken, one address may hold at most a quarter of them, so that it cannot shut out others.
     pub(super) fn call_from(&self, bounds: &Bounds, from: IpAddr) -> Result<UsageSlot, Exceeded> {
         self.take_place(bounds, Bound::Calls, Some(from))
     }
@@ -181,7 +189,7 @@ impl Usage {
     }
 }
 
-/// A slot; empty if nothing is bounded.
+/// A taken slot, freed on drop. The default value holds none: the caller has no bounds.
 #[derive(Debug, Default)]
 pub(crate) struct UsageSlot(Option<Held>);
 
@@ -208,8 +216,8 @@ impl Drop for UsageSlot {
     }
 }
 
-/// Use of all callers, by name: a caller with another token or after a reload keeps its use, and so does one that returns while its use
-/// still counts.
+/// The use of all callers, by name. A caller keeps its use when it changes its token, when the
+/// access file is reloaded, and when it returns while its use still counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usages(Arc<Mutex<Known>>);
 
@@ -225,7 +233,7 @@ impl Usages {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
     }
 
-    /// The usage of this caller.
+    /// The use of the caller with this name.
     pub(super) fn of(&self, name: &Arc<str>, now: Instant) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.by_name.len() >= known.next_search_at {
