@@ -47,7 +47,7 @@ const WHAT: &str = "access_file";
 /// Refusals logged in one second; all of them are counted.
 const LOGGED: u64 = 10;
 
-/// A file, with its state when it was read.
+/// A file, with its state on disk when it was read; `None` if the state could not be read.
 type Look = (PathBuf, Option<Stamp>);
 
 /// Fetched key sets, by origin.
@@ -66,11 +66,12 @@ struct Shared {
     origins: Mutex<Origins>,
     origins_changed: Notify,
     usages: Usages,
-    /// How often access changed.
+    /// Number of changes of the access rules so far.
     changes: watch::Sender<u64>,
     metrics: Arc<Metrics>,
     clock: Clock,
-    /// Refusals in the second that the upper half names.
+    /// Refusals logged in the current second: the upper 32 bits are the second, the lower 32 bits
+    /// the count.
     logged: AtomicU64,
 }
 
@@ -99,7 +100,7 @@ impl Guard {
         })))
     }
 
-    /// Whether callers need no identity.
+    /// Whether there is no access file, so that callers need no identity.
     pub(crate) fn is_open(&self) -> bool {
         self.0.file.is_none()
     }
@@ -120,7 +121,7 @@ impl Guard {
             .inspect_err(|denied| self.refused(denied, self.now(), what))
     }
 
-    /// Like [`Self::check`], without log and metrics.
+    /// Like [`Self::check`], but does not log or count refusals.
     fn identify(
         &self,
         authorization: Option<&str>,
@@ -135,12 +136,12 @@ impl Guard {
         if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
     }
 
-    /// Seconds since 1970.
+    /// The current time, seconds since 1970.
     fn now(&self) -> u64 {
         self.0.clock.now_unix_ms() / 1000
     }
 
-    /// Another number after each change of access.
+    /// Number of changes of the access rules so far; it differs after each change.
     fn generation(&self) -> u64 {
         *self.0.changes.borrow()
     }
@@ -169,7 +170,8 @@ impl Guard {
         asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
     }
 
-    /// Refuses an anonymous caller: what is stored under a name, or reveals what others do, needs a known caller.
+    /// Refuses an anonymous caller. Used where something is stored under the caller's name, or
+    /// where the answer reveals what others do.
     ///
     /// # Errors
     /// The caller is anonymous.
@@ -189,7 +191,8 @@ impl Guard {
         }
     }
 
-    /// Counts a report on something that is not the caller's, and logs it unless there were many refusals in this second.
+    /// Counts a report on a project that the caller may not report on, and logs it unless there
+    /// were many refusals in this second.
     pub(crate) fn refused_report(&self, caller: &Identity, what: &str) {
         self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
         if self.may_log(self.now()) {
@@ -197,7 +200,7 @@ impl Guard {
         }
     }
 
-    /// Applies changed files and keys until `end`.
+    /// Reloads changed files and fetches keys of issuers, until `end`.
     ///
     /// # Errors
     /// The signal handler cannot be installed.
@@ -207,7 +210,7 @@ impl Guard {
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
-    /// Reports metrics of the known callers.
+    /// Updates the metrics of known callers and verified tokens.
     fn report_callers(&self) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
@@ -239,7 +242,7 @@ impl Guard {
     }
 }
 
-/// The result of reading the file.
+/// The result of reading the access file.
 struct Read {
     access: anyhow::Result<Option<Access>>,
     /// States of all files that were read, taken before reading.
@@ -248,7 +251,7 @@ struct Read {
 }
 
 impl Read {
-    /// Reads the file. Keys in `known` need not be fetched again.
+    /// Reads the access file. Keys in `known` are not fetched again.
     fn new(path: &Path, known: &Origins, usages: &Usages) -> Self {
         let mut stamps = vec![stamp(path)];
         let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
@@ -258,7 +261,7 @@ impl Read {
         };
         let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
         stamps.extend(file.files().map(|named| stamp(&beside(named))));
-        // without the file's name: a secret may have been written in its place
+        // the text does not quote the file's name: a secret may have been written in its place
         let read = |named: &PathBuf| {
             text(&beside(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
         };
@@ -278,7 +281,7 @@ impl Read {
     }
 }
 
-/// `None` if the file's state cannot be read.
+/// The state of a file on disk; `None` if it cannot be read.
 fn stamp(path: &Path) -> Look {
     (path.to_owned(), reload::stamp(path).ok())
 }

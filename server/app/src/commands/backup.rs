@@ -58,7 +58,8 @@ impl Backup {
         if let Some((server, ca)) = self.server.as_ref().zip(self.ca.as_ref()) {
             return self.take_elsewhere(server, ca);
         }
-        // try this first: a running server is not an error
+        // opening the store is tried first; an error that it is in use means that a server runs,
+        // which is fine
         let settings = store_settings(config);
         let opened = if self.in_place {
             OfflineStore::open(&settings)
@@ -91,7 +92,7 @@ impl Backup {
         Ok(())
     }
 
-    /// The backup of a server on another machine.
+    /// Takes the backup of a server on another machine.
     fn take_elsewhere(&self, server: &str, ca: &Path) -> anyhow::Result<()> {
         let (host, _port) = server.rsplit_once(':').context("--server: expected HOST:PORT")?;
         let mut addresses = server.to_socket_addrs().with_context(|| format!("--server {server}"))?;
@@ -130,7 +131,7 @@ impl Backup {
         self.token_file.as_ref().map(read).transpose()
     }
 
-    /// The backup of the server that has the store open.
+    /// Takes the backup of the server that has the store open.
     fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
         let wanted = store::id_of(&config.data_dir)?;
         let fetched = fetch(&self.server(config)?, wanted, target, tell);
@@ -144,7 +145,8 @@ impl Backup {
         })
     }
 
-    /// The server that has the store open. It runs on this machine, so the same settings describe how to reach it.
+    /// How to reach the server that has the store open. It runs on this machine with the same
+    /// settings.
     fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<Running<'a>> {
         let (token, client) = (self.token()?, self.client());
         let certificate = config.tls.certificate.as_deref();

@@ -78,7 +78,7 @@ impl Classify {
                 }
             };
             match written {
-                // the reader has seen enough
+                // the reader has closed the pipe, as `head` does
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 written => written.context("the verdicts cannot be written")?,
             }

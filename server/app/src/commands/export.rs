@@ -14,7 +14,7 @@ use crate::{
     runtime::settings::Config,
 };
 
-/// Attempts with unreadable samples that are named one by one.
+/// Most attempts with unreadable samples that are named one by one.
 const NAMED: u64 = 10;
 
 /// Writes the history as JSON lines, which `import` takes back as they are. Samples are for other programs: `backup` keeps them.
@@ -103,7 +103,7 @@ impl Export {
 }
 
 impl Exported {
-    /// Whether all was read.
+    /// Returns an error if anything could not be read.
     fn judge(&self, dir: &Path) -> anyhow::Result<()> {
         let Self { damaged, gaps, cut_series, .. } = self;
         ensure!(

@@ -20,7 +20,7 @@ use prometheus::FromPrometheus;
 use super::{line::examples, note, progress::Progress, store_settings};
 use crate::runtime::{clock::Clock, settings::Config};
 
-/// Some rows were refused, and are named; the others are in the store.
+/// The error if some rows were refused: they were named, and the other rows are in the store.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "rows were refused and are named above; correct them, and import the file again: what is there already is left alone"
@@ -52,7 +52,7 @@ pub struct Import {
 }
 
 fn host(text: &str) -> Result<String, String> {
-    // with the longest number of a job
+    // an id with the longest job number must be valid too
     AttemptId::parse(&format!("{text}:{}", u64::MAX))?;
     if text.contains([':', '/']) {
         return Err("must be the name of a host alone, without protocol, port and path".to_owned());
@@ -80,7 +80,7 @@ impl Import {
         let Some(file) = self.file else {
             return self.prometheus.import(config, &self.host, &self.project).await;
         };
-        // check first: an invalid file must not create a data directory
+        // the file is checked first: an invalid one must not create a data directory
         if let Some(refusals) = import::refused_whole(&file)? {
             writeln!(io::stdout(), "{}", counts_line(0, 0))?;
             return judge(&refusals);
@@ -141,7 +141,7 @@ fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
 /// fifteenth of the time.
 const CACHE_BYTES: u64 = 8 << 20;
 
-/// The store of a stopped server.
+/// Opens the store of a stopped server.
 async fn open(config: &Config) -> anyhow::Result<Store> {
     let settings = store_settings(config);
     let settings = StoreSettings { cache_bytes: settings.cache_bytes.min(CACHE_BYTES), ..settings };
@@ -149,18 +149,18 @@ async fn open(config: &Config) -> anyhow::Result<Store> {
     opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")
 }
 
-/// The absolute data directory: a relative path depends on the current directory.
+/// The data directory as an absolute path, for texts that are read in another directory.
 fn data_dir(config: &Config) -> String {
     let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_unknown| config.data_dir.clone());
     dir.display().to_string()
 }
 
-/// Describes the target of an import.
+/// Text shown during an import: the directory into which it imports.
 fn into(config: &Config) -> String {
     format!("importing into the data directory {}", data_dir(config))
 }
 
-/// Describes the source of an import.
+/// Text shown after an import: where the history is, and how a server uses it.
 fn kept_in(config: &Config) -> String {
     let dir = data_dir(config);
     format!("the history is in {dir}; a server reads it with --data-dir {dir}")
@@ -170,7 +170,7 @@ fn counts_line(added: u64, known: u64) -> String {
     format!("{} added, {} already there", counted(added, "attempt"), count(known))
 }
 
-/// Names the rows that were refused.
+/// Returns an error that names the refused rows.
 fn judge(refusals: &import::Refusals) -> anyhow::Result<()> {
     if refusals.count == 0 {
         return Ok(());

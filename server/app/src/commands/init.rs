@@ -37,13 +37,13 @@ impl Init {
     }
 }
 
-/// The first name under which the server can be reached, as part of an address.
+/// The first name under which the server can be reached, as it is written in an address.
 fn shown_host(names: &[String]) -> String {
     let host = names.iter().find(|name| !name.contains('*')).map_or("localhost", String::as_str);
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-/// Instructions for the user. This is the only place that shows the tokens.
+/// Instructions for the user. The tokens are shown only here.
 fn instructions(made: &Made, host: &str, listen: ListenAddresses) -> String {
     let Made { dir, agent, operator } = made;
     let dir = dir.display();

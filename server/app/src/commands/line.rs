@@ -1,4 +1,4 @@
-//! The command line: settings are accepted both before and after a command.
+//! Parses the command line: settings are accepted both before and after a command.
 //!
 //! Each command accepts all settings except those whose name it uses for an option of its own, and its `--help` does not repeat them.
 
@@ -16,18 +16,20 @@ use crate::runtime::settings::options;
 /// Columns of help at most, also on a wider terminal.
 pub(super) const COLUMNS: usize = 80;
 
-/// Colours of help and option errors. clap omits them without a terminal, or with `NO_COLOR`.
+/// Colours of help and of errors in options. clap omits them if the output is not a terminal, or
+/// with `NO_COLOR`.
 pub(super) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default())
     .placeholder(AnsiColor::Yellow.on_default());
 
-/// Above the examples of each command's help.
+/// Text above the examples in each command's help.
 const SETTINGS: &str =
     "Settings (--data-dir, --config and all others of plimsoll-server --help) may stand here too.";
 
-/// The end of a command's help: lines to type, each beginning with the name of the command.
+/// The end of a command's help: example lines. Each of `examples` begins with the name of the
+/// command.
 pub(super) fn examples(examples: &[&str]) -> String {
     let head = if examples.len() == 1 { "Example:" } else { "Examples:" };
     let lines: Vec<String> = examples.iter().map(|example| format!("  plimsoll-server {example}")).collect();
@@ -35,7 +37,7 @@ pub(super) fn examples(examples: &[&str]) -> String {
 }
 
 impl Cli {
-    /// Reads the command line of this process. Ends the process on wrong usage.
+    /// Reads the command line of this process. Wrong usage ends the process.
     pub fn from_process() -> Self {
         Self::read(env::args_os()).unwrap_or_else(|error| error.exit())
     }

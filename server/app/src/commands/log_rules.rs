@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::{Output, line::examples, note, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
-/// Bytes kept of a log's end: more than the rules read.
+/// Bytes kept of the end of a log: more than the rules read.
 const HELD: usize = 128 << 10;
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(super) struct Check {
     dir: Option<PathBuf>,
 }
 
-/// The explanation, for programs.
+/// The explanation as JSON, for programs.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     cause: &'static str,
@@ -76,7 +76,7 @@ impl Explain {
         };
         let log = end_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
         let log_tail = String::from_utf8_lossy(&log).into_owned();
-        // mask secrets as the server does
+        // secrets are masked as the server masks them
         let evidence = mask::evidence(Evidence { log_tail, ..Evidence::about(AttemptId::unnamed()) });
         let explained = explain(&evidence.log_tail, &rules);
         let text = match self.output {
@@ -107,7 +107,8 @@ impl Check {
     }
 }
 
-/// The last bytes, at most `HELD`: a file is read from there, and a stream is kept only as far.
+/// The last bytes of a file or stream, at most `HELD`. Only the end of a file is read; of a stream
+/// only the end is kept.
 fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     if path.as_os_str() == "-" {
         return end_of_stream(stdin().lock());
@@ -117,7 +118,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     if metadata.is_file() {
         file.seek(SeekFrom::Start(metadata.len().saturating_sub(HELD as u64)))?;
     }
-    // a file that grows meanwhile, or one without an end, is a stream like any other
+    // a file that grows meanwhile, or has no end, is read like a stream
     end_of_stream(file)
 }
 

@@ -1,4 +1,5 @@
-//! The command line of the server program: without a command it serves; with one it runs that and ends.
+//! The command line of the server program. Without a command the program serves; with a command it
+//! runs the command and ends.
 
 pub(crate) mod admin;
 mod backup;
@@ -38,7 +39,7 @@ use crate::runtime::settings::{Args, Config};
 /// Exit status of a command that did only part of its work, and reported the rest.
 const INCOMPLETE: u8 = 3;
 
-/// What a command could not do.
+/// What a command could not do; the exit status is then [`INCOMPLETE`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Incomplete(String);
@@ -104,7 +105,7 @@ pub enum Command {
     Man(shell::Man),
 }
 
-// no doc comments on these two: `--help` would show them
+// no doc comments on the two variants: `--help` would show them
 /// Form of a result: for people, or for programs.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Output {
@@ -149,8 +150,8 @@ impl Command {
     }
 }
 
-/// Whether the reader of standard output has closed it, as `head` does. Errors of connections have a text of their own, so they are not
-/// confused with it.
+/// Whether the error is that the reader of standard output closed it, as `head` does. Errors of
+/// connections have another text, so they are not mistaken for it.
 fn is_closed_output(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -158,14 +159,15 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
     error.chain().any(broken)
 }
 
-/// The store that the settings name.
+/// Directory and cache size of the store, from the settings.
 fn store_settings(config: &Config) -> StoreSettings {
     StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 }
 }
 
-/// Prints a line for people, apart from the result. Names in it may come from files: control characters are escaped.
+/// Prints a line for people on standard error. Names in it may come from files, so control
+/// characters are escaped.
 fn note(line: impl Display) {
     let line = in_lines(&line.to_string()).into_owned();
-    // if stderr is closed, there is no other way to report it
+    // if standard error is closed, there is no other way to report it
     let _unheard = writeln!(io::stderr(), "{}", terminal::fitted(&line, io::stderr()));
 }

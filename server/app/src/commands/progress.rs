@@ -1,24 +1,25 @@
-//! A progress line on the terminal with rate and remaining time; nothing without a terminal.
+//! A progress line on the terminal, with rate and remaining time. Nothing is shown if standard
+//! error is not a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Updates a second.
+/// Updates of the line in a second.
 const A_SECOND: u8 = 10;
 /// Steps into which a share of 0 to 1 is divided, for the progress bar.
 const STEPS: u32 = 1000;
 
-/// What is shown beside the name of the work.
+/// What is shown after the name of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgressForm {
-    /// How much of all is done.
+    /// Percent.
     Share,
-    /// Progress in bytes, of a known total.
+    /// Percent, and bytes per second.
     Bytes,
-    /// Bytes done; the total is unknown.
+    /// Bytes done, and bytes per second; the total is unknown.
     BytesSoFar,
-    /// How many of all are done.
+    /// Percent, and steps per second.
     Part,
-    /// Items done; the total is unknown.
+    /// Items done, and items per second; the total is unknown.
     Count,
 }
 
@@ -38,12 +39,12 @@ impl ProgressForm {
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
-    /// The work that is shown, and how.
+    /// Name of the work that is shown, and its form.
     shown: Option<(String, ProgressForm)>,
 }
 
 impl Progress {
-    /// A line that is shown if standard error is a terminal.
+    /// A progress line, shown only if standard error is a terminal.
     pub(super) fn new() -> Self {
         Self::on(ProgressDrawTarget::stderr_with_hz(A_SECOND))
     }
@@ -65,7 +66,7 @@ impl Progress {
     /// Shows that `done` bytes of `whole` are done; `whole` is 0 if unknown.
     pub(super) fn bytes(&mut self, what: &str, done: u64, whole: u64) {
         let form = if whole > 0 { ProgressForm::Bytes } else { ProgressForm::BytesSoFar };
-        // a store may grow meanwhile
+        // the store may grow during the backup, so the total is not exceeded
         self.show(what, form, if whole > 0 { done.min(whole) } else { done }, whole);
     }
 
@@ -79,7 +80,7 @@ impl Progress {
     fn show(&mut self, what: &str, form: ProgressForm, done: u64, whole: u64) {
         let is_shown = self.shown.as_ref().is_some_and(|(shown, of)| shown == what && *of == form);
         if !is_shown {
-            // rate and remaining time apply to this work alone
+            // rate and remaining time are of this work alone
             self.bar.reset();
             if let Ok(style) = ProgressStyle::with_template(form.template()) {
                 self.bar.set_style(style.progress_chars("#."));

@@ -13,7 +13,7 @@ use plimsoll_store::{self as store, RepairReport, StoreSettings};
 use super::{Incomplete, line::examples, note, progress::Progress, store_settings, verify::records};
 use crate::runtime::settings::Config;
 
-/// Losses that are named one by one.
+/// Most losses that are named one by one.
 const NAMED: usize = 100;
 
 /// Saves what is left of a damaged data directory into a new one. The damaged one is never changed.
@@ -53,7 +53,7 @@ fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(dir.with_file_name(name))
 }
 
-/// Number of lost ended attempts, if the original number is known.
+/// A text with the number of lost ended attempts, if the original number is known.
 fn missing(attempts: u64, found: u64) -> Option<String> {
     let missing = attempts.checked_sub(found).filter(|missing| *missing > 0)?;
     Some(format!("{} of {} that ended are missing; ", count(missing), counted(attempts, "attempt")))

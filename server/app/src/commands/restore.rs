@@ -34,7 +34,7 @@ impl Restore {
         } else {
             let source = self.open()?;
             let found = source.get_ref().metadata()?;
-            // a pipe is read once
+            // only a file is read twice: a pipe can be read once
             let before = found.is_file().then(|| self.open()).transpose()?;
             let tell = |bytes| progress.bytes("restoring", bytes, found.len());
             backup::restore(before, Counted { source, done: 0, tell }, &settings)

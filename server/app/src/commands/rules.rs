@@ -76,7 +76,7 @@ fn open(text: &str) -> Result<(String, u32), String> {
     Ok((pool.to_owned(), count.parse().map_err(|_no_number| "expected POOL=N".to_owned())?))
 }
 
-/// The answer, for programs.
+/// The answer as JSON, for programs.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     pool: Option<&'a str>,
@@ -131,7 +131,7 @@ impl Test {
         io::stdout().write_all(text?.as_bytes()).context("standard output")
     }
 
-    /// The needs of an unknown build, with the options of the command line applied.
+    /// The needs of a build without history, with the options of the command line applied.
     fn needs(&self, config: &Config) -> ResourceNeeds {
         let unknown = predict::predict(&History::new(1), &Key::default(), &config.predict);
         let mut needs = ResourceNeeds::of(&unknown);
@@ -203,7 +203,7 @@ fn text(looked: &[RuleTrace], reason: &str, clamped: bool, place: &NodePlacement
     lines.join("\n") + "\n"
 }
 
-/// A key of assignments.
+/// A key with the fields of these `FIELD=VALUE` options.
 fn key(assignments: &[String]) -> anyhow::Result<Key> {
     let mut key = Key::default();
     let mut named = std::collections::HashSet::new();

@@ -29,7 +29,7 @@ use crate::{runtime::settings::Config, state::pools};
 
 /// A day, milliseconds.
 const DAY: u64 = 24 * 3600 * 1000;
-/// Fleets of one call.
+/// Most fleets of one command.
 const FLEETS: usize = 16;
 
 /// Packs a day of recorded history on nodes.
@@ -209,7 +209,7 @@ impl Simulate {
         self.nodes.iter().map(read).collect::<Result<Vec<_>, _>>().context("--nodes")
     }
 
-    /// The rows of the file, and which of them are simulated.
+    /// The rows of the file, and the range of those that are simulated.
     fn window(&self, mut tape: ReplayTape) -> anyhow::Result<(ReplayTape, RowWindow)> {
         match (tape.timed, self.per_hour) {
             (true, Some(_)) => bail!("--per-hour: the file tells when each build came; leave it out"),
@@ -247,7 +247,7 @@ impl Simulate {
     }
 }
 
-/// The policies, and for those that predict times a second run with the spread hint.
+/// The policies. Each policy that predicts times is also run with the spread hint.
 fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option<Millis>)> {
     let ways = kinds.iter().flat_map(|kind| {
         let spread = spread.filter(|_| kind.predicts_time());

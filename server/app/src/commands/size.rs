@@ -44,7 +44,7 @@ fn agents(text: &str) -> Result<f64, String> {
 
 fn above_zero(text: &str, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
-        // not a number is in no range
+        // a value that is not a number (NaN) is in no range
         Ok(number) if (0.001..=most).contains(&number) => Ok(number),
         _ => Err(format!("must be a number from 0.001 to {most}, without a unit")),
     }
@@ -66,7 +66,7 @@ impl Size {
     }
 }
 
-/// The same memory plan as the server's.
+/// The amounts of memory in the memory plan of a server with these settings.
 fn memory_terms(config: &Config) -> MemoryTerms {
     let (program_bytes, file_share) = config.memory_beside_history();
     let (history_attempts, attempt_bytes) = config.memory_of_history();

@@ -1,6 +1,8 @@
-//! Output of a command: a new file that gets its name only when it is complete, or standard output (`-`).
+//! Where a command writes its output: a new file that gets its name only when it is complete, or
+//! standard output (`-`).
 //!
-//! The path comes from the user and must not exist: existing files stay unchanged, also links, and also `/dev/stdout`.
+//! The path comes from the user and must not exist yet: existing files and links are never changed,
+//! nor is `/dev/stdout`.
 
 use std::{
     fs::{self, File},
@@ -11,7 +13,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use plimsoll_proto::own_files;
 
-/// An output. A file has a temporary name until [`Self::finish`].
+/// An output. Until [`Self::finish`] a file has a temporary name.
 #[derive(Debug)]
 pub(super) enum Target {
     Stdout(BufWriter<io::Stdout>),
@@ -19,7 +21,8 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Opens `path`; `-` is standard output. Other users cannot read the file: a copy of a store is as private as the store.
+    /// Opens `path`; `-` is standard output. Other users cannot read the file, because a copy of a
+    /// store is as private as the store.
     ///
     /// # Errors
     /// The file exists already, or cannot be created.
@@ -28,7 +31,8 @@ impl Target {
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));
         }
         refuse_taken(path)?;
-        // a unique name: two commands with the same target do not share a file, and no link is followed
+        // a unique name, so that two commands with the same target do not share a file, and a new
+        // file, so that no link is followed
         let mut part = path.as_os_str().to_owned();
         part.push(format!(".{}.part", std::process::id()));
         let part = PathBuf::from(part);
@@ -39,7 +43,7 @@ impl Target {
         Ok(Self::File { file: BufWriter::new(file), part, path: path.to_owned() })
     }
 
-    /// Syncs the complete file and gives it its name.
+    /// Writes the complete file to disk and gives it its name.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout(mut out) => Ok(out.flush()?),
@@ -47,7 +51,8 @@ impl Target {
                 let written = file.into_inner().map_err(io::IntoInnerError::into_error);
                 let synced = written.and_then(|file| file.sync_all());
                 let synced = synced.with_context(|| format!("cannot write {}", path.display()));
-                // a hard link fails if the name was taken meanwhile; a rename would replace that file
+                // a hard link fails if the name was taken meanwhile; a rename would replace the
+                // other file
                 let named = synced.and_then(|()| name(&part, &path));
                 if named.is_err() {
                     remove(&part);
@@ -57,7 +62,7 @@ impl Target {
         }
     }
 
-    /// Removes what was written.
+    /// Removes the incomplete file.
     pub(super) fn give_up(self) {
         if let Self::File { part, .. } = self {
             remove(&part);
@@ -66,7 +71,7 @@ impl Target {
 }
 
 fn refuse_taken(path: &Path) -> anyhow::Result<()> {
-    // also a link that leads nowhere
+    // a link counts as existing even if its target does not exist
     ensure!(
         fs::symlink_metadata(path).is_err(),
         "{} exists already; give a new name, or - for standard output",
@@ -88,7 +93,7 @@ fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The name of a whole file is on the disk, too.
+/// Writes the directory to disk, so that the new name of the file survives a crash.
 fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
@@ -102,7 +107,7 @@ fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
 }
 
 fn remove(part: &Path) {
-    // a file that cannot be removed keeps its temporary name
+    // a file that cannot be removed stays with its temporary name
     let _left = fs::remove_file(part);
 }
 

@@ -1,4 +1,5 @@
-//! Wraps text for people to the width of the terminal. Output to a pipe or a file is unchanged, and so are tables.
+//! Wraps text for people to the width of the terminal. Output to a pipe or a file is not wrapped,
+//! and neither are tables.
 
 use std::{borrow::Cow, os::fd::AsFd};
 
@@ -7,10 +8,10 @@ use rustix::termios::{isatty, tcgetwinsize};
 
 /// Columns if the terminal's width is unknown.
 const COLUMNS: u16 = 80;
-/// A narrower terminal breaks lines itself.
+/// Least width for wrapping: a narrower terminal breaks lines itself.
 const LEAST_COLUMNS: u16 = 40;
 
-/// A text wrapped for this stream.
+/// The text, wrapped if this stream is a terminal.
 pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     let stream = stream.as_fd();
     if !isatty(stream) {
@@ -23,7 +24,7 @@ pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     }
 }
 
-/// The same, but table rows (lines with two consecutive spaces) are not wrapped.
+/// Like [`fitted`], but rows of tables (lines with two consecutive spaces) are not wrapped.
 pub(super) fn fitted_beside_tables(text: &str, stream: impl AsFd) -> String {
     let line = |line| if str::contains(line, "  ") { Cow::Borrowed(line) } else { fitted(line, &stream) };
     text.split_inclusive('\n').map(line).collect()

@@ -91,7 +91,8 @@ pub(super) fn records(checked: &CheckReport) -> String {
     )
 }
 
-/// The verdict if a server would start: whether it would miss something.
+/// The result for a store with which a server would start: an error if the server would miss
+/// something.
 fn judge(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
     if checked.unreadable > 0 {
         bail!(Incomplete(format!(

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`sizing`] | sizes for an attempt |
 //! | [`verdicts`] | whether a failed attempt should be retried |
-//! | [`attempts`], [`statistics`] | single attempts, and sums |
+//! | [`attempts`], [`statistics`] | single attempts, and totals over attempts |
 //! | [`redaction`] | removes what is private |
 //! | [`tickets`] | slots in pools with a limit |
 //! | [`admission`] | sizes and placement of new pods |

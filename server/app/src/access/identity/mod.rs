@@ -49,17 +49,17 @@ pub(crate) use usage::{UsageSlot, Usages};
 use crate::runtime::net::accept::network;
 pub(crate) use plimsoll_core::domain::is_like;
 
-/// A role of callers.
+/// A role that the access file grants to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// Delivers attempts.
+    /// Delivers attempts and their samples.
     Agent,
     /// May ask for sizes and verdicts.
     Caller,
     /// Sees statistics, attempts and metrics.
     Reader,
-    /// Delivers hooks of the CI system.
+    /// Delivers webhooks of the CI system.
     Hook,
     /// May take backups, correct causes, and watch and close tickets of others.
     Operator,
@@ -68,7 +68,7 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const ALL: [Self; 5] = [Self::Agent, Self::Caller, Self::Reader, Self::Hook, Self::Operator];
 
-    /// Name of the role in the file.
+    /// Name of the role in the access file.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -84,7 +84,7 @@ impl Role {
     }
 }
 
-/// Some roles.
+/// A set of roles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Roles(u8);
 
@@ -94,12 +94,12 @@ impl Roles {
         self.0 & role.bit() != 0
     }
 
-    /// Whether both have a role in common.
+    /// Whether the two sets have a role in common.
     pub(crate) fn has_one_of(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Names of the roles, for people.
+    /// Names of the roles, for messages.
     pub(crate) fn words(self) -> String {
         let names: Vec<&str> =
             Role::ALL.into_iter().filter(|role| self.has(*role)).map(Role::as_str).collect();
@@ -122,7 +122,7 @@ impl FromIterator<Role> for Roles {
 /// Most bytes of a caller's text that a refusal quotes.
 const SHOWN_BYTES: usize = 200;
 
-/// The beginning of a text that may be long.
+/// The first [`SHOWN_BYTES`] of a text.
 fn shown(text: &str) -> Cow<'_, str> {
     if text.len() <= SHOWN_BYTES {
         return Cow::Borrowed(text);
@@ -140,7 +140,8 @@ pub(crate) struct Job {
     pub(crate) id: String,
 }
 
-/// Facts proven by a signed token. Empty: not in the token.
+/// Facts about the caller proven by a signed token. A field is empty if the token does not contain
+/// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Proven {
     pub(crate) project: String,
@@ -148,34 +149,37 @@ pub(crate) struct Proven {
     pub(crate) owner: String,
     /// The CI system's id of the job's pipeline.
     pub(crate) pipeline: String,
-    /// The commit that its job builds.
+    /// The commit that the job builds.
     pub(crate) commit: String,
-    /// The job that it was issued for: only attempts of that job may be written with it.
+    /// The job for which the token was issued: with the token only attempts of this job may be
+    /// written.
     pub(crate) job: Option<Job>,
 }
 
 /// An identified caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// For logs and messages: never a secret.
+    /// Name in logs and messages. Never a secret.
     pub(crate) name: Arc<str>,
     pub(crate) roles: Roles,
-    /// Projects that it may write to, ask for and see.
+    /// Projects that the caller may write to, ask for and see.
     pub(crate) projects: Projects,
     pub(crate) proven: Proven,
     /// Whether the caller's attempts may lower predictions for others.
     pub(crate) trusted: bool,
     /// Whether the caller has no proof of identity.
     pub(crate) is_anonymous: bool,
-    /// When its proof expires, seconds since 1970, clock tolerance included; `None` for what the operator configured.
+    /// When the proof of identity expires, seconds since 1970, clock tolerance included; `None` for
+    /// callers with a static token or a certificate.
     pub(crate) expires: Option<u64>,
-    /// Bounds of the caller; `None`: not counted.
+    /// Bounds of the caller; `None` if it has none.
     pub(crate) bounds: Option<Bounds>,
     pub(crate) usage: Usage,
 }
 
 impl Identity {
-    /// Any caller without an access file: may do and see everything, and counts for predictions.
+    /// Any caller of a server without an access file: it may do and see everything, and its
+    /// attempts count for predictions.
     pub(crate) fn anyone() -> Arc<Self> {
         static ANYONE: LazyLock<Arc<Identity>> = LazyLock::new(|| {
             Arc::new(Identity {
@@ -193,12 +197,12 @@ impl Identity {
         Arc::clone(&ANYONE)
     }
 
-    /// An unknown caller with an access file: may do and see nothing.
+    /// A caller that is not identified, on a server with an access file: it may do and see nothing.
     pub(crate) fn unknown() -> Arc<Self> {
         Arc::new(Identity {
             name: "nobody".into(),
             roles: Roles::default(),
-            // the name of no project
+            // a list with an empty name matches no project
             projects: vec![String::new()].into(),
             proven: Proven::default(),
             trusted: false,
@@ -209,10 +213,10 @@ impl Identity {
         })
     }
 
-    /// Whether it may write this attempt.
+    /// Checks that the caller may write this attempt.
     ///
     /// # Errors
-    /// Its token was issued for another job.
+    /// The caller's token was issued for another job.
     pub(crate) fn may_write(&self, attempt: &AttemptId) -> Result<(), FieldViolation> {
         let Some(Job { host, id }) = &self.proven.job else { return Ok(()) };
         if self.is_own_job(attempt.as_str()) {
@@ -223,10 +227,10 @@ impl Identity {
         Err(FieldViolation::new("attempt", description))
     }
 
-    /// Overwrites fields of an attempt's opening with what is proven.
+    /// Overwrites fields of an attempt that is being opened with what is proven.
     ///
     /// # Errors
-    /// It may not write this attempt or project.
+    /// The caller may not write this attempt or project.
     pub(crate) fn opens(&self, attempt: &mut Attempt) -> Result<(), FieldViolation> {
         self.may_write(&attempt.id)?;
         self.prove(&mut attempt.key);
@@ -237,13 +241,14 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether the attempt or ticket with this id provably belongs to its own job.
+    /// Whether the attempt or ticket with this id belongs to the job for which the caller's token
+    /// was issued.
     pub(crate) fn is_own_job(&self, id: &str) -> bool {
         let named = JobExecution::read(id);
         self.proven.job.as_ref().is_some_and(|Job { host, id }| named.host == host && named.job == id)
     }
 
-    /// Counts `count` samples, bytes or queries against its rate.
+    /// Counts `count` samples, bytes or queries against the caller's rate.
     ///
     /// # Errors
     /// The rate is exceeded.
@@ -252,20 +257,21 @@ impl Identity {
         self.usage.take(bounds, bound, count as u64, now)
     }
 
-    /// Takes a slot for a stream, a call, a question for a verdict or an open attempt.
+    /// Takes a slot for a stream, a call, a request for a verdict or an open attempt.
     ///
     /// # Errors
-    /// All its slots are taken.
+    /// All slots of the caller are taken.
     pub(crate) fn place(&self, bound: Bound) -> Result<UsageSlot, Exceeded> {
         self.bounds
             .as_ref()
             .map_or_else(|| Ok(UsageSlot::default()), |bounds| self.usage.place(bounds, bound))
     }
 
-    /// Takes a slot for a call from this address, if known.
+    /// Takes a slot for a call. `from`: the source address, if known.
     ///
     /// # Errors
-    /// All its slots are taken; for an anonymous caller, those of its address.
+    /// All slots of the caller are taken; or the caller is anonymous, and its address has too many
+    /// of them.
     pub(crate) fn call_place(&self, from: Option<IpAddr>) -> Result<UsageSlot, Exceeded> {
         match (&self.bounds, from.filter(|_from| self.is_anonymous)) {
             (Some(bounds), Some(from)) => self.usage.call_from(bounds, network(from)),
@@ -281,7 +287,7 @@ impl Identity {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;
         self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
-        // each branch's builds are learnt separately
+        // predictions treat the builds of each branch as a separate key
         self.usage.note(bounds, Bound::Keys, (key.built(), &key.git_ref), now)?;
         key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
@@ -298,8 +304,10 @@ impl Identity {
         }
     }
 
-    /// Overwrites the labels that name the attempt's job with what is proven: attempts with equal labels are retries of each other, and
-    /// share a budget. If an untrusted token does not prove a label, it is removed, because the job may have written anything there.
+    /// Overwrites the labels that identify the job's commit and pipeline with what is proven.
+    /// Attempts with equal labels are retries of each other and share a retry budget. An untrusted
+    /// caller's label that the token does not prove is removed, because the job may have written
+    /// anything there.
     fn prove_job(&self, attempt: &AttemptId, key: &mut Key) {
         if !self.is_own_job(attempt.as_str()) {
             return;
@@ -316,11 +324,11 @@ impl Identity {
         }
     }
 
-    /// Overwrites fields of a question about an unmeasured attempt with what is proven: all of them if it is an attempt of the caller's
-    /// own job, else the project if none is named.
+    /// Overwrites fields of a question about an unmeasured attempt with what is proven: all fields
+    /// if it is an attempt of the caller's own job, else the project if the question names none.
     ///
     /// # Errors
-    /// It may not ask for this project.
+    /// The caller may not ask for this project.
     pub(crate) fn asks_about(&self, attempt: &AttemptId, key: &mut Key) -> Result<(), FieldViolation> {
         if self.is_own_job(attempt.as_str()) {
             self.prove(key);
@@ -332,7 +340,8 @@ impl Identity {
     /// Adds the proven project to a question that names none.
     ///
     /// # Errors
-    /// It may not ask for this project.
+    /// The caller may not ask for this project. `field` is the request field that names the
+    /// project.
     pub(crate) fn asks(&self, field: &str, key: &mut Key) -> Result<(), FieldViolation> {
         if key.project.is_empty() {
             key.project.clone_from(&self.proven.project);
@@ -340,10 +349,11 @@ impl Identity {
         self.may_see(field, &key.project)
     }
 
-    /// Overwrites fields of a ticket request with what is proven: the project if none is named, and branch and owner of that project.
+    /// Overwrites fields of a ticket request with what is proven: the project if the request names
+    /// none, and branch and owner if the request is for the proven project.
     ///
     /// # Errors
-    /// It may not ask for this project.
+    /// The caller may not ask for this project.
     pub(crate) fn claims(&self, field: &str, key: &mut Key) -> Result<(), FieldViolation> {
         self.asks(field, key)?;
         if key.project == self.proven.project {
@@ -352,30 +362,31 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether it has the role operator for this project; empty: for all projects.
+    /// Whether the caller has the role operator for this project (for all projects if it is empty).
     pub(crate) fn operates(&self, project: &str) -> bool {
         self.roles.has(Role::Operator) && self.sees(project)
     }
 
-    /// Whether it may read what people wrote about attempts of this project.
+    /// Whether the caller may read corrections that people wrote about attempts of this project.
     pub(crate) fn reads(&self, project: &str) -> bool {
         (self.roles.has(Role::Reader) && self.sees(project)) || self.operates(project)
     }
 
-    /// Whether it may see names of attempts of this project: it may read them, or its grant names the project.
+    /// Whether the caller may see names of attempts of this project: it may read the project, or
+    /// its grant names the project.
     pub(crate) fn may_learn_of(&self, project: &str) -> bool {
         (self.roles.has(Role::Reader) && self.sees(project)) || self.projects.name(project)
     }
 
-    /// Like [`Self::may_see`], without an error text.
+    /// Whether the caller may write to, ask for and see this project (all projects if it is empty).
     pub(crate) fn sees(&self, project: &str) -> bool {
         self.projects.is_all() || (!project.is_empty() && self.projects.has(project))
     }
 
-    /// Whether it may write to, ask for and see this project; empty: all projects.
+    /// Like [`Self::sees`], with an error text.
     ///
     /// # Errors
-    /// It may not. `field` is the field that named the project.
+    /// The caller may not. `field` is the request field that names the project.
     pub(crate) fn may_see(&self, field: &str, project: &str) -> Result<(), FieldViolation> {
         if self.sees(project) {
             return Ok(());

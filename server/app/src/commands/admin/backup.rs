@@ -1,4 +1,4 @@
-//! Requests a backup from a running server, and checks it while it is copied.
+//! Requests a backup from a running server, and checks the archive while it is copied.
 
 use std::io::{self, BufReader, Read, Write};
 
@@ -17,7 +17,8 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Copies the archive from a running server.
 ///
 /// # Errors
-/// There is no answer, or it is not from such a server, or the store is not the one `wanted`, or the archive is cut short.
+/// There is no answer, the answer is not from a Plimsoll server, the archive is of another store
+/// than `wanted`, or the archive is incomplete.
 pub(crate) fn fetch(
     server: &Running<'_>,
     wanted: Option<Ulid>,
@@ -26,7 +27,8 @@ pub(crate) fn fetch(
 ) -> anyhow::Result<()> {
     let authorization = link::authorization(server.token.as_deref())?;
     let mut stream = link::connect(server)?;
-    // HTTP/1.0: the body ends with the connection; the archive itself shows whether it is complete
+    // HTTP/1.0: the body ends when the connection closes. A body that is cut short is noticed,
+    // because the archive is checked.
     let host = server.elsewhere.as_ref().map_or("localhost", |elsewhere| elsewhere.host.as_str());
     let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: {host}\r\n{authorization}\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
@@ -70,7 +72,7 @@ fn read_head(answer: &mut impl Read) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// Passes on what is read: the archive is checked while it is copied.
+/// A reader that also writes what is read: the archive is checked while it is copied.
 struct Passing<'a, R, W, T> {
     source: R,
     out: &'a mut W,

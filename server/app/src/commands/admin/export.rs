@@ -1,8 +1,9 @@
 //! Exports history as JSON lines that other tools read and `import` accepts; series go to a file of their own.
 //!
-//! A line of history has the columns of recorded history (`attempt`, `package`, `wall_ms`, `peak_bytes`, `outcome` ..), and under
-//! `summary` the whole stored summary. A line of series is one run: `attempt`, `first_sequence`, `lost` (numbers before it without a
-//! sample), `samples`.
+//! A line of history has the columns of recorded history (`attempt`, `package`, `wall_ms`,
+//! `peak_bytes`, `outcome` ..), and in the column `summary` the whole stored summary. A line of
+//! series has samples with consecutive sequence numbers: `attempt`, `first_sequence`, `lost` (how
+//! many numbers before `first_sequence` have no sample), `samples`.
 
 use std::io::Write;
 
@@ -35,7 +36,7 @@ struct Row<'a> {
     submitted_ms: u64,
     wall_ms: u64,
     peak_bytes: u64,
-    /// Null if it was not measured, like `cpu_usec`.
+    /// Null if it was not measured; `cpu_usec` likewise.
     mean_bytes: Option<u64>,
     cpu_usec: Option<u64>,
     requested_bytes: Option<u64>,
@@ -73,7 +74,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The outcome as recorded history spells it; only memory kills become lower bounds there.
+/// The outcome as recorded history spells it. Only attempts that ran out of memory count there as
+/// lower bounds of the need.
 fn outcome(summary: &Summary) -> &'static str {
     match (summary.outcome, summary.cause) {
         (Outcome::Succeeded, _) => "success",
@@ -135,7 +137,8 @@ impl Reading {
     }
 }
 
-/// Writes a line for each readable ended attempt, sorted by id; passes their IDs to `tell`, and unreadable ranges to `gap`.
+/// Writes a line for each readable ended attempt, sorted by id. Passes the ids to `tell`, and
+/// ranges of the store that cannot be read to `gap`.
 ///
 /// # Errors
 /// The store is closed, or `out` cannot be written.
@@ -157,7 +160,7 @@ pub(crate) async fn history(
     failed.map_or(Ok(loaded), |error| Err(error).context("the export cannot be written"))
 }
 
-/// Writes the series of an attempt; returns the number of samples, or why not all could be read.
+/// Writes the series of an attempt. Returns the number of samples, or why some could not be read.
 ///
 /// # Errors
 /// `out` cannot be written.

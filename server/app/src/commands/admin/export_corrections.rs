@@ -1,7 +1,9 @@
-//! Exports corrections in force as JSON lines: test cases for log rules.
+//! Exports the corrections in force as JSON lines, as examples for log rules.
 //!
-//! A line names the rule that was wrong and the corrected cause, and has the log's line in the form of a rule file: an example that the
-//! wrong rule `spares`, and that a rule for the right cause `matches`. Secrets were masked before anything was stored.
+//! A line of the export names the rule that was wrong and the corrected cause. It has lines of the
+//! log as a rule file has them: in `spares` lines that the wrong rule must not match, in `matches`
+//! the line that a rule for the corrected cause must match. Secrets were masked when the log was
+//! stored.
 
 use std::{io::Write, mem};
 
@@ -19,23 +21,23 @@ struct CorrectionLine<'a> {
     rule: &'a str,
     found: Cause,
     found_source: Option<EvidenceSource>,
-    /// Lines of the log that the rule matched.
+    /// Lines of the log that the rule matched and should not match.
     spares: Vec<&'a str>,
     /// The corrected cause.
     cause: Cause,
     why: &'a str,
     by: &'a str,
     at_unix_ms: u64,
-    /// The line that first shows what went wrong.
+    /// The first line of the log that shows the failure.
     matches: Vec<&'a str>,
     /// Signature of the failure.
     signature: Option<&'a str>,
-    /// When the correction expires for this signature.
+    /// When the correction expires for other failures with this signature.
     until_unix_ms: Option<u64>,
 }
 
 impl<'a> CorrectionLine<'a> {
-    /// `None` for a verdict without a correction in force.
+    /// The line for a verdict; `None` if the verdict has no correction in force.
     fn of(verdict: &'a Verdict) -> Option<Self> {
         let correction = verdict.correction()?;
         let prefix = format!("{}: ", correction.rule);
@@ -66,7 +68,7 @@ impl<'a> CorrectionLine<'a> {
 /// # Errors
 /// The store is closed, or `out` cannot be written.
 pub(crate) async fn corrections(store: &Store, out: &mut (impl Write + Send)) -> anyhow::Result<u64> {
-    // the verdicts on one attempt are consecutive
+    // the store returns the verdicts on one attempt one after another
     let (mut last, mut written): (Option<Verdict>, anyhow::Result<u64>) = (None, Ok(0));
     let take = |verdict: Verdict| match &mut last {
         Some(known) if known.attempt == verdict.attempt => {
@@ -83,7 +85,8 @@ pub(crate) async fn corrections(store: &Store, out: &mut (impl Write + Send)) ->
     write(written, last.as_ref(), out)
 }
 
-/// Writes the correction of one attempt, unless an earlier write failed; returns the number written.
+/// Writes the correction of one attempt, unless an earlier write failed. Returns how many
+/// corrections are written so far.
 fn write(
     before: anyhow::Result<u64>,
     verdict: Option<&Verdict>,

@@ -30,17 +30,17 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::{access::identity::hash, runtime::settings::Config};
 
-/// How long the CA is good for.
+/// Validity of the CA: ten years.
 const CA_FOR: Duration = Duration::from_hours(24 * 3650);
 /// Validity of the certificate: the most that clients accept (CA/Browser Forum, until 2020; Apple still).
 const CERTIFICATE_FOR: Duration = Duration::from_hours(24 * 825);
-/// Allowance for clocks of two machines that differ.
+/// How long before now certificates become valid, because the clocks of two machines may differ.
 const BACKDATED: Duration = Duration::from_hours(1);
 /// Bytes of a token: too many to guess.
 const TOKEN_BYTES: usize = 32;
 /// Names that every certificate has.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// File mode: readable by its owner only.
+/// File mode: readable and writable by its owner only.
 const OWNERS_FILE: u32 = 0o600;
 const OWNERS_DIRECTORY: u32 = 0o700;
 
@@ -48,7 +48,7 @@ const OWNERS_DIRECTORY: u32 = 0o700;
 pub(crate) struct Made {
     /// Directory of the files.
     pub(crate) dir: PathBuf,
-    /// Tokens; only their hashes are in a file.
+    /// Tokens in plain text; the files have only their hashes.
     pub(crate) agent: String,
     pub(crate) operator: String,
 }
@@ -61,7 +61,8 @@ pub(crate) struct ListenAddresses {
 }
 
 impl ListenAddresses {
-    /// The addresses from an option, a variable or a file, else those that a server with these `names` needs.
+    /// The addresses that an option, a variable or a file sets; for the others the addresses that a
+    /// server with these `names` needs.
     pub(crate) fn of(config: &Config, names: &[String]) -> Self {
         let named = |name: &str, address: SocketAddr| {
             let is_set = config.places.get(name).is_some_and(|place| place != "default");
@@ -74,7 +75,8 @@ impl ListenAddresses {
     }
 }
 
-/// Writes a configuration into `dir`, for a server that is also reached under `names`. `now` is the time since 1970.
+/// Writes a configuration into `dir`. `names` are further names under which agents reach the
+/// server. `now` is the time since 1970.
 ///
 /// # Errors
 /// The directory is not empty, a name is invalid, or a file cannot be written: then nothing was created.
@@ -92,24 +94,24 @@ pub(crate) fn init(
     part.push(".part");
     let part = PathBuf::from(part);
     let shown = part.display();
-    // from here on everything in the directory is ours, and nothing earlier is removed
+    // everything in this new directory was written here, so it may be removed after an error
     DirBuilder::new()
         .mode(OWNERS_DIRECTORY)
         .create(&part)
         .with_context(|| format!("cannot make {shown}; if it is left over, remove it"))?;
     let written = write(&part, &files).and_then(|()| {
-        // replaces an empty directory, and nothing else
+        // a rename replaces an empty directory, but nothing else
         fs::rename(&part, &made.dir).with_context(|| format!("cannot make {}", made.dir.display()))
     });
     if let Err(error) = written {
-        // report the original error, whether or not files were created
+        // the original error is reported, whether or not the files can be removed
         let _gone = fs::remove_dir_all(&part);
         return Err(error);
     }
     Ok(made)
 }
 
-/// The absolute path of a directory that is empty or does not exist.
+/// The absolute path of `dir`, which must be empty or not exist.
 fn free(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let name = dir.file_name().with_context(|| format!("{shown} is no name for a new directory"))?;
@@ -128,7 +130,7 @@ fn free(dir: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Names and contents.
+/// The name and the content of each file.
 fn files(
     made: &Made,
     names: &[String],
@@ -205,7 +207,8 @@ fn access(made: &Made) -> String {
     )
 }
 
-/// The address on which a server with these names listens. An IPv6 socket serves IPv4 too, but not every machine has one.
+/// The address on which a server with these names listens. An IPv6 socket also serves IPv4, but
+/// some machines have no IPv6.
 fn host_for(names: &[String]) -> IpAddr {
     match names {
         [] => Ipv4Addr::LOCALHOST.into(),

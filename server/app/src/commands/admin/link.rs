@@ -1,4 +1,5 @@
-//! The connection to a running server for its backup: it trusts exactly the certificate that the server is configured with.
+//! The connection to a running server for its backup. The only certificate that it trusts is the
+//! one in the server's settings.
 
 use std::{
     io::{Read, Write},
@@ -22,7 +23,7 @@ use tokio_rustls::rustls::{
 
 use crate::runtime::net::tls::{certificates, private_key};
 
-/// How long a server may be silent before the connection is given up.
+/// The connection is closed if the server sends nothing for this time.
 const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 
 /// A server on another machine.
@@ -34,14 +35,16 @@ pub(crate) struct Elsewhere<'a> {
     pub(crate) ca: &'a Path,
 }
 
-/// A running server, described by its own settings; or one on another machine.
+/// The running server to which the command connects: on this machine, described by its settings, or
+/// on another machine.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     /// Address of its HTTP listener.
     pub(crate) address: SocketAddr,
-    /// The server's certificate; without one it uses plain text.
+    /// The server's certificate; `None` if its listener uses plain text.
     pub(crate) certificate: Option<&'a Path>,
-    /// The other machine, if the server is not on this one; `certificate` is then not used.
+    /// `None` if the server is on this machine. If it is on another machine, `certificate` is not
+    /// used.
     pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// Token of an operator.
     pub(crate) token: Option<String>,
@@ -49,7 +52,7 @@ pub(crate) struct Running<'a> {
     pub(crate) client: Option<(&'a Path, &'a Path)>,
 }
 
-/// A connection.
+/// A connection, with or without TLS.
 pub(super) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
@@ -73,10 +76,10 @@ pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
     Ok(Box::new(StreamOwned::new(connection, stream)))
 }
 
-/// The request header with the token; empty without one.
+/// The request header with the token; empty without a token.
 ///
 /// # Errors
-/// It is not a valid token.
+/// The token contains characters that a header must not contain.
 pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
     let Some(token) = token else { return Ok(String::new()) };
     let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -86,7 +89,7 @@ pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
 
 fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let shown = file.display();
-    // the server's own certificate comes first
+    // the first certificate in the file is the server's own
     let own = certificates(file).context("tls_cert_file")?.into_iter().next();
     let certificate = own.with_context(|| format!("{shown} (tls_cert_file) holds no certificate"))?;
     let provider = Arc::new(ring::default_provider());
@@ -96,7 +99,7 @@ fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<Clien
     showing(config.dangerous().with_custom_certificate_verifier(only), client)
 }
 
-/// Trusts certificates of this CA for the requested name.
+/// A TLS configuration that trusts certificates signed by this CA, for the requested name.
 fn signed_by(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca).context("--ca")? {
@@ -107,7 +110,7 @@ fn signed_by(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<Client
     showing(config.with_safe_default_protocol_versions()?.with_root_certificates(roots), client)
 }
 
-/// Adds the client certificate, if there is one.
+/// Adds the client certificate, if one is configured.
 fn showing(
     config: ConfigBuilder<ClientConfig, WantsClientCert>,
     client: Option<(&Path, &Path)>,
@@ -118,7 +121,8 @@ fn showing(
         .with_context(|| format!("{} and {} do not go together", chain.display(), key.display()))
 }
 
-/// Trusts one certificate, with any names and dates: only the holder of its key can use it.
+/// Trusts exactly one certificate and ignores its names and dates: only the holder of its private
+/// key can use it.
 #[derive(Debug)]
 struct Only {
     certificate: CertificateDer<'static>,

@@ -1,8 +1,8 @@
 //! Work on a whole store: backup, restore, check, compaction, export.
 //!
-//! A running server provides its backup itself (`GET /admin/backup`, for callers on the same machine only); everything else needs a store
-//! that no server has open. [`init`] creates the configuration of a new server. Output and exit status of commands are in the parent
-//! module.
+//! A running server provides its backup itself (`GET /admin/backup`); everything else needs a store
+//! that no server has open. [`init`] creates the configuration of a new server. The parent module
+//! handles output and exit status of the commands.
 
 pub(crate) mod backup;
 pub(crate) mod export;

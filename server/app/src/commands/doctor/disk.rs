@@ -17,7 +17,8 @@ use super::CheckLine;
 
 const DATA: &str = "data directory";
 const ROOM: &str = "disk room";
-/// Below this the disk may be full before an operator reacts: a busy server writes as much in some hours.
+/// With less free space the disk may be full before an operator reacts: a busy server writes this
+/// much in some hours.
 const LEAST_ROOM: u64 = 1 << 30;
 
 /// Checks the data directory; returns whether a server has it open.
@@ -78,7 +79,7 @@ fn writable(dir: &Path) -> io::Result<()> {
     Ok(access(existing(dir), Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// The directory, or the existing parent in which it would be created.
+/// The directory; if it does not exist, its nearest existing parent.
 fn existing(dir: &Path) -> PathBuf {
     let above = dir.ancestors().find(|dir| dir.try_exists().unwrap_or(false));
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()

@@ -25,9 +25,9 @@ use crate::{
     },
 };
 
-/// A certificate that ends sooner is to be renewed now.
+/// Days: a certificate that expires sooner should be renewed now.
 const RENEW_WITHIN: u64 = 14;
-/// Seconds.
+/// Seconds of a day.
 const DAY: u64 = 86_400;
 
 /// Checks the access file.
@@ -54,7 +54,7 @@ pub(super) fn access(config: &Config) -> CheckLine {
     line_of(CHECK, read())
 }
 
-/// The certificate of the listeners for gRPC and HTTP.
+/// Checks the certificate of the listeners for gRPC and HTTP.
 pub(super) fn tls(config: &Config) -> CheckLine {
     const CHECK: &str = "certificate";
     let (Some(chain), Some(key)) = (&config.tls.certificate, &config.tls.key) else {
@@ -79,7 +79,8 @@ pub(super) fn webhook(config: &Config) -> Option<CheckLine> {
     Some(line_of("hook's TLS", good_until(chain, key, clients)))
 }
 
-/// When a certificate that can be used ends.
+/// Checks that a certificate and its key can be used; returns a text with the day on which it
+/// expires.
 fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Result<String> {
     let files = Certificate { chain: chain.to_owned(), key: key.to_owned(), clients, protocols: &[] };
     files.read()?;
@@ -94,13 +95,13 @@ fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Res
     Ok(format!("{shown} is good until {end}"))
 }
 
-/// Checks the file of pools and rules.
+/// Checks the pools file.
 pub(super) fn pools(config: &Config) -> CheckLine {
     let read = PoolRegistry::open(config.pools_file.clone(), Arc::new(Metrics::new()));
     line_of("pools", read.map(|_pools| named(config.pools_file.as_ref())))
 }
 
-/// The operator's rules for verdicts, and the terms of retries.
+/// Checks the operator's rules for verdicts, and the retry terms.
 pub(super) fn rules(config: &Config) -> CheckLine {
     let sources = Sources {
         rules_dir: config.rules_dir.clone(),

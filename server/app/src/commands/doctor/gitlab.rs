@@ -22,10 +22,10 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// A request that a token with the scope `read_api` may make.
 const QUESTION: &str = "projects?per_page=1&simple=true";
 
-/// One line if GitLab is configured, else none.
+/// The result of the check; `None` if GitLab is not configured.
 ///
 /// # Errors
-/// The system has no threads or files left.
+/// The runtime for the request cannot be started.
 pub(super) fn answers(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
     let Some(place) = &settings.url else { return Ok(None) };
     let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -11,10 +11,11 @@ use super::{CheckLine, line_of};
 use crate::runtime::settings::{Config, MemoryPlan};
 
 const FILES: &str = "open files";
-/// Each connection is one, and each agent a connection; the usual bound of a service is far above.
+/// With a lower limit of open files few agents can connect: each connection needs one. Services
+/// usually have far more.
 const LEAST_FILES: u64 = 4096;
 
-/// Whether there is enough memory for a full history.
+/// Checks whether the machine has enough memory for a full history.
 pub(super) fn memory(config: &Config) -> CheckLine {
     let plan = MemoryPlan::of(config);
     let fits = plan.check().map(|()| {
@@ -42,7 +43,8 @@ pub(super) fn judge_files(most: Option<u64>) -> CheckLine {
     }
 }
 
-/// Checks that the server can listen on its addresses. A server that has the data directory open also has the addresses.
+/// Checks that the server can listen on its addresses. An address in use is fine if a server has
+/// the data directory open: that server uses it.
 pub(super) fn addresses(config: &Config, is_serving: bool) -> Vec<CheckLine> {
     let all = [
         ("gRPC address", "grpc_listen", Some(config.grpc_listen)),

@@ -1,5 +1,5 @@
-//! `plimsoll-server doctor`: whether a server with these settings would start, and what would trouble it. Starts nothing, and changes
-//! nothing.
+//! `plimsoll-server doctor`: checks whether a server with these settings would start, and what
+//! would cause problems. Starts nothing, and changes nothing.
 //!
 //! | module | what it checks |
 //! |---|---|
@@ -38,7 +38,7 @@ pub struct Doctor {
     output: Output,
 }
 
-/// The line for a check's result; the text of an error says what to do.
+/// A line of output for a check's result. The text of an error says what to do.
 fn line_of(check: &'static str, found: anyhow::Result<String>) -> CheckLine {
     match found {
         Ok(says) => CheckLine::ok(check, says),

@@ -1,4 +1,5 @@
-//! Output of `import --prometheus` before anything is stored: which values are known of the builds, and what they used.
+//! Output of `import --prometheus` before anything is stored: for how many builds each value is
+//! known, and how much the builds used.
 
 use std::{
     collections::BTreeMap,
@@ -11,10 +12,10 @@ use plimsoll_proto::{
     times::date_time,
 };
 
-/// Namespaces that are listed.
+/// Most namespaces that are listed.
 const LISTED: usize = 20;
 
-/// Prints how many pods have each value, and what they used.
+/// Prints how many pods have each value, and how much they used.
 pub(super) fn show(
     found: &PodAttempts<'_>,
     range: TimeRange,
@@ -65,7 +66,7 @@ pub(super) fn show(
     out.flush()
 }
 
-/// Prints what the builds of each namespace used, largest use first.
+/// Prints how much the builds of each namespace used, largest first.
 fn show_totals(out: &mut impl Write, all: &BTreeMap<String, NamespaceTotals>) -> io::Result<()> {
     let width = all.keys().map(|name| name.chars().count()).max().unwrap_or(0).max("namespace".len());
     writeln!(

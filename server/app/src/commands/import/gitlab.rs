@@ -1,4 +1,5 @@
-//! Adds GitLab's data to builds from Prometheus: which job a pod ran, how it ended, and whose code it was.
+//! Adds data from GitLab to builds from Prometheus: which job a pod ran, how the job ended, and who
+//! triggered it.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +46,7 @@ pub(super) async fn jobs(
     Ok(Some((jobs, host)))
 }
 
-/// The build with the outcome of its job.
+/// The build with the outcome of its GitLab job.
 pub(super) fn with_end(seen: Summary, end: &JobEnd) -> Summary {
     let reported = ReportedOutcome {
         attempts: Vec::new(),
@@ -55,7 +56,8 @@ pub(super) fn with_end(seen: Summary, end: &JobEnd) -> Summary {
         unneeded: false,
         by: Reporter::server(),
     };
-    // Prometheus does not see how a build ends
+    // Prometheus does not know how a build ended, so the outcome is unknown before GitLab's is
+    // applied
     let open = Summary { outcome: Outcome::Lost, ..seen };
     ci_outcomes::with_report(&open, &reported).unwrap_or(open)
 }

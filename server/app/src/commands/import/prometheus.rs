@@ -25,7 +25,7 @@ use plimsoll_lab::import::{
     prometheus::{PodAttempt, PrometheusLabels, TimeRange},
 };
 
-/// The longest time that is read.
+/// The longest time range that may be read.
 const LONGEST_RANGE: Duration = Duration::from_hours(400 * 24);
 
 /// History that Prometheus has.
@@ -89,7 +89,8 @@ fn labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
 }
 
 impl FromPrometheus {
-    /// Reads the whole range, then stores it: an interrupted import stores nothing.
+    /// Reads the whole range first and then stores it, so that an interrupted import stores
+    /// nothing.
     pub(super) async fn import(self, config: &Config, host: &str, project: &str) -> anyhow::Result<()> {
         let end_ms = Clock.now_unix_ms() / 1000 * 1000;
         let range = TimeRange { start_ms: end_ms.saturating_sub(self.since.as_secs() * 1000), end_ms };
@@ -148,7 +149,7 @@ impl FromPrometheus {
     }
 }
 
-/// An attempt with the outcome of its job; of `project` if it names none.
+/// An attempt with the outcome of its job. Its project is `project` if its data names none.
 fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
     if record.summary.key.project.is_empty() {
         project.clone_into(&mut record.summary.key.project);
@@ -159,7 +160,8 @@ fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
     record
 }
 
-/// Why nothing was stored, and how to fix it. `annotations` are the labels of a series with job annotations that matches no build pod.
+/// Explains why nothing was stored, and how to fix it. `annotations`: the labels of a series with
+/// job annotations that matches no build pod.
 fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
     let other = if is_asked {
         ""
@@ -176,12 +178,13 @@ fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
     )
 }
 
-/// Explains that annotations of jobs exist, but their pods are named by other labels.
+/// Explains that annotations of jobs exist, but with other labels for their pods.
 fn other_labels(labels: &[String]) -> String {
     let exported: Vec<String> =
         [("kube_namespace", "namespace"), ("kube_pod", "pod"), ("kube_container", "container")]
             .iter()
-            // series of annotations are of pods and name no container
+            // series of annotations never have a label for the container of a build: it is assumed
+            // to be renamed like the others
             .filter(|(_, label)| *label == "container" || labels.contains(&format!("exported_{label}")))
             .map(|(key, label)| format!("{key} = \"exported_{label}\""))
             .collect();

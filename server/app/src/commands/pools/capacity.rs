@@ -43,7 +43,7 @@ fn host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The answer, for programs.
+/// The answer as JSON, for programs.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     kinds: Vec<&'static str>,

@@ -1,4 +1,5 @@
-//! The options of a list of powerful builders, and what follows from them.
+//! The options that describe a list of powerful builders, and the comparison of builds with and
+//! without the list.
 
 use std::{
     fs,
@@ -59,13 +60,13 @@ fn price(text: &str) -> Result<f64, String> {
 
 fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
-        // not a number is in no range
+        // a value that is not a number (NaN) is in no range
         Ok(number) if (least..=most).contains(&number) => Ok(number),
         _ => Err(format!("must be a number from {least} to {most}")),
     }
 }
 
-/// What the options and the recorded history say.
+/// The values of the options, and the recorded history.
 pub(super) struct ListInputs {
     pub(super) builds: RecordedBuilds,
     pub(super) list: CoprTable,
@@ -137,7 +138,7 @@ impl PowerfulList {
         Ok((normal, powerful))
     }
 
-    /// The list in force; an empty one if none is named.
+    /// The list in force; empty if the options name none.
     fn list_in_force(&self) -> anyhow::Result<CoprTable> {
         let Some(path) = &self.list else { return Ok(CoprTable::default()) };
         let shown = || path.display().to_string();
@@ -146,7 +147,8 @@ impl PowerfulList {
         Ok(list)
     }
 
-    /// The table of `simulate`: queue and cost without a list, with the one in force, and with the suggested one. Names what is left out.
+    /// The table of `simulate`: queue and cost without a list, with the list in force, and with the
+    /// suggested list. A note names what is left out.
     pub(crate) fn effects(&self, config: &Config, history: &Path) -> anyhow::Result<String> {
         let ListInputs { builds, list, tag, terms, currency } = self.read(config, history)?;
         if !builds.timed {

@@ -1,4 +1,4 @@
-//! `plimsoll-server pools suggest`: who deserves the powerful builders.
+//! `plimsoll-server pools suggest`: which packages should use the powerful builders.
 
 use std::{
     io::{self, Write as _},
@@ -30,7 +30,7 @@ pub(super) struct Suggest {
     output: SuggestOutput,
 }
 
-// no doc comments on these: `--help` would show them
+// no doc comments on the variants: `--help` would show them
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SuggestOutput {
     Text,
