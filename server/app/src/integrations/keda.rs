@@ -1,4 +1,5 @@
-//! KEDA: how many builders a pool needs. A trigger's metadata names the pool, the measure, and the amount for one replica.
+//! KEDA scales builders by demand: this module computes how many a pool needs. The metadata of a
+//! KEDA trigger names the pool, the measure, and the amount for one replica.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,8 @@ use crate::service::demand::{Demands, PoolDemand, cores};
 /// Highest target: more than any builder has.
 const HIGHEST_TARGET: f64 = 1e9;
 
-/// Names in a trigger's metadata: ours, and those for KEDA itself (keda.sh, "External" trigger), which passes all of them on.
+/// Names in a trigger's metadata that are read here. `OF_KEDA`: names that KEDA itself reads
+/// (keda.sh, "External" trigger) and also passes on.
 const METADATA_NAMES: [&str; 3] = ["pool", "measure", "target"];
 const OF_KEDA: [&str; 8] = [
     "scalerAddress",
@@ -22,7 +24,8 @@ const OF_KEDA: [&str; 8] = [
     "enableTLS",
 ];
 
-/// Suffix of names whose value KEDA reads from the workload's environment: it passes the value on under the longer name.
+/// Suffix of a name. KEDA reads its value from the workload's environment, and passes it on under
+/// the name with the suffix.
 const FROM_ENV: &str = "FromEnv";
 
 const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
@@ -38,7 +41,7 @@ pub(crate) enum Measure {
 impl Measure {
     const ALL: [Self; 3] = [Self::Places, Self::Cores, Self::Memory];
 
-    /// Name in the trigger's metadata, and of the metric.
+    /// Name of the measure in the trigger's metadata, and of the metric.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Places => "places",
@@ -58,7 +61,7 @@ impl Measure {
         })
     }
 
-    /// The demand: waiting plus held, because busy builders are needed too.
+    /// The demand: waiting plus held slots, because builders that are busy are needed too.
     pub(crate) fn of(self, demand: &PoolDemand) -> f64 {
         let all = demand.taken.all();
         match self {
@@ -74,7 +77,7 @@ impl Measure {
 pub(crate) struct Trigger {
     pool: String,
     measure: Measure,
-    /// Amount that one replica handles.
+    /// Amount of the measure that one replica handles.
     pub(crate) target: f64,
 }
 
@@ -116,7 +119,7 @@ impl Trigger {
         Ok(Self { pool, measure: measure.unwrap_or(Measure::Places), target })
     }
 
-    /// Demand in its pool.
+    /// Demand in the trigger's pool.
     ///
     /// # Errors
     /// There is no such pool.
@@ -124,7 +127,7 @@ impl Trigger {
         demands.of(POOL, &self.pool)
     }
 
-    /// The measure of a metric with this name; without a name that of the metadata.
+    /// The measure of the metric with this name; if the name is empty, the measure in the metadata.
     ///
     /// # Errors
     /// There is no such metric.
@@ -132,13 +135,13 @@ impl Trigger {
         if metric.is_empty() { Ok(self.measure) } else { Measure::parse("metricName", metric) }
     }
 
-    /// The name of its metric.
+    /// The name of the trigger's metric.
     pub(crate) fn metric(&self) -> &'static str {
         self.measure.as_str()
     }
 }
 
-/// Parses a trigger's metadata; asserts that a valid one is within bounds.
+/// Parses a trigger's metadata, for fuzzing; asserts that valid metadata is within bounds.
 pub(crate) fn understood(metadata: &HashMap<String, String>) {
     match Trigger::read(metadata) {
         Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= HIGHEST_TARGET, "{target}"),
@@ -151,7 +154,7 @@ pub(crate) fn is_active(demand: &PoolDemand) -> bool {
     demand.taken.all().places > 0
 }
 
-/// A whole number that is no less.
+/// The value rounded up to a whole number.
 pub(crate) fn whole(value: f64) -> i64 {
     i64::try_from(Bytes::from_f64(value.ceil()).0).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,5 @@
-//! Other systems: converts their representation of builds to and from ours.
+//! Other systems: converts how they represent builds to our types, and our answers to their
+//! formats.
 
 pub mod gitlab;
 pub(crate) mod keda;

@@ -20,7 +20,8 @@ pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.
 /// Media type of the text format before OpenMetrics.
 pub(crate) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether the `Accept` headers name OpenMetrics, with a quality above 0 that no text format exceeds (RFC 9110, 12.5.1).
+/// Whether the client prefers OpenMetrics: the `Accept` headers name it with a quality above 0, and
+/// no text format has a higher one (RFC 9110, 12.5.1).
 pub(crate) fn prefers_openmetrics<'h>(accept: impl Iterator<Item = &'h str>) -> bool {
     let (mut openmetrics, mut plain) = (0.0_f64, None::<(u8, f64)>);
     for range in accept.flat_map(|header| header.split(',')) {
@@ -33,7 +34,7 @@ pub(crate) fn prefers_openmetrics<'h>(accept: impl Iterator<Item = &'h str>) -> 
                 .map(|(_, value)| value.trim().trim_matches('"'))
         };
         let quality = parameter("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
-        // the most specific range for plain text counts
+        // of the ranges for plain text, the most specific one counts
         let says = match kind.as_str() {
             "application/openmetrics-text"
                 if matches!(parameter("version"), None | Some("1.0.0" | "0.0.1")) =>

@@ -1,11 +1,12 @@
-//! Rules for the age of samples; pure. [`super::samples`] applies them to blocks.
+//! Rules that decide when samples are old; pure. [`super::samples`] applies them to blocks.
 //!
-//! The samples of an ended attempt age from its end on. An attempt that never ends would grow without bound, so its old samples are
-//! reduced too, first to a row for 15 seconds, then to one row for each block. These stay until it ends: its summary needs the peaks, and
-//! the newest sample shows where its agent continues.
+//! The age of an ended attempt's samples is counted from its end. An attempt that never ends would
+//! grow without bound, so its old samples are downsampled too: first to a row for 15 seconds, then
+//! to one row for each block. These rows stay until the attempt ends, because its summary needs the
+//! peaks, and because the newest sample shows where its agent continues.
 //!
-//! Samples beyond the bound are deleted in the order of their time, not of their age: a clock that was set back makes nothing older, and
-//! the bound still holds.
+//! Samples beyond the byte limit are deleted in the order of their time and not by the clock, so
+//! the limit also holds after the clock was set back.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,24 +14,26 @@ use plimsoll_core::domain::{AttemptId, Millis, RetentionPolicy};
 
 use super::trusted_clock::{TrustedClock, ms};
 
-/// Time of one row of samples that became fewer.
+/// Length of the interval that one row of downsampled samples covers.
 const ROW: Millis = Millis(15_000);
-/// All of a block in one row.
+/// The interval that downsamples a block to a single row.
 const WHOLE: Millis = Millis(u64::MAX);
-/// Between two passes.
+/// Pause between two passes, milliseconds.
 pub(super) const REST_MS: u64 = 3_600_000;
 const HOUR_MS: u64 = 3_600_000;
-/// Estimated bytes of a sealed sample, on the high side (measured: 4 to 14, and each block has a key).
+/// Estimated bytes of a sealed sample, rather too high (measured: 4 to 14, and each block has a
+/// key).
 const SAMPLE_BYTES: u64 = 16;
 
 /// State of a block's attempt. Times in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// An attempt that ended then.
+    /// The attempt ended at this time.
     Ended(u64),
     /// The attempt started at this time, and is running.
     Running(u64),
-    /// Nothing else of the attempt exists: the block is kept like one of an ended attempt.
+    /// The store has nothing else of the attempt, or its summary is damaged: the block stays
+    /// unchanged.
     Unknown,
 }
 
@@ -38,22 +41,22 @@ pub(super) enum Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// Its samples are reduced to a row for each such interval.
+    /// Its samples are reduced to a row for each interval of this length.
     Thins(Millis),
     Goes,
 }
 
-/// The moments before which samples are old, milliseconds since 1970.
+/// The times before which samples are old, milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Horizon {
-    /// Older samples are reduced.
+    /// Samples before this time are downsampled.
     full_unix_ms: u64,
-    /// Older samples are deleted.
+    /// Samples before this time are deleted.
     kept_unix_ms: u64,
 }
 
 impl Horizon {
-    /// The fate of a block whose samples are of this time.
+    /// What happens to a block whose samples are of this time.
     pub(super) fn fate(self, owner: Owner, unix_ms: u64) -> Fate {
         match owner {
             Owner::Unknown => Fate::Stays,
@@ -65,24 +68,24 @@ impl Horizon {
     }
 }
 
-/// How far a pass is.
+/// State of a pass over all samples.
 #[derive(Debug, Default)]
 pub(super) struct SampleWalk {
     pub(super) after: Option<Vec<u8>>,
     pub(super) rest_until_unix_ms: u64,
-    /// Whether the pause follows an error, so nothing shortens it.
+    /// Whether the pause follows an error; then newly sealed samples do not shorten it.
     failed: bool,
-    /// Bytes that were sealed since the last pass ended, about.
+    /// Estimated bytes that were sealed since the last pass ended.
     added: u64,
-    /// The attempt met last.
+    /// The attempt of the last block.
     pub(super) last: Option<(AttemptId, Owner)>,
-    /// Bytes by the time of their samples, hours since 1970.
+    /// Bytes that stay, by the time of their samples (hours since 1970).
     kept: BTreeMap<u64, u64>,
     /// The trusted time.
     pub(super) clock: TrustedClock,
-    /// Older samples are deleted because they exceed the byte limit.
+    /// Samples before this time are deleted, because all samples together exceed the byte limit.
     fits_from_unix_ms: u64,
-    /// Whether the last step was one over summaries, so the next is one over samples.
+    /// Whether the last step was one over summaries; then the next one is over samples.
     pub(super) last_step_forgot: bool,
 }
 
@@ -94,12 +97,12 @@ impl SampleWalk {
         Horizon { full_unix_ms: before(retain.full_for), kept_unix_ms }
     }
 
-    /// Counts bytes that are kept.
+    /// Counts bytes that stay.
     pub(super) fn count(&mut self, unix_ms: u64, bytes: usize) {
         *self.kept.entry(unix_ms / HOUR_MS).or_default() += bytes as u64;
     }
 
-    /// Counts newly sealed samples. Many of them end the pause.
+    /// Counts newly sealed samples. Once they are an eighth of the byte limit, the pause ends.
     pub(super) fn add(&mut self, retain: &RetentionPolicy, samples: u64) {
         self.added = self.added.saturating_add(samples.saturating_mul(SAMPLE_BYTES));
         if !self.failed && retain.max_bytes.is_some_and(|most| self.added > most.0 / 8) {
@@ -107,14 +110,14 @@ impl SampleWalk {
         }
     }
 
-    /// Starts a step, unless it is pausing.
+    /// Whether a step is due. False during a pause.
     pub(super) fn begins(&mut self, now_unix_ms: u64) -> bool {
         let begins = now_unix_ms >= self.rest_until_unix_ms;
         self.failed &= !begins;
         begins
     }
 
-    /// Ends a pass; returns the bytes that are kept.
+    /// Ends a pass. Returns the bytes that stay.
     pub(super) fn end(&mut self, retain: &RetentionPolicy, now_unix_ms: u64) -> u64 {
         let all = self.kept.values().sum();
         let most = retain.max_bytes.map_or(u64::MAX, |bytes| bytes.0);
@@ -135,7 +138,8 @@ impl SampleWalk {
     }
 }
 
-/// The earliest time from which on everything fits into `most` bytes, milliseconds since 1970; 0 if all of it fits.
+/// The earliest time such that all later samples fit into `most` bytes, milliseconds since 1970; 0
+/// if all samples fit.
 fn time_that_fits(kept: &BTreeMap<u64, u64>, most: u64) -> u64 {
     let mut sum = 0_u64;
     for (hour, bytes) in kept.iter().rev() {

@@ -21,10 +21,10 @@ use crate::{
     state::verdict_engine::VerdictEngine,
 };
 
-/// Between two steps.
+/// Pause between two steps.
 pub(crate) const STEP: Duration = Duration::from_millis(200);
 
-/// Dependencies of the retention.
+/// What the retention works on.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) store: Store,
@@ -35,7 +35,7 @@ pub(crate) struct Parts {
     pub(crate) policy: RetentionPolicy,
 }
 
-/// Works through stored data in small steps.
+/// Deletes old data in small steps, so that requests are not delayed.
 #[derive(Debug)]
 pub(crate) struct Retention {
     parts: Parts,
@@ -44,7 +44,7 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Both walks are at their beginning.
+    /// Starts with the first block and the first summary.
     pub(crate) fn new(parts: Parts) -> Self {
         Self { parts, samples: SampleWalk::default(), summaries: SummaryWalk::default() }
     }
@@ -57,7 +57,8 @@ impl Retention {
             self.samples.last_step_forgot = forgets;
             return self.forget_step(now, running_since).await;
         }
-        // alternate: samples that never pause would block the other pass
+        // samples and summaries alternate: a pass over samples that never pauses would otherwise
+        // block the other
         self.samples.last_step_forgot = false;
         if let Err(error) = self.thin_page(now, running_since).await {
             tracing::warn!(%error, "could not remove old samples; trying again in an hour");
@@ -70,18 +71,18 @@ impl Retention {
         self.parts.policy = policy;
     }
 
-    /// Samples were sealed.
+    /// Call it when samples were sealed.
     pub(crate) fn samples_sealed(&mut self, samples: u64) {
         self.samples.add(&self.parts.policy, samples);
     }
 
-    /// An attempt was removed from the store; another one may get its id.
+    /// Call it when an attempt was removed from the store: another one may get its id.
     pub(crate) fn attempt_dropped(&mut self) {
         // the pass over samples caches the state of the last attempt
         self.samples.last = None;
     }
 
-    /// The time before which summaries are deleted, milliseconds since 1970.
+    /// Summaries of attempts that ended before this time are deleted, milliseconds since 1970.
     pub(crate) fn summaries_since(&mut self) -> u64 {
         let Some(kept) = self.parts.policy.summaries_for else { return 0 };
         self.trusted_now().saturating_sub(ms(kept))

@@ -1,8 +1,9 @@
-//! Downsamples and deletes old samples, by the rules of [`super::aging`]. Summaries are separate ([`super::summaries`]).
+//! Downsamples and deletes old samples, by the rules of [`super::aging`]. [`super::summaries`]
+//! deletes summaries.
 //!
-//! A pass goes over all sealed blocks in small steps between requests, at most one step a tick. Afterwards it pauses for an hour, or until
-//! about an eighth of the allowed bytes was added. If the samples exceed their limit, the pass finds the time from which on they would
-//! fit, and the next one deletes older ones.
+//! A pass goes over all sealed blocks in small steps. Afterwards it pauses for an hour, or until
+//! samples of about an eighth of the byte limit were added. If all samples exceed the limit, the
+//! pass finds the time before which samples must go, and the next pass deletes them.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::runtime::metrics::Kind;
 
-/// A block, the time of its samples, its fate, and its reduced form if there is one.
+/// A block, the time of its samples, what happens to it, and its downsampled form if there is one.
 type Packed = (KeyValue, u64, Fate, Option<Vec<u8>>);
 
 impl Retention {
@@ -67,7 +68,7 @@ impl Retention {
         Ok(())
     }
 
-    /// The attempt that a block belongs to: whether it runs, has ended, or is unknown.
+    /// Whether the attempt of a block is running, has ended, or is unknown.
     async fn owner(
         &mut self,
         id: &AttemptId,
@@ -80,7 +81,7 @@ impl Retention {
             (Ok(Some(summary)), _) => Owner::Ended(summary.ended_unix_ms()),
             (Ok(None), Some(started)) => Owner::Running(started),
             (Ok(None), None) => Owner::Unknown,
-            // its samples stay, and all other attempts age as usual
+            // the samples of this attempt stay; other attempts are processed as usual
             (Err(error @ StoreError::Damaged { .. }), _) => {
                 tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
                 Owner::Unknown
@@ -92,8 +93,8 @@ impl Retention {
     }
 }
 
-/// Computes the fate of each block. Packing takes long: neither on a thread that serves others, nor on a low-priority one, because the
-/// single writer waits for it.
+/// Decides what happens to each block, and downsamples. That takes long, so it does not run on a
+/// thread that serves requests; and at normal priority, because the single writer waits for it.
 async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<Packed>, StoreError> {
     let pack = move |(owner, block): (Owner, KeyValue)| {
         let time = match owner {
@@ -101,7 +102,7 @@ async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<P
             Owner::Running(started) => {
                 started.saturating_add(store::last_elapsed(&block).unwrap_or_default().0)
             }
-            // kept unchanged, and counted as newest for the byte limit
+            // these blocks stay, and count as the newest for the byte limit
             Owner::Unknown => u64::MAX,
         };
         let fate = horizon.fate(owner, time);

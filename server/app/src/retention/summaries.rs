@@ -1,10 +1,12 @@
 //! Deletes summaries of long-ended attempts, and log lines in verdicts, after the times that the operator sets; by default never.
 //!
-//! The pass goes on in small steps, alternating with those over samples, and pauses at its end: for an hour, or for a tenth of the shorter
-//! time if that is less. An attempt is deleted with its samples and verdicts, its summary last, so that an interrupted deletion is found
-//! again. Statistics then no longer count it; the history in memory keeps it until the next start. After the summaries the pass goes over
-//! the verdicts: those on unmeasured attempts are deleted after the same time, and log lines are removed after theirs, from disk and from
-//! the known failures in memory.
+//! The pass runs in small steps, alternating with the pass over samples. At its end it pauses for
+//! an hour, or for a tenth of the shortest configured time if that is less. An attempt is deleted
+//! with its samples and verdicts, and its summary last, so that the next pass finds an interrupted
+//! deletion. Statistics then no longer count the attempt; the history in memory keeps it until the
+//! next start. After the summaries the pass goes over the verdicts. Verdicts on unmeasured attempts
+//! are deleted after the same time as summaries. Log lines are removed after their own time, from
+//! disk and from the known failures in memory.
 
 use std::time::Duration;
 
@@ -15,20 +17,20 @@ use tokio::task::JoinSet;
 use super::{Retention, aging::REST_MS, trusted_clock::ms};
 use crate::verdict_records::known::STORED;
 
-/// Attempts deleted at once: they wait for the disk, and their commits share a sync.
+/// Attempts deleted at the same time: they wait for the disk, and their commits share a sync.
 const DELETES_AT_ONCE: usize = 16;
 
-/// How far the walk is.
+/// State of a pass over summaries and verdicts.
 #[derive(Debug, Default)]
 pub(super) struct SummaryWalk {
-    /// Over attempts with verdicts; before that over summaries.
+    /// Whether the pass goes over attempts with verdicts; before that it goes over summaries.
     over_verdicts: bool,
     after: Option<Vec<u8>>,
     rest_until_unix_ms: u64,
 }
 
 impl Retention {
-    /// The walk has something to do.
+    /// Whether a time is configured and the pass is not pausing.
     pub(super) fn is_forgetting(&self, now: u64) -> bool {
         shorter(&self.parts.policy).is_some() && now >= self.summaries.rest_until_unix_ms
     }
@@ -42,7 +44,7 @@ impl Retention {
         if !self.is_forgetting(now) {
             return;
         }
-        // summaries are kept forever: only verdicts have to be examined
+        // if summaries are kept for ever, only verdicts have to be examined
         self.summaries.over_verdicts |= self.parts.policy.summaries_for.is_none();
         if let Err(error) = self.forget_page(now, running_since).await {
             tracing::warn!(%error, "could not remove old summaries; trying again in an hour");
@@ -58,7 +60,7 @@ impl Retention {
     ) -> Result<(), SealError> {
         let (store, over_verdicts) = (&self.parts.store, self.summaries.over_verdicts);
         let RetentionPolicy { summaries_for, log_lines_for, .. } = self.parts.policy;
-        // nothing is older than 1970
+        // 0 means that nothing is deleted: nothing ended before 1970
         let before = |kept: Option<Duration>| kept.map_or(0, |kept| now.saturating_sub(ms(kept)));
         let (since, lines_since) = (before(summaries_for), before(log_lines_for));
         let after = self.summaries.after.as_deref();
@@ -73,7 +75,7 @@ impl Retention {
         let mut old = Vec::new();
         for id in ids.into_iter().filter(|_id| since > 0) {
             let summary = match store::read_summary(store, &id).await {
-                // it and its verdicts are kept; all others are deleted as usual
+                // this attempt and its verdicts stay; others are deleted as usual
                 Err(error @ StoreError::Damaged { .. }) => {
                     tracing::error!(attempt = %id, %error, "kept an attempt whose summary is damaged");
                     continue;
@@ -94,7 +96,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Deletes ended attempts entirely. After an error, the rest is deleted by the next pass.
+    /// Deletes ended attempts with all their data. After an error, the next pass deletes the rest.
     async fn forget_all(&self, ids: Vec<AttemptId>) -> Result<(), SealError> {
         let mut forgetting = JoinSet::new();
         let mut ids = ids.into_iter();
@@ -111,7 +113,7 @@ impl Retention {
         }
     }
 
-    /// Removes log lines from verdicts on these attempts that were given before this time.
+    /// Removes log lines from verdicts on these attempts that were given before `since_unix_ms`.
     async fn drop_lines(&self, ids: &[AttemptId], since_unix_ms: u64) -> Result<(), SealError> {
         let mut changed = Vec::new();
         for id in ids {
@@ -127,7 +129,8 @@ impl Retention {
         Ok(())
     }
 
-    /// Removes the verdicts on an unmeasured attempt, if the last was given before this time.
+    /// Removes the verdicts on an unmeasured attempt, if the last of them was given before
+    /// `since_unix_ms`.
     async fn forget_unmeasured(&self, id: &AttemptId, since_unix_ms: u64) -> Result<(), SealError> {
         let given = store::read_verdicts(&self.parts.store, id, STORED).await?;
         let last = given.iter().map(|verdict| verdict.given_unix_ms.unwrap_or(0)).max();
@@ -148,7 +151,7 @@ fn shorter(retain: &RetentionPolicy) -> Option<Duration> {
     retain.summaries_for.into_iter().chain(retain.log_lines_for).min()
 }
 
-/// Length of the pause: less than the shortest retention time.
+/// Length of the pause, milliseconds; less than the shortest configured time.
 fn rest_ms(retain: &RetentionPolicy) -> u64 {
     shorter(retain).map_or(REST_MS, |time| REST_MS.min(ms(time) / 10))
 }

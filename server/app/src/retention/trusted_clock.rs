@@ -1,17 +1,22 @@
-//! A clock that limits jumps forward: a wrong clock must not make years pass at once, because old data is deleted.
+//! A clock that limits jumps forward: old data is deleted, so a wrong clock must not make it look
+//! years older at once.
 //!
-//! The last ended attempt proves a time. At the start the time may be at most a day after it; from then on it advances at most at twice
-//! the real speed. So a server that was off for long catches up, and there is time to correct a wrong clock. A clock that goes back is
-//! trusted: everything is then younger.
+//! The end of the newest attempt shows that time has passed until then. When the server starts, the
+//! trusted time is at most a day after that end; from then on it advances at most at twice the real
+//! speed. So the trusted time catches up if the server was off for long, and an operator has time
+//! to correct a wrong clock. A clock that goes back is trusted: everything is then younger, and
+//! nothing is deleted too early.
 
 use std::time::{Duration, Instant};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
-/// Hours of a year: a clock that was never set is off by many, and history that is imported ended within one, as a rule.
+/// Hours in a year. A clock that was never set is wrong by many years, but imported history usually
+/// ended within the last year.
 const SUSPECT_HOURS: u64 = 365 * 24;
 
-/// First reading of the clock in this process, and the time that was trusted then.
+/// The first reading of the monotonic clock in this process, and the time that was trusted then,
+/// milliseconds since 1970.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TrustedClock(Option<(Instant, u64)>);
 
@@ -36,7 +41,8 @@ impl TrustedClock {
     }
 }
 
-/// Whether a gap of this many hours suggests a wrong clock, and not an import or a server that was off.
+/// Whether a gap of this many hours suggests a wrong clock, rather than an import or a server that
+/// was off.
 fn is_suspect(hours: u64) -> bool {
     hours >= SUSPECT_HOURS
 }
@@ -50,7 +56,7 @@ fn tell(hours: u64) {
     }
 }
 
-/// Whole milliseconds.
+/// The duration in whole milliseconds.
 pub(super) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,9 @@
 //! Compacts fragments of long attempts into sealed blocks while they run, so that an open attempt never has many fragments.
 //!
-//! This runs beside requests: a compaction covers acknowledged samples, and samples appended meanwhile come after them. There is one
-//! compaction of an attempt at a time, and none while it ends. If compaction falls behind, the acknowledgements of that attempt wait, and
-//! so does its agent.
+//! Fragments are the records in which samples are first stored, one for each batch. A compaction
+//! covers the samples acknowledged when it starts; samples appended meanwhile come after them. An
+//! attempt has at most one compaction at a time, and none while it ends. If compaction falls
+//! behind, the acknowledgements of that attempt wait, and so does its agent.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -10,22 +11,23 @@ use plimsoll_core::domain::AttemptId;
 use plimsoll_store::{self as store, SealError, Store};
 use tokio::task::{self, JoinError, JoinSet};
 
-/// Samples in fragments of an open attempt that start a compaction.
+/// Number of samples in fragments of an open attempt at which it is compacted.
 pub(crate) const COMPACT_AFTER: u64 = 900;
 
-/// Samples in fragments of one attempt at which its acknowledgements wait for the compaction: a reader loads all of them at once. Samples
-/// in flight on its stream are added to these.
+/// Number of samples in fragments of an attempt at which its acknowledgements wait for the
+/// compaction: a reader loads all of them at once. Samples on their way from the agent come on top.
 pub(crate) const FAR_BEHIND: u64 = 8 * COMPACT_AFTER;
 
-/// Attempts packed at once: while one waits for the disk, another one uses a core; more cores are not used.
+/// Attempts compacted at the same time: while one waits for the disk, the other uses a core. More
+/// cores are not used.
 const COMPACTIONS_AT_ONCE: usize = 2;
 
-/// The samples covered by a compaction.
+/// The samples that a compaction covers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LooseSamples {
-    /// Everything up to this number is on disk.
+    /// All samples up to this sequence number are on disk.
     pub(crate) acknowledged: u64,
-    /// Number of samples that are in no sealed block.
+    /// Number of samples that are not yet in a sealed block.
     pub(crate) count: u64,
 }
 
@@ -33,19 +35,19 @@ pub(crate) struct LooseSamples {
 #[derive(Debug)]
 pub(crate) struct EndedCompaction {
     attempt: AttemptId,
-    /// Samples in fragments when it started.
+    /// Samples in fragments when the compaction started.
     loose: u64,
     result: Result<(), SealError>,
 }
 
-/// The result of a compaction, for the owner of the attempt.
+/// The result of a compaction, for the task that owns the open attempt.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
     /// This many samples were sealed into blocks.
     Sealed(u64),
     /// The compaction failed: this many samples of the attempt are still in fragments.
     StillLoose(AttemptId, u64),
-    /// The compaction was aborted: the rest is sealed at the end of the attempt.
+    /// The compaction panicked: the samples are sealed at the end of the attempt.
     Aborted,
 }
 
@@ -67,7 +69,8 @@ impl CompactionQueue {
         Self { store, tasks, running, waiting: VecDeque::new(), asked: HashSet::new() }
     }
 
-    /// Waits for the next compaction to end; forever if none runs. The future may be dropped and the method called again.
+    /// Waits for the next compaction to end; waits for ever if none runs. The future may be dropped
+    /// and the method called again.
     pub(crate) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         match self.tasks.join_next().await {
             Some(ended) => ended,
@@ -75,29 +78,31 @@ impl CompactionQueue {
         }
     }
 
-    /// Requests the compaction of an attempt with `loose` samples in fragments, if these are many.
+    /// Requests the compaction of an attempt with `loose` samples in fragments, if there are enough
+    /// of them.
     pub(crate) fn ask(&mut self, id: &AttemptId, loose: u64) {
         if loose >= COMPACT_AFTER && !self.running.contains_key(id) && self.asked.insert(id.clone()) {
             self.waiting.push_back(id.clone());
         }
     }
 
-    /// Whether the attempt is being compacted, or waits for it.
+    /// Whether the attempt is being compacted, or waits for its compaction.
     pub(crate) fn is_busy_with(&self, id: &AttemptId) -> bool {
         self.running.contains_key(id) || self.asked.contains(id)
     }
 
-    /// Whether the attempt is compacted now.
+    /// Whether the attempt is being compacted.
     pub(crate) fn is_running(&self, id: &AttemptId) -> bool {
         self.running.contains_key(id)
     }
 
-    /// Whether an attempt has far too many samples in fragments, and its compaction runs or waits.
+    /// Whether the attempt has too many samples in fragments while its compaction runs or waits.
     pub(crate) fn is_far_behind(&self, id: &AttemptId, loose: u64) -> bool {
         loose >= FAR_BEHIND && self.is_busy_with(id)
     }
 
-    /// Starts waiting compactions, up to the bound. `take` returns the samples of an open attempt in fragments, and resets their count.
+    /// Starts waiting compactions, up to the bound. `take` returns the samples of an open attempt
+    /// that are in fragments, and resets their count.
     pub(crate) fn begin(&mut self, mut take: impl FnMut(&AttemptId) -> Option<LooseSamples>) {
         while self.tasks.len() < COMPACTIONS_AT_ONCE {
             let Some(id) = self.waiting.pop_front() else { return };
@@ -116,12 +121,12 @@ impl CompactionQueue {
                 CompactionOutcome::Sealed(loose)
             }
             Ok(EndedCompaction { attempt, loose, result: Err(error) }) => {
-                // the samples stay in fragments, and the next batch tries again
+                // the samples stay in fragments; the next batch requests a compaction again
                 tracing::warn!(%attempt, %error, "could not seal the first part of a long attempt");
                 self.running.remove(&attempt);
                 CompactionOutcome::StillLoose(attempt, loose)
             }
-            // a panic
+            // the task panicked
             Err(error) => {
                 tracing::error!(%error, "sealing a part of a long attempt failed unexpectedly");
                 self.running.retain(|_, task| *task != error.id());
@@ -130,7 +135,7 @@ impl CompactionQueue {
         }
     }
 
-    /// Removes a waiting compaction. A running one continues.
+    /// Removes a waiting compaction. A compaction that runs continues.
     pub(crate) fn forget(&mut self, id: &AttemptId) {
         if self.asked.remove(id) {
             self.waiting.retain(|waiting| waiting != id);
@@ -138,7 +143,7 @@ impl CompactionQueue {
     }
 }
 
-/// Compacts the samples of an attempt up to the number that is acknowledged.
+/// Compacts the samples of an attempt up to the acknowledged sequence number.
 async fn compact(store: Store, attempt: AttemptId, loose: LooseSamples) -> EndedCompaction {
     let compacted = async {
         loop {

@@ -1,15 +1,17 @@
 //! Start time of an attempt: the agent's if its clock is plausible, else the server's estimate.
 //!
-//! The start orders attempts, assigns them to time steps and decides which are newest. A machine with a wrong clock must not distort that,
-//! and its builds must not be lost either.
+//! Attempts are ordered by their start, and statistics assign them to time steps by it. A machine
+//! with a wrong clock must not distort that, and its builds must not be lost either.
 
 use plimsoll_core::domain::Millis;
 use plimsoll_proto::limits;
 
-/// How far an agent's clock may be ahead. Machines with NTP differ by less than a second; others may drift by minutes.
+/// How far an agent's clock may be ahead of the server's, milliseconds. Machines with NTP differ by
+/// less than a second; others may drift by minutes.
 const AHEAD_MS: u64 = 5 * 60 * 1000;
 
-/// The start of an attempt, milliseconds since 1970, and whether it is the one that its agent `reported`.
+/// The start of an attempt, milliseconds since 1970, and whether it is the start that its agent
+/// reported.
 ///
 /// `elapsed` is the attempt's duration so far, or in total if it has ended; `received_unix_ms` is when the server got the message.
 pub(crate) fn start(reported_unix_ms: u64, elapsed: Millis, received_unix_ms: u64) -> (u64, bool) {

@@ -1,4 +1,5 @@
-//! Loads at a start the newest finished attempts into the history, and the verdicts on them.
+//! Loads the newest finished attempts, and the verdicts on them, into the history when the server
+//! starts.
 
 use std::{
     borrow::Cow,
@@ -23,15 +24,17 @@ use crate::{
     verdict_records::jobs_short_of_memory::{JobsShortOfMemory, NewestMemoryEnds},
 };
 
-/// How far in the future an end may be: clocks are corrected by less, or were wrong.
+/// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
+/// less, unless it was wrong.
 const AHEAD_MS: u64 = 24 * 3_600_000;
 
-/// Limits ends of attempts to possible times. An end in the future was received while this machine's clock was wrong. Its true time is
-/// unknown, so it counts as the oldest: it weighs less than everything after the clock was corrected, and is evicted first.
+/// Replaces impossible ends of attempts. An end in the future was recorded while this machine's
+/// clock was wrong. Its true time is unknown, so the attempt counts as the oldest: it weighs less
+/// than attempts recorded after the clock was corrected, and is evicted first.
 #[derive(Debug)]
 struct PossibleEnds {
     now_unix_ms: u64,
-    /// Attempts of the future.
+    /// Number of attempts that ended in the future.
     ahead: u64,
 }
 
@@ -49,7 +52,7 @@ impl PossibleEnds {
 struct HistoryReading {
     ends: PossibleEnds,
     judged: LearnableVerdicts,
-    /// Trusted and untrusted ones: the second never displace the first.
+    /// Trusted and untrusted attempts: untrusted ones never displace trusted ones.
     newest: [NewestAttempts; 2],
     metrics: Arc<Metrics>,
 }
@@ -75,7 +78,7 @@ pub(crate) struct HistoryLoader {
     pub(crate) now_unix_ms: u64,
 }
 
-/// Result of loading.
+/// What was loaded.
 #[derive(Debug)]
 pub(crate) struct LoadedHistory {
     pub(crate) report: LoadReport,
@@ -100,7 +103,7 @@ impl HistoryLoader {
             judged.note(&verdict);
         };
         let mut in_force = InForce::of_projects(take);
-        // later reports on an untrusted attempt do not change what is known of its memory
+        // later reports by untrusted callers do not change what is known about an attempt's memory
         let mut trusted = InForce::of_askers(|verdict, _is_only| self.history.note_memory_end(&verdict));
         let take = |verdict: Verdict| {
             if !verdict.basis.by_untrusted {
@@ -118,7 +121,7 @@ impl HistoryLoader {
         let ends = PossibleEnds { now_unix_ms: self.now_unix_ms, ahead: 0 };
         let recalled = Arc::new(Mutex::new(HistoryReading { ends, judged, newest, metrics }));
         let taking = Arc::clone(&recalled);
-        // nothing else reads it before loading ends
+        // locked only here until loading has ended
         let take =
             move |summary: &Summary| taking.lock().unwrap_or_else(PoisonError::into_inner).take(summary);
         let report = store::each_summary(&self.store, take).await?;
@@ -140,8 +143,8 @@ impl HistoryLoader {
         Ok(LoadedHistory { report, unmeasured })
     }
 
-    /// Loads the verdicts on these attempts, in the order of their ids: a verdict on an attempt that is not in memory does not affect the
-    /// next ones.
+    /// Loads the verdicts on these attempts, in the order of their ids. Only verdicts on attempts
+    /// in memory are used.
     async fn load_verdicts_of(&self, met: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
         let known: HashMap<AttemptId, Key> = met
             .into_iter()

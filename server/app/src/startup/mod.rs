@@ -1,4 +1,5 @@
-//! Loads the state from disk at a start: the history, verdicts, and the progress of open attempts.
+//! Loads the state from disk when the server starts: the history, verdicts, and the progress of
+//! open attempts.
 
 pub(crate) mod history;
 mod newest;

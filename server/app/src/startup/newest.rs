@@ -1,4 +1,5 @@
-//! The newest attempts of the store, which a start learns, in memory that is bounded as the history's is.
+//! The newest attempts of the store, which the history learns when the server starts. Their memory
+//! is bounded like the history's.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,16 +9,19 @@ use plimsoll_core::{
     stats::Stats,
 };
 
-/// Selects the newest attempts out of many in any order, in bounded memory.
+/// Selects the newest of many attempts that come in any order, in bounded memory.
 pub(super) struct NewestAttempts {
     pub(super) room: HistoryLimits,
-    /// Bytes of the attempts and their keys, which is most of what the history will count.
+    /// Bytes of the attempts and their keys, which is most of the memory that the history will
+    /// count.
     pub(super) bytes: usize,
-    /// Attempts with their end, milliseconds since 1970: reading it from the attempt would take longer than the sorting.
+    /// Attempts with their ends, milliseconds since 1970. The end is kept here, because looking it
+    /// up during the sort would take longer than the sort.
     pub(super) kept: Vec<(u64, RungObservation)>,
-    /// Each key once, by its concatenated texts: a million attempts have some thousand.
+    /// Each key once, by its concatenated texts: a million attempts have only some thousand
+    /// different keys.
     pub(super) keys: HashMap<Box<[u8]>, Arc<Key>, RandomState>,
-    /// The texts of the last key.
+    /// The concatenated texts of the last key; kept to reuse its memory.
     texts: Vec<u8>,
     stats: Stats,
 }
@@ -33,7 +37,7 @@ impl NewestAttempts {
         self.bytes += bytes_of(&observation.brief);
         self.stats.add_one_of_many(&summary.into(), &observation.brief);
         self.kept.push((summary.ended_unix_ms(), observation));
-        // cutting now and then costs less than keeping order all the time
+        // removing surplus attempts now and then costs less than keeping them in order all the time
         let capacity = self.room.attempts;
         if self.kept.len() >= capacity.saturating_add(capacity / 8).saturating_add(1024) {
             self.cut(capacity);
@@ -43,7 +47,7 @@ impl NewestAttempts {
         }
     }
 
-    /// The shared key of an attempt; a new one is counted.
+    /// The shared copy of an attempt's key. The memory of a new key is counted.
     pub(super) fn key_of(&mut self, key: &Key) -> Arc<Key> {
         self.texts.clear();
         for text in key.built_texts() {
@@ -59,7 +63,7 @@ impl NewestAttempts {
         new
     }
 
-    /// Keeps the newest `most` attempts, in no order, and their keys.
+    /// Keeps only the newest `most` attempts, in no order, and the keys that they use.
     pub(super) fn cut(&mut self, most: usize) {
         let most = most.max(1);
         if self.kept.len() > most {
@@ -74,10 +78,11 @@ impl NewestAttempts {
         }
     }
 
-    /// Oldest first, because the attempt added last weighs most.
+    /// The newest attempts, oldest first: the attempt that is added last to the history weighs
+    /// most.
     pub(super) fn oldest_first(mut self) -> Vec<RungObservation> {
         self.cut(self.room.attempts);
-        // sort equal ends consistently, whatever was removed
+        // attempts with equal ends have a fixed order, whichever were removed before
         let in_order = |a: &(u64, RungObservation), b: &(u64, RungObservation)| {
             a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
         };

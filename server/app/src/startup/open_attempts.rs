@@ -4,14 +4,16 @@ use plimsoll_core::domain::{Attempt, AttemptId, SampleAccumulator};
 use plimsoll_store::{self as store, SeriesExtent, Store, StoreError};
 use tokio::task::{JoinError, JoinSet};
 
-/// Open attempts checked for samples in one call: those without any then cost no call of their own.
+/// Open attempts for which one call checks whether they have samples; attempts without samples need
+/// no call of their own.
 const ASKED_AT_ONCE: usize = 500;
 
-/// Attempts whose samples are read at once. Ten thousand builds may run while a server restarts, each with some hundreds of fragments:
-/// while the engine reads those of one, a core decodes those of another. Each holds its fragments in memory.
+/// Attempts whose samples are read at the same time: while the storage engine reads the fragments
+/// of one attempt, a core decodes those of another. Ten thousand builds may run while a server
+/// restarts, each with some hundreds of fragments. Each read holds its fragments in memory.
 const READ_AT_ONCE: usize = 8;
 
-/// Progress of an open attempt.
+/// Progress of an open attempt, as stored.
 #[derive(Debug)]
 pub(crate) struct StoredProgress {
     pub(crate) attempt: AttemptId,
@@ -56,10 +58,11 @@ fn of(read: Result<Result<StoredProgress, StoreError>, JoinError>) -> Result<Sto
 /// Reads the progress of an attempt.
 async fn read_progress(store: Store, attempt: AttemptId) -> Result<StoredProgress, StoreError> {
     let mut progress = SampleAccumulator::default();
-    // a run at a time: an attempt that never ends has more samples than memory
+    // reads one run of samples at a time, because an attempt that never ends has more samples than
+    // fit into memory
     let extent = store::each_run_past_damage(&store, &attempt, |run| {
         for fault in run.samples.iter().filter_map(|sample| progress.add(sample).err()) {
-            // the samples were checked before they were stored: only damage can cause this
+            // samples are checked before they are stored, so only damage can cause this
             tracing::warn!(%attempt, %fault, "a stored sample is out of order");
         }
     });

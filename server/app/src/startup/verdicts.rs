@@ -1,4 +1,5 @@
-//! Selects the stored verdicts that a start learns: those in force, on attempts in memory.
+//! Selects the stored verdicts that are learnt when the server starts: verdicts in force, on
+//! attempts in memory.
 
 use std::collections::HashSet;
 
@@ -6,13 +7,14 @@ use plimsoll_core::domain::{AttemptId, Key, Reporter, Summary, Verdict};
 
 use super::unmeasured::UnmeasuredVerdicts;
 
-/// Attempts with learnable verdicts, with their keys, in memory bounded like the history's. The verdicts themselves are read again when it
-/// is known which attempts are in memory.
+/// Attempts with verdicts that can be learnt, and their keys; their memory is bounded like the
+/// history's. The verdicts themselves are read again once it is known which attempts are in memory.
 pub(super) struct LearnableVerdicts {
     most: usize,
-    /// Attempts with a verdict to learn from that were not met yet.
+    /// Attempts with such a verdict whose summaries have not been read yet.
     waiting: HashSet<AttemptId>,
-    /// The newest of them, with their ends, milliseconds since 1970.
+    /// The newest of these attempts whose summaries have been read, with their ends, milliseconds
+    /// since 1970.
     pub(super) met: Vec<(u64, AttemptId, Key)>,
     pub(super) unmeasured: UnmeasuredVerdicts,
 }
@@ -35,7 +37,7 @@ impl LearnableVerdicts {
         if waited && !summary.opening.untrusted {
             self.met.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
         }
-        // the history contains none that is older
+        // older attempts are not in the history, so they are removed
         if self.met.len() >= self.most.saturating_mul(2).saturating_add(1024) {
             self.met.select_nth_unstable_by_key(self.most, |(ended, ..)| std::cmp::Reverse(*ended));
             self.met.truncate(self.most);
@@ -43,31 +45,33 @@ impl LearnableVerdicts {
     }
 }
 
-/// The others have no failure with a name.
+/// Whether a verdict can be learnt: only failures with a signature can be recognized again.
 pub(super) const fn teaches(verdict: &Verdict) -> bool {
     verdict.outlook.signature.is_some()
 }
 
-/// Passes on the verdicts in force of each attempt, out of all verdicts ordered by attempt, with whether it is the attempt's only one. For
-/// an attempt of unknown project, one is in force for each project. The verdicts of one attempt are ordered by time.
+/// Selects the verdicts in force from all verdicts ordered by attempt, and passes them to `take`,
+/// with whether the verdict is the only one on its attempt. For an attempt of unknown project, one
+/// verdict is in force for each project. The verdicts on one attempt are passed in the order of
+/// their time.
 pub(super) struct InForce<F: FnMut(Verdict, bool)> {
-    /// Groups verdicts by project and reporter: of verdicts for which this is equal, the last one is in force.
+    /// Groups the verdicts on an attempt: the last one of each group is in force.
     of: fn(&Verdict) -> AskedBy,
-    /// The verdicts of one attempt.
+    /// The verdicts on the attempt read last, one for each group.
     last: Vec<Verdict>,
     take: F,
 }
 
-/// The project in whose name a verdict was asked for, and the reporter, where these matter.
+/// The project for which a verdict was asked and its reporter; `None` where it does not matter.
 type AskedBy = (Option<String>, Option<Reporter>);
 
 impl<F: FnMut(Verdict, bool)> InForce<F> {
-    /// One of each attempt and project.
+    /// One verdict is in force for each attempt and project.
     pub(super) fn of_projects(take: F) -> Self {
         Self { of: |verdict| (Some(verdict.basis.reported.project.clone()), None), last: Vec::new(), take }
     }
 
-    /// One of each attempt, project and asker.
+    /// One verdict is in force for each attempt, project and reporter.
     pub(super) fn of_askers(take: F) -> Self {
         let of = |verdict: &Verdict| {
             let basis = &verdict.basis;
@@ -76,7 +80,7 @@ impl<F: FnMut(Verdict, bool)> InForce<F> {
         Self { of, last: Vec::new(), take }
     }
 
-    /// One of each attempt.
+    /// One verdict is in force for each attempt.
     pub(super) fn new(take: F) -> Self {
         Self { of: |_verdict| AskedBy::default(), last: Vec::new(), take }
     }

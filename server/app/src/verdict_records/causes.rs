@@ -1,4 +1,5 @@
-//! Writes the cause found by a verdict into the attempt's summary, in the same commit, so that it is the attempt's cause everywhere.
+//! Writes the cause found by a verdict into the attempt's summary, in the same commit as the
+//! verdict, so that it is the attempt's cause everywhere.
 //!
 //! | the cause comes from | changes |
 //! |---|---|
@@ -8,7 +9,8 @@
 //! | a person's correction | only the cause: measurements stay, also whether the need is a lower bound |
 //! | an undone correction | the cause: what the rules find, else the one before the correction |
 //!
-//! An attempt that is judged before its end gets the cause when it is sealed, from all evidence known then.
+//! An attempt with a verdict from before its end gets the cause when it is sealed, from all
+//! evidence known then.
 
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ pub(crate) struct CauseChange {
     pub(crate) summary: Summary,
 }
 
-/// The summary with a found cause; `None` if it has that cause, or the attempt did not fail.
+/// The summary with this cause; `None` if it has this cause already, or the attempt did not fail.
 pub(crate) fn with_cause(
     summary: &Summary,
     (cause, source): (Cause, Option<EvidenceSource>),
@@ -46,7 +48,8 @@ pub(crate) fn with_cause(
     Some(changed)
 }
 
-/// The summary after a verdict with a correction: the rules' evidence applies to the measurements, the person's cause to the cause.
+/// The summary after a verdict with a correction. The cause is the person's; whether the measured
+/// need is a lower bound follows from the cause that the rules found.
 fn with_correction(summary: &Summary, verdict: &Verdict, correction: &VerdictCorrection) -> Option<Summary> {
     let (cause, source) = if correction.undone && verdict.cause == Cause::Unknown {
         (correction.before.unwrap_or(Cause::Unknown), correction.before_source)
@@ -68,7 +71,8 @@ fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
     (verdict.cause, verdict.basis.cause_source)
 }
 
-/// The summary of an attempt that was judged before its end, with the cause from everything known now, and whether there were verdicts.
+/// Sets the cause of an attempt that has verdicts from before its end, from everything known now.
+/// Returns whether there were verdicts.
 pub(crate) async fn judged_early(
     store: &Store,
     verdict_engine: &VerdictEngine,
@@ -77,7 +81,8 @@ pub(crate) async fn judged_early(
     let project = summary.key.project.clone();
     let known = match store::read_verdicts(store, &summary.attempt, STORED).await {
         Ok(given) => {
-            // an attempt that did not prove its job may still be replaced by the job's own
+            // only if the attempt proved its job: otherwise the job's own agent may still replace
+            // it
             let is_settled = summary.opening.proven;
             if is_settled && given.iter().any(|verdict| !verdict.counts_for(&project)) {
                 drop_of_others(store, &summary.attempt, &project).await;
@@ -113,8 +118,8 @@ pub(crate) async fn judged_early(
     true
 }
 
-/// Removes earlier verdicts on an attempt by callers that may not report on its project, which is known now. A failure is harmless: such
-/// verdicts are ignored.
+/// Removes earlier verdicts on an attempt by callers that may not report on its project, which was
+/// unknown until now. An error is only logged, because such verdicts are ignored anyway.
 async fn drop_of_others(store: &Store, attempt: &AttemptId, project: &str) {
     match store::forget_verdicts_if(store, attempt, |verdict| !verdict.counts_for(project)).await {
         Ok(verdicts) => {
@@ -126,7 +131,8 @@ async fn drop_of_others(store: &Store, attempt: &AttemptId, project: &str) {
     }
 }
 
-/// The change of an attempt's summary by a new verdict; `None` if the attempt has not ended, or has this cause.
+/// The change of an attempt's summary by a new verdict; `None` if the attempt has not ended, or has
+/// this cause already.
 pub(crate) async fn change_by_verdict(
     store: &Store,
     verdict: &Verdict,
@@ -143,11 +149,13 @@ pub(crate) async fn change_by_verdict(
                 .await?
         }
     };
-    // it may have ended since the question was examined
+    // the attempt may have ended meanwhile, so it is checked that the verdict counts for its
+    // project
     Ok(change.filter(|change| verdict.counts_for(&change.summary.key.project)))
 }
 
-/// Applies `with` to the summary of an attempt; `None` if that has not ended, or does not change.
+/// Applies `with` to the summary of an attempt; `None` if the attempt has not ended, or its summary
+/// does not change.
 async fn change_of(
     store: &Store,
     attempt: &AttemptId,

@@ -1,4 +1,4 @@
-//! Jobs that memory ended, according to the verdicts on their attempts.
+//! Jobs that ran out of memory, according to the verdicts on their attempts.
 
 use std::{
     cmp::Reverse,
@@ -8,11 +8,11 @@ use std::{
 
 use plimsoll_core::domain::{AttemptId, JobName, Key, Verdict};
 
-/// Capacity: the jobs that memory ended in some days. About 3 MB.
+/// Most jobs kept: those that ran out of memory in some days. About 3 MB.
 const MOST_JOBS: usize = 10_000;
 
-/// Jobs that memory ended according to a verdict, oldest first; no agent need have measured them. A start loads them from the verdicts on
-/// disk.
+/// Jobs that ran out of memory according to a verdict, oldest first; also jobs that no agent
+/// measured. They are loaded from the verdicts on disk when the server starts.
 #[derive(Debug, Default)]
 pub(crate) struct JobsShortOfMemory {
     attempts: HashMap<JobName, AttemptId>,
@@ -20,7 +20,7 @@ pub(crate) struct JobsShortOfMemory {
 }
 
 impl JobsShortOfMemory {
-    /// Notes the job of a verdict that names one.
+    /// Adds the job of a verdict, if the verdict names one and raises its memory.
     pub(crate) fn note(&mut self, verdict: &Verdict) {
         let Some(job) = verdict.job.clone().filter(|_| verdict.raises_memory()) else { return };
         if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
@@ -32,7 +32,8 @@ impl JobsShortOfMemory {
         }
     }
 
-    /// Removes an attempt, because a verdict for this project found that memory did not end it. Jobs of other projects stay.
+    /// Removes an attempt, because a verdict for this project found that it did not run out of
+    /// memory. Jobs of other projects stay.
     pub(crate) fn forget(&mut self, attempt: &AttemptId, project: &str) {
         let is_meant = |job: &JobName, noted: &AttemptId| {
             noted == attempt && (project.is_empty() || job.project == project)
@@ -50,12 +51,12 @@ impl JobsShortOfMemory {
     }
 }
 
-/// Selects the newest verdicts that name a job, out of many in any order, in bounded memory.
+/// Selects the newest of many verdicts that name a job and come in any order, in bounded memory.
 #[derive(Debug, Default)]
 pub(crate) struct NewestMemoryEnds(Vec<Verdict>);
 
 impl NewestMemoryEnds {
-    /// Adds a verdict that names a job, without its large parts.
+    /// Adds a verdict without its large parts, if it names a job.
     pub(crate) fn take(&mut self, verdict: &Verdict) {
         if verdict.job.is_none() {
             return;
@@ -72,7 +73,7 @@ impl NewestMemoryEnds {
         self.0.truncate(MOST_JOBS);
     }
 
-    /// Records them, oldest first.
+    /// Adds the jobs of the selected verdicts, oldest first.
     pub(crate) fn note_all(mut self, short: &Mutex<JobsShortOfMemory>) {
         self.cut();
         let mut short = short.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@
 //! | a job, about itself | all of them |
 //! | any caller without access to all projects, about an unmeasured attempt | those made for its project |
 //!
-//! The last verdict is in force: it is based on everything known then.
+//! The last verdict is in force, because it is based on everything known at its time.
 
 use std::collections::HashMap;
 
@@ -19,27 +19,28 @@ use plimsoll_store::{self as store, Store, StoreError};
 /// Most verdicts stored on one attempt for one project: each is based on more evidence than the one before. All of them take 256 KiB to 1
 /// MiB.
 pub(crate) const VERDICTS: usize = 64;
-/// Most verdicts stored on an attempt of unknown project. Above that the reporter with most of them loses its oldest.
+/// Most verdicts stored on an attempt of unknown project. Beyond it, the oldest verdict of the
+/// reporter with the most verdicts is removed.
 pub(crate) const STORED: usize = 16 * VERDICTS;
 
-/// The caller of a question, as far as it affects which reports are joined.
+/// The caller that asks for a verdict, as far as it affects which earlier reports are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// Whether the caller's report counts.
+    /// Whether the caller is trusted, so that its report affects predictions.
     pub(crate) is_trusted: bool,
     /// Whether the caller sees the attempts of all projects.
     pub(crate) sees_all: bool,
     pub(crate) reads: ReadableWords,
-    /// The reporter under which the question is stored.
+    /// The reporter that is stored with the verdict.
     pub(crate) by: Reporter,
 }
 
-/// Which texts of others a caller may read.
+/// Which texts by others a caller may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadableWords {
-    /// Lines of the log that others sent.
+    /// Lines of the log that others reported.
     pub(crate) logs: bool,
-    /// Who corrected a cause, and why.
+    /// The author and the explanation of a correction.
     pub(crate) corrections: bool,
 }
 
@@ -52,7 +53,7 @@ impl Asker {
     /// The CI system, or the server itself.
     pub(crate) const TRUSTED: Self =
         Self { is_trusted: true, sees_all: true, reads: ReadableWords::ALL, by: Reporter::server() };
-    /// A caller for which no reports of others count.
+    /// A caller for which reports of others are not used.
     pub(crate) fn stranger() -> Self {
         Self {
             is_trusted: false,
@@ -63,21 +64,23 @@ impl Asker {
     }
 }
 
-/// Verdicts on one attempt, the newest last.
+/// The verdicts on one attempt that a caller may use, the newest last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVerdicts {
     given: Vec<Verdict>,
     /// Whether the limit for the caller's project is reached.
     pub(crate) is_full: bool,
-    /// The limit for the attempt is reached: time of the verdict to be evicted.
+    /// Time of the verdict that is removed when another one is stored; `None` while the attempt has
+    /// fewer than [`STORED`].
     pub(crate) gives_way: Option<u64>,
-    /// Time of the newest, milliseconds since 1970.
+    /// Time of the newest verdict on the attempt, milliseconds since 1970.
     last_unix_ms: u64,
     is_trusted: bool,
 }
 
 impl KnownVerdicts {
-    /// The verdicts that a caller may use. `project`: that of the attempt, or of the question if nothing was measured.
+    /// Reads the verdicts that a caller may use. `project`: the project of the attempt, or of the
+    /// question if the attempt was not measured.
     pub(crate) async fn read(
         store: &Store,
         attempt: &AttemptId,
@@ -96,7 +99,8 @@ impl KnownVerdicts {
         Ok(Self { given, is_full, gives_way, last_unix_ms, is_trusted: asker.is_trusted })
     }
 
-    /// All of these on an attempt of this project that was measured, for a trusted caller.
+    /// The verdicts of `given` that count for a measured attempt of this project, for a trusted
+    /// caller.
     pub(crate) fn of(mut given: Vec<Verdict>, project: &str) -> Self {
         given.retain(|verdict| verdict.counts_for(project));
         given.sort_by_key(|verdict| verdict.given_unix_ms);
@@ -108,24 +112,24 @@ impl KnownVerdicts {
         self.given.last()
     }
 
-    /// The correction that is in force.
+    /// The correction in force, if there is one.
     pub(crate) fn correction(&self) -> Option<Box<VerdictCorrection>> {
         self.in_force().and_then(Verdict::correction).cloned().map(Box::new)
     }
 
-    /// The cause in an imported history, as the verdicts repeat it.
+    /// The cause from an imported history, which each verdict on the attempt repeats.
     pub(crate) fn recorded(&self) -> Option<RecordedCause> {
         self.given.iter().find_map(|verdict| verdict.basis.recorded)
     }
 
-    /// Whether this same question was asked before: then it adds nothing.
+    /// Whether the same question was asked before: then it adds nothing.
     pub(crate) fn was_asked(&self, question: u64) -> bool {
         let before =
             |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);
         self.given.iter().any(before)
     }
 
-    /// All reports.
+    /// All earlier reports, joined.
     pub(crate) fn reported(&self) -> ReportedEvidence {
         let mut all = ReportedEvidence::default();
         for verdict in &self.given {
@@ -143,19 +147,20 @@ impl KnownVerdicts {
         !(self.is_trusted && verdict.basis.by_untrusted)
     }
 
-    /// The verdict in force, if nothing more is known than `evidence`.
+    /// The verdict in force, if it was based on the same evidence.
     pub(crate) fn standing(&self, evidence: u64) -> Option<&Verdict> {
         self.in_force().filter(|last| last.basis.evidence == Some(evidence))
     }
 
-    /// Time for a new verdict, milliseconds since 1970: later than all earlier ones.
+    /// Time for a new verdict, milliseconds since 1970; later than the times of all earlier
+    /// verdicts.
     pub(crate) fn next_time(&self, now: u64) -> u64 {
         now.max(self.last_unix_ms.saturating_add(1))
     }
 }
 
-/// Time of the verdict to evict before another is stored: the oldest of the busiest reporter, so that no reporter evicts the verdicts of
-/// others. `None` while there is room.
+/// Time of the verdict to remove before another is stored: the oldest of the reporter with the most
+/// verdicts, so that no reporter displaces the verdicts of others. `None` while there is space.
 fn eviction_candidate(given: &[Verdict]) -> Option<u64> {
     let speaker = |verdict: &Verdict| verdict.basis.reported_by.name().to_owned();
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -167,7 +172,7 @@ fn eviction_candidate(given: &[Verdict]) -> Option<u64> {
     Some(oldest?.given_unix_ms.unwrap_or(0))
 }
 
-/// Verdicts on an attempt, the newest last.
+/// All verdicts on an attempt, the newest last.
 pub(crate) async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
     let mut given = store::read_verdicts(store, attempt, STORED).await?;
     given.sort_by_key(|verdict| verdict.given_unix_ms);

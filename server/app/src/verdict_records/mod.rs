@@ -1,4 +1,5 @@
-//! Stored verdicts: those on one attempt, the cause that follows from them, and the jobs that memory ended.
+//! Stored verdicts: those on one attempt, the cause that follows from them, and the jobs that ran
+//! out of memory.
 
 pub(crate) mod causes;
 pub(crate) mod jobs_short_of_memory;

@@ -1,4 +1,4 @@
-//! Requests to GitLab with bounds: time, bytes of the answer, rate.
+//! Sends requests to GitLab, with bounds for the time, the bytes of the answer and the rate.
 
 use std::{
     path::{Path, PathBuf},
@@ -30,7 +30,7 @@ use crate::runtime::{
 /// Most tries of one request.
 const MOST_TRIES: u32 = 4;
 
-/// An answer.
+/// An answer of GitLab.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) struct Answer {
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The resource does not exist, or no longer.
+    /// The resource does not exist, or no longer exists.
     Gone,
     /// GitLab refuses access.
     Refused,
@@ -87,12 +87,12 @@ impl Client {
         Ok(Some(Self { http, place, token_file: file, token, pace: Pace::new(terms), metrics }))
     }
 
-    /// The host, which is the prefix of its attempts' ids.
+    /// The host of GitLab. The ids of attempts of its jobs start with it.
     pub(super) fn host(&self) -> &str {
         self.place.host()
     }
 
-    /// Sends a request, and repeats it if that can help.
+    /// Sends a request. Repeats it after errors that may be temporary.
     pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
         let (mut read_again, mut tries) = (false, 0);
         loop {
@@ -106,7 +106,8 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) => trouble,
             };
-            // a token is renewed by writing another one into the file
+            // an operator renews the token by writing a new one into the file, so the file is read
+            // again once
             if kind == "unauthorized" && !read_again && self.read_token().await {
                 read_again = true;
                 continue;
@@ -129,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Sends one request: returns its result as a metric label, and the answer.
+    /// Sends one request. Returns its result as a metric label, and the answer.
     async fn once(&self, path: &str, keep: Keep) -> (&'static str, Result<Answer, Trouble>) {
         let Some(request) = self.request(path) else { return ("malformed", Err(Trouble::Malformed)) };
         let asking = async {
@@ -171,7 +172,7 @@ impl Client {
     /// Reads the token file again; returns whether the token changed.
     async fn read_token(&self) -> bool {
         let file = self.token_file.clone();
-        // a file on a network disk that hangs must not block other work
+        // a read that hangs, as on a network file system, must not block other work
         let reading = tokio::task::spawn_blocking(move || token(&file));
         let read = match timeout(self.pace.terms().answer_within, reading).await {
             Ok(Ok(read)) => read,
@@ -212,12 +213,12 @@ fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
         StatusCode::NOT_FOUND | StatusCode::GONE => ("gone", Trouble::Gone),
         StatusCode::UNAUTHORIZED => ("unauthorized", Trouble::Refused),
         status if status.is_server_error() => ("failed", Trouble::Away),
-        // redirections too: the token is only sent to the configured address
+        // redirections are refused too: the token is sent only to the configured address
         _ => ("refused", Trouble::Refused),
     })
 }
 
-/// The token in a file.
+/// Reads the token from its file.
 fn token(file: &Path) -> anyhow::Result<HeaderValue> {
     reload::secret(file, "", "a token with the scope read_api")
 }

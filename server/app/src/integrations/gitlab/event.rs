@@ -1,5 +1,6 @@
-//! Kind of a hook, from GitLab's header `X-Gitlab-Event`. GitLab sends it with every hook; the body is less specific, because hooks of
-//! members, groups and projects have no `object_kind`.
+//! Determines which kind of webhook ("hook") a request is, from GitLab's header `X-Gitlab-Event`.
+//! GitLab sends it with every hook; the body is less specific, because hooks of members, groups and
+//! projects have no `object_kind`.
 
 use plimsoll_core::domain::FieldViolation;
 use serde_json::Value;
@@ -14,7 +15,7 @@ pub(crate) const EVENT: &str = "X-Gitlab-Event";
 pub(crate) const INSTANCE: &str = "X-Gitlab-Instance";
 /// Header that stays the same when GitLab repeats a hook.
 pub(crate) const DELIVERY: &str = "Idempotency-Key";
-/// Metric label for kinds of a later GitLab.
+/// Metric label for kinds that this program does not know.
 const UNKNOWN: &str = "unknown";
 
 /// Hooks without information about jobs: the header, the body's `object_kind` if it has one, and the metric label.
@@ -41,21 +42,21 @@ const OTHERS: [(&str, &str, &str); 20] = [
     ("Project Hook", "", "project"),
 ];
 
-/// Which of GitLab's hooks a request is.
+/// Kind of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookEvent {
     /// A job has changed.
     Job,
     /// A system hook, which can be about anything, including a job.
     System,
-    /// A hook not about jobs; its metric label.
+    /// A hook that is not about jobs, with its metric label.
     Other(&'static str),
-    /// The header is missing: GitLab has not sent this.
+    /// The header is missing: GitLab did not send this request.
     NotGitLab,
 }
 
 impl HookEvent {
-    /// The kind in the header [`EVENT`]; `None` if the header is missing.
+    /// The kind in the header [`EVENT`].
     pub(crate) fn of(header: Option<&str>) -> Self {
         let Some(value) = header else { return Self::NotGitLab };
         match value.trim() {
@@ -84,7 +85,8 @@ impl HookEvent {
         })
     }
 
-    /// Metric label of a hook that reports no ended job. The `body` decides if the header leaves it open.
+    /// Metric label of a hook that reports no ended job. If the header does not determine it,
+    /// `body` does.
     pub(crate) fn counted_as(self, body: &[u8]) -> &'static str {
         match self {
             Self::Other(name) => name,
@@ -106,7 +108,8 @@ impl HookEvent {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookFault {
     pub(crate) fault: FieldViolation,
-    /// Whether the hook certainly came from GitLab. Otherwise an unreadable hook is the sender's fault.
+    /// Whether the hook certainly came from GitLab. If not, the sender is at fault for a hook that
+    /// cannot be parsed.
     pub(crate) is_gitlabs: bool,
 }
 

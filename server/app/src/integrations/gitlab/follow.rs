@@ -1,13 +1,13 @@
-//! Requests to GitLab about an ended job, and their consequences.
+//! Asks GitLab about an ended job, and applies the answers.
 //!
-//! | job | request | then |
+//! | job | request | result |
 //! |---|---|---|
-//! | failed | end of its log, other failed runs of the job in its pipeline; the job itself if the hook lacks fields | a verdict, on disk, as if the job had asked for it; if better evidence than the log proves its cause, the attempt gets it |
-//! | succeeded, of Spack | end of its log | if it found its work done already, predictions do not learn from its attempt |
+//! | failed | end of its log, other failed runs of the job in its pipeline; the job itself if the hook lacks fields | a verdict, stored as if the job had asked for it; a cause that better evidence than the log proves is written into the attempt |
+//! | succeeded, of Spack | end of its log | if it found its work done already, predictions do not use its attempt |
 //! | any other, or of another GitLab | nothing | only the hook is used |
 //!
-//! The server's token can read more than the hook's sender. So requests use the path of the project that the sender was admitted for,
-//! where no job or pipeline of another project can be found.
+//! The server's token may read more than the sender of the hook. So requests use the path of the
+//! project for which the sender was admitted: no job or pipeline of another project is found there.
 
 use std::{
     collections::VecDeque,
@@ -44,34 +44,34 @@ use crate::{
 
 /// Most jobs processed at once.
 const JOBS_AT_ONCE: usize = 4;
-/// How often expired hooks are removed.
+/// How often hooks are removed whose waiting time is over.
 const FORGET: Duration = Duration::from_mins(1);
-/// Delay before a hook is processed again that the store did not accept.
+/// Delay before a hook is processed again if the store accepts no writes.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Largest answer about one job.
 const JOB_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
-/// Most pages that are read of a list.
+/// Most pages of a list that are read.
 const PAGES: u32 = 3;
 
-/// Dependencies of the follower.
+/// What the follower needs to process a hook.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// `None` if GitLab is not to be asked.
+    /// `None` if no GitLab is configured: then only the hooks themselves are used.
     pub(super) client: Option<Client>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// Processes accepted hooks: asks GitLab about ended jobs, one after another, and reports the results.
+/// Processes accepted hooks: asks GitLab about ended jobs, a few at once, and reports the results.
 #[derive(Debug)]
 pub(crate) struct Follower {
     parts: Arc<Parts>,
     waiting: mpsc::Receiver<Waiting>,
-    /// Hooks from before the start, oldest first.
+    /// Hooks accepted before the server started, oldest first.
     found: VecDeque<Waiting>,
-    /// Hooks on disk that were applied before their attempt's end.
+    /// Processed hooks on disk that wait for their attempt or its end.
     waits: Waits,
 }
 
@@ -80,10 +80,11 @@ impl Follower {
         Self { parts: Arc::new(parts), waiting, found, waits: Waits::default() }
     }
 
-    /// Runs until `stop`. Waiting hooks then stay on disk for the next start; those without a file are applied without asking GitLab.
+    /// Processes hooks until `stop`. Hooks that are still queued then stay on disk for the next
+    /// start; those without a file are applied without asking GitLab.
     ///
     /// # Errors
-    /// None: it runs until it is stopped.
+    /// Never fails.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         let mut tick = tokio::time::interval(FORGET);
@@ -94,7 +95,8 @@ impl Follower {
                 Some(done) = running.join_next() => {
                     done.ok().flatten().into_iter().for_each(|hook| self.waits.add(hook));
                 }
-                // hooks that are given up but not removed when the server stops are found at the next start
+                // a hook that is not removed because the server stops is found and removed after
+                // the next start
                 _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
                 Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < JOBS_AT_ONCE => {
                     self.count();
@@ -120,7 +122,7 @@ impl Follower {
         self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// Removes hooks of attempts that never came, and of those that have ended.
+    /// Removes hooks whose attempt has ended or did not appear in time.
     async fn forget_old(&mut self) {
         let old = self.waits.give_up(now(), &self.parts.ingest).await;
         if !old.is_empty() {
@@ -134,7 +136,7 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// The next hook: one of before the start first.
+/// The next hook to process: those from before the start come first.
 async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
     match found.pop_front() {
         Some(first) => Some(first),
@@ -142,7 +144,7 @@ async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>
     }
 }
 
-/// Processes one hook; returns its file if it waits for its attempt.
+/// Processes one hook. Returns its file if the hook waits for its attempt.
 async fn follow(
     parts: Arc<Parts>,
     waiting: Waiting,
@@ -158,7 +160,7 @@ async fn follow(
             } else {
                 stop.run_until_cancelled(parts.ask_or_not(&ended)).await
             };
-            // hooks with a file are asked about after the next start
+            // a hook with a file is processed after the next start instead
             let reported = asked.or_else(|| kept.is_none().then(|| ended.reported.clone()))?;
             let settled = parts.ingest.queue_report_when_free(reported.clone()).await;
             (reported, settled)
@@ -170,7 +172,7 @@ async fn follow(
                 }
                 return None;
             }
-            // a full disk may get space again
+            // a full disk may get space again, so the report is repeated
             Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(RETRY_DELAY)).await?,
             Some(OutcomeStatus::Remembered) => {
                 name.keep();
@@ -181,7 +183,7 @@ async fn follow(
             }
             Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
                 name.keep();
-                // a late or missing removal is harmless
+                // not awaited: a file that is removed late or not at all is harmless
                 drop(tokio::task::spawn_blocking(move || kept.map(Kept::forget)));
                 return None;
             }
@@ -195,7 +197,8 @@ impl Parts {
         tracing::warn!("dropped a job hook: the writer has stopped");
     }
 
-    /// The report for a job, with GitLab's answers or without: what the hook itself contains is never lost.
+    /// The report for a job, with GitLab's answers if there are any. Without them the content of
+    /// the hook is still reported.
     async fn ask_or_not(&self, Ended { reported, job, .. }: &Ended) -> ReportedOutcome {
         let Some(client) = &self.client else { return reported.clone() };
         self.ask(client, reported, job).await.unwrap_or_else(|trouble| {
@@ -205,7 +208,7 @@ impl Parts {
         })
     }
 
-    /// The report for a job after asking GitLab.
+    /// The report for a job, with GitLab's answers.
     async fn ask(
         &self,
         client: &Client,
@@ -227,7 +230,7 @@ impl Parts {
         }
     }
 
-    /// Has a failed job judged.
+    /// Asks GitLab about a failed job, and asks for a verdict.
     async fn judge(
         &self,
         client: &Client,
@@ -273,7 +276,8 @@ impl Parts {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");
                 self.metrics.hooks.get_or_create(&Kind::of("judged")).inc();
-                // such a cause affects predictions, and a log line alone is not proof
+                // the cause is written into the attempt and affects predictions, so it must be
+                // proven; a log line alone is no proof
                 let cause = Some(verdict.cause).filter(|_| verdict.outlook.proven);
                 Ok(ReportedOutcome { reason, cause, ..reported })
             }
@@ -284,7 +288,8 @@ impl Parts {
         }
     }
 
-    /// The attempt's id among the job's possible ids: one that the reporter may report on, else the likeliest that no other caller holds.
+    /// The attempt of the job, among the ids that it may have: an attempt on which the reporter may
+    /// report, else the first id that no attempt has.
     async fn attempt(&self, reported: &ReportedOutcome) -> Option<AttemptId> {
         let mut free = None;
         for id in &reported.attempts {
@@ -300,14 +305,15 @@ impl Parts {
     }
 }
 
-/// The end of a job's log.
+/// Reads the end of a job's log.
 async fn log(client: &Client, project: &str, job: u64) -> Result<String, Trouble> {
     let path = format!("projects/{project}/jobs/{job}/trace");
     let answer = client.get(&path, Keep::Last(limits::LOG_TAIL_BYTES)).await?;
     Ok(trace::text(&answer.body, limits::LOG_TAIL_BYTES))
 }
 
-/// The failed and canceled runs of one job of a pipeline: a run that succeeded is not tried again.
+/// Reads the failed and canceled runs of one job of a pipeline. A run that succeeded is not needed:
+/// such a job is not retried.
 async fn runs(
     client: &Client,
     project: &str,

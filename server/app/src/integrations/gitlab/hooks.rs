@@ -1,4 +1,5 @@
-//! Accepts job hooks: each once, at once, and on disk, because GitLab disables hooks that respond slowly.
+//! Accepts job hooks: each once, and stored on disk. Answers before a hook is processed, because
+//! GitLab disables hooks that respond slowly.
 
 use std::{
     sync::{Arc, Mutex},
@@ -22,21 +23,21 @@ use crate::{
     sessions::Ingest,
 };
 
-/// How long a hook waits for the disk: GitLab gives up after ten seconds.
+/// How long the answer to a hook waits for the disk: GitLab gives up after ten seconds.
 const DISK_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Result for a hook.
+/// What was done with a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The hook is processed and counted later.
+    /// The hook was accepted; it is processed and counted later.
     Later,
     /// The hook repeats an earlier one.
     Repeated,
-    /// The queue was full.
+    /// The hook was not accepted, because the queue was full.
     Dropped,
 }
 
-/// Entry point for hooks.
+/// Accepts hooks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Hooks {
     known: Arc<Mutex<Known>>,
@@ -44,13 +45,14 @@ pub(crate) struct Hooks {
     queue: mpsc::Sender<Waiting>,
     /// Whether GitLab is asked about jobs.
     asks: bool,
-    /// `None`: hooks are kept in memory only.
+    /// `None` if hooks are kept only in memory.
     spool: Option<Spool>,
     metrics: Arc<Metrics>,
 }
 
 impl Hooks {
-    /// Creates the handle, and the worker, which the caller must run. `kept` is the spool with hooks from before the start.
+    /// Creates the handle, and the [`Follower`], which the caller must run. `kept`: the spool, with
+    /// the hooks accepted before the server started.
     pub(crate) fn new(
         ingest: Ingest,
         client: Option<Client>,
@@ -69,13 +71,15 @@ impl Hooks {
         (Self { known, ingest, queue, asks, spool, metrics }, follower)
     }
 
-    /// Whether hooks wait on disk, so that a kill loses none.
+    /// Whether accepted hooks are stored on disk, so that they survive a crash.
     pub(crate) fn are_on_disk(&self) -> bool {
         self.spool.is_some()
     }
 
-    /// Accepts the end of a job, on disk if there is a spool. `delivery` is GitLab's `Idempotency-Key`, the same when it repeats a hook;
-    /// since a job ends once, the same end of the same job is also a repetition. Hooks that are not processed later are counted here.
+    /// Accepts a hook about the end of a job, on disk if there is a spool. `delivery` is GitLab's
+    /// `Idempotency-Key`, which is the same when GitLab repeats a hook. A job ends once, so a hook
+    /// with the same end of the same job is a repetition, too. Hooks that are not processed later
+    /// are counted here.
     pub(crate) async fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
         let taken = self.take_uncounted(ended, delivery).await;
         let kind = match taken {
@@ -96,7 +100,7 @@ impl Hooks {
         let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
         let place = match self.queue.clone().try_reserve_owned() {
             Ok(place) => Some(place),
-            // the server is stopping: hooks on disk are found at the next start
+            // the server is stopping: the hook is stored on disk and processed after the next start
             Err(TrySendError::Closed(_)) if self.spool.is_some() => None,
             Err(_full) => return self.tell(*ended, name),
         };
@@ -121,12 +125,13 @@ impl Hooks {
             }
             hooks.hand_on(waiting, place)
         });
-        // GitLab does not wait for the disk: a slow write continues in the background
+        // GitLab gets its answer in time even if the disk is slow: the write continues in the
+        // background
         timeout(DISK_PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
     }
 
-    /// Queues a hook. One that needs no request to GitLab is applied at once. If the queue is full, a hook on disk is processed at the
-    /// next start.
+    /// Queues a hook for the [`Follower`]. If GitLab need not be asked, the report is applied at
+    /// once. Without space in the queue, a hook on disk is processed after the next start.
     fn hand_on(&self, mut waiting: Waiting, place: Option<mpsc::OwnedPermit<Waiting>>) -> Taken {
         let Some(place) = place else {
             if waiting.kept.is_none() {
@@ -144,7 +149,7 @@ impl Hooks {
         Taken::Later
     }
 
-    /// Applies a hook's own content when the queue is full, without asking GitLab.
+    /// Reports only the content of the hook, without asking GitLab, because the queue is full.
     fn tell(&self, ended: Ended, name: Name) -> Taken {
         if self.asks {
             self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();

@@ -1,14 +1,14 @@
 //! Parses GitLab's job hook into a report on the end of an attempt.
 //!
-//! A hook has no sizes and no exit code, so predictions learn nothing from it alone: it reports how a measured attempt ended. Unneeded
-//! fields are ignored, and unknown statuses and reasons of a later GitLab are no errors; nor are times in the wrong order, because nothing
-//! depends on them.
+//! A hook has no sizes and no exit code, so it only adds to a measured attempt how that attempt
+//! ended. Fields that are not needed are ignored. Unknown statuses and reasons are no errors,
+//! because a later GitLab may send them.
 
 use plimsoll_core::domain::{AttemptId, FieldViolation, JobStatus, ReportedOutcome, Reporter};
 use plimsoll_proto::{job, limits, v1 as pb};
 use serde_json::{Map, Value};
 
-/// Fields that are read: at the top level, or in one of its objects.
+/// Fields that are read: of the body, or of one of its objects.
 const READ: [(Option<&str>, &str); 14] = [
     (None, "object_kind"),
     (None, "build_id"),
@@ -26,7 +26,8 @@ const READ: [(Option<&str>, &str); 14] = [
     (Some("repository"), "homepage"),
 ];
 
-/// Most bytes kept of a text: more than any field of a key may have, so that a text that is too long stays too long.
+/// Most bytes kept of a text: more than a field of a key may have, so that a text that is too long
+/// is still recognized as such.
 const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 
 /// A parsed hook.
@@ -34,46 +35,49 @@ const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 pub(crate) enum Hook {
     /// A job has ended.
     Ended(Box<Ended>),
-    /// Another event, or a job that has not ended, or that never ran.
+    /// Another event, or a job that has not ended, or a job that was skipped.
     Other,
 }
 
 /// The end of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
-    /// How.
+    /// How the job ended.
     pub(crate) reported: ReportedOutcome,
-    /// Which job.
+    /// The job that ended.
     pub(crate) job: Job,
-    /// The hook as GitLab sent it, reduced to the fields that are read: [`read`] gives the same result for it.
+    /// The hook as GitLab sent it, reduced to the fields that are read. Parsing it again gives the
+    /// same result.
     pub(crate) body: Value,
 }
 
 /// A GitLab job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Job {
-    /// Host of its GitLab, if known.
+    /// Host of the job's GitLab, if known.
     pub(crate) host: Option<String>,
     /// Number of the job.
     pub(crate) id: u64,
-    /// Number of its project.
+    /// Number of the job's project.
     pub(crate) project: Option<u64>,
-    /// Number of its pipeline.
+    /// Number of the job's pipeline.
     pub(crate) pipeline: Option<u64>,
     /// Name of the job.
     pub(crate) name: String,
-    /// Key of the job, as far as a hook shows it: without variants, compiler and architecture.
+    /// Key of the job, with the fields that a hook has: not variants, compiler and architecture.
     pub(crate) key: pb::Key,
 }
 
 impl Job {
-    /// Whether Spack generated its name.
+    /// Whether Spack generated the job, according to its name.
     pub(crate) fn is_spacks(&self) -> bool {
         spec_of(&self.name).is_some()
     }
 
-    /// The job's project for GitLab's API: the path, which callers are also admitted by. A number may be that of another project, so it is
-    /// used only if the hook has no path, which only callers for all projects may send. `None` if the path is invalid in GitLab.
+    /// The job's project for GitLab's API: its path, which also decides whether the caller may
+    /// report on it. The number is used only if the hook has no path; only callers for all projects
+    /// may send such a hook, because the number may be of another project. `None` if GitLab cannot
+    /// have a project at the path.
     pub(crate) fn project_in_api(&self) -> Option<String> {
         match self.key.project.as_str() {
             "" => self.project.map(|number| number.to_string()),
@@ -100,10 +104,11 @@ fn spec_of(name: &str) -> Option<(&str, &str)> {
         .then_some((package, version))
 }
 
-/// Parses a body. `instance` is the header `X-Gitlab-Instance`: the same job id may exist on another GitLab.
+/// Parses the body of a hook. `instance` is the header `X-Gitlab-Instance`; it tells apart jobs
+/// with the same id on several GitLab servers.
 ///
 /// # Errors
-/// Names the field of the body.
+/// The body cannot be parsed; the error names the field.
 pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldViolation> {
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| FieldViolation::new("body", format!("is not JSON: {error}")))?;
@@ -121,7 +126,7 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldVio
         "canceled" => JobStatus::Canceled,
         _ => return Ok(Hook::Other),
     };
-    // a job that did not fail has one, too
+    // GitLab sends a failure reason even for jobs that did not fail
     let reason =
         if end == JobStatus::Failed { text(&body, "build_failure_reason")?.unwrap_or_default() } else { "" };
     if reason.len() > limits::REASON_BYTES {
@@ -130,18 +135,19 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldVio
     }
     let page = body.pointer("/project/web_url").or_else(|| body.pointer("/repository/homepage"));
     let host = instance.and_then(host_of).or_else(|| host_of(page?.as_str()?));
-    // the agent's form of an attempt id: HOST:JOB if it knows the host
+    // the ids that the job's agent may use: HOST:JOB if it knows the host, else JOB
     let ids = [host.map(|host| format!("{host}:{id}")), Some(id.to_string())];
     let attempts = ids.into_iter().flatten().filter_map(|id| AttemptId::parse(&id).ok()).collect();
     let job = read_job(&body, id, host);
-    // until the sender is identified, the report is limited to the project that it names
+    // replaced when the sender is identified; until then the report is only for the project in the
+    // hook
     let by = Reporter::of("", vec![job.key.project.clone()]);
     let reported =
         ReportedOutcome { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false, by };
     Ok(Hook::Ended(Box::new(Ended { reported, job, body: cut(&body) })))
 }
 
-/// Reduces a hook to the fields that are read.
+/// Reduces the body to the fields that are read.
 fn cut(body: &Value) -> Value {
     let mut cut = Map::new();
     for (object, field) in READ {
@@ -152,7 +158,7 @@ fn cut(body: &Value) -> Value {
                 Value::from(text.get(..text.floor_char_boundary(KEPT_BYTES)).unwrap_or_default())
             }
             Value::Number(_) | Value::Bool(_) => value.clone(),
-            // their content is not read, but they must exist
+            // the content of these is not read, but whether the field exists matters
             Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
         };
         let Some(object) = object else {
@@ -166,7 +172,7 @@ fn cut(body: &Value) -> Value {
     Value::Object(cut)
 }
 
-/// The job in a hook; missing fields stay unknown.
+/// The job in the body of a hook. Missing fields are left empty.
 fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
     let string = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
     let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
@@ -183,7 +189,8 @@ fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
     Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
 }
 
-/// The key of a job with this name. `lookup`: variables of the job, except its name and Spack's.
+/// The key of a job with this name. `lookup` returns other variables of the job; those of its name
+/// and of Spack are derived from the name.
 pub(super) fn key(name: &str, lookup: impl Fn(&str) -> Option<String>) -> pb::Key {
     let spec = spec_of(name);
     job::key(|variable| match variable {

@@ -1,4 +1,5 @@
-//! Lists all jobs of projects in a time range, for an import: how each ended, and whose code it ran.
+//! Lists all jobs of projects in a time range, for an import: how each ended, and whether it ran
+//! the code of a fork.
 //!
 //! | request | for |
 //! |---|---|
@@ -27,30 +28,32 @@ use crate::runtime::net::outgoing::Keep;
 const ONE_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
-/// Most pages of one project: a hundred thousand jobs.
+/// Most pages that are read of one project: a hundred thousand jobs.
 const PAGES: usize = 1000;
-/// Jobs may start long after their creation: those that wait for a person, or for a time.
+/// How long before the range jobs may have been created: a job may wait for a person or a time
+/// before it starts.
 const MADE_BEFORE_MS: u64 = 24 * 3_600_000;
 
 /// Why jobs could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unlisted {
-    /// GitLab is away.
+    /// GitLab does not answer.
     #[error("does not answer: try again later, or import without gitlab_url")]
     Away,
-    /// The list is too long.
+    /// The project has more jobs than are read.
     #[error("project {0} has more than {most} jobs in this time: shorten --since", most = PAGES * 100)]
     TooMany(u64),
 }
 
-/// A project.
+/// A GitLab project.
 struct Project {
     number: u64,
     path: String,
     is_fork: bool,
 }
 
-/// The jobs of these projects that ran in `range`, and the projects that GitLab does not show. `tell` gets the progress, 0 to 1.
+/// The jobs of these projects that ran in `range`, and the numbers of the projects that GitLab does
+/// not show to this token. `tell` gets the progress, 0 to 1.
 ///
 /// # Errors
 /// GitLab does not answer, or a project has too many jobs.
@@ -72,7 +75,7 @@ pub(crate) async fn list_jobs(
     Ok((jobs, hidden))
 }
 
-/// Adds the jobs of one project; false if GitLab does not show them all.
+/// Adds the jobs of one project. Returns false if GitLab does not show all of them to this token.
 async fn add_jobs_of_project(
     client: &Client,
     number: u64,
@@ -84,7 +87,7 @@ async fn add_jobs_of_project(
     let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
     for _page in 0..PAGES {
         let path = format!("projects/{number}/jobs?{query}");
-        // a token may see a project, and not its pipelines
+        // a token may be allowed to see a project but not its jobs
         let Some(answer) = shown(client.get(&path, Keep::All(PAGE_BYTES)).await)? else { return Ok(false) };
         let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else { return Ok(false) };
         for listed in &read {
@@ -104,7 +107,7 @@ async fn add_jobs_of_project(
     Err(Unlisted::TooMany(number))
 }
 
-/// GitLab's answer; `None` if it does not show it to this token.
+/// GitLab's answer; `None` if GitLab does not show the object to this token.
 fn shown<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Unlisted> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -128,7 +131,7 @@ async fn project(client: &Client, number: u64) -> Result<Project, Trouble> {
     Ok(Project { number, path, is_fork })
 }
 
-/// A job of a list; `None` if it never ran.
+/// A job of a list; `None` if the job never ran.
 fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
     let id = listed.get("id").and_then(Value::as_u64).filter(|id| *id > 0)?;
     let name = fitting(listed.get("name")?.as_str()?, limits::LABEL_BYTES);
@@ -163,14 +166,15 @@ fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
     })
 }
 
-/// Cache of which merge requests come from a fork.
+/// Cache: whether a merge request comes from a fork.
 #[derive(Debug, Default)]
 struct MergeRequests {
     foreign: HashMap<u64, bool>,
 }
 
 impl MergeRequests {
-    /// Whether the job ran for a merge request of a fork. One that GitLab does not show counts as a fork.
+    /// Whether the job ran for a merge request of a fork. A merge request that GitLab does not show
+    /// counts as one of a fork.
     async fn is_foreign(
         &mut self,
         client: &Client,

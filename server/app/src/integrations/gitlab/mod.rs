@@ -15,9 +15,10 @@
 //! | `read` | parses GitLab's answers |
 //! | `trace` | reads the end of a job's log |
 //!
-//! A hook is accepted at once and processed later. Without a token for GitLab only the hook itself is used. With one, the end of the log
-//! and the other runs of the job are fetched, a failed job gets a verdict without a question, and a build that found its work done does
-//! not count for predictions. A slow or unreachable GitLab delays only this; the hook itself is then used alone.
+//! A hook is accepted at once and processed later. Without a token for GitLab only the content of
+//! the hook is used. With a token, the end of the log and the other runs of the job are fetched, a
+//! failed job gets a verdict without asking for one, and a build that found its work done does not
+//! count for predictions. If GitLab does not answer, only the content of the hook is used.
 
 mod client;
 mod event;
@@ -47,5 +48,6 @@ pub(crate) use spool::{Found, Spool};
 
 pub use crate::runtime::settings::by_module::gitlab::{BaseUrl, Settings};
 
-/// Most ended jobs that wait to be asked about: those of some minutes of a large GitLab. About 10 MB.
+/// Most ended jobs in the queue for requests to GitLab: those of some minutes of a large GitLab.
+/// About 10 MB.
 const QUEUE: usize = 4096;

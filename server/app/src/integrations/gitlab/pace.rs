@@ -1,5 +1,5 @@
-//! Limits the rate of requests to GitLab: a fixed number a second, a pause if GitLab asks for one, and none for a while if it does not
-//! respond.
+//! Limits the rate of requests to GitLab: a fixed number a second. Requests wait when GitLab asks
+//! for it, and are skipped for a while when GitLab does not answer.
 
 use std::{
     hash::{Hash as _, Hasher as _},
@@ -10,28 +10,29 @@ use std::{
 use axum::http::HeaderMap;
 use tokio::time::{Instant, sleep_until};
 
-/// How GitLab is treated.
+/// Limits of requests to GitLab.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// Between two requests.
+    /// Least time between two requests.
     pub(crate) spacing: Duration,
-    /// Before the first repetition; twice as much before each further one.
+    /// Delay before the first repetition of a request; doubled before each further one.
     pub(crate) backoff: Duration,
     /// Time limit from a request to the end of its answer.
     pub(crate) answer_within: Duration,
-    /// Longest wait of a request for its turn: one that would wait longer is skipped.
+    /// Longest time that a request waits for its turn; a request that would wait longer is skipped.
     pub(crate) patience: Duration,
-    /// Pause after a request without any answer.
+    /// Time for which requests are skipped after a request that got no answer.
     pub(crate) rest: Duration,
 }
 
 impl Default for Terms {
     fn default() -> Self {
         Self {
-            // gitlab.com allows some 2,000 a minute for one token; half of the usual limit of 600 a minute elsewhere
+            // gitlab.com allows some 2,000 requests a minute for one token, other servers usually
+            // 600; this is half of 600
             spacing: Duration::from_millis(200),
             backoff: Duration::from_secs(1),
-            // a log of 64 MB over 20 Mbit/s
+            // time for a log of 64 MB over 20 Mbit/s
             answer_within: Duration::from_secs(30),
             patience: Duration::from_secs(90),
             rest: Duration::from_secs(30),
@@ -39,7 +40,8 @@ impl Default for Terms {
     }
 }
 
-/// The longest wait that GitLab may request; more is a mistake, or a date read as a duration.
+/// The longest wait that GitLab may request; a longer one is probably a date that was read as a
+/// duration.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 /// The rate limiter.
@@ -51,9 +53,9 @@ pub(super) struct Pace {
 
 #[derive(Debug)]
 struct Times {
-    /// Time of the next turn.
+    /// When the next request may be sent.
     next: Instant,
-    /// No request before this time.
+    /// Until then requests are skipped.
     rest_until: Instant,
 }
 
@@ -67,7 +69,7 @@ impl Pace {
         &self.terms
     }
 
-    /// Waits for a turn; false if that would take too long.
+    /// Waits until a request may be sent. Returns false if the request is skipped instead.
     pub(super) async fn wait_for_turn(&self) -> bool {
         let turn = {
             let mut times = self.times();
@@ -83,13 +85,13 @@ impl Pace {
         true
     }
 
-    /// Delays all turns.
+    /// Delays all further requests by this time.
     pub(super) fn wait(&self, time: Duration) {
         let mut times = self.times();
         times.next = times.next.max(Instant::now() + time.min(LONGEST_WAIT));
     }
 
-    /// Pauses because GitLab is unreachable.
+    /// Skips requests for a while, because GitLab does not answer.
     pub(super) fn rest(&self) {
         self.times().rest_until = Instant::now() + self.terms.rest;
     }
@@ -98,8 +100,8 @@ impl Pace {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delay before the `n`th repetition, from 0: doubled each time, with jitter of one half so that requests that failed together do not
-    /// return together.
+    /// Delay before repetition `n`, counted from 0. It doubles each time; half of it is random, so
+    /// that requests that failed together are not repeated together.
     pub(super) fn backoff(&self, n: u32, path: &str) -> Duration {
         let mut hasher = std::hash::DefaultHasher::new();
         (n, path).hash(&mut hasher);
@@ -109,7 +111,8 @@ impl Pace {
     }
 }
 
-/// The wait that GitLab requests: `Retry-After` in seconds, or the time at which an exhausted rate limit is reset.
+/// The wait that GitLab requests: `Retry-After` in seconds, or the time until an exhausted rate
+/// limit is reset.
 pub(super) fn asked_for(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     if let Some(seconds) = number("retry-after") {

@@ -7,7 +7,7 @@ use super::client::Trouble;
 
 /// Most runs of one job that are kept.
 const RUNS: usize = 64;
-/// Most bytes of one of GitLab's words, such as a status.
+/// Most bytes kept of a status, a reason or a path.
 const WORD_BYTES: usize = 256;
 
 /// The answer to `GET jobs/:id`.
@@ -63,13 +63,13 @@ pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result
     Ok(())
 }
 
-/// A word of GitLab, such as a status; empty if the field has none.
+/// The text of a field, such as a status; empty if the field is missing.
 pub(super) fn word(object: &Value, field: &str) -> String {
     let text = object.get(field).and_then(Value::as_str).unwrap_or_default();
     plimsoll_proto::job::fitting(text, WORD_BYTES)
 }
 
-/// A time, milliseconds since 1970.
+/// The time in a field, milliseconds since 1970.
 pub(super) fn time(object: &Value, field: &str) -> Option<u64> {
     let time = humantime::parse_rfc3339_weak(object.get(field)?.as_str()?).ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;

@@ -1,4 +1,4 @@
-//! A job hook in its file; `spool` lists the fields.
+//! The content of a hook's file; `spool` documents the fields.
 
 use plimsoll_core::{
     domain::{Cause, ReportedOutcome, Reporter},
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::job_hook::{self, Ended, Hook};
 
-/// The form of a file.
+/// Version of the file format.
 const FORMAT: u8 = 1;
 
-/// A job hook in its file.
+/// The content of a hook's file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u8,
@@ -26,7 +26,7 @@ pub(super) struct Record {
     report: Option<JobReport>,
 }
 
-/// GitLab's answer about a job.
+/// What GitLab's answers showed about a job.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct JobReport {
     cause: Option<Cause>,
@@ -47,12 +47,13 @@ impl Record {
         }
     }
 
-    /// Adds what asking GitLab found.
+    /// Adds what GitLab's answers showed.
     pub(super) fn tell(&mut self, reported: &ReportedOutcome) {
         self.report = Some(JobReport { cause: reported.cause, unneeded: reported.unneeded });
     }
 
-    /// The end of a job in the file, with what asking GitLab found; `None` if it has another form, or reports no end.
+    /// The end of the job in the file, with what GitLab's answers showed. `None` if the file has
+    /// another version, or the hook reports no end.
     pub(super) fn ended(&self) -> Option<Box<Ended>> {
         let instance = self.host.as_ref().map(|host| format!("https://{host}"));
         let read = job_hook::read(self.hook.to_string().as_bytes(), instance.as_deref());

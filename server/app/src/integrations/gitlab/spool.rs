@@ -1,7 +1,7 @@
-//! Accepted hooks on disk until they are processed: a kill or a power cut loses none.
+//! Keeps accepted hooks on disk until they are processed, so that a crash loses none.
 //!
-//! The directory `hooks` beside the store has one file for each hook. NAME is a number in 16 hexadecimal digits, the same for the same end
-//! of the same job.
+//! The directory `hooks` beside the store has one file for each hook. NAME is a number in 16
+//! hexadecimal digits; it is the same for hooks about the same end of the same job.
 //!
 //! | file | state | after a crash |
 //! |---|---|---|
@@ -9,19 +9,20 @@
 //! | `NAME.hook` | to be processed | processed again, which changes nothing that was done |
 //! | `NAME.told` | processed; waits for its attempt: until an open one ends, or for an hour | applied again, without asking GitLab |
 //!
-//! A file is written, synced and renamed, and its directory synced, before GitLab gets the answer. It contains JSON:
+//! A file is written, synced and renamed, and its directory synced, before GitLab gets the answer.
+//! It contains JSON:
 //!
 //! | field | content |
 //! |---|---|
 //! | `format` | 1 |
-//! | `host` | host of the GitLab that sent it, if known |
-//! | `delivery` | its `Idempotency-Key`, if it had one |
+//! | `host` | host of the GitLab that sent the hook, if known |
+//! | `delivery` | `Idempotency-Key` of the hook, if it had one |
 //! | `hook` | the job hook as GitLab sent it, reduced to the fields that are read, secrets masked |
 //! | `by` | the sender: `name`, and `all` or the `projects` that it may report on |
-//! | `told` | in `NAME.told`: `cause` and `unneeded`, found by asking GitLab |
+//! | `told` | only in `NAME.told`: `cause` and `unneeded`, from GitLab's answers |
 //!
-//! A damaged file, or one of another form, is removed and logged: it is one hook. Files and bytes are bounded; a hook beyond the bound is
-//! accepted without a file, and counted.
+//! A file that is damaged or has another version is removed and logged. Number and bytes of files
+//! are bounded; a hook beyond the bounds is accepted without a file, and counted.
 
 use std::{
     fs::{self, File},
@@ -39,13 +40,14 @@ use ulid::Ulid;
 use super::{Ended, QUEUE, record::Record};
 use crate::runtime::metrics::Metrics;
 
-/// Most files: of queued hooks, and of hooks that wait for a known or unknown attempt.
+/// Most files: hooks in the queue, hooks that wait for an unknown attempt, and hooks that wait for
+/// an open one.
 const FILES: usize = 3 * QUEUE;
-/// Most bytes of all files. A file has about 1 KiB, at most 10.
+/// Most bytes of all files. A file has about 1 KiB, at most 10 KiB.
 const BYTES: usize = 64 << 20;
-/// Files written at once: further ones share their syncs.
+/// Files written at the same time; they share their syncs.
 const WRITES_AT_ONCE: usize = 8;
-/// The directory.
+/// The directory with the files of hooks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     dir: Arc<Path>,
@@ -53,16 +55,16 @@ pub(crate) struct Spool {
     turns: Arc<Semaphore>,
 }
 
-/// A hook that was found at a start.
+/// A hook in the directory when the server started.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(super) ended: Box<Ended>,
     pub(super) kept: Kept,
-    /// When GitLab was asked; since then the hook waits for its attempt.
+    /// When the hook was processed, if it was: since then it waits for its attempt.
     pub(super) applied_since: Option<SystemTime>,
 }
 
-/// A hook that has a file.
+/// A hook with a file.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
@@ -78,7 +80,7 @@ struct Room {
 }
 
 impl Room {
-    /// Reserves space for a file; false if there is none.
+    /// Reserves space for a file; returns false if there is no space left.
     fn take(&self, bytes: usize) -> bool {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.0 >= FILES || used.1.saturating_add(bytes) > BYTES {
@@ -106,17 +108,17 @@ impl Spool {
         match fs::symlink_metadata(&dir) {
             Ok(found) if found.is_dir() => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // a link is refused too: files are never written through a link
+            // a link is refused too, because files must not be written through a link
             _ => {}
         }
         let text = format!("{} is no directory; move it away", dir.display());
         Err(io::Error::new(io::ErrorKind::NotADirectory, text))
     }
 
-    /// Opens the directory beside the store, and reads the hooks left from before, oldest first.
+    /// Opens the directory beside the store, and reads the hooks in it, oldest first.
     ///
     /// # Errors
-    /// The directory can be neither created nor read.
+    /// The directory cannot be created or read.
     pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<Found>)> {
         Self::check(data_dir)?;
         let dir = data_dir.join(DIR);
@@ -157,18 +159,20 @@ impl Spool {
             forget(&path);
             return None;
         };
-        // larger than any release writes: it is ignored, and stays
+        // a hook beyond the bounds is not processed; its file stays
         let (bytes, room) = (bytes.len(), Arc::clone(&self.room));
         let applied_since = is_applied.then_some(written);
         room.take(bytes).then_some(Found { ended, kept: Kept { path, record, bytes, room }, applied_since })
     }
 
-    /// Waits for permission to write. The semaphore is never closed.
+    /// Waits until a file may be written. `None` never occurs, because the semaphore is never
+    /// closed.
     pub(super) async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
-    /// Writes a hook to disk; `None` if the spool is full, or the disk fails. Blocks on the disk.
+    /// Writes a hook to disk. Returns `None` if the spool is full or the write fails. Blocks until
+    /// the disk has written.
     pub(super) fn keep(&self, name: u64, record: Record) -> Option<Kept> {
         let path = self.dir.join(format!("{name:016x}.{HOOK}"));
         let bytes = serde_json::to_vec(&record).ok()?;
@@ -188,20 +192,21 @@ impl Spool {
     }
 }
 
-/// The directory, in that of the data.
+/// Name of the directory in the data directory.
 const DIR: &str = "hooks";
 const NEW: &str = "new";
 const HOOK: &str = "hook";
 const APPLIED: &str = "told";
 
 impl Kept {
-    /// Removes a hook that was processed or given up.
+    /// Removes the file of a hook that was processed or has waited long enough.
     pub(super) fn forget(self) {
         forget(&self.path);
         self.room.give_back(self.bytes);
     }
 
-    /// Marks a hook as processed and waiting for its attempt. If that fails it is processed again, which is harmless.
+    /// Marks a hook as processed and waiting for its attempt. If that fails, the hook is processed
+    /// again after the next start, which is harmless.
     pub(super) fn tell(mut self, reported: &ReportedOutcome) -> Self {
         self.record.tell(reported);
         let path = self.path.with_extension(APPLIED);
@@ -221,12 +226,12 @@ impl Kept {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // a unique temporary name: GitLab may send one hook twice at once
+    // a unique temporary name, because GitLab may send the same hook twice at the same time
     let new = path.with_extension(format!("{}.{NEW}", Ulid::new()));
     own_files::replace(&new, path, bytes)
 }
 
-/// A file that stays is worked on again at the next start.
+/// Removes a file. If that fails, the hook is processed again after the next start.
 fn forget(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound

@@ -1,27 +1,29 @@
-//! Reads the end of a job's log. The runner writes the last lines itself, after the build's: only those are trusted on how the job ended.
+//! Reads the end of a job's log. The runner writes the last lines after the build has ended; only
+//! these lines are trusted about how the job ended.
 
 use plimsoll_core::{
     domain::Exit,
     retry::{container_beside_build, reason_in_container},
 };
 
-/// Lines at the end among which the runner's own are.
+/// Number of lines at the end of the log among which the runner's line is searched.
 const RUNNERS: usize = 8;
-/// Start of the line that Spack prints, before it exits with 0, if the build cache has the package already (`spack ci rebuild`). The
-/// package's name follows.
+/// Start of the line that Spack prints before it exits with 0 if the build cache has the package
+/// already (`spack ci rebuild`). The package's name follows.
 const UNNEEDED: &str = "No need to rebuild ";
-/// How that line ends.
+/// End of that line.
 const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
 
-/// How a job ended.
+/// How a job ended, according to the runner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) exit: Option<Exit>,
-    /// Kubernetes' reason for the end of the container, with the container's name if it is not the build's.
+    /// Kubernetes' reason for the end of a container. If it is not the build's container, its name
+    /// is added.
     pub(super) container_reason: String,
 }
 
-/// The end of a log as text of at most `most` bytes.
+/// The last `most` bytes of a log as text.
 pub(super) fn text(bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let from = text.len().saturating_sub(most);
@@ -29,8 +31,9 @@ pub(super) fn text(bytes: &[u8], most: usize) -> String {
     text.get(from..).unwrap_or_default().to_owned()
 }
 
-/// How the job ended according to the runner: `ERROR: Job failed: exit code 1`, `.. command terminated with exit code 137`, `ERROR: Job
-/// failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'`.
+/// How the job ended, according to lines of the runner such as `ERROR: Job failed: exit code 1`,
+/// `.. command terminated with exit code 137`, `ERROR: Job failed (system failure): Error in
+/// container build: exit code: 137, reason: 'OOMKilled'`.
 pub(super) fn end_of_build(log: &str) -> End {
     let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(RUNNERS);
     let Some(line) = last.into_iter().find(|line| line.contains("Job failed")) else { return End::default() };
@@ -42,7 +45,7 @@ pub(super) fn end_of_build(log: &str) -> End {
     let reason = line.split_once("reason: '").and_then(|(_, rest)| rest.split_once('\''));
     let reason = reason.map(|(reason, _)| plimsoll_proto::job::fitting(reason, 64)).unwrap_or_default();
     match container_beside_build(line) {
-        // how another container ended is no exit of the build
+        // the exit code of another container is not that of the build
         Some(container) if !reason.is_empty() => {
             let container = plimsoll_proto::job::fitting(container, 64);
             End { exit: None, container_reason: reason_in_container(&reason, &container) }
@@ -52,13 +55,14 @@ pub(super) fn end_of_build(log: &str) -> End {
     }
 }
 
-/// Whether the job found its work done already. The same words elsewhere, in a displayed log or a test's output, do not count.
+/// Whether the job found its work done already. The same words inside another line, as in the
+/// output of a test, do not count.
 pub(super) fn is_unneeded(log: &str) -> bool {
     log.lines().any(is_spacks_word)
 }
 
-/// Whether this is Spack's own complete line: `==> No need to rebuild zlib, found hash match at:`, after the prefixes that runner and
-/// Spack may add: colours, a section marker, the time.
+/// Whether this is a complete line of Spack: `==> No need to rebuild zlib, found hash match at:`.
+/// Runner and Spack may put colours, a section marker or the time in front of it.
 fn is_spacks_word(line: &str) -> bool {
     if !line.contains(UNNEEDED) {
         return false;
@@ -77,7 +81,7 @@ fn is_spacks_word(line: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
-/// The line after the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
+/// The part of the line after the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
 fn behind_time(line: &str) -> Option<&str> {
     let (time, rest) = line.split_once(' ')?;
     let (stream, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -85,7 +89,7 @@ fn behind_time(line: &str) -> Option<&str> {
     (is_time && stream.len() <= 4).then_some(rest)
 }
 
-/// The line without control sequences of a terminal (ECMA-48 5.4: `ESC [`, parameters, one final byte).
+/// The line without terminal control sequences (ECMA-48 5.4: `ESC [`, parameters, one final byte).
 fn without_escapes(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let mut plain = parts.next().unwrap_or_default().to_owned();

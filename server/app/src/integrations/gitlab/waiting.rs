@@ -1,4 +1,4 @@
-//! Accepted hooks in the queue, and the hashes by which repetitions are recognized.
+//! Accepted hooks in the queue, and the hashes by which repeated hooks are recognized.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -12,23 +12,25 @@ use tokio::sync::oneshot;
 use super::{Ended, spool::Kept};
 use crate::sessions::OutcomeStatus;
 
-/// Hooks of which repetitions are recognized: those of some hours.
+/// Most hooks of which repetitions are recognized: those of some hours.
 const REMEMBERED_HOOKS: usize = 20_000;
 
-/// A hook that waits to be worked on.
+/// A hook in the queue.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) ended: Box<Ended>,
     pub(super) name: Name,
-    /// The file in which the hook is kept.
+    /// The file of the hook; `None` if it is only in memory.
     pub(super) kept: Option<Kept>,
-    /// When it was processed, if that was before the start; since then it waits for its attempt.
+    /// When the hook was processed, if that was before the server started; since then it waits for
+    /// its attempt.
     pub(super) applied_since: Option<SystemTime>,
-    /// Receives the result when the report has been applied.
+    /// Receives the result if the report was queued with the hook already.
     pub(super) answer: Option<oneshot::Receiver<OutcomeStatus>>,
 }
 
-/// Claim on the hashes of a hook while it is processed. If dropped before it is kept, the claim is undone: a lost hook may be sent again.
+/// Marks the hashes of a hook as known while the hook is processed. If dropped before
+/// [`Self::keep`], the hashes are removed again, so that a hook that was lost may be repeated.
 #[derive(Debug)]
 pub(super) struct Name {
     names: Vec<u64>,
@@ -36,7 +38,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// `None` if one of the hashes is claimed: the hook is a repetition.
+    /// Marks the hashes as known. `None` if one of them is known already: the hook is a repetition.
     pub(super) fn claim(all: &Arc<Mutex<Known>>, names: Vec<u64>) -> Option<Self> {
         let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
         if names.iter().any(|name| known.set.contains(name)) {
@@ -49,7 +51,7 @@ impl Name {
         Some(Self { names, known: Arc::clone(all) })
     }
 
-    /// The hook was handed on.
+    /// Keeps the hashes as known, because the hook was accepted.
     pub(super) fn keep(mut self) {
         self.names.clear();
     }
@@ -63,23 +65,24 @@ impl Drop for Name {
     }
 }
 
-/// The hashes of a hook, stable over releases, because the first one names its file.
+/// The hashes of a hook. They are stable over releases, because the first one names its file.
 pub(super) fn hook_hashes(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
     let job = &ended.job;
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
-    // includes the sender: a report by another project must not hide the one of the job's own project
+    // the sender is included: a report by another project must not suppress the report by the job's
+    // own project
     let by = &ended.reported.by;
     let of_speaker = |name: Fnv| if by.reports_on_all() { name } else { name.with_part(by.name()) };
     let end =
         named("end").with([ended.reported.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
     let delivery = delivery.filter(|key| !key.is_empty());
-    // the number of the job as well: a sender with one key for everything must not lose hooks
+    // the job's number is included: a sender that uses one key for all hooks must not lose hooks
     let delivery = delivery.map(|key| of_speaker(named("delivery").with_part(key)).value());
     let end = of_speaker(end).value();
     [Some(end), delivery].into_iter().flatten().collect()
 }
 
-/// Names of hooks, oldest first.
+/// Hashes of hooks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     set: HashSet<u64>,

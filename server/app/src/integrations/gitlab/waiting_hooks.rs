@@ -1,11 +1,11 @@
-//! Processed hooks that wait on disk for the end of their attempt.
+//! Processed hooks that wait on disk for their attempt or its end.
 //!
 //! | the attempt is | the hook waits |
 //! |---|---|
-//! | unknown: most jobs have no agent | for an hour |
-//! | open: if its agent died with its job, only the hook shows how it ended | until it ends |
+//! | unknown, as for most jobs, which have no agent | for an hour |
+//! | open: if its agent died with its job, only the hook shows how it ended | until the attempt ends |
 //!
-//! Both kinds are bounded; the oldest is dropped.
+//! Both kinds are bounded; the oldest hook of a kind is dropped.
 
 use std::{
     collections::VecDeque,
@@ -17,17 +17,18 @@ use plimsoll_core::domain::AttemptId;
 use super::{QUEUE, spool::Kept};
 use crate::sessions::Ingest;
 
-/// How long an unknown attempt is awaited, and how often open ones are checked.
+/// How long a hook waits for an unknown attempt, and how often it is checked whether an attempt is
+/// still open.
 const ATTEMPT_PATIENCE: Duration = Duration::from_hours(1);
-/// Hooks of each kind.
+/// Most hooks of each kind.
 const MOST_HOOKS: usize = QUEUE;
 
-/// A hook that waits.
+/// A processed hook that waits.
 #[derive(Debug)]
 pub(super) struct WaitingHook {
-    /// When it was applied, or its attempt last seen open.
+    /// When the hook was processed, or when its attempt was last found open.
     pub(super) since: SystemTime,
-    /// Possible ids of its attempt.
+    /// Ids that its attempt may have.
     pub(super) attempts: Vec<AttemptId>,
     pub(super) kept: Kept,
 }
@@ -35,9 +36,9 @@ pub(super) struct WaitingHook {
 /// The waiting hooks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// Hooks for which it was not checked yet whether their attempt is open.
+    /// Hooks that have not yet been checked for an open attempt.
     new: VecDeque<WaitingHook>,
-    /// The attempt was open.
+    /// Hooks with an attempt that was open at the last check.
     open: VecDeque<WaitingHook>,
 }
 
@@ -47,7 +48,7 @@ impl Waits {
         self.new.push_back(hook);
     }
 
-    /// Removes and returns those that have waited long enough or exceed the bound.
+    /// Removes and returns the hooks that have waited long enough or exceed the bound.
     pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<Kept> {
         let mut going = Vec::new();
         while let Some(hook) = next(&mut self.new, now) {
@@ -58,7 +59,7 @@ impl Waits {
             }
         }
         while let Some(hook) = next(&mut self.open, now) {
-            // those that exceed the bound are not checked: all of them may be open
+            // a hook beyond the bound is dropped without a check: all attempts may be open
             if self.open.len() < MOST_HOOKS && hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
@@ -69,7 +70,7 @@ impl Waits {
     }
 }
 
-/// The oldest, if there are too many or it has waited long enough.
+/// Removes and returns the oldest hook if it has waited long enough, or if there are too many.
 fn next(waits: &mut VecDeque<WaitingHook>, now: SystemTime) -> Option<WaitingHook> {
     let is_old =
         |hook: &WaitingHook| now.duration_since(hook.since).is_ok_and(|time| time >= ATTEMPT_PATIENCE);
@@ -82,7 +83,7 @@ impl WaitingHook {
             match ingest.find(id).await {
                 Ok(Some((_summary, true))) => return true,
                 Ok(_) => {}
-                // unknown: check again later
+                // it is not known whether the attempt is open: check again later
                 Err(_) => return true,
             }
         }

@@ -9,10 +9,11 @@
 //! | [`sidecar`] | adds the agent beside the build |
 //! | [`system`] | Linux or Windows |
 //! | [`skip_reason`] | why a pod keeps its sizes |
-//! | [`review`], [`reviewed`] | an admission review, its log line and its metrics |
+//! | [`review`], [`reviewed`] | an admission review; its log line and metrics |
 //!
-//! Pure except for the review. A pod that is not fully understood is left unchanged: a job in an unsized pod runs, one in a broken pod
-//! does not. All changes are recorded in the pod's annotations, so that a second review changes nothing and people see them.
+//! All modules are pure except for the review. A pod that cannot be fully parsed is left unchanged:
+//! a job in a pod without sizes runs, a job in a broken pod does not. All changes are recorded in
+//! the pod's annotations, so that people see them and a second review changes nothing.
 
 mod own_sizes;
 mod place;
@@ -42,7 +43,7 @@ pub(crate) use skip_reason::SkipReason;
 pub use crate::runtime::settings::by_module::admission::{Mode, Settings, Size};
 use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};
 
-/// Annotation with values of the pod that could not be used, for people.
+/// Annotation that lists values of the pod that could not be used.
 const SKIPPED: &str = "plimsoll/skipped";
 
 /// Planned changes of a pod.
@@ -54,7 +55,7 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<String>,
     /// Whether a size is set.
     pub(crate) sized: bool,
-    /// Why no size changes; `None` if one does.
+    /// Why no size changes; `None` if a size changes.
     pub(crate) skip_reason: Option<SkipReason>,
     /// The pod after the changes.
     pub(crate) pod: Pod,
@@ -64,8 +65,8 @@ pub(crate) struct Plan {
     pub(crate) placed: bool,
 }
 
-/// Plans the changes of a pod, given the prediction for its job; without a prediction (for a system other than Linux) it keeps its sizes.
-/// `aim` returns the placement for given needs.
+/// Plans the changes of a pod from the prediction for its job. Without a prediction (for a system
+/// other than Linux) the pod keeps its sizes. `aim` returns the placement for given needs.
 ///
 /// # Errors
 /// The patch cannot be serialized.
@@ -100,7 +101,7 @@ pub(crate) fn plan(
     Ok(Plan { patch, lines, sized, skip_reason, pod, skipped, placed })
 }
 
-/// A patch with only what changed: other parts of the object, known or unknown here, are not included.
+/// A patch with only the changes: other parts of the object are not in it.
 fn difference(before: &Pod, after: &Pod) -> Result<Patch, FieldViolation> {
     let write = |pod: &Pod| {
         serde_json::to_value(pod).map_err(|error| FieldViolation::new("request.object", error.to_string()))

@@ -11,7 +11,7 @@ use plimsoll_proto::quantity;
 
 use super::{Job, Size};
 
-/// Longest text of a size; longer ones are invalid. Kubernetes' own have at most 20 characters.
+/// Longest text of a size, in bytes; longer texts are invalid. Kubernetes' own have at most 20.
 const LONGEST_SIZE_TEXT: usize = 40;
 
 /// Whether a size is of memory; otherwise of CPU.
@@ -19,7 +19,7 @@ pub(super) fn is_memory(size: Size) -> bool {
     matches!(size, Size::MemoryRequest | Size::MemoryLimit)
 }
 
-/// Name of the annotation that sets a size, or keeps the pod's own.
+/// Name of the annotation that sets a size, or with `off` keeps the pod's own size.
 pub(super) fn annotation_of(size: Size) -> String {
     format!("plimsoll/{}", size.as_str().replace('_', "-"))
 }
@@ -27,7 +27,7 @@ pub(super) fn annotation_of(size: Size) -> String {
 /// Parses a size from an annotation: bytes, or thousandths of a core.
 ///
 /// # Errors
-/// It is not a size, or one that a container cannot have.
+/// The text is not a size, or is a size that a container cannot have.
 pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
     let wrong = |why: String| FieldViolation::new(annotation_of(size), why);
     if text.chars().count() > LONGEST_SIZE_TEXT {
@@ -42,31 +42,31 @@ pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
     if value > 0 { Ok(value) } else { Err(none()) }
 }
 
-/// Formats a size as a Kubernetes quantity.
+/// A size as a Kubernetes quantity.
 pub(super) fn written(size: Size, value: u64) -> String {
     if is_memory(size) { quantity::written_bytes(value) } else { format!("{value}m") }
 }
 
-/// Whether the API server accepts this request and limit: the request must not exceed the limit. If they cannot be compared the answer is
-/// no, to be safe.
+/// Whether the API server accepts this request and limit: the request must not exceed the limit.
+/// False if they cannot be compared.
 pub(super) fn is_valid(request: Option<&str>, limit: Option<&str>) -> bool {
     let (Some(request), Some(limit)) = (request, limit) else { return true };
     quantity::compare(request, limit).is_some_and(Ordering::is_le)
 }
 
-/// Where a size is in the spec: whether in the limits, and its name.
+/// Where a size is in the container's resources: whether among the limits, and its name there.
 fn place(size: Size) -> (bool, &'static str) {
     let request = matches!(size, Size::MemoryRequest | Size::CpuRequest);
     (request, if is_memory(size) { "memory" } else { "cpu" })
 }
 
-/// Path of a size in the container.
+/// JSON path of a size in the container.
 pub(super) fn path(size: Size) -> String {
     let (request, name) = place(size);
     format!("resources.{}.{name}", if request { "requests" } else { "limits" })
 }
 
-/// A size of the pod as text.
+/// A size of the build's container, as it is written in the pod.
 pub(super) fn raw<'p>(pod: &'p Pod, job: &Job, size: Size) -> Option<&'p str> {
     let sizes = pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?;
     let (request, name) = place(size);
@@ -74,7 +74,8 @@ pub(super) fn raw<'p>(pod: &'p Pod, job: &Job, size: Size) -> Option<&'p str> {
     Some(&list.as_ref()?.get(name)?.0)
 }
 
-/// A size of the pod: bytes, or thousandths of a core. `None` for 0, and for sizes that no machine has.
+/// A size of the build's container: bytes, or thousandths of a core. `None` for 0, and for sizes
+/// that no machine has.
 pub(super) fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
     let text = raw(pod, job, size)?;
     let value = if is_memory(size) {
@@ -85,7 +86,7 @@ pub(super) fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
     Some(value).filter(|value| *value > 0)
 }
 
-/// Sets a size; returns the earlier one.
+/// Sets a size of the build's container; returns the earlier text.
 pub(super) fn set(pod: &mut Pod, job: &Job, size: Size, text: &str) -> Option<String> {
     let container = pod.spec.as_mut()?.containers.get_mut(job.container)?;
     let sizes: &mut ResourceRequirements = container.resources.get_or_insert_default();

@@ -12,9 +12,10 @@ use super::{
     pod::{OFF, annotation},
 };
 
-/// Annotation with the changes and reasons, for people; a pod with it is already placed.
+/// Annotation that lists the changes and their reasons. A pod that has it is not placed again.
 const PLACED: &str = "plimsoll/placed";
-/// Annotation: `off` keeps the pod's placement; each dimension has an annotation of its own too.
+/// Annotation: `off` keeps the pod's placement. The annotations below keep one part of the
+/// placement each.
 const POOL: &str = "plimsoll/pool";
 const NODE_SELECTOR: &str = "plimsoll/node-selector";
 const TOLERATIONS: &str = "plimsoll/tolerations";
@@ -25,7 +26,7 @@ const PRIORITY_CLASS: &str = "plimsoll/priority-class";
 pub(super) struct Placed {
     /// Descriptions of the changes.
     pub(super) lines: Vec<String>,
-    /// The pool on whose nodes it will run; empty if unknown.
+    /// The pool on whose nodes the pod will run; empty if that is not certain.
     pub(super) pool: String,
 }
 
@@ -45,7 +46,8 @@ pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> Re
     }
 }
 
-/// Places a pod, unless its own values contradict, and records the changes in it.
+/// Places a pod, unless its own values contradict the placement, and records the changes in an
+/// annotation.
 pub(super) fn apply(pod: &mut Pod, aim: &PlacementTarget) -> Placed {
     let is_off = |name| annotation(pod, name) == Some(OFF);
     if is_off(POOL) || annotation(pod, PLACED).is_some() {
@@ -74,7 +76,8 @@ pub(super) fn apply(pod: &mut Pod, aim: &PlacementTarget) -> Placed {
     Placed { lines, pool: if is_there { aim.pool.clone() } else { String::new() } }
 }
 
-/// Whether the pod requires a different label value, or has node affinity of its own: additional labels might then leave no node.
+/// Whether the pod requires another value of a label, or has node affinity of its own: with more
+/// labels there might be no node for it.
 fn is_elsewhere(spec: &PodSpec, place: &NodePlacement) -> bool {
     let by_node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     if by_node.is_some_and(|nodes| nodes.required_during_scheduling_ignored_during_execution.is_some()) {
@@ -131,8 +134,9 @@ fn written(toleration: &placement::Toleration) -> Toleration {
     }
 }
 
-/// Sets the priority class of a pod that has none. Before the webhook, the API server fills in number and preemption policy of the default
-/// class, and it refuses a pod whose values differ from its class: so these are removed, and it fills them in again.
+/// Sets the priority class of a pod that has none. Before the webhook, the API server fills in the
+/// priority and the preemption policy of the default class, and later refuses a pod whose values
+/// differ from its class. So both are removed, and the API server fills them in again.
 fn rank(spec: &mut PodSpec, class: &str) -> Option<String> {
     let has_one = spec.priority_class_name.as_ref().is_some_and(|own| !own.is_empty());
     if class.is_empty() || has_one {

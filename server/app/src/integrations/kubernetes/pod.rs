@@ -1,7 +1,8 @@
-//! The job of a pod.
+//! Finds the CI job of a pod.
 //!
-//! GitLab's runner writes the job's number, name, ref and commit from GitLab into annotations. The job's variables are in the environment
-//! of the container `build`, and Spack's runners copy some into annotations and labels; these can be chosen by the job's author.
+//! GitLab's runner writes the job's number, name, ref and commit into annotations. The job's
+//! variables are in the environment of the container `build`, and Spack's runners copy some into
+//! annotations and labels; the job's author can choose their values.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +22,15 @@ use plimsoll_proto::{
 
 use super::{Settings, SkipReason, system};
 
-/// The container that GitLab's runner builds in.
+/// The container in which GitLab's runner builds.
 pub(super) const BUILD: &str = "build";
-/// `off` leaves the pod alone.
+/// Annotation: `off` leaves the pod unchanged.
 const ADMIT: &str = "plimsoll/admit";
-/// Annotation with the changes, for people; a pod with it was already reviewed.
+/// Annotation that lists the changes. A pod that has it is not reviewed again.
 pub(super) const DONE: &str = "plimsoll/sized";
-/// Annotation value that opts out.
+/// Annotation value that opts out of a change.
 pub(super) const OFF: &str = "off";
-/// The runner's architecture, as Go names it.
+/// Variable with the architecture of the runner, as Go names it.
 const RUNNER_ARCH: &str = "CI_RUNNER_EXECUTABLE_ARCH";
 
 /// A CI job, from its pod.
@@ -37,7 +38,8 @@ const RUNNER_ARCH: &str = "CI_RUNNER_EXECUTABLE_ARCH";
 pub(crate) struct Job {
     /// The variables that identify the build.
     pub(super) variables: Vec<(&'static str, String)>,
-    /// The project as the runner got it from GitLab, with GitLab's relative path in front, if it has one.
+    /// The project in the address of the job's page, which the runner got from GitLab. If GitLab
+    /// runs under a path, that path is in front of the project.
     pub(super) project: Option<String>,
     /// Architecture of the pod's node as `uname -m` names it, if the pod shows it.
     pub(crate) arch: Option<String>,
@@ -48,14 +50,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A variable of the job.
+    /// The value of a variable of the job.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
     }
 }
 
 impl Job {
-    /// The key, without labels by which the job's author could get a better pool or priority.
+    /// The key without the fields and labels by which the job's author could get a better pool or
+    /// priority. Unchanged if the operator trusts the job's variables.
     pub(crate) fn vouched(&self, key: &Key, settings: &Settings) -> Key {
         let mut key = key.clone();
         if !settings.trust_variables {
@@ -70,7 +73,7 @@ impl Job {
 /// The job of a pod.
 ///
 /// # Errors
-/// Why the pod is left alone.
+/// The reason why the pod is left unchanged.
 pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job, SkipReason> {
     if !settings.covers(namespace) {
         return Err(SkipReason::Namespace);
@@ -101,7 +104,7 @@ pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job
     })
 }
 
-/// Whether any size is set: from 18.10 on GitLab's runner sends an empty object for none.
+/// Whether any size is set: GitLab's runner (since 18.10) sends an empty object if there is none.
 fn says_something(sizes: &ResourceRequirements) -> bool {
     let ResourceRequirements { claims, limits, requests } = sizes;
     let has_claims = claims.as_ref().is_some_and(|claims| !claims.is_empty());
@@ -114,7 +117,8 @@ pub(crate) fn job_id(pod: &Pod) -> Option<String> {
     variable(pod, build, "CI_JOB_ID")
 }
 
-/// The pod of a job with its build's present sizes; `None` if it is not a job's, or its namespace is excluded.
+/// The job of a pod, with the present sizes of its build. `None` if the pod has no job, or its
+/// namespace is excluded.
 pub(crate) fn of_job(pod: &Pod, namespace: &str, settings: &Settings) -> Option<JobPod> {
     if !settings.covers(namespace) {
         return None;
@@ -149,7 +153,7 @@ fn text<'m>(map: Option<&'m BTreeMap<String, String>>, name: &str) -> Option<&'m
     map?.get(name).map(String::as_str).filter(|text| !text.is_empty())
 }
 
-/// A variable of the job. A value with `$(`, which the kubelet expands, counts as unknown.
+/// A variable of the job. A value with `$(` counts as unknown, because the kubelet would expand it.
 fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
     let copy = |place: &str| annotation(pod, place).or_else(|| text(pod.metadata.labels.as_ref(), place));
     let place = |places: &[(&str, &'static str)]| {
@@ -177,7 +181,8 @@ fn project(pod: &Pod) -> Option<&str> {
     of_page(annotation(pod, JOB_URL)?).map(|(_host, project)| project)
 }
 
-/// Whether a path on GitLab's host is that of this project, with or without a path in front.
+/// Whether a path on GitLab's host is the path of this project, possibly after the path under which
+/// GitLab runs.
 fn is_of(path: &str, project: &str) -> bool {
     path.strip_suffix(project).is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
@@ -188,7 +193,7 @@ fn environment(container: &Container, name: &str) -> Option<String> {
     all.rfind(|variable| variable.name == name)?.value.clone().filter(|value| !value.is_empty())
 }
 
-/// Architecture that the pod requires, else that of its runner.
+/// Architecture that the pod requires, else the architecture of its runner.
 fn arch(spec: &PodSpec, build: &Container) -> Option<String> {
     let chosen = text(spec.node_selector.as_ref(), "kubernetes.io/arch").map(ToOwned::to_owned);
     let found = chosen.or_else(|| environment(build, RUNNER_ARCH))?;

@@ -1,4 +1,5 @@
-//! Handles an admission review: sizes from the prediction for the job or from the verdict on its last attempt, and the pool.
+//! Handles an admission review. The sizes come from the prediction for the job, or from the verdict
+//! on its last attempt; the placement comes from the pool.
 
 use std::sync::Arc;
 
@@ -66,7 +67,8 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
             (response, pod)
         }
     };
-    // a dry-run request creates no pod, and a pod beyond the allowed memory is no base for larger sizes
+    // sizes of a dry-run request are not stored, because it creates no pod; nor sizes beyond the
+    // operator's maximum, because later sizes are derived from them
     let most = reviewer.settings.max_memory;
     if let Some(pod) =
         of_job(&pod, &namespace, &reviewer.settings).filter(|pod| !is_trial && pod.is_within(most))
@@ -90,7 +92,7 @@ fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, SkipReason> {
     Ok(Pod { metadata, spec, status: None })
 }
 
-/// The changes for the pod; the error is why it is skipped.
+/// Plans the changes for the pod. The error is the reason why the pod is skipped.
 async fn plan(
     reviewer: &PodReviewer,
     (pod, namespace, name): (&Pod, &str, &PodName),
@@ -115,7 +117,7 @@ async fn plan(
     };
     let known = sizes.as_ref().map(|(prediction, from)| (&**prediction, *from));
     let vouched = job.vouched(&key, &reviewer.settings);
-    // a pool derived from the job's own claims is not used
+    // a predicted pool is not used if it may result from values that the job's author chose
     let predicted = known.filter(|_| vouched == *key).map(|(known, _)| known.placed.pool.as_str());
     let aim =
         |needs: &ResourceNeeds| reviewer.admission.target(&vouched, os, needs, predicted.unwrap_or_default());
@@ -129,7 +131,8 @@ async fn plan(
     if withholds { in_shadow(reviewer, name, plan) } else { plan(&reviewer.settings, true) }
 }
 
-/// In shadow mode placement and sizes are not changed, except those in the pod's own annotations; the agent is added as usual.
+/// Plans the changes in shadow mode: placement and sizes are not changed, except sizes in the pod's
+/// own annotations. The agent is added as usual.
 fn in_shadow(
     reviewer: &PodReviewer,
     name: &PodName,
@@ -154,7 +157,7 @@ fn key_of(job: &Job) -> Result<Key, FieldViolation> {
     validated::key(Some(key))
 }
 
-/// The response, and the pod after the changes.
+/// The response to the review, and the pod after the changes.
 fn carry_out(
     reviewer: &PodReviewer,
     response: AdmissionResponse,

@@ -9,7 +9,8 @@ use crate::{
     service::AdmissionService,
 };
 
-/// Most characters of a name in the log: the longest Kubernetes name; the job's author may choose it.
+/// Most characters of a name in the log: the longest Kubernetes name. The job's author may choose
+/// the name.
 const NAME_CHARS: usize = 253;
 
 /// Identifies the pod in the log.
@@ -22,7 +23,7 @@ pub(super) struct PodName {
 }
 
 impl PodName {
-    /// The name in the request. The API server completes a generated name only later.
+    /// The name in the request. If the API server generates the name, only its start is known.
     pub(super) fn of(asked: &AdmissionRequest<DynamicObject>) -> Self {
         let about = asked.object.as_ref().map(|object| &object.metadata);
         let generated = about.and_then(|about| about.generate_name.as_ref()).map(|start| format!("{start}*"));
@@ -35,7 +36,7 @@ impl PodName {
         }
     }
 
-    /// Adds the pod's job.
+    /// Adds the number of the pod's job.
     pub(super) fn with_job(self, pod: &Pod) -> Self {
         Self { job: shown(&job_id(pod).unwrap_or_default()), ..self }
     }
@@ -45,7 +46,8 @@ fn shown(text: &str) -> String {
     text.chars().filter(|c| !plimsoll_proto::shown::is_hidden(*c)).take(NAME_CHARS).collect()
 }
 
-/// Records a pod that is not changed. Pods without a job are frequent, and not logged.
+/// Records a pod that is not changed. Pods without a job are frequent, so they are logged only at
+/// the level debug.
 pub(super) fn note_skipped(metrics: &Metrics, pod: &PodName, why: SkipReason) {
     let PodName { namespace, pod, job, uid } = pod;
     count(metrics, why.as_str());
@@ -57,11 +59,11 @@ pub(super) fn note_skipped(metrics: &Metrics, pod: &PodName, why: SkipReason) {
     }
 }
 
-/// A pod that is changed, or would be.
+/// Records a pod that is changed, or in the mode dry-run would be changed.
 pub(super) fn planned(metrics: &Metrics, mode: Mode, pod: &PodName, plan: &Plan) {
     let PodName { namespace, pod, job, uid } = pod;
     let done = plan.lines.join("; ");
-    // its sizes stay, whatever else is changed
+    // set if the sizes stay, even if something else is changed
     let unsized_for = plan.skip_reason.filter(|why| why.is_unsized());
     let would = if mode == Mode::DryRun { "would be set" } else { "set" };
     let sizes = unsized_for.map_or(would, SkipReason::words);
@@ -99,7 +101,7 @@ fn count_unsized(metrics: &Metrics, why: SkipReason) {
     metrics.admissions_unsized.get_or_create(&Kind::of(why.as_str())).inc();
 }
 
-/// Creates all counters at 0, so that the first increase of each is visible.
+/// Creates all counters with the value 0, so that the first increase of each is visible.
 pub(crate) fn begin_counts(metrics: &Metrics) {
     for skip_reason in SkipReason::ALL.into_iter().filter(|skip_reason| skip_reason.is_unsized()) {
         drop(metrics.admissions_unsized.get_or_create(&Kind::of(skip_reason.as_str())));

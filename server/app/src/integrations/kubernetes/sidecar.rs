@@ -1,4 +1,5 @@
-//! Adds the agent beside the build as a native sidecar: an init container that keeps running.
+//! Adds the agent to the pod as a native sidecar: an init container that keeps running beside the
+//! build.
 
 use std::collections::BTreeMap;
 
@@ -20,33 +21,36 @@ use super::{
     system,
 };
 
-/// Name of the container, and of its volume.
+/// Name of the agent's container, and of the volume for its spool.
 const NAME: &str = "plimsoll";
 /// Annotation: `off` adds no agent.
 const AGENT: &str = "plimsoll/agent";
-/// Where the agent spools samples.
+/// Directory in which the agent spools samples.
 const SPOOL: &str = "/tmp/plimsoll";
-/// A day of samples at the default interval.
+/// Size of the spool: a day of samples at the default interval.
 const SPOOL_BYTES: &str = "64Mi";
 /// Annotation: `off` gives the agent no token.
 const AGENT_TOKEN: &str = "plimsoll/agent-token";
 /// Name of the volume with the agent's token.
 const TOKEN: &str = "plimsoll-token";
-/// Directory of the token, and its file.
+/// Directory with the file of the token.
 const TOKEN_DIR: &str = "/var/run/secrets/plimsoll";
 const TOKEN_FILE: &str = "token";
-/// Annotation with the CA certificates that the agent trusts, so that build namespaces need no config map.
+/// Annotation with the CA certificates that the agent trusts. The agent reads it as a file, so that
+/// build namespaces need no config map.
 const CA: &str = "plimsoll/ca";
-/// Name of the volume with them.
+/// Name of the volume with the CA certificates.
 const CA_VOLUME: &str = "plimsoll-ca";
-/// Directory of the CA certificate in the container.
+/// Directory with the file of the CA certificates.
 const CA_DIR: &str = "/etc/plimsoll-ca";
 const CA_FILE: &str = "ca.crt";
-/// Validity of a token, seconds. The kubelet renews it when a fifth is left, and the agent reads it for each connection.
+/// Validity of the agent's token, seconds. The kubelet renews it when a fifth of the time is left,
+/// and the agent reads it for each connection.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// Adds the agent, if an image is configured and nothing prevents it. The containers then share a process namespace, so that the agent
-/// finds the build.
+/// Adds the agent, if an image is configured and nothing in the pod prevents it. The containers
+/// then share a process namespace, so that the agent finds the build. Returns whether the agent was
+/// added.
 pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -> bool {
     let Some(image) = &settings.agent_image else { return false };
     if annotation(pod, AGENT) == Some(OFF) {
@@ -90,7 +94,7 @@ fn read_only(volume: &str, place: &str) -> VolumeMount {
     VolumeMount { name, mount_path, read_only: Some(true), ..VolumeMount::default() }
 }
 
-/// The pod's annotation [`CA`] as a file.
+/// A volume that shows the pod's annotation [`CA`] as a file.
 fn trusted() -> Volume {
     let field =
         ObjectFieldSelector { field_path: format!("metadata.annotations['{CA}']"), api_version: None };
@@ -103,8 +107,9 @@ fn trusted() -> Volume {
     Volume { name: CA_VOLUME.to_owned(), downward_api: Some(source), ..Volume::default() }
 }
 
-/// A token for this server alone that proves the pod's service account. Only the agent mounts it; but the build, which runs as the same
-/// user in the same process namespace, can read the agent's files through `/proc`.
+/// A volume with a token that proves the pod's service account to this server only. Only the agent
+/// mounts it. But the build can read the agent's files through `/proc`, because it runs as the same
+/// user in the same process namespace.
 fn token(audience: &str) -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(audience.to_owned()),
@@ -116,7 +121,8 @@ fn token(audience: &str) -> Volume {
     Volume { name: TOKEN.to_owned(), projected: Some(projected), ..Volume::default() }
 }
 
-/// Whether the pod cannot get the agent: the container's name is in use, the pod sets its own process namespace, or it is not for Linux.
+/// Whether the agent cannot be added: a name is in use, the pod forbids a shared process namespace
+/// or uses the node's, or it is not for Linux.
 fn is_against(spec: &PodSpec) -> bool {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let mut volumes = spec.volumes.iter().flatten();
@@ -127,9 +133,10 @@ fn is_against(spec: &PodSpec) -> bool {
         || system::of(spec).is_some_and(|os| os != OperatingSystem::Linux)
 }
 
-/// Security context of the agent: no more than the build's, so that every policy that admits the build admits it too. The kernel lets a
-/// process inspect another one of the same user that has no further capabilities. `None` if the build's user is only in its image and must
-/// not be root.
+/// Security context of the agent: no more rights than the build's, so that every policy that admits
+/// the build admits it too. The kernel lets a process inspect another one of the same user if that
+/// has no further capabilities. `None` if the agent cannot know the build's user: the image sets
+/// it, and it must not be root.
 fn rights(spec: &PodSpec, job: &Job) -> Option<SecurityContext> {
     let build = spec.containers.get(job.container)?.security_context.clone().unwrap_or_default();
     let of_pod = spec.security_context.as_ref();
@@ -138,7 +145,7 @@ fn rights(spec: &PodSpec, job: &Job) -> Option<SecurityContext> {
     if user.is_none() && not_root == Some(true) {
         return None;
     }
-    // images build as root unless a user is set
+    // images build as root unless they set a user
     let user = user.unwrap_or(0);
     let dropped = build.capabilities.and_then(|capabilities| capabilities.drop);
     let dropped = if user == 0 { dropped } else { Some(vec!["ALL".to_owned()]) };
@@ -178,7 +185,7 @@ fn agent(
     let all = own.into_iter().chain(job.variables.iter().cloned()).chain(asked);
     let env =
         all.map(|(name, value)| EnvVar { name: name.to_owned(), value: Some(value), ..EnvVar::default() });
-    // requests equal limits, so that a pod of the class Guaranteed stays one
+    // requests equal limits, so that a pod of the class Guaranteed stays in this class
     let (cpu, memory) = (
         format!("{}m", quantity::millicores(settings.agent_cpu.0)),
         quantity::written_bytes(settings.agent_memory.0),

@@ -1,4 +1,4 @@
-//! Requests and limits of the container that builds.
+//! Chooses requests and limits of the container that builds.
 
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::{
@@ -14,11 +14,12 @@ use super::{
 };
 use crate::runtime::skipped_facts::SkippedFacts;
 
-/// A request or limit being chosen: bytes, or thousandths of a core.
+/// A request or limit that may be set: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Chosen {
     value: u64,
-    /// Set by a person or kept from the pod: it is not adjusted to fit another size.
+    /// Whether a person set the value, or it is the pod's own: then it is not adjusted to fit
+    /// another size.
     fixed: bool,
     /// Whether the value differs from the pod's.
     new: bool,
@@ -32,14 +33,14 @@ enum SizeReason {
     Predicted,
     /// An annotation of the pod.
     Annotation,
-    /// The operator's maximum, which is below the prediction.
+    /// The operator's maximum, because the prediction is above it.
     Most,
-    /// A step above this size, which the pod requests.
+    /// A step above this size, which is the pod's own.
     AboveOwn(u64),
 }
 
-/// Sets the sizes that are known well enough, and records them in the pod. Returns a line for each changed size, the reason if there is
-/// none, and values that could not be used.
+/// Sets the sizes that are known well enough, and records them in an annotation. Returns a line for
+/// each changed size, the reason if none is changed, and values of the pod that could not be used.
 pub(super) fn apply(
     pod: &mut Pod,
     job: &Job,
@@ -77,17 +78,18 @@ pub(super) fn apply(
     (lines, skip_reason, skipped)
 }
 
-/// Reasons of the sizes.
+/// Reasons of the sizes, for the annotation.
 #[derive(Debug, Default)]
 struct Reasons {
-    /// Whether at least one size is the predicted one, so the prediction's reason applies.
+    /// Whether at least one size is the predicted one; then the reason of the prediction is given.
     predicted: bool,
-    /// Reasons of the others.
+    /// Reasons of the sizes that are not the predicted ones.
     own: Vec<String>,
 }
 
 impl Reasons {
-    /// Adds a size that is set; `chosen` is its value before request and limit were reconciled.
+    /// Adds the reason of a size that is set. `chosen` is its value before it was adjusted to fit
+    /// the request or limit.
     fn add(&mut self, size: Size, set: Chosen, chosen: Option<Chosen>) {
         let name = size.as_str();
         if chosen.is_some_and(|chosen| chosen.value != set.value) {
@@ -130,13 +132,13 @@ impl Reasons {
     }
 }
 
-/// Decision on one size.
+/// Decision about one size.
 struct Choice {
-    /// Value of the size; `None` if it stays unset.
+    /// The size; `None` if it stays unset.
     chosen: Option<Chosen>,
-    /// Whether the size is kept because too little is known.
+    /// Whether the pod's size is kept because too little is known.
     unsure: bool,
-    /// Whether the pod's own value is known to be too small.
+    /// Whether the pod's own size is known to be too small.
     was_short: bool,
 }
 
@@ -153,7 +155,7 @@ fn choose(
     let there = own.map(|value| Chosen { value, fixed: true, new: false, why: by_prediction });
     match annotation(pod, &annotation_of(size)) {
         Some(OFF) => return sure(there),
-        // an invalid size must not break the pod
+        // an invalid size in an annotation must not break the pod, so it is skipped
         Some(text) => {
             let value = skipped.keep(by_annotation(size, text));
             let value = value.map(|value| value.min(capped(size, settings)));
@@ -166,10 +168,10 @@ fn choose(
         return sure(there);
     }
     let quantity = predicted(prediction, size);
-    // a default is no knowledge, whatever the rest of the prediction rests on
+    // a default does not count as known, even if the rest of the prediction does
     if prediction.is_known(quantity, settings.confidence) {
         let (value, why) = bounded(quantity.value, by_prediction, size, settings);
-        // the same value in another form would look like a change
+        // compared as a number: the same size may be written in another way
         return sure(Some(Chosen { value, fixed: false, new: own != Some(value), why }));
     }
     let own = own.filter(|_| is_memory(size));
@@ -185,9 +187,10 @@ fn choose(
     Choice { chosen: Some(chosen), unsure: false, was_short: chosen.new }
 }
 
-/// Whether memory stopped builds of the package at no less than the pod's size, without a later success.
+/// Whether builds of the package ran out of memory with at least the pod's size, and none succeeded
+/// since.
 fn is_too_little(own: u64, prediction: &Prediction) -> bool {
-    // a need is stored as a logarithm, so the same size may be a byte smaller
+    // sizes are stored as logarithms, so a size may have become some bytes smaller
     prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
 }
 
@@ -225,8 +228,9 @@ fn capped(size: Size, settings: &Settings) -> u64 {
     }
 }
 
-/// The verdict's size after memory ended the last attempt. If that attempt's size is unknown, this pod's is assumed: then the size is a
-/// step above it, if that is more. A size that a cap or a pool lowered is not raised again.
+/// The size from the verdict after an attempt that ran out of memory. If the sizes of that attempt
+/// are unknown, they are assumed to be those of this pod, and the result is at least a step above
+/// them. A size that a cap or a pool lowered is not raised again.
 fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64, SizeReason) {
     let step = predict::step_above(Bytes(own)).0;
     if had_unknown && !named.basis.bound.is_cut() && step > named.value {
@@ -236,11 +240,11 @@ fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64,
     }
 }
 
-/// A request and its limit such that the request does not exceed the limit: Kubernetes refuses other pods, also if the limit is 0, which
-/// means unlimited at run time.
+/// Adjusts a request and its limit so that the request does not exceed the limit: Kubernetes
+/// refuses other pods, even if the limit is 0, which means unlimited at run time.
 ///
 /// # Errors
-/// Both stay as in the pod: the reason why they cannot be reconciled.
+/// The two cannot be adjusted, so both must stay as in the pod; the error has the reason.
 fn checked(
     pod: &Pod,
     job: &Job,

@@ -3,13 +3,13 @@
 /// Why a pod keeps its sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SkipReason {
-    /// The question is not about a new pod.
+    /// The request is not about a new pod.
     NoPod,
     /// The pod's namespace is excluded.
     Namespace,
     /// The pod has no job number, or no build container.
     NotAJob,
-    /// The pod was reviewed before.
+    /// The pod was reviewed already.
     Done,
     /// The pod's sizes are already right.
     Fits,
@@ -25,13 +25,13 @@ pub(crate) enum SkipReason {
     Shadow,
     /// The pod or its job cannot be parsed.
     Unreadable,
-    /// Something went wrong here.
+    /// The server failed to compute the sizes.
     Failed,
     /// The answer took too long.
     Late,
-    /// Too many requests at once.
+    /// Too many requests arrived at once.
     TooMany,
-    /// The question is no review of `admission.k8s.io/v1`.
+    /// The request is not a review of `admission.k8s.io/v1`.
     Malformed,
     /// The request does not prove that it comes from the API server.
     NotProven,
@@ -80,7 +80,7 @@ impl SkipReason {
         }
     }
 
-    /// Why, as a sentence for the log.
+    /// The reason as a sentence, for the log.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::NoPod => "the question is not about a new pod",
@@ -102,8 +102,9 @@ impl SkipReason {
         }
     }
 
-    /// Whether the reason leaves a (possible) CI job's pod unsized: such pods are counted, because a changed runner or API server could
-    /// otherwise leave all pods unsized without a sign.
+    /// Whether the pod may be of a CI job and stays without sizes for this reason. Such pods are
+    /// counted: a changed runner or API server could otherwise leave all pods without sizes,
+    /// unnoticed.
     pub(crate) fn is_unsized(self) -> bool {
         !matches!(self, Self::NoPod | Self::Namespace | Self::NotAJob | Self::Done | Self::Fits)
     }

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, PodSpec};
 use plimsoll_core::placement::OperatingSystem;
 
-/// Node labels with the operating system: the present one, and that of clusters before 1.14.
+/// Node labels with the operating system: the present one, and the one of clusters before
+/// Kubernetes 1.14.
 const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 /// A label that only nodes with Windows have.
 const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
@@ -25,7 +26,8 @@ fn selected(spec: &PodSpec) -> Option<OperatingSystem> {
     named.or_else(|| labels.contains_key(WINDOWS_BUILD).then_some(OperatingSystem::Windows))
 }
 
-/// From required node affinity: a node needs to match only one of several terms, so all must name the same system.
+/// The system that required node affinity names. A node needs to match only one of several terms,
+/// so all terms must name the same system.
 fn required(spec: &PodSpec) -> Option<OperatingSystem> {
     let nodes = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let NodeSelector { node_selector_terms } =

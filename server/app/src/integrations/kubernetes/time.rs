@@ -1,8 +1,9 @@
 //! Labels for the predicted duration of a pod's build, used by queues and schedulers.
 //!
-//! Kueue ends a workload that runs longer than its label, so the label is the p95 times an operator's factor, and without that there is
-//! none. With the spread hint a pod is labelled as long or short, and prefers nodes with builds of the same kind, so that no long build
-//! keeps a node open after the short ones ended.
+//! Kueue ends a workload that runs longer than its label. So the label is the predicted p95 times a
+//! factor that the operator sets; without the factor no label is added. With the spread hint a pod
+//! is labelled as long or short, and prefers nodes with pods of the same label, so that no long
+//! build keeps a node open after the short ones have ended.
 
 use k8s_openapi::{
     api::core::v1::{Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm},
@@ -17,9 +18,10 @@ use super::{
 
 /// Kueue's label for a job's longest time, seconds (kueue.sigs.k8s.io, concepts, Workload: "Maximum execution time").
 const KUEUE: &str = "kueue.x-k8s.io/max-exec-time-seconds";
-/// Annotation: `off` adds no such label.
+/// Annotation: `off` adds no label with the longest time.
 const MAX_TIME: &str = "plimsoll/max-time";
-/// Label with the value `long` or `short`. As an annotation, `off` adds none.
+/// Label with the value `long` or `short`. As an annotation with the value `off`, it prevents the
+/// label.
 const LENGTH: &str = "plimsoll/length";
 /// Kueue stores the seconds as an int32.
 const MOST_SECONDS: u64 = i32::MAX as u64;
@@ -30,7 +32,7 @@ const NODE: &str = "kubernetes.io/hostname";
 /// Adds the configured labels, unless the pod sets them itself; returns a line for each change.
 pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings) -> Vec<String> {
     let wall = &prediction.wall_p95;
-    // a queue ends a build after this time: a default is no reason for that
+    // Kueue ends a build after this time, so a default must not be used
     if !prediction.is_known(wall, settings.confidence) {
         return Vec::new();
     }
@@ -51,7 +53,7 @@ pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings)
     lines
 }
 
-/// Adds a label that the pod lacks.
+/// Adds a label, unless the pod has it. Returns a line that describes the change.
 fn label(pod: &mut Pod, name: &str, value: String) -> Option<String> {
     let labels = pod.metadata.labels.get_or_insert_default();
     if labels.contains_key(name) {
@@ -62,7 +64,8 @@ fn label(pod: &mut Pod, name: &str, value: String) -> Option<String> {
     Some(line)
 }
 
-/// Adds a preference for nodes with pods of the same length, unless the pod has pod affinity of its own.
+/// Adds a preference for nodes with pods of the same length, unless the pod has pod affinity of its
+/// own.
 fn prefer(pod: &mut Pod, length: &str) {
     let Some(spec) = pod.spec.as_mut() else { return };
     let affinity = spec.affinity.get_or_insert_with(Affinity::default);

@@ -1,4 +1,4 @@
-//! Requests to Prometheus with bounds: time, bytes of the answer, tries.
+//! Sends requests to Prometheus, with bounds for time, bytes of the answer and tries.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,11 +23,12 @@ use crate::runtime::{
 
 /// Most tries of one request.
 const MOST_TRIES: u32 = 3;
-/// Before a question is repeated, times the number of repetitions.
+/// Delay before a request is repeated, multiplied by the number of the repetition.
 const BACKOFF: Duration = Duration::from_secs(1);
 /// Time limit of a request: Prometheus itself gives up after two minutes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(150);
-/// Largest answer, bytes. A window with a larger one is split. An answer is in memory twice while it is parsed.
+/// Largest answer, bytes. For a larger one the time window is split. An answer is in memory twice
+/// while it is parsed.
 const ANSWER_BYTES: usize = 8 << 20;
 /// Most bytes shown of Prometheus' error message.
 const SHOWN_BYTES: usize = 300;
@@ -39,7 +40,8 @@ pub(crate) struct PrometheusAccess {
     pub(crate) url: BaseUrl,
     /// File with a token.
     pub(crate) token_file: Option<PathBuf>,
-    /// PEM file of the CA of its certificate, in addition to the system's.
+    /// PEM file of the CA that signed the certificate of Prometheus, in addition to the system's
+    /// CAs.
     pub(crate) ca_file: Option<PathBuf>,
 }
 
@@ -48,27 +50,27 @@ pub(crate) struct PrometheusClient {
     http: Http,
     url: BaseUrl,
     token: Option<HeaderValue>,
-    /// See [`BACKOFF`].
+    /// Normally [`BACKOFF`]; shorter in tests.
     backoff: Duration,
-    /// See [`ANSWER_WITHIN`].
+    /// Normally [`ANSWER_WITHIN`]; shorter in tests.
     answer_within: Duration,
-    /// See [`ANSWER_BYTES`].
+    /// Normally [`ANSWER_BYTES`]; fewer in tests.
     answer_bytes: usize,
 }
 
-/// Why a request failed, as text for people.
+/// Why a request failed, with a text for people.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
-    /// The answer is too large: a part of the window may work.
+    /// The answer is too large: a shorter time window may work.
     TooMuch(String),
-    /// Asking again may help.
+    /// The request may succeed if it is repeated.
     Away(String),
-    /// Only another option can help.
+    /// The request will fail again until an option is changed.
     Refused(String),
 }
 
 impl Unanswered {
-    /// The text.
+    /// The text for people.
     pub(super) fn why(self) -> String {
         match self {
             Self::TooMuch(why) | Self::Away(why) | Self::Refused(why) => why,
@@ -96,14 +98,15 @@ impl PrometheusClient {
         })
     }
 
-    /// For tests: no waiting, and small answers.
+    /// A client for tests: it does not wait, and accepts only small answers.
     #[cfg(test)]
     pub(super) fn hasty(url: &str, answer_within: Duration, answer_bytes: usize) -> Self {
         let access = PrometheusAccess { url: BaseUrl::parse(url).unwrap(), token_file: None, ca_file: None };
         Self { backoff: Duration::ZERO, answer_within, answer_bytes, ..Self::from_files(access).unwrap() }
     }
 
-    /// Evaluates an expression at a time, milliseconds since 1970; repeats the request if that can help.
+    /// Evaluates an expression at a time, milliseconds since 1970. Repeats the request after errors
+    /// that may be temporary.
     pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
         for tried in 1.. {
             match timeout(self.answer_within, self.once(query, unix_ms)).await {
@@ -153,7 +156,7 @@ impl PrometheusClient {
     }
 }
 
-/// Whether the TLS library's error shows an answer in plain text.
+/// Whether the TLS library's error means that the server answered in plain text.
 fn is_plain_text(cause: &str) -> bool {
     cause.contains("InvalidContentType")
 }

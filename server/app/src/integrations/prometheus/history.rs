@@ -1,4 +1,5 @@
-//! Reads the history of build pods from Prometheus, window by window. Read access suffices: only expressions are evaluated.
+//! Reads the history of build pods from Prometheus, one time window after the other. Read access
+//! suffices: only expressions are evaluated.
 
 use anyhow::anyhow;
 use plimsoll_lab::import::prometheus::{BuildPods, PrometheusLabels, PrometheusQuestion, TimeRange};
@@ -7,32 +8,32 @@ use plimsoll_proto::figures::float;
 
 use super::client::{PrometheusClient, Unanswered};
 
-/// The time that one question is about, seconds.
+/// Longest time window of a request, seconds.
 const WINDOW_S: u64 = 3600;
-/// Shortest window, if an hour is too much for Prometheus.
+/// Shortest time window, seconds, if longer ones are too much for Prometheus.
 const LEAST_WINDOW_S: u64 = 60;
-/// Windows that are answered before a larger one is tried again.
+/// Number of windows that must be answered before a longer window is tried again.
 const GOOD_WINDOWS: u32 = 4;
 
-/// What is requested.
+/// Which history is read.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryQuestion {
-    /// Names of labels.
+    /// Names of the labels in this cluster.
     pub(crate) labels: PrometheusLabels,
-    /// `name="value",...`, or empty: in every question.
+    /// Label matchers `name="value",...` that are part of every expression; may be empty.
     pub(crate) selector: String,
     /// Start and end of the time to read.
     pub(crate) range: TimeRange,
 }
 
-/// What was read.
+/// The history that was read.
 #[derive(Debug)]
 pub(crate) struct PrometheusHistory {
-    /// Pods of builds.
+    /// Pods of builds that were found.
     pub(crate) pods: BuildPods,
-    /// Time in which no build was seen, milliseconds.
+    /// Length of the windows without any build, milliseconds.
     pub(crate) empty_ms: u64,
-    /// The first thing that Prometheus warned of.
+    /// The first warning of Prometheus.
     pub(crate) warning: Option<String>,
 }
 
@@ -64,11 +65,12 @@ pub(crate) async fn read_history(
     Ok(read)
 }
 
-/// The parts into which a question about a window is split for Prometheus.
+/// The length of the parts into which a window is split, because Prometheus cannot answer a longer
+/// one.
 #[derive(Debug, Clone, Copy)]
 struct WindowParts {
     width_s: u64,
-    /// Parts of this width that were answered.
+    /// Number of parts of this length that were answered.
     good: u32,
 }
 
@@ -87,7 +89,7 @@ impl WindowParts {
     }
 }
 
-/// Evaluates all expressions for a window. Returns whether it has a build.
+/// Evaluates all expressions for a window. Returns whether a build was found.
 async fn read_window(
     client: &PrometheusClient,
     question: &HistoryQuestion,
@@ -106,8 +108,9 @@ async fn read_window(
     Ok(seen)
 }
 
-/// Evaluates one expression for a window, and for its parts if that is too much. Each answer is processed and freed before the next
-/// request: a whole window at once would be most of an import's memory. Returns whether a build was seen.
+/// Evaluates one expression for a window, in parts if the answer is too large. Each answer is
+/// processed and freed before the next request: the answers of a whole window would be most of an
+/// import's memory. Returns whether a build was found.
 async fn read_answers(
     client: &PrometheusClient,
     (question, asked): (&HistoryQuestion, PrometheusQuestion),
@@ -139,7 +142,7 @@ async fn read_answers(
     Ok(seen)
 }
 
-/// Why no build was found, as far as Prometheus shows it.
+/// The reason why no build was found, as far as Prometheus shows it.
 async fn no_build(client: &PrometheusClient, question: &HistoryQuestion, pods: &BuildPods) -> anyhow::Error {
     let HistoryQuestion { labels, selector, range } = question;
     let metric = "container_memory_working_set_bytes";
