@@ -1,4 +1,5 @@
-//! The life of the server: build (bind, open, read), run (serve until stopped), drain. The only place that starts long tasks.
+//! The life of the server: build (bind listeners, open the store, read the history), run (serve
+//! until stopped), drain. Long-running tasks are started only here.
 
 mod drain;
 mod listeners;
@@ -37,10 +38,11 @@ use crate::{
     },
 };
 
-/// Longest file of CA certificates for agents, bytes: all annotations of a pod together may have 256 KiB.
+/// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and
+/// all annotations together may have 256 KiB.
 const CA_BYTES: usize = 64 * 1024;
 
-/// A server with its addresses and its history that does not serve yet.
+/// A server that has bound its addresses and read its history, but does not serve yet.
 #[derive(Debug)]
 pub struct App {
     config: Config,
@@ -61,16 +63,16 @@ pub struct App {
     guard: Guard,
 }
 
-/// Secrets of callers that the access file does not cover. Read once, at the start.
+/// Secrets that the access file does not contain. They are read once, when the server starts.
 #[derive(Debug)]
 struct Secrets {
-    /// Secret token of GitLab's hook.
+    /// Secret token that GitLab's hooks must send.
     hook: Option<Token>,
-    /// With which GitLab's hook must be signed.
+    /// Keys with which GitLab's hooks must be signed.
     signing: Option<Signing>,
-    /// Token in the path that the API server of Kubernetes calls.
+    /// Secret in the path of Kubernetes' webhook.
     admission: Option<Token>,
-    /// CA certificates for the agents beside builds.
+    /// CA certificates for agents that are added to pods.
     agent_ca: Option<String>,
 }
 
@@ -88,7 +90,7 @@ impl Secrets {
     }
 }
 
-/// The text of a PEM file of certificates, which fits into an annotation of a pod.
+/// The text of a PEM file with certificates. It must fit into an annotation of a pod.
 fn trusted_text(file: &Path) -> anyhow::Result<String> {
     certificates(file)?;
     let text = std::fs::read_to_string(file)?;
@@ -101,14 +103,14 @@ fn trusted_text(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Addresses of the listeners.
+/// The bound addresses of the listeners.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// gRPC.
+    /// Address of the gRPC listener.
     pub grpc: SocketAddr,
-    /// HTTP.
+    /// Address of the HTTP listener.
     pub http: SocketAddr,
-    /// Address of the webhook, if there is one.
+    /// Address of the listener for Kubernetes' webhook, if it is configured.
     pub admission: Option<SocketAddr>,
 }
 
@@ -116,9 +118,10 @@ impl App {
     /// Binds all listeners, opens the store and reads the history.
     ///
     /// # Errors
-    /// An address is in use, or the data directory cannot be used; the text names it and a way out.
+    /// An address is in use, or the data directory cannot be used. The text names it and how to fix
+    /// that.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
-        // before any slow work, so that an address in use is reported at once
+        // first, so that an address in use is reported before any slow work
         let listeners = Listeners::bind(&config).await?;
         let secrets = Secrets::read(&config)?;
         let metrics = Arc::new(Metrics::new());
@@ -177,7 +180,7 @@ impl App {
         })
     }
 
-    /// The bound addresses: port 0 becomes a number.
+    /// The bound addresses. A port configured as 0 is replaced by the actual port.
     ///
     /// # Errors
     /// The system call fails.
@@ -185,13 +188,14 @@ impl App {
         self.listeners.addresses()
     }
 
-    /// Serves until `stop`, with the streams of agents on `agents` ([`crate::agent_threads`]). Then drains: streams are asked to
-    /// reconnect, running calls and queued requests are answered, the store is closed. This takes `drain_timeout` at most, plus two
-    /// seconds that the store gets in any case.
+    /// Serves until `stop`; the streams of agents run on the threads `agents`
+    /// ([`crate::agent_threads`]). Then drains: agents are asked to reconnect, running calls and
+    /// queued requests are answered, the store is closed. This takes `drain_timeout` at most, and
+    /// two more seconds for closing the store.
     ///
     /// # Errors
-    /// Names the task that failed or ended by itself, or the first step that did not finish in time. Nothing acknowledged is lost in any
-    /// case.
+    /// A task failed or ended by itself, or a step of the drain did not finish in time; the text
+    /// names it. Nothing that was acknowledged is lost.
     pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
         let mut running = Running::start(self, agents);
@@ -206,7 +210,8 @@ impl App {
     }
 }
 
-/// The spool of job hooks on disk. Without it the server still accepts hooks, but a kill loses those that wait.
+/// Opens the spool of job hooks. If that fails, the server still accepts hooks, but a crash loses
+/// those that are not processed yet.
 async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<Found>)> {
     let (dir, metrics) = (data_dir.to_owned(), Arc::clone(metrics));
     let opened = tokio::task::spawn_blocking(move || Spool::open(&dir, &metrics)).await;

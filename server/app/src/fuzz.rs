@@ -1,4 +1,4 @@
-//! All parsers of untrusted bytes as fuzz targets: functions that `tests/fuzz/` calls.
+//! Fuzz targets for all parsers of untrusted bytes: functions that `tests/fuzz/` calls.
 //!
 //! A target does what a handler does with the bytes before it answers or stores anything. It must not panic, hang, or use more than a
 //! small multiple of its input; further properties are asserted.
@@ -21,13 +21,13 @@ use crate::{
 
 pub use plimsoll_core::fuzz::Target;
 
-/// All targets.
+/// All fuzz targets, also those of other crates.
 pub fn targets() -> impl Iterator<Item = Target> {
     let below = fuzz::TARGETS.into_iter().chain(store::foreign::TARGETS).chain(import::foreign::TARGETS);
     TARGETS.into_iter().chain(below)
 }
 
-/// The targets of this crate.
+/// The fuzz targets of this crate.
 const TARGETS: [Target; 14] = [
     target("wire_deliver", grpc::foreign::delivered),
     target("wire_ask", |bytes| drop(grpc::foreign::asked(bytes))),
@@ -45,7 +45,7 @@ const TARGETS: [Target; 14] = [
     target("settings", |bytes| config::foreign::read(&text(bytes))),
 ];
 
-/// A request of Kubernetes: a review, or only the pod in it.
+/// Parses a request of Kubernetes: a review, or only the pod in it.
 fn review(bytes: &[u8]) {
     let _review = serde_json::from_slice::<AdmissionReview<DynamicObject>>(bytes).is_ok();
     let Ok(pod) = serde_json::from_slice::<Pod>(bytes) else { return };
@@ -55,7 +55,7 @@ fn review(bytes: &[u8]) {
     assert!(plan.is_ok(), "a pod that was read can be written");
 }
 
-/// A backup.
+/// Parses a backup.
 fn archive(bytes: &[u8]) {
     let Ok(mut archive) = Unpacker::begin(bytes) else { return };
     while let Ok(Some(_entries)) = archive.next_entries() {}

@@ -1,7 +1,9 @@
-//! The server program: stores what builds used, predicts what the next one needs, and judges failed ones.
+//! The server program: stores what builds used, predicts what the next build needs, and says
+//! whether a failed build should be retried.
 //!
-//! It builds on three crates, which cannot use anything here: [`plimsoll_core`] (the rules), [`plimsoll_store`] (the disk),
-//! [`plimsoll_lab`] (recorded history from files). This crate has everything with a clock, a network or a command line.
+//! It uses three crates, which do not use this one: [`plimsoll_core`] (the rules),
+//! [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files). Everything that
+//! needs a clock, a network or a command line is here.
 //!
 //! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `state`
 //! -> (`access`, `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` lists which module may use which.

@@ -1,5 +1,5 @@
-//! The server's life: settings, log, build, run, exit code. The program is one call of [`main`], so that another program can be
-//! the server too.
+//! The life of the process: settings, log, build, run, exit status. The program calls only
+//! [`main`], so that another program can run the server, too.
 
 use std::{
     io::{ErrorKind, Write as _},
@@ -20,16 +20,17 @@ use crate::{
     runtime::settings::{MachineMemory, MemoryPlan, log_bytes},
 };
 
-/// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
+/// Exit status for invalid settings: `EX_USAGE` of sysexits(3).
 const WRONG_SETTINGS: u8 = 64;
 
-/// Longest wait for the agents' threads to end; everything acknowledged is on disk by then.
+/// Longest wait for the threads of agents to end. Everything that was acknowledged is on disk by
+/// then.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Signals within this time are one.
+/// Signals that follow each other within this time count as one.
 const SAME_WISH: Duration = Duration::from_millis(300);
 
-/// Runs the command line of this process. No thread may have been started before.
+/// Runs the command line of this process. Call it before any thread is started.
 pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::from_process();
     #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
@@ -63,7 +64,7 @@ pub fn main() -> ExitCode {
 }
 
 fn print_error(line: &str) {
-    // if stderr is closed, there is no other way to report it
+    // if standard error is closed, there is no other way to report it
     let _unheard = writeln!(std::io::stderr(), "{}", in_lines(line));
 }
 
@@ -71,9 +72,9 @@ fn run(config: Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let agents = agent_threads()?;
     let ended = runtime.block_on(serve(config, agents.handle().clone()));
-    // remaining connections use timers of the other runtime, which must still exist
+    // the threads of agents end first: their connections use timers of the other runtime
     agents.shutdown_timeout(LEAVE);
-    // threads that still run, for example one that opens a store, must not keep the process alive
+    // threads that still run, such as one that opens a store, must not keep the process alive
     runtime.shutdown_background();
     ended
 }
@@ -85,10 +86,10 @@ async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
     ended
 }
 
-/// Runs the server, from opening the store to closing it.
+/// Runs the server, from opening the store until it is closed.
 async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let (mut stop, mut again) = (signals()?, signals()?);
-    // SIGHUP reloads rules; one that arrives before the handler is installed must not end the server
+    // SIGHUP reloads rules; without this handler, one that arrives early would end the process
     let _received = signal(SignalKind::hangup())?;
     let data_dir = config.data_dir.display().to_string();
     let memory = MemoryPlan::of(&config);
@@ -112,8 +113,8 @@ async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     }
 }
 
-/// Waits for a second signal to stop. One that follows the first immediately counts as the same: a terminal and a supervisor, or two
-/// supervisors, signal the same process.
+/// Waits for a second signal to stop. A signal that follows the first immediately does not count: a
+/// terminal and a supervisor may both signal the process.
 async fn second(mut recv: impl AsyncFnMut()) {
     recv().await;
     let first = Instant::now();
@@ -125,7 +126,7 @@ async fn second(mut recv: impl AsyncFnMut()) {
     }
 }
 
-/// The signals that stop a server.
+/// The signals that stop the server.
 struct StopSignals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,4 +1,4 @@
-//! Stopping a server: long tasks, watched while they run, and steps that share one time limit.
+//! Stopping a server: tasks that run as long as the server, and steps that share one time limit.
 
 use std::{fmt, future::Future, time::Duration};
 
@@ -9,10 +9,10 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// A task that runs as long as the server. It is aborted when this is dropped.
+/// A task that runs as long as the server. It is aborted on drop.
 pub(super) struct Long {
     name: &'static str,
-    /// `None` after its end was reported.
+    /// `None` after the end of the task was reported.
     handle: Option<AbortOnDropHandle<anyhow::Result<()>>>,
 }
 
@@ -23,12 +23,13 @@ impl fmt::Debug for Long {
 }
 
 impl Long {
-    /// Watches over a task.
+    /// Takes over a running task.
     pub(super) fn new(name: &'static str, task: JoinHandle<anyhow::Result<()>>) -> Self {
         Self { name, handle: Some(AbortOnDropHandle::new(task)) }
     }
 
-    /// Waits for its end; returns at once if that was reported before. The future may be dropped and the method called again.
+    /// Waits for the end of the task; returns at once if the end was reported before. The future
+    /// may be dropped and the method called again.
     ///
     /// # Errors
     /// The task failed or panicked; the text names it.
@@ -42,7 +43,8 @@ impl Long {
         }
     }
 
-    /// Waits for an end that should not occur.
+    /// Waits for the end of the task, and returns it as an error even if the task succeeded: it
+    /// should not end by itself.
     pub(super) async fn ended_early(&mut self) -> anyhow::Error {
         match self.ended().await {
             Ok(()) => anyhow!("the {} ended by itself", self.name),
@@ -59,12 +61,13 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Starts now, with an earlier error, if there was one.
+    /// Starts the time limit. `trouble`: an earlier error, if there was one.
     pub(super) fn begin(limit: Duration, trouble: Option<anyhow::Error>) -> Self {
         Self { until: Instant::now() + limit, trouble }
     }
 
-    /// Waits for a step within the time limit; a step that is ready is never cut off. `late` names what was not finished.
+    /// Waits for a step within the time limit. A step that is complete already succeeds even after
+    /// the limit. `late` names what was not finished, for the error.
     pub(super) async fn step(
         &mut self,
         work: impl Future<Output = anyhow::Result<()>>,
@@ -83,13 +86,13 @@ impl Drain {
         self.until = self.until.max(Instant::now() + time);
     }
 
-    /// The first trouble.
+    /// The first error, if there was one.
     pub(super) fn end(self) -> anyhow::Result<()> {
         self.trouble.map_or(Ok(()), Err)
     }
 }
 
-/// A step that cannot fail.
+/// Makes a step of work that cannot fail.
 pub(super) async fn done(work: impl Future<Output = ()>) -> anyhow::Result<()> {
     work.await;
     Ok(())

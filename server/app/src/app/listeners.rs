@@ -1,4 +1,4 @@
-//! Listeners of the server, with their certificates.
+//! The listeners of the server, with their certificates.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -47,7 +47,7 @@ impl Listeners {
         all.into_iter().flatten().filter_map(|listener| listener.tls.clone()).collect()
     }
 
-    /// The addresses that are really bound.
+    /// The bound addresses, with the actual ports.
     pub(super) fn addresses(&self) -> io::Result<Addresses> {
         let admission = self.admission.as_ref().map(|listener| listener.tcp.local_addr()).transpose()?;
         Ok(Addresses { grpc: self.grpc.tcp.local_addr()?, http: self.http.tcp.local_addr()?, admission })
@@ -68,7 +68,7 @@ fn tls(files: &TlsFiles, protocols: &'static [&'static [u8]]) -> anyhow::Result<
     Tls::new(certificate).map(Some).context("tls_cert_file, tls_key_file, tls_client_ca_file")
 }
 
-/// The webhook's listener, if it is configured.
+/// Binds the listener for Kubernetes' webhook, if it is configured.
 async fn admission(config: &Config) -> anyhow::Result<Option<Listener>> {
     let settings = &config.admission;
     let (Some(address), Some(chain), Some(key)) =

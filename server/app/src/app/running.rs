@@ -1,4 +1,4 @@
-//! A serving server: its parts, and their shutdown from the outside in.
+//! A serving server: its parts, and how they are shut down.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,10 +30,10 @@ use crate::{
     },
 };
 
-/// Time for idle connections to send what they hold when the server stops.
+/// Time that open connections get to send their data when the server stops.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Least time for closing the store, however much the steps before it used.
+/// Least time for closing the store, however long the steps before it took.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// A server that serves.
@@ -43,7 +43,7 @@ pub(super) struct Running {
     health: HealthReporter,
     calls: Calls,
     streams: TaskTracker,
-    /// Ends the watch over the store, which reports health.
+    /// Stops the task that reports the state of the store.
     telling: CancellationToken,
     stopping: CancellationToken,
     ingesting: CancellationToken,
@@ -53,7 +53,8 @@ pub(super) struct Running {
     pub(super) worker: Long,
 }
 
-/// Runs in the background; a request that arrives meanwhile waits for the rest of the work.
+/// Prepares the statistics in the background. A request for statistics that arrives earlier waits
+/// until they are ready.
 fn warm(tasks: &TaskTracker, stats: Stats) {
     drop(tasks.spawn_blocking(move || stats.warm()));
 }
@@ -121,7 +122,7 @@ impl Running {
         }
     }
 
-    /// Waits until a part ends unasked.
+    /// Waits until a part of the server ends by itself.
     pub(super) async fn ended_early(&mut self) -> anyhow::Error {
         tokio::select! {
             error = self.worker.ended_early() => error,
@@ -131,7 +132,8 @@ impl Running {
         }
     }
 
-    /// Shuts down from the outside in: callers get their answers first, and the store is closed last.
+    /// Shuts down in an order such that callers get their answers first, and the store is closed
+    /// last.
     pub(super) async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
         self.telling.cancel();
         drain.step(self.watch.ended(), || "the state of the store was still told".to_owned()).await;
@@ -153,7 +155,8 @@ impl Running {
     }
 }
 
-/// Shuts down the sessions, then the tickets: the last ends of attempts end tickets.
+/// Runs the sessions and the tickets. At shutdown the tickets end last, because attempts that end
+/// also end their tickets.
 async fn work(
     mut worker: Worker,
     ingest: Ingest,
@@ -170,7 +173,7 @@ async fn work(
     Ok(())
 }
 
-/// Both HTTP listeners, until the server stops.
+/// Serves both HTTP listeners until the server stops.
 async fn serve_http(
     listener: Listener,
     admission: Option<Listener>,
@@ -186,7 +189,8 @@ async fn serve_http(
     Ok(())
 }
 
-/// Lets connections end. Idle ones are cut off; no caller loses anything.
+/// Waits until the connections have ended, and then closes the rest: they are idle, so nothing is
+/// lost.
 async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
     let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
     match tokio::time::timeout(FLUSH, ended).await {

@@ -1,4 +1,4 @@
-//! The services, over the parts of the server.
+//! Creates the services from the parts of the server.
 
 use std::sync::Arc;
 
@@ -45,10 +45,10 @@ pub(super) fn services(app: &App) -> Services {
     }
 }
 
-/// The webhook's service.
+/// Creates the service that reviews pods.
 pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
     let settings = kubernetes::Settings {
-        // no pod gets more than predictions may request
+        // a pod gets no more memory than a prediction may request
         max_memory: app.config.admission.max_memory.or(app.config.predict.memory_cap),
         agent_ca: app.secrets.agent_ca.clone(),
         ..app.config.admission.clone()

@@ -1,4 +1,4 @@
-//! Periodic work while the server runs.
+//! Periodic tasks that run as long as the server.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,8 +21,9 @@ const WATCH_STORE: Duration = Duration::from_secs(1);
 /// How often metrics report the free space on the disk.
 const WATCH_DISK: Duration = Duration::from_secs(10);
 
-/// Starts all periodic tasks until `end`: the state of the store, its disk, rules and terms, pools and demand, access, certificates, jobs
-/// to ask GitLab about.
+/// Starts all periodic tasks. They run until `end`: the state of the store and its disk, reloading
+/// of rules, retry terms, pools, access and certificates, metrics of demand, and requests to GitLab
+/// about jobs.
 pub(super) fn all(
     app: &mut App,
     health: HealthReporter,
@@ -44,7 +45,7 @@ pub(super) fn all(
     }
 }
 
-/// Processes job hooks, and asks GitLab about ended jobs if configured.
+/// Processes job hooks, and asks GitLab about ended jobs if it is configured.
 async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
     match follower {
         Some(follower) => follower.run(end).await,
@@ -52,7 +53,7 @@ async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::R
     }
 }
 
-/// Reports the configured bounds as metrics, beside their use.
+/// Sets metrics with the configured bounds, for comparison with their use.
 fn tell_bounds(metrics: &Metrics, config: &Config) {
     let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     metrics.open_attempts_max.set(number(config.open_attempts));
@@ -63,7 +64,7 @@ fn tell_bounds(metrics: &Metrics, config: &Config) {
     metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
 }
 
-/// Carries the memory of the history into the metrics until `end`.
+/// Updates the metrics of the history's memory until `end`.
 async fn watch_history(
     history: SharedHistory,
     metrics: Arc<Metrics>,
@@ -76,12 +77,13 @@ async fn watch_history(
     Ok(())
 }
 
-/// Reports the free space on the store's disk until `end`.
+/// Updates the metrics of the free space on the store's disk until `end`.
 async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
     let mut tick = tokio::time::interval(WATCH_DISK);
     while end.run_until_cancelled(tick.tick()).await.is_some() {
         let dir = data_dir.clone();
-        // a network disk that hangs must not block the server
+        // on a thread of its own, because a network file system that hangs must not block the
+        // server
         let looking = tokio::task::spawn_blocking(move || disk(&dir));
         match end.run_until_cancelled(looking).await {
             Some(Ok(Ok(disk))) => {
@@ -96,7 +98,7 @@ async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationT
     Ok(())
 }
 
-/// Carries the state of the store into health and metrics until `end`.
+/// Updates health and metrics with the state of the store until `end`.
 async fn watch_store(
     store: Store,
     metrics: Arc<Metrics>,

@@ -1,6 +1,8 @@
-//! Counts running calls, and ends those that would wait for ever when the server stops.
+//! Counts running calls, and lets the server end calls that would otherwise wait for ever when it
+//! stops.
 //!
-//! A call starts when its request is routed and ends when the last byte of its answer is handed to the connection.
+//! A call starts when its request is routed and ends when the last byte of its answer is handed to
+//! the connection.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use tokio_util::{
 
 use crate::runtime::net::response_budget::ResponseBudget;
 
-/// The calls of both listeners. Clones count together.
+/// The running calls of both listeners. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls(Arc<Running>);
 
@@ -23,7 +25,7 @@ struct Running {
 }
 
 impl Calls {
-    /// A record without running calls. `response_budget` bounds the answers that are not read yet.
+    /// Starts without calls. `response_budget` bounds the answers that clients have not read yet.
     pub(crate) fn new(response_budget: ResponseBudget) -> Self {
         Self(Arc::new(Running { response_budget, ..Running::default() }))
     }
@@ -33,28 +35,28 @@ impl Calls {
         self.0.response_budget.clone()
     }
 
-    /// Counts a call for as long as the result lives.
+    /// Counts a call until the returned value is dropped.
     pub(crate) fn begin(&self) -> TaskTrackerToken {
         self.0.calls.token()
     }
 
-    /// Ends the answers that have nothing to send, now and from now on.
+    /// Ends answers that wait for something to send, now and from now on.
     pub(crate) fn cut(&self) {
         self.0.cut.cancel();
         self.0.calls.close();
     }
 
-    /// Waits until no call runs. To be called after [`Self::cut`].
+    /// Waits until no call runs. Call it after [`Self::cut`].
     pub(crate) async fn ended(&self) {
         self.0.calls.wait().await;
     }
 
-    /// Ready from [`Self::cut`] on.
+    /// Completes when [`Self::cut`] has been called.
     pub(super) fn is_cut(&self) -> WaitForCancellationFutureOwned {
         self.0.cut.clone().cancelled_owned()
     }
 
-    /// How many calls run.
+    /// Number of running calls.
     pub(crate) fn running(&self) -> usize {
         self.0.calls.len()
     }

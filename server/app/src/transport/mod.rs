@@ -1,4 +1,5 @@
-//! The two listeners: a handler converts, calls, converts.
+//! The gRPC and HTTP listeners. A handler converts the request, calls a service, and converts the
+//! result.
 
 pub(crate) mod calls;
 pub(crate) mod grpc;

@@ -1,4 +1,5 @@
-//! Questions of the wire that have one answer each, for gRPC and for the web page: convert, call, convert.
+//! Read-only requests of the wire, for gRPC and for the web page. Each converts the request, calls
+//! a service, and converts the result.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::{
     service::{AttemptService, Refusal, Services, SizingService, StatisticsService},
 };
 
-/// Read access to attempts, sums and predictions. Cheap to clone.
+/// Read access to attempts, statistics and predictions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadApi {
     pub(crate) statistics: StatisticsService,
@@ -19,13 +20,13 @@ pub(crate) struct ReadApi {
 }
 
 impl ReadApi {
-    /// The part of the services that is only read.
+    /// Uses the services that only read.
     pub(crate) fn over(services: &Services) -> Self {
         let Services { sizing, attempts, statistics, .. } = services.clone();
         Self { statistics, attempts, sizing }
     }
 
-    /// The rpc `GetStats`.
+    /// Answers the rpc `GetStats`.
     pub(crate) async fn get_stats(
         &self,
         caller: &Arc<Identity>,
@@ -35,7 +36,7 @@ impl ReadApi {
         Ok(wire::statistics::answer(self.statistics.report(caller, question).await?))
     }
 
-    /// The rpc `ListAttempts`.
+    /// Answers the rpc `ListAttempts`.
     pub(crate) async fn list_attempts(
         &self,
         caller: &Arc<Identity>,
@@ -49,7 +50,7 @@ impl ReadApi {
         Ok(page.end(&listed))
     }
 
-    /// The rpc `Recommend`.
+    /// Answers the rpc `Recommend`.
     pub(crate) async fn recommend(
         &self,
         caller: &Arc<Identity>,
@@ -60,7 +61,7 @@ impl ReadApi {
         Ok(wire::recommendations::answer(answer))
     }
 
-    /// The rpc `GetAttempt`.
+    /// Answers the rpc `GetAttempt`.
     pub(crate) async fn get_attempt(
         &self,
         caller: &Arc<Identity>,
@@ -81,7 +82,7 @@ impl ReadApi {
         })
     }
 
-    /// The rpc `Explain`.
+    /// Answers the rpc `Explain`.
     pub(crate) async fn explain(
         &self,
         caller: &Identity,
@@ -91,8 +92,8 @@ impl ReadApi {
         Ok(wire::sizing::explanation(self.sizing.explain(caller, key, limit).await?))
     }
 
-    /// The first messages of the rpc `Watch`, for the `most` attempts with the highest need, and the number of running attempts; both
-    /// limited to what the caller may see.
+    /// The first messages of the rpc `Watch`, for the `most` running attempts with the highest
+    /// memory need, and the number of running attempts; both limited to what the caller may see.
     pub(crate) async fn running(
         &self,
         caller: &Arc<Identity>,

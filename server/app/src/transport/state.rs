@@ -1,4 +1,4 @@
-//! The state that handlers of HTTP share.
+//! State that the HTTP handlers share.
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ pub(crate) struct HttpParts {
     pub(crate) store: Store,
     /// Whether operators on other machines may take backups.
     pub(crate) backup_remote: bool,
-    /// Names that are answered without a file of access, in lower case.
+    /// Host names that are accepted if there is no access file, in lower case.
     pub(crate) hosts: Arc<[String]>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) pods: PodReviewer,
-    /// Token of the job hook; `None` accepts every hook.
+    /// Secret token of the job hook; `None` if none is configured.
     pub(crate) token: Option<Token>,
-    /// Secret of the webhook; `None` answers every request.
+    /// Secret in the path of Kubernetes' webhook; `None` if none is configured.
     pub(crate) admission_secret: Option<Token>,
-    /// Files of `GET /agent/...`.
+    /// Files that `GET /agent/...` serves.
     pub(crate) agent_files: Arc<AgentFiles>,
-    /// All settings, for people.
+    /// All settings in force, for the settings page.
     pub(crate) shown: Arc<Vec<InForce>>,
     /// Keys for signed hooks; if set, every hook must be signed.
     pub(crate) signing: Option<Signing>,

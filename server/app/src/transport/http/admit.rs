@@ -1,4 +1,5 @@
-//! `POST /admit`: reviews a new pod for the API server. On any error the pod is admitted unchanged.
+//! `POST /admit`: the API server of Kubernetes asks for a review of a new pod. On any error the pod
+//! is admitted unchanged.
 
 use std::time::Duration;
 
@@ -22,11 +23,12 @@ use crate::transport::state::HttpState;
 
 /// Path of the webhook; the secret of `admit_secret_file` follows it, if there is one.
 pub(super) const PATH: &str = "/admit";
-/// The API server's own bound for a request is 3 MiB; the review adds some text.
+/// Largest body: the API server's own limit for a request is 3 MiB, and the review adds some text.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
-/// Most reviews at once, each some times its bytes in memory; others are refused, and their pods stay unchanged.
+/// Most reviews at once; each takes several times its bytes in memory. Further ones are refused,
+/// and their pods stay unchanged.
 const REVIEWS_AT_ONCE: usize = 16;
-/// The API server is near, and its time-out short.
+/// Time limit for the body: the API server is near, and its own time-out is short.
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
 /// One permit for each review.
@@ -56,7 +58,8 @@ pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> R
     }
 }
 
-/// Whether the path ends in the secret, if there is one. Client certificates are checked by the TLS listener.
+/// Whether the path ends in the secret, if one is configured. The TLS listener checks client
+/// certificates.
 fn is_proven(parts: &HttpState, path: &str) -> bool {
     let given = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
     parts.admission_secret.as_ref().is_none_or(|secret| secret.is(given.as_bytes()))
@@ -66,7 +69,7 @@ fn answer(response: AdmissionResponse) -> Response {
     let patch = response.patch.clone();
     match serde_json::to_value(response.into_review()) {
         Ok(mut review) => {
-            // the type writes bytes as a list of numbers; the API's form for bytes is base64
+            // the type serializes bytes as a list of numbers, but the API server expects base64
             if let (Some(patch), Some(place)) = (patch, review.pointer_mut("/response/patch")) {
                 *place = BASE64_STANDARD.encode(patch).into();
             }
@@ -80,7 +83,7 @@ fn answer(response: AdmissionResponse) -> Response {
     }
 }
 
-/// Parses the request. The object stays JSON until it is known to be a pod.
+/// Parses the request. The object in it stays JSON until it is known to be a pod.
 async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (StatusCode, FieldViolation)> {
     let body = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
     let body = match body {

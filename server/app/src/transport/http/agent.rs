@@ -1,5 +1,6 @@
-//! `GET /agent/linux-amd64`: the agent's binary, for jobs that download it; `GET /agent/sha256sums`: its checksums for pinning. Open to
-//! every caller: the program contains no secret, and a job without a token should be measured too.
+//! `GET /agent/linux-amd64`: the agent's binary, for jobs that download it. `GET
+//! /agent/sha256sums`: its checksum, so that a job can check what it downloaded. Open to every
+//! caller: the program contains no secret, and a job without a token should be measured too.
 
 use std::{
     convert::Infallible,
@@ -20,8 +21,9 @@ use plimsoll_core::domain::FieldViolation;
 use super::refusal::refuse;
 use crate::{runtime::net::response_budget::PIECE, transport::state::HttpState};
 
-/// The unsent part of a file shared by all answers. It is sent in small pieces: as a whole it would count as memory of this answer, and a
-/// few simultaneous downloads would be refused.
+/// The rest of a file whose bytes are shared by all answers. It is sent in small pieces: as a
+/// single piece it would count as memory of this answer, and some simultaneous downloads would be
+/// refused.
 struct SharedFile(Bytes);
 
 impl http_body::Body for SharedFile {

@@ -1,4 +1,5 @@
-//! `GET /v1/allocation?spec=`: an earlier answer to the same text, or convert, call, convert.
+//! `GET /v1/allocation?spec=`: sizes for a job of stock Spack. Returns an earlier answer to the
+//! same request if there is one, else asks the sizing service.
 
 use axum::{
     body::Bytes,
@@ -28,7 +29,7 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
     if let Some(body) = text.as_deref().and_then(|text| sizing.repeated_answer(text)) {
         return json(StatusCode::OK, body);
     }
-    // first: the project of the key may be that of the newest attempt
+    // read before the key, because its project may be that of the newest attempt
     let changes = sizing.history_version();
     let key = match key_of(&parts, query, headers) {
         Ok(key) => key,
@@ -57,11 +58,13 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
     }
 }
 
-/// All that decides the answer to a request, as one text; `None` if a header is no text, which is refused.
+/// Everything that the answer depends on, as one text: query and headers. `None` if a header is not
+/// text; such a request is refused later.
 fn text_of(query: &str, headers: &HeaderMap) -> Option<String> {
     let mut text = query.to_owned();
     for name in [PROJECT, STACK] {
-        // neither a query nor a header contains a line break, and an empty header is another answer than none
+        // a separator that no query and no header contains; `=` tells an empty header from a
+        // missing one
         text.push('\n');
         if let Some(header_text) = headers.get(name) {
             text.push('=');

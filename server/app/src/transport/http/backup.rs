@@ -1,4 +1,4 @@
-//! The store as a stream of bytes.
+//! `GET /admin/backup`: sends an archive of the store.
 
 use std::{
     net::IpAddr,
@@ -32,26 +32,30 @@ use crate::{
     },
 };
 
-/// A client that reads nothing of an archive (half a MiB) for this long is disconnected: other backups wait for the end of this one, and
-/// the writer keeps aside entries that change. The same limit as for an idle connection, also for a client that reads a byte now and then.
+/// A client that reads nothing of an archive (half a MiB is buffered) for this long is
+/// disconnected, because other backups wait for this one to end, and the writer keeps old versions
+/// of changed entries for it. The limit is that of an idle connection, and also stops a client that
+/// reads a byte now and then.
 const TAKEN_WITHIN: Duration = Duration::from_mins(2);
 
-/// For people.
+/// What needs the memory, for error texts.
 const BACKUP: &str = "a backup";
-/// Memory that a backup reserves at its start: some pages of the store, their archive, and the engine's cache, which reading the whole
-/// store fills. Entries kept aside may take more, so the remaining memory is checked for each piece.
+/// Memory that a backup reserves at its start: some pages of the store, their archive, and the
+/// engine's cache, which fills while the whole store is read. Old versions of changed entries may
+/// take more, so the remaining memory is checked before each piece.
 const BACKUP_MEMORY: Quantity = Quantity(48 << 20);
 
-/// Headers of proxies; so is every header that starts with [`FORWARDED`].
+/// Headers that proxies add; so are all headers that start with [`FORWARDED`].
 const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
 const FORWARDED: &str = "x-forwarded-";
 /// The answer to a caller on another machine.
 const ELSEWHERE: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
      plimsoll-server backup FILE; with backup_remote = on operators may take it from other machines, through no proxy\n";
 
-/// An archive of the store at this moment. It contains everything that builds sent, so only this machine gets it: neither a page in one of
-/// its browsers that uses a DNS name for this machine, nor a caller through a local proxy that declares itself. If the operator allows it,
-/// other machines get it too; the settings then require identities and TLS.
+/// Sends an archive of the store as it is now. It contains everything that builds sent, so only
+/// callers on this machine get it. A page in a browser on this machine does not, because it uses a
+/// DNS name for the machine; nor does a caller behind a local proxy that adds its headers. If the
+/// operator allows it, other machines get it too; the settings then require identities and TLS.
 pub(super) async fn backup(
     State(parts): State<HttpState>,
     Extension(Peer { address: peer, local, .. }): Extension<Peer>,
@@ -84,20 +88,21 @@ pub(super) async fn backup(
     }
 }
 
-/// Whether a request from `peer` to `local` gets a backup; `remote`: other machines may.
+/// Whether a request from address `peer` to address `local` gets a backup. `remote`: other machines
+/// may get one.
 fn is_given(request: &Request, (peer, local): (IpAddr, Option<IpAddr>), remote: bool) -> bool {
     let is_own = is_here(peer, local) && names_us(request, local);
     !is_for_others(request.headers()) && (is_own || remote)
 }
 
-/// Whether `peer` is this machine, whose end of the connection is `local`: a listener on one address of the machine is called from that
-/// address, not from loopback.
+/// Whether `peer` is this machine. `local` is this machine's end of the connection: a listener on
+/// one address of the machine is reached from the same address, not from loopback.
 fn is_here(peer: IpAddr, local: Option<IpAddr>) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
 }
 
-/// Whether the request came through a proxy that declares itself.
+/// Whether the request came through a proxy that adds its headers.
 fn is_for_others(headers: &HeaderMap) -> bool {
     headers
         .keys()
@@ -105,13 +110,13 @@ fn is_for_others(headers: &HeaderMap) -> bool {
         .any(|name| OF_PROXIES.contains(&name) || name.starts_with(FORWARDED))
 }
 
-/// Whether the request addresses this machine by its own IP address or as localhost, in all places that name a host.
+/// Whether all host names in the request mean this machine: its own IP address or localhost.
 fn names_us(request: &Request, local: Option<IpAddr>) -> bool {
     let mut asked = asked(request.headers(), request.uri()).peekable();
     asked.peek().is_some() && asked.all(|asked| is_ours(asked, local))
 }
 
-/// Whether a name, with or without port, always means this machine.
+/// Whether a host name, with or without port, always means this machine.
 fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
     Host::parse(asked).is_some_and(|host| match host {
         Host::Address(address) => is_here(address, local),
@@ -119,24 +124,24 @@ fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
     })
 }
 
-/// A running backup, with its reserved memory.
+/// A running backup, with the memory that it reserved.
 struct LiveBackup {
     stream: BackupStream,
     memory: AnswerMemory,
     _share: Option<AnswerShare>,
 }
 
-/// An archive whose next piece is read while the last one is sent. A task of its own reads it: a stalled client requests nothing, and no
-/// other backup may start while this one runs.
+/// The body of the answer. A separate task reads the next piece of the archive while the last one
+/// is sent: a client that stalls polls nothing, and the task must still end the backup in time.
 struct Archive {
     pieces: mpsc::Receiver<Result<Bytes, Short>>,
     metrics: Arc<Metrics>,
     ended: bool,
-    /// Stops reading when the receiver is gone.
+    /// The task that reads the archive; aborted on drop.
     _reading: AbortOnDropHandle<()>,
 }
 
-/// Why an archive is not whole.
+/// Why an archive is incomplete.
 #[derive(Debug, Clone, thiserror::Error)]
 enum Short {
     #[error("{0}")]
@@ -167,7 +172,8 @@ impl Drop for Archive {
     }
 }
 
-/// Reads an archive as fast as the client takes it. Releases the store before it reports why it ends early.
+/// Reads an archive as fast as the client takes it. After an error it releases the store first, and
+/// then passes the error on.
 async fn read(mut live: LiveBackup, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
     let short = loop {
         if let Err(refused) = live.memory.check(BACKUP) {
@@ -186,7 +192,7 @@ async fn read(mut live: LiveBackup, taken_within: Duration, pieces: mpsc::Sender
     };
     drop(live);
     tracing::error!(error = %short, "a backup was cut short");
-    // a client that is gone needs no reason
+    // the client may have disconnected
     let _gone = pieces.send(Err(short)).await;
 }
 

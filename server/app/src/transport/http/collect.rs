@@ -34,20 +34,22 @@ use crate::{
     service::reports,
 };
 
-/// A job hook has some kilobytes; its commit message may be long.
+/// Largest body of a job hook. It has some kilobytes, but its commit message may be long.
 const BODY_BYTES: usize = 1024 * 1024;
-/// Bodies above the limit are read up to this many bytes and dropped. GitLab's largest have 25 MB: pipelines of thousands of jobs.
+/// Larger bodies are read up to this many bytes and dropped. GitLab's largest hooks have 25 MB:
+/// pipelines of thousands of jobs.
 const READ_BYTES: usize = 32 * 1024 * 1024;
-/// GitLab gives up after the same time.
+/// Time limit for the body: GitLab itself gives up after this time.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How an accepted hook is counted.
 enum Counted {
-    /// Where it is processed.
+    /// Not here: the [`Follower`](crate::integrations::gitlab::Follower) counts the hook when it
+    /// processes it.
     Later,
-    /// Ignored, because its job is of a project that the caller may not report on; with the answer.
+    /// As ignored, because the caller may not report on the job's project; with the answer.
     Foreign(String),
-    /// The hook reports no ended job; with the name of its event.
+    /// As a hook that reports no ended job; with the name of its event.
     Other(&'static str),
 }
 
@@ -78,7 +80,7 @@ pub(super) async fn collect(State(parts): State<HttpState>, request: Request) ->
     }
 }
 
-/// Handles a hook.
+/// Checks and accepts a hook.
 async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (StatusCode, FieldViolation)> {
     let headers = &head.headers;
     is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
@@ -90,7 +92,7 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
     let event = HookEvent::of(headers.get(EVENT).map(|value| value.to_str().unwrap_or_default()));
     let body = match (read(body, event).await?, event) {
         (Some(body), _) => body,
-        // too large to check its signature: only its arrival is counted
+        // the body is too large to check its signature; the hook is only counted
         (None, HookEvent::Other(event)) => return Ok(Counted::Other(event)),
         (None, _) => {
             let fault =
@@ -102,7 +104,8 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
         let checked = signing.check(headers, &body, Clock.now_unix_ms());
         checked.map_err(|fault| (StatusCode::UNAUTHORIZED, fault))?;
     }
-    // either secret proves that it comes from GitLab; without secrets the guard has checked the caller
+    // the secret or the signature proved that the hook comes from GitLab; if neither is configured,
+    // the guard has checked the caller
     let_in(&head.extensions);
     match understood(event, headers, &body)? {
         Hook::Other => Ok(Counted::Other(event.counted_as(&body))),
@@ -110,7 +113,7 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
     }
 }
 
-/// Parses the body. What GitLab sends is answered with 200, even if it cannot be parsed.
+/// Parses the body. A hook from GitLab gets status 200 even if it cannot be parsed.
 fn understood(
     event: HookEvent,
     headers: &HeaderMap,
@@ -135,16 +138,16 @@ async fn take_end(
     let caller = extensions.get::<Arc<Identity>>().map(|caller| &**caller);
     match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
         Ok(by) => ended.reported.by = by,
-        // not an error: after four of them GitLab would disable a group's hook, and with it the hooks of projects that the caller may
-        // report on
+        // answered without an error: after four errors GitLab would disable a group's hook, and
+        // with it the reports on projects that the caller may report on
         Err(foreign) => return Counted::Foreign(foreign.to_string()),
     }
     parts.hooks.take(ended, text(headers, DELIVERY)).await;
     Counted::Later
 }
 
-/// Whether the content type is GitLab's. A page of another origin can make a browser post other types, or none, without a preflight
-/// request.
+/// Checks that the content type is GitLab's. A page of another origin can make a browser send other
+/// types without a preflight request.
 fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
     let value = text(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     let kind = value.split(';').next().unwrap_or_default().trim();
@@ -154,7 +157,7 @@ fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
     Err(FieldViolation::new("Content-Type", "must be application/json"))
 }
 
-/// The body; `None` if it is larger than a job hook may be.
+/// Reads the body; `None` if it is larger than a job hook may be.
 async fn read(body: Body, event: HookEvent) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
     let most = if event.is_gitlabs() { READ_BYTES } else { BODY_BYTES };
     let read = tokio::time::timeout(BODY_WITHIN, read_to_its_end(body, most)).await;

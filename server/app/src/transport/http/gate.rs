@@ -1,5 +1,5 @@
-//! Checks before a request is routed. They are plain functions in one place: as layers of axum each would box every request and copy
-//! everything below it.
+//! Checks each request before it is routed. The checks are plain functions, because each layer of
+//! axum would allocate a box for every request and copy all layers below it.
 //!
 //! | check | refuses |
 //! |---|---|
@@ -28,25 +28,25 @@ pub(super) struct Gate {
     pub(super) checks: Checks,
 }
 
-/// The checks of a listener.
+/// The checks of one listener.
 #[derive(Debug)]
 pub(super) enum Checks {
-    /// The listener for people, tools and hooks.
+    /// The checks of the listener for people, tools and GitLab's hooks.
     Paths {
-        /// Port of the gRPC listener; `None` if unknown.
+        /// Port of the gRPC listener, for the error text; `None` if unknown.
         grpc_port: Option<u16>,
-        /// The names that the server answers to without an access file, in lower case.
+        /// Host names that are accepted if there is no access file, in lower case.
         own_names: Arc<[String]>,
         guard: Guard,
         has_hook_secret: bool,
     },
-    /// The webhook's listener: its TLS settings decide who may call.
+    /// The checks of the listener for Kubernetes' webhook: its TLS settings decide who may call.
     Certificate,
 }
 
 impl Gate {
-    /// The answer, and the caller's slot until the answer is sent. The request counts as running until the answer is ready, so that a
-    /// stopping server waits for it.
+    /// Answers a request. The returned slot must be held until the answer is sent. The request
+    /// counts as running until the answer is ready, so that a stopping server waits for it.
     pub(super) async fn answer(&self, request: Request) -> (Response, Option<CallPlace>) {
         let _call = self.calls.begin();
         let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
@@ -54,7 +54,8 @@ impl Gate {
     }
 
     async fn pass(&self, mut request: Request) -> (Response, Option<CallPlace>) {
-        // the router omits the body of its own answers; over HTTP/2 an answer to HEAD with a body is a protocol error
+        // the router omits the body for HEAD, but these refusals bypass it; over HTTP/2 a body
+        // would be a protocol error
         let is_head = *request.method() == Method::HEAD;
         let refused =
             |refusal: Response| (if is_head { refusal.map(|_body| Body::empty()) } else { refusal }, None);
@@ -72,7 +73,7 @@ impl Gate {
 }
 
 impl Checks {
-    /// The answer to a request that no caller may send.
+    /// The refusal of a request that is not allowed for any caller.
     fn refusal(&self, request: &Request) -> Option<Response> {
         if let Self::Paths { grpc_port, own_names, guard, .. } = self {
             let (headers, uri) = (request.headers(), request.uri());
@@ -85,7 +86,8 @@ impl Checks {
         origin::refusal(request)
     }
 
-    /// Adds the caller's identity to its request, or answers a refused caller.
+    /// Adds the caller's identity to the request; returns the refusal for a caller without
+    /// permission.
     fn admit(&self, request: &mut Request) -> Result<Option<CallPlace>, Box<Response>> {
         match self {
             Self::Paths { guard, has_hook_secret, .. } => guarded::admit(request, guard, *has_hook_secret),

@@ -1,5 +1,6 @@
-//! Authorizes requests. A connection keeps its slot for good once one of its requests was admitted here, or proved to be a hook of GitLab:
-//! probes and refused requests do not count, because any client may cause them.
+//! Checks that the caller has the role for the path. A connection gets a permanent slot once one of
+//! its requests was admitted here, or was proved to be a hook of GitLab. Probes and refused
+//! requests do not count for that, because any client can send them.
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
@@ -21,17 +22,17 @@ use crate::{
     runtime::net::serve::Peer,
 };
 
-/// The role for a path; `None` for those open to every caller.
+/// The role that a path requires; `None` for paths open to every caller.
 fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
     match path {
-        // the form that corrects a cause
+        // sent by the form that corrects a cause
         path if changes && path.starts_with("/attempts/") => Some(Role::Operator),
         "/livez" | "/readyz" => None,
         // the program contains no secret, and a job without a token should be measured too
         path if path.starts_with("/agent/") => None,
         "/v1/allocation" => Some(Role::Caller),
         path if changes && is_of_tickets(path) => Some(Role::Caller),
-        // GitLab proves its identity with the hook's own secret
+        // the hook's secret proves the identity, and is checked later
         "/v1/collect" if has_hook_secret => None,
         "/v1/collect" => Some(Role::Hook),
         ENDPOINT => Some(Role::Operator),
@@ -39,12 +40,14 @@ fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
     }
 }
 
-/// Whether a change there is one of a ticket: those are kept under the name of who opened them.
+/// Whether changes at this path are changes of tickets. Tickets are stored under the name of their
+/// owner, so they need a known caller.
 fn is_of_tickets(path: &str) -> bool {
     matches!(path, "/" | xml_rpc::PATH)
 }
 
-/// Advice for a path whose answer is over all projects: what a caller with `projects` can use instead.
+/// What a caller with `projects` can use instead of this path, because the answer here is over all
+/// projects.
 fn instead(path: &str) -> Option<&'static str> {
     match path {
         "/metrics" | "/v1/allocation" => Some("ask over gRPC, with plimsoll stats --project"),
@@ -55,13 +58,14 @@ fn instead(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers refused callers, and adds the identity of others to their request. The returned slot must be held until the answer is sent.
+/// Adds the caller's identity to the request; returns the refusal for a caller without permission.
+/// The returned slot must be held until the answer is sent.
 pub(super) fn admit(
     request: &mut Request,
     guard: &Guard,
     has_hook_secret: bool,
 ) -> Result<Option<CallPlace>, Box<Response>> {
-    // a path may contain a secret, also one sent to the wrong listener
+    // without the secret that a path may contain, even a path sent to the wrong listener
     let path = shown_path(request.uri());
     let changes = *request.method() == Method::POST;
     let Some(role) = role(path, changes, has_hook_secret) else { return Ok(None) };
@@ -95,11 +99,11 @@ pub(super) fn admit(
     Ok(Some(place))
 }
 
-/// Slot of a request among the calls of its caller.
+/// A slot among the concurrent calls of a caller.
 #[derive(Debug)]
 pub(super) struct CallPlace(#[expect(dead_code, reason = "held for its end")] UsageSlot);
 
-/// Counts a request against the caller's rate, and takes a slot among its calls.
+/// Counts a request against the caller's rate, and takes one of its slots.
 fn taken(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallPlace, Exceeded> {
     guard.question(caller)?;
     let place = caller.call_place(from).inspect_err(|exceeded| guard.exceeded(caller, exceeded))?;
@@ -114,22 +118,23 @@ fn beyond(path: &str, exceeded: &Exceeded) -> Response {
     answer
 }
 
-/// Keeps the slot of a connection with a client certificate: the TLS settings decide which are valid.
+/// Gives the connection a permanent slot if it has a client certificate: the TLS settings accept
+/// only valid ones.
 pub(super) fn let_certified_in(of_request: &Extensions) {
     if of_request.get::<Peer>().is_some_and(|peer| !peer.names.is_empty()) {
         let_in(of_request);
     }
 }
 
-/// Keeps the slot of this request's connection.
+/// Gives the connection of this request a permanent slot.
 pub(super) fn let_in(of_request: &Extensions) {
     if let Some(peer) = of_request.get::<Peer>() {
         peer.requests.let_in();
     }
 }
 
-/// The header with the caller's token. GitLab's hook has its secret in a header of its own: that is then a token of the access file, so
-/// each project's hook can have one.
+/// The header with the caller's token. GitLab sends the secret of a hook in a header of its own.
+/// That secret may be a token of the access file, so that each project's hook can have its own.
 fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let secret = || text(SECRET).filter(|_secret| role == Role::Hook);
@@ -146,7 +151,7 @@ fn denial(path: &str, denied: &Denied) -> Response {
     };
     let mut answer = refuse(path, status, &FieldViolation::new("authorization", denied.to_string()));
     if status == StatusCode::UNAUTHORIZED {
-        // browsers ask for a name and a password: any name, with the token as password
+        // asks a browser for name and password: any name, and the token as password
         let schemes = header::HeaderValue::from_static("Basic realm=\"plimsoll\", Bearer realm=\"plimsoll\"");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, schemes);
     }

@@ -1,6 +1,7 @@
-//! Without an access file the server only answers requests for its own names. A page of another site can make its name resolve to this
-//! machine (DNS rebinding): the browser then treats page and server as one origin, and the page could act as its user. It cannot change
-//! the name in `Host`.
+//! Without an access file the server answers only requests for its own host names. A page of
+//! another site can make its DNS name resolve to this machine (DNS rebinding). The browser then
+//! treats page and server as one origin, and the page could act as the user. But it cannot change
+//! the name in the header `Host`.
 //!
 //! | accepted | why |
 //! |---|---|
@@ -19,10 +20,11 @@ use plimsoll_core::domain::FieldViolation;
 
 use super::{refusal::refuse, shown_path};
 
-/// Letters of a refused name that the answer repeats: the longest name of a host (RFC 1035, section 2.3.4).
+/// Characters of a refused name that the answer repeats: the longest host name (RFC 1035, section
+/// 2.3.4).
 const SHOWN_CHARS: usize = 253;
 
-/// Refuses a request for another host. `own`: the operator's names, in lower case.
+/// Refuses a request for another host. `own`: the configured names, in lower case.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<Response> {
     let foreign = asked(headers, uri).find(|asked| !is_own(asked, own))?;
     let foreign: String = foreign.chars().take(SHOWN_CHARS).collect();
@@ -44,12 +46,12 @@ pub(super) fn asked<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> impl Iterator<I
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Address(IpAddr),
-    /// A DNS name, in lower case, without the dot of the root.
+    /// A DNS name, in lower case, without a dot at the end.
     Name(String),
 }
 
 impl Host {
-    /// `None` if it is not a host.
+    /// Parses a host with or without port; `None` if it is not a host.
     pub(super) fn parse(asked: &str) -> Option<Self> {
         let asked = asked.parse::<Authority>().ok()?;
         let host = asked.host().trim_start_matches('[').trim_end_matches(']');
@@ -57,7 +59,7 @@ impl Host {
         Some(host.parse().map_or_else(|_| name(), Self::Address))
     }
 
-    /// Whether the name always means the local machine.
+    /// Whether the name always means this machine.
     pub(super) fn is_localhost(&self) -> bool {
         matches!(self, Self::Name(name) if name == "localhost" || name.ends_with(".localhost"))
     }

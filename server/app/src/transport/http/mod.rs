@@ -53,7 +53,7 @@ use crate::{
 use refusal::refuse;
 pub(crate) use serving::bounds;
 
-/// Serves until `parts.stopping`.
+/// Serves the HTTP listener until `parts.stopping`.
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
     let (metrics, stopping, response_budget) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
@@ -82,7 +82,7 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .await;
 }
 
-/// Serves the webhook until `parts.stopping`: only `POST /admit`.
+/// Serves the listener for Kubernetes' webhook until `parts.stopping`: only `POST /admit`.
 pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds: Bounds) {
     let (metrics, stopping, response_budget) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
@@ -97,7 +97,7 @@ pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds
     serving::serve(listener, (gate, response_budget), bounds, metrics, stopping).await;
 }
 
-/// The path of a request, for the log. The part below `/admit` is a secret.
+/// The path of a request, for the log, without what follows `/admit`, which is a secret.
 fn shown_path(uri: &Uri) -> &str {
     if uri.path().starts_with(admit::PATH) { admit::PATH } else { uri.path() }
 }

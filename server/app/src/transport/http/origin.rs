@@ -1,5 +1,6 @@
-//! Refuses changes requested by pages of other origins. A browser on the server's machine or network can reach the server for any page it
-//! has open; it declares that in `Sec-Fetch-Site`, older ones in `Origin`. Programs send neither.
+//! Refuses changes requested by pages of other origins. Any page that is open in a browser on the
+//! server's machine or network can send requests to the server. The browser then sends the page's
+//! origin in `Sec-Fetch-Site`; older browsers send it in `Origin`. Programs send neither.
 
 use axum::{
     extract::Request,
@@ -10,10 +11,10 @@ use plimsoll_core::domain::FieldViolation;
 
 use super::{refusal::refuse, shown_path};
 
-/// The browser's statement about the requesting page (Fetch Metadata, section 2.3).
+/// Header in which browsers describe the requesting page (Fetch Metadata, section 2.3).
 const SITE: &str = "Sec-Fetch-Site";
 
-/// Refuses a request that could change something and comes from a page of another origin.
+/// Refuses a request that may change something and comes from a page of another origin.
 pub(super) fn refusal(request: &Request) -> Option<Response> {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return None;
@@ -23,7 +24,7 @@ pub(super) fn refusal(request: &Request) -> Option<Response> {
     Some(refuse(shown_path(request.uri()), StatusCode::FORBIDDEN, &fault))
 }
 
-/// The header that names another origin, if one does.
+/// The name of the header that shows another origin, if one does.
 fn foreign(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
     let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if value(SITE).is_some_and(|site| !matches!(site, "same-origin" | "none")) {

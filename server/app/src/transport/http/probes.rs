@@ -1,4 +1,4 @@
-//! Endpoints for orchestrators and Prometheus.
+//! Endpoints for orchestrators and Prometheus: `/livez`, `/readyz` and `/metrics`.
 
 use std::sync::Arc;
 
@@ -27,12 +27,13 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
     }
 }
 
-/// Prometheus' text format, which every tool reads; OpenMetrics for clients that accept it at least as much.
+/// `GET /metrics`: in Prometheus' text format, which every tool reads, or in OpenMetrics if the
+/// client prefers it.
 pub(super) async fn metrics(State(parts): State<HttpState>, headers: HeaderMap) -> impl IntoResponse {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let classic = !prometheus::prefers_openmetrics(accept);
     let metrics = Arc::clone(&parts.metrics);
-    // a day of packages is summed: not on a thread that serves others
+    // encoding sums up a day of packages, so it does not run on a thread that serves requests
     let encoding = move || if classic { metrics.encode_classic() } else { metrics.encode() };
     let encoded = tokio::task::spawn_blocking(encoding).await;
     let content_type = [

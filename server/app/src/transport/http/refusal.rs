@@ -1,4 +1,4 @@
-//! How a request is refused: a status, a body that names the field, one line in the log.
+//! Refuses a request: a status, a body that names the field, one line in the log.
 
 use axum::{
     http::{StatusCode, header},
@@ -16,7 +16,7 @@ pub(super) fn refuse(path: &str, status: StatusCode, fault: &FieldViolation) -> 
     json(status, serde_json::json!({ "error": fault.to_string() }).to_string())
 }
 
-/// A complete JSON body.
+/// An answer with a complete JSON body.
 pub(super) fn json(status: StatusCode, body: impl IntoResponse) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
 }

@@ -1,5 +1,6 @@
-//! How requests of HTTP are served: on bounded connections ([`serve`](crate::runtime::net::serve) says what becomes of a client that goes
-//! beyond a bound), with answers that go out as they are read.
+//! Serves HTTP requests on bounded connections, with answers that are sent as fast as the client
+//! reads them. [`serve`](crate::runtime::net::serve) describes what happens to a client that
+//! exceeds a bound.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,17 +19,17 @@ use crate::runtime::{
     },
 };
 
-/// Requests at once on one HTTP/2 connection: browsers and API servers ask for less, or open another one. Each may hold a piece of its
-/// answer that the client does not take.
+/// Concurrent requests on one HTTP/2 connection. Browsers and API servers use fewer, or open
+/// another connection. Each may hold a piece of its answer that the client does not read.
 const STREAMS: u32 = 32;
 
-/// The bounds of this many connections: what their clients may hold, and for how long.
+/// The bounds for this number of connections, and the time limits of each.
 pub(crate) fn bounds(connections: usize) -> Bounds {
     let (head, body) = (Duration::from_secs(30), Duration::from_secs(30));
     Bounds { connections, head, body, idle: Duration::from_mins(2) }
 }
 
-/// Serves until `stopping`, then lets running requests end.
+/// Serves until `stopping`, then lets running requests finish.
 pub(super) async fn serve(
     listener: Listener,
     (gate, response_budget): (Gate, ResponseBudget),

@@ -1,15 +1,16 @@
-//! Answers gRPC calls to an HTTP port with a helpful status instead of "not found".
+//! Answers gRPC calls that were sent to an HTTP listener with a helpful status instead of "not
+//! found".
 
 use axum::{
     http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse as _, Response},
 };
 
-/// `UNIMPLEMENTED` (grpc/doc/statuscodes.md): asking here again does not help.
+/// gRPC status `UNIMPLEMENTED` (grpc/doc/statuscodes.md): the client need not repeat the call.
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
 const GRPC: &str = "application/grpc";
 
-/// Answers gRPC calls to any path with the port of the gRPC listener.
+/// Answers a gRPC call to any path with the port of the gRPC listener.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, port: Option<u16>) -> Option<Response> {
     if !is_grpc(headers) {
         return None;
@@ -27,6 +28,6 @@ pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, port: Option<u16>) -> Opti
 
 fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    // +proto and the like follow; gRPC-Web is HTTP
+    // `application/grpc+proto` and the like are gRPC; `application/grpc-web` is not
     kind.and_then(|kind| kind.strip_prefix(GRPC)).is_some_and(|rest| !rest.starts_with("-web"))
 }

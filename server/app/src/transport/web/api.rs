@@ -1,4 +1,5 @@
-//! The pages' data as JSON. Each endpoint takes the query of its page; that of packages returns all of them, unsorted and unfiltered.
+//! The pages' data as JSON. Each endpoint accepts the query of its page. The list of packages is
+//! always complete, unsorted and unfiltered.
 
 use axum::{
     extract::Path,
@@ -23,7 +24,7 @@ use super::{
     trouble::Trouble,
 };
 
-/// Attempts of one answer.
+/// Most attempts in one answer.
 const PAGE: u32 = 100;
 
 /// A message or other JSON as an answer; fields are sorted by name.
@@ -42,7 +43,8 @@ fn as_response(answer: Result<Response, Trouble>) -> Response {
     answer.unwrap_or_else(|trouble| trouble.json())
 }
 
-/// `GetStats`, by `group_by` and in steps of `step_ms`; without them only the total.
+/// `GET /api/stats`: `GetStats`, by `group_by` and in steps of `step_ms`; without them only the
+/// total.
 pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
@@ -55,7 +57,7 @@ pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
     as_response(answer.await)
 }
 
-/// `GetStats` by package.
+/// `GET /api/packages`: `GetStats` by package.
 pub(super) async fn packages(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
@@ -67,7 +69,7 @@ pub(super) async fn packages(Asking(parts): Asking, uri: Uri) -> Response {
     as_response(answer.await)
 }
 
-/// `Explain` for the newest build of a package.
+/// `GET /api/packages/NAME`: `Explain` for the newest build of a package.
 pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Response {
     let answer = async {
         let (_query, view) = query::asked(&uri)?;
@@ -80,7 +82,7 @@ pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri
     as_response(answer.await)
 }
 
-/// `Recommend`.
+/// `GET /api/recommendations`: `Recommend`.
 pub(super) async fn recommendations(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let (query, view) = query::asked(&uri)?;
@@ -89,7 +91,7 @@ pub(super) async fn recommendations(Asking(parts): Asking, uri: Uri) -> Response
     as_response(answer.await)
 }
 
-/// `ListAttempts`.
+/// `GET /api/attempts`: `ListAttempts`.
 pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let (query, view) = query::asked(&uri)?;
@@ -104,7 +106,7 @@ pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
     as_response(answer.await)
 }
 
-/// `GetAttempt` with its series.
+/// `GET /api/attempts/ID`: `GetAttempt` with its series.
 pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Response {
     let answer = async {
         let max_samples = match Query::of(&uri)?.number("max_samples")? {
@@ -117,7 +119,7 @@ pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: 
     as_response(answer.await)
 }
 
-/// The running attempts.
+/// `GET /api/running`: the running attempts.
 pub(super) async fn running(Asking(parts): Asking) -> Response {
     let answer = async {
         let (watched, _count) = parts.running(SHOWN).await?;
@@ -126,7 +128,7 @@ pub(super) async fn running(Asking(parts): Asking) -> Response {
     as_response(answer.await)
 }
 
-/// Settings in force.
+/// `GET /api/settings`: the settings in force.
 pub(super) async fn settings(Asking(parts): Asking) -> Response {
     if let Err(trouble) = super::settings::allowed(&parts) {
         return trouble.json();
@@ -135,7 +137,7 @@ pub(super) async fn settings(Asking(parts): Asking) -> Response {
     answer(&json!({ "settings": parts.shown.iter().map(row).collect::<Vec<_>>() }))
 }
 
-/// The filter of a page; `from_unix_ms` and `to_unix_ms` override its range.
+/// The filter of a page. `from_unix_ms` and `to_unix_ms` replace its time range.
 fn filter(query: &Query, uri: &Uri) -> Result<plimsoll_proto::v1::Filter, FieldViolation> {
     let (_, view) = query::asked(uri)?;
     let mut filter = super::attempts::filter(query, &view)?;

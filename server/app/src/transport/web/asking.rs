@@ -1,4 +1,4 @@
-//! Answers pages' requests on behalf of their reader.
+//! Gets the data of pages, on behalf of the caller who reads them.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -18,7 +18,8 @@ use crate::{
     transport::{read_api::ReadApi, state::HttpState},
 };
 
-/// Extracts the page's reader from a request: a page shows only what its reader may see. Without a guard that is everything.
+/// Extracts from a request the caller who reads the page: a page shows only what this caller may
+/// see. Without an access file that is everything.
 #[derive(Debug)]
 pub(super) struct Asking(pub(super) Reader);
 
@@ -32,25 +33,25 @@ impl FromRequestParts<HttpState> for Asking {
     }
 }
 
-/// The reader of a page, with the requests that pages make.
+/// The caller who reads a page, with the requests that pages make.
 #[derive(Debug)]
 pub(super) struct Reader {
     api: ReadApi,
     caller: Arc<Identity>,
-    /// All settings.
+    /// All settings in force.
     pub(super) shown: Arc<Vec<InForce>>,
 }
 
-/// Why a page does not get an answer.
+/// Why a page gets no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PageRefusal {
-    /// The question breaks a rule; the text names the field.
+    /// The request breaks a rule; the text names the field.
     Wrong(String),
-    /// The reader may not see it. `projects`: those that the reader may name instead.
+    /// The reader may not see the data. `projects`: projects that the reader may ask for instead.
     Forbidden { text: String, projects: Vec<String> },
-    /// The thing asked for is unknown.
+    /// The object is unknown.
     Unknown(String),
-    /// The server is busy: try again later.
+    /// The server is busy; the request may be repeated later.
     Busy(String),
     /// An internal error.
     Broken(String),
@@ -101,12 +102,13 @@ impl Reader {
         self.caller.projects.is_all()
     }
 
-    /// Whether the reader may correct causes in general; access to a single attempt is checked where it is known.
+    /// Whether the reader may correct causes at all. Whether it may correct a given attempt is
+    /// checked when it does.
     pub(super) fn may_correct(&self) -> bool {
         self.caller.roles.has(Role::Operator) && self.caller.proven.job.is_none()
     }
 
-    /// Corrects a verdict, as the rpc `CorrectVerdict`.
+    /// Corrects a verdict, like the rpc `CorrectVerdict`.
     pub(super) async fn correct(
         &self,
         verdicts: &VerdictService,
@@ -116,7 +118,7 @@ impl Reader {
         self.naming_projects(verdicts.correct(&caller, asked).await.map(drop))
     }
 
-    /// An answer; a refusal names the projects that the reader may ask for.
+    /// Adds the projects that the reader may ask for to a refusal.
     fn naming_projects<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageRefusal> {
         answer.map_err(|refusal| match refusal.into() {
             PageRefusal::Forbidden { text, .. } => PageRefusal::Forbidden {
@@ -127,7 +129,7 @@ impl Reader {
         })
     }
 
-    /// Reads statistics, as the rpc `GetStats`.
+    /// Reads statistics, like the rpc `GetStats`.
     pub(super) async fn get_stats(
         &self,
         asked: pb::GetStatsRequest,
@@ -135,10 +137,11 @@ impl Reader {
         self.naming_projects(self.api.get_stats(&self.caller, asked).await)
     }
 
-    /// Statistics with steps in time, and the width of a step. A time with more steps than are allowed gets longer ones.
+    /// Statistics over time, and the length of a time step. If the range has more steps than are
+    /// allowed, the steps are longer.
     ///
     /// # Errors
-    /// As the rpc.
+    /// Like the rpc `GetStats`.
     pub(super) async fn over_time(
         &self,
         view: &View,
@@ -161,7 +164,7 @@ impl Reader {
         }
     }
 
-    /// Lists attempts, as the rpc `ListAttempts`.
+    /// Lists attempts, like the rpc `ListAttempts`.
     pub(super) async fn list_attempts(
         &self,
         asked: pb::ListAttemptsRequest,
@@ -169,7 +172,7 @@ impl Reader {
         self.naming_projects(self.api.list_attempts(&self.caller, asked).await)
     }
 
-    /// Recommends requests, as the rpc `Recommend`.
+    /// Recommends requests, like the rpc `Recommend`.
     pub(super) async fn recommend(
         &self,
         asked: pb::RecommendRequest,
@@ -177,7 +180,7 @@ impl Reader {
         self.naming_projects(self.api.recommend(&self.caller, asked).await)
     }
 
-    /// Reads one attempt, as the rpc `GetAttempt`.
+    /// Reads one attempt, like the rpc `GetAttempt`.
     pub(super) async fn get_attempt(
         &self,
         asked: pb::GetAttemptRequest,
@@ -185,7 +188,8 @@ impl Reader {
         self.naming_projects(self.api.get_attempt(&self.caller, asked).await)
     }
 
-    /// Like the rpc `Explain`, which needs more than the role reader.
+    /// Explains a prediction, like the rpc `Explain`. It requires the role caller, in addition to
+    /// the reader's.
     pub(super) async fn explain(
         &self,
         asked: pb::PredictRequest,
@@ -198,8 +202,8 @@ impl Reader {
         self.naming_projects(self.api.explain(&self.caller, asked).await)
     }
 
-    /// The state of the first messages of the rpc `Watch`: at most `most` attempts, those with the highest need; and the number of running
-    /// ones.
+    /// The first messages of the rpc `Watch`, for the `most` running attempts with the highest
+    /// memory need, and the number of running attempts.
     pub(super) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), PageRefusal> {
         Ok(self.api.running(&self.caller, most).await?)
     }

@@ -1,4 +1,5 @@
-//! Stylesheet, script and logo: part of the program, so that a page needs nothing else.
+//! Stylesheet, script and logo. They are compiled into the program, so that a page loads nothing
+//! from elsewhere.
 
 use axum::{
     extract::Path,

@@ -1,4 +1,4 @@
-//! One attempt, running or finished.
+//! The page of one attempt, running or finished.
 
 use axum::{extract::Path, http::Uri, response::Html};
 use plimsoll_pages::attempt::{AttemptPage, POINTS};

@@ -1,4 +1,4 @@
-//! Finished attempts, page by page, with filters.
+//! The list of finished attempts, in pages, with filters.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
@@ -15,7 +15,7 @@ use super::{
     trouble::Trouble,
 };
 
-/// Attempts of one page.
+/// Attempts on one page.
 const PAGE_ROWS: u32 = 50;
 
 pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
@@ -25,10 +25,10 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
     Ok(Html(page.draw().into_string()))
 }
 
-/// The list request of a query.
+/// The request `ListAttempts` for the query of an address.
 ///
 /// # Errors
-/// A value is unknown.
+/// A value of the query is unknown.
 pub(super) fn question(
     query: &Query,
     view: &View,
@@ -47,16 +47,16 @@ pub(super) fn question(
     })
 }
 
-/// The filter of a query.
+/// The filter in the query of an address.
 ///
 /// # Errors
-/// A value is unknown.
+/// A value of the query is unknown.
 pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolation> {
     let outcome = query.get("outcome");
     let canceled = words::wire_name("", outcome) == CANCELED;
     let outcome = match outcome {
         "" => Outcome::Unspecified,
-        // the wire has no outcome for canceled
+        // the wire has no outcome "canceled": a canceled attempt is a failed one with that cause
         _ if canceled => Outcome::Failed,
         text => Outcome::from_str_name(&words::wire_name("OUTCOME_", text)).ok_or_else(|| {
             unknown("outcome", text, OUTCOMES.map(outcome_value).into_iter().chain([CANCELED]))

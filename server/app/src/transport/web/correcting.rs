@@ -1,8 +1,10 @@
-//! The form on an attempt's page for correcting its cause: the only thing that a page changes.
-//!
-//! It needs the role operator, and a browser that declares the page's origin as ours: [`crate::transport::http`] refuses other origins,
-//! and this module refuses requests without a declaration. Programs call `CorrectVerdict`. After a change the browser is redirected to the
+//! Handles the form on an attempt's page that corrects its cause. Nothing else is changed by a
 //! page.
+//!
+//! The form requires the role operator. The browser must send the page's origin, and it must be
+//! this server's: [`crate::transport::http`] refuses other origins, and this module refuses
+//! requests without one. Programs call `CorrectVerdict` instead. After a change the browser is
+//! redirected to the attempt's page.
 
 use std::time::Duration;
 
@@ -20,11 +22,11 @@ use tokio::time::timeout;
 use super::{asking::Asking, trouble::Trouble};
 use crate::transport::{state::HttpState, wire};
 
-/// A form has some hundred bytes; its reason may have 500, each encoded as three.
+/// Largest form: it has some hundred bytes, but its reason may have 500, each encoded as three.
 const FORM_BYTES: usize = 8 * 1024;
-/// A browser sends it at once.
+/// Time limit for the form: a browser sends it at once.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
-/// The browser's statement about the requesting page.
+/// Header in which browsers describe the requesting page.
 const SITE: &str = "Sec-Fetch-Site";
 
 pub(super) async fn correct(
@@ -56,7 +58,7 @@ async fn read(body: Body) -> Result<Vec<u8>, Trouble> {
     Ok(bytes.to_vec())
 }
 
-/// The form's fields as a request of the rpc.
+/// The request `CorrectVerdict` for the fields of the form.
 fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldViolation> {
     let mut question = pb::CorrectVerdictRequest { attempt: id.to_owned(), ..Default::default() };
     for (name, value) in form_urlencoded::parse(form) {
@@ -77,7 +79,7 @@ fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldVio
         }
     }
     if question.undo {
-        // the other fields belong to the other button
+        // the button "undo" sends all fields, but the others do not apply to it
         (question.cause, question.signature_for_ms) = (0, None);
     }
     Ok(question)

@@ -1,4 +1,4 @@
-//! Failures by cause and by signature.
+//! The page of failures, by cause and by signature.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_pages::failures::FailuresPage;

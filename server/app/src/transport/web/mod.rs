@@ -46,11 +46,12 @@ use crate::transport::state::HttpState;
 use asking::Asking;
 use trouble::Trouble;
 
-/// What a page may load and do: its own style, script and data; and no other page may embed it in a frame.
+/// Policy of the pages: they load only their own style, script and data, and no other page may
+/// embed them in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Answer to `/` for programs.
+/// Answer to `GET /` for clients that are not browsers.
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
     /v1/collect     takes GitLab's job hook\n\
@@ -62,7 +63,7 @@ const INDEX: &str = "plimsoll-server\n\
     /               the web page, for a browser: /packages, /failures, /savings, /attempts, /running, /settings\n\
     /api/           the same as JSON: stats, packages/NAME, recommendations, attempts, attempts/ID, running, settings\n";
 
-/// All pages and their JSON.
+/// The routes of all pages and their JSON.
 pub(crate) fn routes() -> Router<HttpState> {
     Router::new()
         .route("/", get(front))
@@ -86,7 +87,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .layer(middleware::from_fn(guarded))
 }
 
-/// The first page for a browser, the list of endpoints for other clients.
+/// Answers `GET /`: the overview page for a browser, the list of endpoints for other clients.
 async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response {
     if is_browser(&headers) {
         overview::show(&parts, &uri).await.into_response()
@@ -95,19 +96,20 @@ async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response 
     }
 }
 
-/// The answer for an unknown page.
+/// The page for an unknown address.
 pub(crate) fn no_such_page() -> Response {
     let text = "There is no page at this address.";
     protected(Trouble::new(StatusCode::NOT_FOUND, text).into_response())
 }
 
-/// Whether a person wants to read a page.
+/// Whether the client is a browser that accepts a page.
 pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Wraps every page and its JSON. Access is checked before, for the whole listener; visible data is limited by [`Asking`].
+/// Wraps every page and its JSON. The listener has checked access before, and [`Asking`] limits the
+/// data to what the caller may see.
 async fn guarded(request: Request, next: Next) -> Response {
     protected(next.run(request).await)
 }

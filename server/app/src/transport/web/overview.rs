@@ -1,4 +1,4 @@
-//! The first page: waste, failures, savings, the worst packages, running attempts.
+//! The overview page: waste, failures, savings, the worst packages, running attempts.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_pages::{overview::OverviewPage, view::View};
@@ -21,7 +21,7 @@ pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, Trou
     Ok(Html(page.draw().into_string()))
 }
 
-/// The projects or stacks that a reader may choose; empty if one is chosen.
+/// The projects or stacks that the reader can choose on the page; empty if one is chosen already.
 async fn by(
     parts: &Reader,
     view: &View,

@@ -1,4 +1,5 @@
-//! One package: need against request over time, other `-j`, versions, and reasons of the next size.
+//! The page of one package: need against request over time, other numbers of build jobs, versions,
+//! and reasons of the next size.
 
 use axum::{extract::Path, http::Uri, response::Html};
 use plimsoll_pages::{
@@ -28,7 +29,7 @@ pub(super) async fn show(
     let versions = parts.over_time(&view, filter.clone(), GroupBy::Version).await;
     let newest = newest(&parts, filter).await?;
     let explained = match explained(&parts, &name, &newest).await {
-        // the role reader may see past attempts, but not the next prediction
+        // the role reader may see past attempts, but not predictions
         Err(PageRefusal::Forbidden { .. }) => None,
         answer => Some(answer?),
     };
@@ -52,7 +53,8 @@ async fn newest(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageRefu
     Ok(parts.list_attempts(asked).await?.attempts)
 }
 
-/// The prediction for the key of the newest attempt; without one, for the name alone.
+/// Explains the prediction for the key of the newest attempt; without an attempt, for the name of
+/// the package alone.
 pub(super) async fn explained(
     parts: &Reader,
     name: &str,
@@ -63,9 +65,8 @@ pub(super) async fn explained(
     parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await
 }
 
-/// The proposal on the savings page for the package, in the project of its newest attempt. `None`, and the line is omitted, if it is
-/// unavailable.
-/// known.
+/// The proposal for the package from the savings page, in the project of its newest attempt. `None`
+/// if there is none; the page then omits it.
 async fn proposal(
     parts: &Reader,
     (query, view): (&Query, &View),

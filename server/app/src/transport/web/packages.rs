@@ -1,4 +1,4 @@
-//! All packages: to sort, to search, page by page.
+//! The page of all packages, sortable, searchable, in parts.
 
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
@@ -24,7 +24,8 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
     Ok(Html(page.draw().into_string()))
 }
 
-/// The packages that waste most; if the search is exactly another package's name, that one.
+/// The packages that waste most. If none of them has the name that is searched for, but another
+/// package has exactly this name, it is added.
 async fn groups(parts: &Reader, view: &View, sought: &str) -> Result<Vec<Group>, PageRefusal> {
     let ask = |filter| {
         let group_by = GroupBy::Package.into();
@@ -39,7 +40,7 @@ async fn groups(parts: &Reader, view: &View, sought: &str) -> Result<Vec<Group>,
     Ok(groups)
 }
 
-/// Refuses to sort by an unknown column; empty is the default column.
+/// Refuses to sort by an unknown column. An empty name means the default column.
 fn is_column(by: &str) -> Result<(), FieldViolation> {
     if by.is_empty() || columns().any(|name| name == by) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The query of an address: parameters, and the chosen time range, project and stack.
+//! The query of a page's address: its parameters, and the chosen time range, project and stack.
 
 use axum::http::Uri;
 use plimsoll_core::domain::FieldViolation;
@@ -7,10 +7,11 @@ use plimsoll_proto::limits;
 
 use crate::runtime::clock::Clock;
 
-/// Bytes of a query that are read at all.
+/// Most bytes of a query.
 const QUERY_BYTES: usize = 16 * 1024;
 
-/// All parameter names of pages and their JSON: a page accepts those of other pages, because links carry them along.
+/// The names of all parameters of pages and their JSON. A page accepts the parameters of other
+/// pages, because links carry them along.
 const PARAMETER_NAMES: [&str; 24] = [
     "range",
     "project",
@@ -37,10 +38,11 @@ const PARAMETER_NAMES: [&str; 24] = [
     "to_unix_ms",
     "max_samples",
 ];
-/// Least similarity, 0 to 1, at which a name counts as a misspelt one (Jaro-Winkler).
+/// Least similarity (Jaro-Winkler, 0 to 1) at which an unknown name is taken for a misspelt known
+/// one.
 const ALIKE: f64 = 0.8;
 
-/// The error for an unknown name, with the most similar one.
+/// The error for an unknown name; it suggests the most similar known name.
 fn unknown(name: &str) -> FieldViolation {
     let alike = PARAMETER_NAMES.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
     let nearest = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -49,17 +51,17 @@ fn unknown(name: &str) -> FieldViolation {
     FieldViolation::new(name, format!("is not known here{hint}; there are {known}"))
 }
 
-/// Parses an address.
+/// Parses the query of an address.
 ///
 /// # Errors
-/// It is invalid.
+/// The query is invalid.
 pub(super) fn asked(uri: &Uri) -> Result<(Query, View), FieldViolation> {
     let query = Query::of(uri)?;
     let view = view_of(&query, Clock.now_unix_ms())?;
     Ok((query, view))
 }
 
-/// Pairs of a query, within their bounds.
+/// The parameters of a query, within their bounds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Query(Fields);
 
@@ -67,7 +69,7 @@ impl Query {
     /// Parses the query of an address.
     ///
     /// # Errors
-    /// It is too long, one of its values is, or a name is unknown.
+    /// The query or one of its values is too long, or a name is unknown.
     pub(super) fn of(uri: &Uri) -> Result<Self, FieldViolation> {
         let text = uri.query().unwrap_or_default();
         if text.len() > QUERY_BYTES {
@@ -91,7 +93,7 @@ impl Query {
         }
     }
 
-    /// The pairs, for a page.
+    /// All parameters, for links of the page.
     pub(super) fn fields(&self) -> &Fields {
         &self.0
     }
@@ -104,7 +106,7 @@ impl Query {
     /// A whole number; `None` if it is missing.
     ///
     /// # Errors
-    /// It is not a number.
+    /// The value is not a number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, FieldViolation> {
         match self.get(name) {
             "" => Ok(None),
@@ -119,7 +121,7 @@ impl Query {
 /// The chosen range, project and stack.
 ///
 /// # Errors
-/// The range is not one of those offered.
+/// The time range is none of those offered.
 fn view_of(query: &Query, now_unix_ms: u64) -> Result<View, FieldViolation> {
     let range = match query.get("range") {
         "" => Range::default(),

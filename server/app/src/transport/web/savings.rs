@@ -17,7 +17,8 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
     Ok(Html(SavingsPage { view: &view, answer: &answer }.draw().into_string()))
 }
 
-/// The request of an address; `from_unix_ms` and `to_unix_ms` override its range.
+/// The request `Recommend` for the query of an address. `from_unix_ms` and `to_unix_ms` replace its
+/// time range.
 pub(super) fn question(query: &Query, view: &View) -> Result<RecommendRequest, FieldViolation> {
     let (from, to) = (query.number("from_unix_ms")?, query.number("to_unix_ms")?);
     let page_size = query.number("page_size")?.unwrap_or(0);
@@ -25,7 +26,7 @@ pub(super) fn question(query: &Query, view: &View) -> Result<RecommendRequest, F
         project: view.project.clone(),
         stack: view.stack.clone(),
         package: query.get("package").to_owned(),
-        // without a start time the rpc covers only a month
+        // without a start time the rpc would cover only the last month
         from_unix_ms: from.or_else(|| view.since_unix_ms()).or(Some(0)),
         to_unix_ms: to,
         page_size: u32::try_from(page_size).unwrap_or(u32::MAX),

@@ -1,4 +1,5 @@
-//! The settings in force. Secrets are in files of their own, which are named and never shown.
+//! The page of the settings in force. Secrets are in files; the page shows only the names of these
+//! files.
 
 use axum::{
     http::{StatusCode, Uri},
@@ -13,7 +14,8 @@ use super::{
 };
 use crate::runtime::settings::InForce;
 
-/// The settings name places and addresses of the whole server.
+/// Checks that the reader may see the settings: they name directories and addresses of the whole
+/// server.
 ///
 /// # Errors
 /// The reader may see only some projects.

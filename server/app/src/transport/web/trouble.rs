@@ -1,4 +1,4 @@
-//! Errors as a page with a way out, or as JSON.
+//! Errors as a page with links to what the reader may see, or as JSON.
 
 use axum::{
     http::{StatusCode, header},
@@ -9,12 +9,12 @@ use plimsoll_pages::trouble::TroublePage;
 
 use super::asking::PageRefusal;
 
-/// Why there is no page.
+/// Why a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) status: StatusCode,
     pub(super) text: String,
-    /// Projects for which the same may be requested instead.
+    /// Projects that the reader may ask for instead.
     pub(super) projects: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ impl Trouble {
         Self { status, text: text.into(), projects: Vec::new() }
     }
 
-    /// The answer as JSON.
+    /// The error as a JSON answer.
     pub(super) fn json(&self) -> Response {
         let body = serde_json::json!({ "error": self.text }).to_string();
         (self.status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()

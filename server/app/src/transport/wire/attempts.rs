@@ -12,7 +12,7 @@ use crate::{
     sessions::Running,
 };
 
-/// The answer of `GetAttempt`, without a series.
+/// The answer of `GetAttempt`, without the series.
 pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
     let mut summary = summary(&attempt.summary);
     if attempt.is_running {
@@ -27,10 +27,10 @@ pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
     }
 }
 
-/// A series with as many rows as requested.
+/// Collects a series, reduced to at most as many rows as requested.
 ///
 /// # Errors
-/// More than an answer may have.
+/// More rows are requested than an answer may have.
 pub(crate) fn rows(asked: u32) -> Result<Rows, FieldViolation> {
     match asked {
         0 => Ok(Rows::new(limits::SHOWN_SAMPLES_DEFAULT as usize)),
@@ -98,7 +98,7 @@ pub(crate) fn summary(summary: &Summary) -> pb::Summary {
     .with_pages(summary.pages)
 }
 
-/// A listed attempt, with the log line that identifies its failure.
+/// An attempt as an entry of a list, with the log line that identifies its failure.
 pub(crate) fn listed(listed: ListedAttempt) -> pb::Summary {
     pb::Summary { failure_line: listed.line, ..summary(&listed.summary) }
 }
@@ -154,7 +154,7 @@ fn phase(phase: &Phase) -> pb::Phase {
 }
 
 pub(crate) fn sample(sample: &Sample) -> pb::Sample {
-    // a new field must be converted too
+    // destructured, so that a new field cannot be forgotten
     let Sample {
         elapsed,
         memory,

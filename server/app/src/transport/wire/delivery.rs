@@ -1,8 +1,9 @@
-//! Messages of an agent: the opening of an attempt, its samples, its end.
+//! Parses the messages of an agent: the opening of an attempt, its samples, its end.
 //!
-//! An invalid fact is skipped and recorded in [`SkippedFacts`]; the attempt is kept. A sample with an invalid time, memory or CPU time is
-//! skipped as a whole, and its number counts as lost. Invalid ids of the attempt or run, projects, packages and sample numbers are refused,
-//! because access and the order of the delivery depend on them.
+//! An invalid value is skipped and recorded in [`SkippedFacts`]; the rest of the message is used. A
+//! sample with an invalid time, memory or CPU time is skipped as a whole, and counts as lost. A
+//! message with an invalid id of the attempt or session, project, package or sample number is
+//! refused, because access and the order of the delivery depend on these.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ use crate::{
     sessions::{Append, Finish},
 };
 
-/// Requests and limits. A size of 0 means none, as in GitLab and Kubernetes.
+/// Parses requests and limits. A size of 0 means that none is set, as in GitLab and Kubernetes.
 fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Resources {
     let pb::Resources { memory_request_bytes, memory_limit_bytes, cpu_request_cores, cpu_limit_cores } =
         wire.unwrap_or_default();
@@ -37,7 +38,7 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
     Resources { memory_request, memory_limit, cpu_request, cpu_limit }
 }
 
-/// The key, without invalid fields other than project and package.
+/// Parses the key. Invalid fields other than project and package are skipped.
 fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key> {
     let wire = wire.map(|wire| {
         let mut usable = |name: &str, value: String, limit: usize| {
@@ -74,7 +75,7 @@ fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key>
     validated::key(wire).map_err(|fault| fault.within("hello"))
 }
 
-/// The labels that can be used; of too many the first by their names.
+/// Parses labels. If there are too many, the first by name are kept.
 fn read_labels(wire: HashMap<String, String>, skipped: &mut SkippedFacts) -> HashMap<String, String> {
     let mut labels: Vec<(String, String)> = wire.into_iter().collect();
     labels.sort_unstable();
@@ -87,7 +88,7 @@ fn read_labels(wire: HashMap<String, String>, skipped: &mut SkippedFacts) -> Has
     checked.filter_map(|label| skipped.keep(label.map_err(|fault| fault.within("hello")))).collect()
 }
 
-/// The opening of an attempt.
+/// Parses the opening of an attempt.
 pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<Attempt> {
     let pb::Hello {
         attempt,
@@ -109,7 +110,7 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
         "" => None,
         id => skipped.keep(attempt_id("hello.retries", id)),
     };
-    // a missing date is treated like a wrong clock: the start is estimated where it matters
+    // 0 if the time is missing or invalid: the server then estimates the start
     let started_unix_ms =
         skipped.keep(at_most("hello.started_unix_ms", started_unix_ms, MAX_UNIX_MS)).unwrap_or_default();
     Ok(Attempt {
@@ -138,7 +139,7 @@ pub(crate) fn hello(wire: pb::Hello, skipped: &mut SkippedFacts) -> Validated<At
     })
 }
 
-/// The runner's tags, if the agent sends them.
+/// Parses the runner's tags, if the agent sends them.
 pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<String> {
     let tags = &wire.runner_tags;
     if tags.len() > limits::RUNNER_TAGS {
@@ -150,10 +151,11 @@ pub(crate) fn runner_tags(wire: &pb::Hello, skipped: &mut SkippedFacts) -> Vec<S
     checked.filter_map(|tag| skipped.keep(tag)).collect()
 }
 
-/// The year 2500.
+/// Latest start that is accepted: the year 2500, milliseconds since 1970.
 const MAX_UNIX_MS: u64 = 16_725_225_600_000;
 
-/// Parses samples; whether each may follow the previous one is checked when it is added to the attempt.
+/// Parses samples. Whether each sample may follow the one before is checked later, when it is added
+/// to the attempt.
 pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<Append> {
     let &pb::Batch { ref attempt, first_sequence, lost, ref samples } = wire;
     let attempt = attempt_id("batch.attempt", attempt)?;
@@ -169,7 +171,7 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
         let description = format!("has {} samples; send 1 to {}", samples.len(), limits::BATCH_SAMPLES);
         return Err(FieldViolation::new("batch.samples", description));
     }
-    // a fallible collect does not know the length, and would copy while growing
+    // collecting into a `Result` would not know the length, and would copy while it grows
     let mut checked = Vec::with_capacity(samples.len());
     for wire in samples {
         let mut part = skipped.part("batch.samples");
@@ -195,14 +197,14 @@ fn sample(wire: &pb::Sample, skipped: &mut Part<'_>) -> Validated<Sample> {
         starved: skipped.usable("starved_ms", wire.starved_ms, elapsed),
     };
     if let Err(fault) = sample.check() {
-        // the highest need of the row is below its mean
+        // the highest need of the interval is below its mean, so it is skipped
         skipped.leave_out(fault);
         sample.need_max = None;
     }
     Ok(sample)
 }
 
-/// Time within the longest attempt.
+/// Parses a time since the start of an attempt, within the longest attempt.
 fn elapsed(field: &str, value: u64) -> Validated<Millis> {
     at_most(field, value, limits::ELAPSED_MS).map(Millis)
 }
@@ -211,17 +213,17 @@ fn stall(field: &str, value: u64) -> Validated<Micros> {
     at_most(field, value, limits::ELAPSED_MS * 1000).map(Micros)
 }
 
-/// The kernel adds throttled time up over all processors.
+/// Parses throttled time, bounded like CPU time: the kernel adds it up over all processors.
 fn throttled(field: &str, value: u64) -> Validated<Micros> {
     cpu(field, value).map(|time| Micros(time.0))
 }
 
-/// CPU time that fits into the longest attempt on the largest machine.
+/// Parses CPU time, bounded by the longest attempt on the largest machine.
 fn cpu(field: &str, value: u64) -> Validated<CpuMicros> {
     at_most(field, value, limits::ELAPSED_MS * 1000 * 65_536).map(CpuMicros)
 }
 
-/// The end of an attempt.
+/// Parses the end of an attempt.
 pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated<Finish> {
     let &pb::Finish {
         ref attempt,
@@ -247,7 +249,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
         wall,
         exit: skipped.keep(read_exit(exit).map_err(|fault| fault.within("finish"))).flatten(),
         totals: read_totals(&totals.unwrap_or_default(), &mut skipped.part("finish.totals")),
-        // one wrong phase leaves no order among the others
+        // one invalid phase makes the order of the others unknown, so all are skipped
         phases: skipped
             .keep(read_phases(phases, longest).map_err(|fault| fault.within("finish")))
             .unwrap_or_default(),
@@ -257,10 +259,10 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
     })
 }
 
-/// Characters in the name of a service.
+/// Most characters in the name of a service.
 const SERVICE_CHARS: usize = 32;
 
-/// The name of a service, or empty.
+/// Parses the name of the service that ran the build; may be empty.
 fn service(name: &str) -> Validated<String> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.len() > SERVICE_CHARS || !name.bytes().all(is_plain) {
@@ -270,7 +272,8 @@ fn service(name: &str) -> Validated<String> {
     Ok(name.to_owned())
 }
 
-/// Skipped values are taken from the last sample.
+/// Parses the totals of an attempt. A value that is skipped here is later taken from the last
+/// sample.
 fn read_totals(wire: &pb::Totals, totals: &mut Part<'_>) -> FinalTotals {
     FinalTotals {
         cpu: totals.usable("cpu_usec", Some(wire.cpu_usec), cpu).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Filters and groups of the wire, checked.
+//! Parses filters and groups of requests.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use plimsoll_proto::{limits, v1 as pb};
 
 use super::known;
 
-/// A question, checked.
+/// Parses a request `GetStats`.
 pub(crate) fn question(wire: pb::GetStatsRequest) -> Result<Question, FieldViolation> {
     let pb::GetStatsRequest { filter, group_by, step_ms, group_label } = wire;
     let group_by = read_group_by(group_by, group_label)?;
@@ -42,7 +42,7 @@ fn read_group_by(wire: i32, label: String) -> Result<GroupBy, FieldViolation> {
     })
 }
 
-/// A filter, checked.
+/// Parses a filter.
 pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation> {
     let pb::Filter {
         project,

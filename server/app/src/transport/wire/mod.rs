@@ -47,7 +47,8 @@ fn at_most(field: &str, value: u64, limit: u64) -> Validated<u64> {
     }
 }
 
-/// A value of a wire enum. An unknown number is an error, and not the same as unset.
+/// A value of a wire enum. An unknown number is an error; it must not be treated like an unset
+/// value.
 pub(crate) fn known<E: TryFrom<i32>>(field: &str, number: i32) -> Validated<E> {
     E::try_from(number).map_err(|_unknown| {
         FieldViolation::new(
@@ -126,7 +127,7 @@ pub(crate) fn cause(cause: Cause) -> pb::Cause {
     }
 }
 
-/// A cause that a person names: any that decides.
+/// Parses the cause in a correction: any cause except those that leave it open.
 fn read_cause(field: &str, wire: i32) -> Validated<Cause> {
     let decides = |known: &Cause| !matches!(known, Cause::Unknown | Cause::Undecided);
     let named = |known: &Cause| decides(known) && i32::from(cause(*known)) == wire;

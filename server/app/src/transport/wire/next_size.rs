@@ -1,12 +1,14 @@
-//! The next attempt's size in a verdict, without numbers that are only defaults. The attempt then keeps the job's own values, so that a
-//! build with twelve cores is not retried with one.
+//! The size of the next attempt in a verdict, without numbers that are only defaults: for these the
+//! attempt keeps the job's own values. Otherwise a build with twelve cores would be retried with
+//! one, the default.
 
 use plimsoll_core::domain::{Prediction, Quantity};
 use plimsoll_proto::v1 as pb;
 
 use super::sizing;
 
-/// The known numbers for the next attempt; `None` if there are none. A raised memory size always counts.
+/// The sizes that are known for the next attempt; `None` if none is. A memory size that was raised
+/// is always included.
 pub(crate) fn next_size(next: &Prediction) -> Option<pb::Prediction> {
     let unknown = |quantity: &Quantity| quantity.basis.is_default();
     let unchanged = |quantity: &Quantity| quantity.basis.is_unchanged_default();

@@ -1,7 +1,7 @@
-//! ListAttempts: a page of ended attempts, and the token that leads to the next one.
+//! `ListAttempts`: a page of ended attempts, and the token for the next page.
 //!
-//! A token contains the hash of its filter and order, and where the page ended. The server stores nothing for it, so it never expires,
-//! also over restarts.
+//! A token contains a hash of filter and order, and the position where the page ended. The server
+//! stores nothing for a token, so tokens never expire, not even when the server restarts.
 
 use super::filter::filter;
 use super::known;
@@ -13,22 +13,22 @@ use plimsoll_core::{
 use plimsoll_proto::{limits, v1 as pb};
 use prost::Message as _;
 
-/// Attempts of a page, unless a number is given.
+/// Attempts on a page, if the request sets no number.
 const PAGE_SIZE: usize = 100;
 
-/// Most bytes of a page's attempts; the rest of an answer is for the token and the tags.
+/// Most bytes of the attempts on a page; the rest of the answer is for the token and field tags.
 const PAGE_BYTES: usize = limits::ANSWER_BYTES - 64 * 1024;
 
-/// Bytes around a summary in a page: its tag and its length.
+/// Bytes that a page needs for each summary in addition: field tag and length.
 const SUMMARY_FRAME: usize = 8;
 
-/// First letter of a token: its kind. Another kind would have another letter.
+/// First letter of a token. A later format of tokens would use another letter.
 const TOKEN: &str = "a";
 
 /// Checks a request.
 ///
 /// # Errors
-/// Names the invalid field.
+/// A field is invalid; the error names it.
 pub(crate) fn understood(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
     PageRequest::read(request)?;
     filter(request.filter.clone()).map(|_filter| ())
@@ -45,12 +45,12 @@ pub(crate) struct PageRequest {
 }
 
 impl PageRequest {
-    /// The page to request from the service.
+    /// The page that the service is asked for.
     pub(crate) fn builder(&self) -> PageBuilder {
         PageBuilder::new(self.order, self.size, self.after.clone())
     }
 
-    /// The page, empty yet.
+    /// An empty page, to be filled.
     pub(crate) fn page(&self) -> Page {
         Page::new(self.query)
     }
@@ -80,10 +80,10 @@ impl PageRequest {
     }
 }
 
-/// Hash of a request's filter and order: equal for equal ones, at any time.
+/// Hash of a request's filter and order. It is the same for equal requests, also after a restart.
 fn query(request: &pb::ListAttemptsRequest) -> u32 {
     let mut filter = request.filter.clone().unwrap_or_default();
-    // a map has no fixed order
+    // sorted, because a map has no fixed order
     let mut labels: Vec<_> = std::mem::take(&mut filter.labels).into_iter().collect();
     labels.sort_unstable();
     let mut hasher = crc32fast::Hasher::new();
@@ -100,7 +100,7 @@ fn token(query: u32, place: &ListCursor) -> String {
     format!("{TOKEN}{query:x}.{:x}.{:x}.{}", place.rank, place.ended_unix_ms, place.attempt)
 }
 
-/// The position in a token, where the last page ended.
+/// The position in a token: where the page before ended.
 fn place(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
     let unknown = || {
         FieldViolation::new("page_token", "is not from an answer of this server; start from the first page")
@@ -120,7 +120,7 @@ fn place(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
     Ok(ListCursor { rank, ended_unix_ms, attempt })
 }
 
-/// A page that is being filled.
+/// A page while it is filled.
 #[derive(Debug)]
 pub(crate) struct Page {
     query: u32,
@@ -134,7 +134,8 @@ impl Page {
         Self { query, attempts: Vec::new(), last: None, bytes: 0 }
     }
 
-    /// Adds an attempt, if there is space. The first is always added, so that every page makes progress; its size is bounded on input.
+    /// Adds an attempt if there is space; returns whether it was added. The first attempt is always
+    /// added, so that every page makes progress; its size was bounded when it was received.
     pub(crate) fn add_if_room(&mut self, place: &ListCursor, summary: pb::Summary) -> bool {
         self.bytes += summary.encoded_len() + SUMMARY_FRAME;
         let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
@@ -145,7 +146,7 @@ impl Page {
         room
     }
 
-    /// The answer, with a token for the rest.
+    /// The answer, with a token if there are more attempts.
     pub(crate) fn end(self, listed: &ListedAttempts) -> pb::ListAttemptsResponse {
         let last = if listed.is_cut {
             self.last.as_ref()

@@ -1,4 +1,4 @@
-//! `GetPools` and `GetDemand`: pools, and the demand of each.
+//! The answers of `GetPools` and `GetDemand`.
 
 use plimsoll_core::placement::{
     BuildKind, KindPolicy, NodePlacement, Pool, PoolMaximums, hosts::HostCounts, tickets::Amount,

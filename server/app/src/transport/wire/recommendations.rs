@@ -1,4 +1,4 @@
-//! `Recommend`: the question, the answer.
+//! `Recommend`: parses the request, and builds the answer.
 
 use plimsoll_core::{
     domain::FieldViolation,
@@ -10,10 +10,10 @@ use plimsoll_proto::{limits, reasons::LEAST_CONFIDENCE, v1 as pb};
 use super::filter::text;
 use crate::service::statistics::{RecommendQuestion, RecommendationAnswer};
 
-/// Highest price: a slip of the finger is refused.
+/// Highest price that is accepted; a higher one is probably a typing error.
 const MOST_PRICE: f64 = 1_000_000.0;
 
-/// A question, checked.
+/// Parses the request.
 pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, FieldViolation> {
     let pb::RecommendRequest { project, stack, package, from_unix_ms, to_unix_ms, .. } = wire;
     if let (Some(from), Some(to)) = (from_unix_ms, to_unix_ms)
@@ -54,7 +54,7 @@ fn number(field: &str, value: Option<f64>, most: f64) -> Result<Option<f64>, Fie
     }
 }
 
-/// The answer.
+/// Builds the answer.
 pub(crate) fn answer(answer: RecommendationAnswer) -> pb::RecommendResponse {
     let savings = answer.savings;
     pb::RecommendResponse {

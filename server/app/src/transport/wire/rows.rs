@@ -1,21 +1,22 @@
-//! Reduces a series of any length to a bounded number of rows: consecutive samples become one row, which keeps their highest need.
+//! Reduces a series of any length to a bounded number of rows. Consecutive samples become one row,
+//! which has their highest need.
 
 use plimsoll_proto::v1 as pb;
 
-/// Rows while they are collected. Keeps at most as many as requested, however many samples there are.
+/// Collects rows; never more than requested, however many samples are added.
 #[derive(Debug)]
 pub(crate) struct Rows {
     /// Most rows, at least 1.
     limit: usize,
-    /// Samples of a whole row; a power of two.
+    /// Number of samples in a full row; a power of two.
     width: u64,
     merged: Vec<Row>,
 }
 
-/// Neighbouring samples.
+/// Consecutive samples combined into one row.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    /// The last sample in it.
+    /// The last of the samples.
     last: pb::Sample,
     samples: u64,
     memory_sum: u128,
@@ -24,7 +25,7 @@ struct Row {
 }
 
 impl Rows {
-    /// An empty list for at most `limit` rows.
+    /// Starts without rows. At most `limit` are kept.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit: limit.max(1), width: 1, merged: Vec::new() }
     }
@@ -42,7 +43,7 @@ impl Rows {
         }
     }
 
-    /// Merges each two consecutive rows.
+    /// Combines each two consecutive rows into one.
     fn halve(&mut self) {
         self.width *= 2;
         let halved =
@@ -50,7 +51,7 @@ impl Rows {
         self.merged = halved.collect();
     }
 
-    /// Whether a row may combine several samples.
+    /// Whether rows combine several samples.
     pub(crate) fn downsampled(&self) -> bool {
         self.width > 1
     }
@@ -86,7 +87,7 @@ impl Row {
         if self.samples == 1 {
             return self.last;
         }
-        // a mean is never above the largest value, so it fits
+        // a mean is never above the largest value, so it fits into a u64
         let mean = |sum: u128| u64::try_from(sum / u128::from(self.samples)).unwrap_or(u64::MAX);
         pb::Sample {
             memory_bytes: mean(self.memory_sum),

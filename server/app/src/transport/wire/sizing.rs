@@ -1,4 +1,5 @@
-//! `Predict`, `PredictBatch` and `Explain`: requests, and sizes with their basis.
+//! `Predict`, `PredictBatch` and `Explain`: parses requests, and builds answers with the reasons of
+//! each size.
 
 use plimsoll_core::{
     domain::{
@@ -13,7 +14,7 @@ use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
 use super::{memory, rung};
 use crate::service::sizing::{Explanation, SizingAnswer};
 
-/// The key of a request, and the attempt's highest memory limit.
+/// Parses a request: the key, and the highest memory limit that the attempt may get.
 pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
     let pb::PredictRequest { key, memory_limit_bytes } = wire;
     let limit = memory_limit_bytes.map(|bytes| match bytes {
@@ -23,7 +24,7 @@ pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
     Ok((validated::key(key)?, limit.transpose()?))
 }
 
-/// A prediction as a message; one in shadow mode is marked.
+/// A prediction as a message; marked if shadow mode withholds it.
 pub(crate) fn answer(answer: &SizingAnswer) -> pb::Prediction {
     pb::Prediction { shadow: answer.is_withheld, ..prediction(&answer.prediction) }
 }
@@ -74,7 +75,8 @@ fn quantity(quantity: &Quantity) -> pb::Quantity {
     pb::Quantity { value: quantity.value, basis: Some(basis) }
 }
 
-/// Groups of need, compared with the predicted request and limit, if there are any.
+/// Groups of attempts by memory need, compared with the predicted request and limit if these are
+/// given.
 pub(super) fn need_groups(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> pb::NeedGroups {
     let [request, limit] = sizes.unwrap_or_default();
     let group = |group: &NeedGroup| {

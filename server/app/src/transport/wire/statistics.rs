@@ -1,4 +1,4 @@
-//! The answer of `GetStats`.
+//! Builds the answer of `GetStats`.
 
 use plimsoll_core::{
     domain::Cause,
@@ -12,7 +12,7 @@ use plimsoll_proto::v1 as pb;
 use super::{cause, sizing::need_groups};
 use crate::service::statistics::StatisticsAnswer;
 
-/// The answer.
+/// Builds the answer of `GetStats`.
 pub(crate) fn answer(counted: StatisticsAnswer) -> pb::GetStatsResponse {
     let flaky = counted.flaky.into_iter().map(flaky_failure).collect();
     let failures = counted.failures.into_iter().map(failure_group).collect();
@@ -196,7 +196,7 @@ fn regression(regression: Regression) -> pb::Regression {
     }
 }
 
-/// A build that hides groups of need.
+/// A key whose attempts form groups with clearly different memory needs.
 fn mixed_need(mixed: &MixedNeed) -> pb::MixedNeed {
     pb::MixedNeed {
         key: mixed.key.describe(),

@@ -1,4 +1,4 @@
-//! Tickets: requests, and the status of a ticket.
+//! Tickets: parses requests, and builds the status of a ticket.
 
 use plimsoll_core::{
     domain::{FieldViolation, Ticket, TicketId},
@@ -11,7 +11,8 @@ use ulid::Ulid;
 use super::ticket_id;
 use crate::{service::tickets::TicketQuestion, state::tickets::View};
 
-/// The id, given or generated, and the request.
+/// Parses a request to open a ticket: its id (generated if the request has none) and the other
+/// fields.
 pub(crate) fn opening(wire: pb::OpenTicketRequest) -> Validated<(TicketId, TicketQuestion)> {
     let pb::OpenTicketRequest { ticket, key, kind, owner, pool, tags } = wire;
     let id = match ticket.as_str() {

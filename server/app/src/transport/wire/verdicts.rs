@@ -1,4 +1,4 @@
-//! `ShouldRetry`: the caller's report on an ended attempt, and the verdict.
+//! `ShouldRetry`: parses the caller's report on an ended attempt, and builds the verdict.
 
 use plimsoll_core::{
     domain::{
@@ -12,7 +12,7 @@ use plimsoll_proto::{limits, v1 as pb};
 use super::{attempt_id, cause, next_size, read_cause, read_exit};
 use crate::service::verdicts::CorrectionRequest;
 
-/// The report of a caller of `ShouldRetry`.
+/// Parses the caller's report.
 pub(crate) fn question(wire: pb::ShouldRetryRequest) -> Validated<Evidence> {
     let pb::ShouldRetryRequest {
         attempt,
@@ -45,7 +45,7 @@ pub(crate) fn question(wire: pb::ShouldRetryRequest) -> Validated<Evidence> {
     })
 }
 
-/// The CI system's list of a job's runs.
+/// Parses the runs of a job as listed by the CI system.
 fn listed(wire: Vec<pb::RetriedJob>) -> Validated<Vec<ListedRun>> {
     if wire.len() > limits::RETRIED_JOBS {
         let description =
@@ -109,7 +109,7 @@ pub(crate) fn verdict(verdict: Verdict) -> pb::Verdict {
     }
 }
 
-/// A person's correction of a failure's cause.
+/// Parses a person's correction of a failure's cause.
 pub(crate) fn correction_request(wire: pb::CorrectVerdictRequest) -> Validated<CorrectionRequest> {
     let pb::CorrectVerdictRequest { attempt, cause, why, signature_for_ms, undo } = wire;
     let attempt = attempt_id("attempt", &attempt)?;
