@@ -5,8 +5,8 @@
 //! | `plimsoll-linux-amd64` | x86-64 |
 //! | `plimsoll-linux-arm64` | `AArch64` |
 //!
-//! A file that cannot run on its platform is an error of the settings: otherwise jobs would run unmeasured, and only their logs would show
-//! it.
+//! A file that cannot run on its platform is an error when the server starts: otherwise jobs would
+//! run unmeasured, and only their logs would show it.
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,10 @@ const PLATFORMS: [(&str, u16); 2] = [("linux-amd64", 62), ("linux-arm64", 183)];
 /// Prefix of a file's name, followed by the platform.
 const PREFIX: &str = "plimsoll-";
 
-/// Largest file that is read into memory; the static agent has about six.
+/// Largest file that is read into memory, bytes; the static agent has about 6 MiB.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Why a file is not handed out.
+/// Why a file cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadFile {
     #[error("cannot read {}: {error}", path.display())]
@@ -44,7 +44,7 @@ pub(crate) struct AgentFile {
     pub(crate) sha256: String,
 }
 
-/// The binaries by platform; cheap to clone with their owner.
+/// The binaries by platform. Cheap to clone.
 #[derive(Debug, Default)]
 pub(crate) struct AgentFiles(BTreeMap<&'static str, AgentFile>);
 
@@ -52,7 +52,7 @@ impl AgentFiles {
     /// Reads the files of a directory, and logs which exist.
     ///
     /// # Errors
-    /// There is none, or one cannot run on its platform.
+    /// The directory has no binary, or one that cannot run on its platform.
     pub(crate) fn read(dir: &Path) -> Result<Self, BadFile> {
         let mut files = BTreeMap::new();
         for (platform, machine) in PLATFORMS {
@@ -97,7 +97,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// `None` if there is no such file.
+/// The bytes of a file; `None` if it does not exist.
 fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -109,8 +109,8 @@ fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Whether a program for this machine is static; an error if the bytes are no such program. The layout is that of ELF-64 files (`man 5
-/// elf`).
+/// Whether a program for the machine type `machine` is statically linked. The error describes bytes
+/// that are no such program. The layout is that of ELF-64 files (`man 5 elf`).
 fn is_static(bytes: &[u8], machine: u16) -> Result<bool, String> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));
@@ -133,7 +133,8 @@ fn is_static(bytes: &[u8], machine: u16) -> Result<bool, String> {
         if end.ok_or_else(cut)? > bytes.len() as u64 {
             return Err(cut());
         }
-        // a program that names an interpreter needs a loader and a C library that a job's image may not have
+        // an entry of type 3 names an interpreter: the program needs a loader and a C library,
+        // which a job's image may lack
         is_static &= field(0, 4) != Some(3);
     }
     Ok(is_static)

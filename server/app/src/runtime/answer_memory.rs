@@ -1,5 +1,6 @@
-//! Memory for large answers: each reserves its share of what is left before it starts, and is refused if too little is left. A refused
-//! answer costs its caller a retry; too many at once would cost the whole server, because the kernel would kill it.
+//! Limits the memory of large answers. Each reserves its share of the remaining memory before it
+//! starts, and is refused if too little is left. A refused caller can retry; too many answers at
+//! once would make the kernel kill the server.
 //!
 //! The remaining memory is read from the kernel at each request ([`MachineMemory::left`]). Reserved but unused shares are subtracted as
 //! well.
@@ -16,18 +17,19 @@ use plimsoll_core::domain::Bytes;
 
 use super::settings::MachineMemory;
 
-/// Memory kept free for everything else, so that samples are accepted and predictions answered meanwhile.
+/// Memory that answers must leave free, so that samples are accepted and predictions answered
+/// meanwhile.
 const KEPT_FREE: u64 = 16 << 20;
 
-/// Hands out shares of the memory. Cheap to clone; clones share the state.
+/// Gives shares of the memory to answers. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct AnswerMemory {
-    /// Root of the kernel's files.
+    /// Directory that contains `proc` and `sys`; another one than `/` in tests.
     root: Arc<Path>,
     taken: Arc<AtomicU64>,
 }
 
-/// A share of the memory, returned on drop.
+/// A share of the memory; given back on drop.
 #[derive(Debug)]
 pub(crate) struct AnswerShare {
     bytes: u64,
@@ -52,12 +54,13 @@ impl Default for AnswerMemory {
 }
 
 impl AnswerMemory {
-    /// With the kernel's files below `root`.
+    /// Reads the files of the kernel below `root`.
     pub(crate) fn below(root: PathBuf) -> Self {
         Self { root: root.into(), taken: Arc::default() }
     }
 
-    /// Reserves memory for an answer; `what` names it for people. If the kernel's files cannot be read, every request succeeds.
+    /// Reserves memory for an answer. `what` names the answer in the error. If the files of the
+    /// kernel cannot be read, every request succeeds.
     ///
     /// # Errors
     /// Too little memory is left.
@@ -73,7 +76,7 @@ impl AnswerMemory {
     /// Checks, while an answer is produced, that enough memory is left for everything else.
     ///
     /// # Errors
-    /// It is not.
+    /// Too little memory is left.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
         match self.available(0) {
             Some(left) if left.0 == 0 => Err(TooLittleMemory { what, needed: Bytes(KEPT_FREE), left }),

@@ -1,4 +1,5 @@
 //! Target of log lines about refused callers and administrative actions.
 
-/// Used in operators' filters and alerts, so it must not change with the names of crates.
+/// Operators use this target in filters and alerts, so it must not change when modules or crates
+/// are renamed.
 pub(crate) const AUDIT: &str = "plimsoll_server::audit";

@@ -1,4 +1,4 @@
-//! The only source of "now".
+//! The wall clock. All other modules get the time from here.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

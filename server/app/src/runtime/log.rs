@@ -1,4 +1,4 @@
-//! Destination of log lines and spans.
+//! Sends log lines to standard error, and spans to a collector if one is configured.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -15,7 +15,8 @@ use crate::runtime::{
     traces::Traces,
 };
 
-/// Writes whole lines with control characters escaped: lines contain names of builds, which any caller can choose.
+/// Writes log lines and escapes control characters in them: lines contain names of builds, which
+/// any caller can choose.
 struct ShownLines<W> {
     to: W,
     is_json: bool,
@@ -23,7 +24,7 @@ struct ShownLines<W> {
 
 impl<W: Write> Write for ShownLines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // each write is a whole line in UTF-8
+        // the library writes one whole line at a time
         let Ok(text) = str::from_utf8(bytes) else { return self.to.write(bytes) };
         let text = if self.is_json { shown::in_json(text) } else { shown::in_coloured_log(text) };
         self.to.write_all(text.as_bytes())?;
@@ -42,19 +43,20 @@ pub struct Log {
 }
 
 impl Log {
-    /// Starts logging and tracing as configured. Once in a program, within a runtime.
+    /// Starts logging and tracing as configured. Call it once in a program, within a runtime.
     ///
     /// # Errors
-    /// Traces are configured and cannot be sent.
+    /// The address of the trace collector is invalid, or the program was built without traces.
     pub fn begin(config: &Config) -> anyhow::Result<Self> {
-        // lines have a filter of their own, because spans are more detailed
+        // log lines have a filter of their own, because spans are more detailed
         let filter = EnvFilter::new(for_all_crates(&config.log, SERVER, &CRATES));
         let is_json = matches!(config.log_format, LogFormat::Json);
         let writer = move || ShownLines { to: io::stderr(), is_json };
         let lines = tracing_subscriber::fmt::layer().with_writer(writer);
-        // a closed stderr must not end the server
+        // without this the library would print its own errors, and panic if standard error is
+        // closed
         let lines = lines.log_internal_errors(false);
-        // no colours for files and pipes; for terminals unless NO_COLOR is set
+        // no colours in files and pipes; on terminals the library uses them unless NO_COLOR is set
         let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
         let lines: Box<dyn Layer<Registry> + Send + Sync> = match config.log_format {
             LogFormat::Text => lines.with_filter(filter).boxed(),
@@ -66,7 +68,7 @@ impl Log {
         Ok(Self { traces })
     }
 
-    /// Sends the spans that wait.
+    /// Sends the spans that have not been sent yet.
     pub async fn end(self) {
         if let Some(traces) = self.traces {
             traces.end().await;

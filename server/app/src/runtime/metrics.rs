@@ -39,36 +39,36 @@ use prometheus_client::{
 /// A label with a fixed set of values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Kind {
-    /// The value.
+    /// One of the values.
     pub(crate) kind: &'static str,
 }
 
-/// A verdict.
+/// Labels for a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Judged {
-    /// The cause.
+    /// The cause that the verdict found.
     pub(crate) kind: &'static str,
-    /// The advised action.
+    /// The action that the verdict advises.
     pub(crate) action: &'static str,
 }
 
-/// Labels for an issuer of tokens. There are as many as in the operator's file.
+/// Label for an issuer of tokens. There are as many values as issuers in the access file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfIssuer {
     /// The issuer, as in the claim `iss`.
     pub(crate) issuer: String,
 }
 
-/// Labels for a pool. There are as many as in the operator's file.
+/// Labels for a pool. There are as many pools as in the pools file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct InPool {
     /// Name of the pool.
     pub(crate) pool: String,
-    /// `wanted` or `held`; of hosts also `free`, `kept` or `quarantined`.
+    /// `wanted` or `held`; for hosts also `free`, `kept` or `quarantined`.
     pub(crate) state: &'static str,
 }
 
-/// Labels for a rule about failures. There are as many as were corrected.
+/// Label for a rule. Only rules with corrected causes have a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfRule {
     /// Id of the rule, or the source of the evidence.
@@ -77,7 +77,7 @@ pub(crate) struct OfRule {
 
 type Bytes = Gauge<u64, AtomicU64>;
 type Kinds = Family<Kind, Counter>;
-/// A sum that is no whole number.
+/// A counter that is not a whole number.
 type Amount = Counter<f64, AtomicU64>;
 type Times = Family<Kind, Histogram, fn() -> Histogram>;
 
@@ -88,7 +88,7 @@ macro_rules! metrics {
         #[derive(Debug)]
         pub(crate) struct Metrics {
             registry: Registry,
-            /// Names that begin otherwise.
+            /// Metrics with names that do not start with `plimsoll`.
             shared: Registry,
             packages: Arc<Packages>,
             $(#[doc = $help] pub(crate) $field: $type,)*
@@ -333,7 +333,7 @@ impl Metrics {
         text::encode_registry(&mut text, &self.shared)?;
         text::encode_registry(&mut text, &self.registry)?;
         text::encode_eof(&mut text)?;
-        // names of packages and pools come from callers
+        // names of packages and pools come from callers, so control characters are escaped
         Ok(shown::in_metrics(&text).into_owned())
     }
 
@@ -354,7 +354,8 @@ impl Metrics {
         self.verdicts.get_or_create(&Judged { kind: cause.as_str(), action: action.as_str() }).inc();
     }
 
-    /// Adds an attempt of the past to the packages of the last day, and to no counter.
+    /// Adds an attempt that ended before the server started to the packages of the last day, but to
+    /// no counter.
     pub(crate) fn remember(&self, summary: &Summary) {
         self.packages.add(summary);
     }

@@ -14,13 +14,14 @@ use crate::runtime::audit::AUDIT;
 
 /// How often files are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Largest file that is read, bytes.
+/// Largest file that is read, in bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Detects changes of a file: name, size, modification time.
+/// State of a file by which a change is detected: name, size, modification time.
 pub(crate) type Stamp = (String, u64, Option<std::time::SystemTime>);
 
-/// Calls `look` every two seconds until `end`, and with `true` at each SIGHUP. `what` names the files, for the log.
+/// Calls `look` every two seconds until `end`, with `false`; and at each SIGHUP, with `true`.
+/// `what` names the files in the log.
 ///
 /// # Errors
 /// The signal handler cannot be installed.
@@ -41,7 +42,8 @@ pub(crate) async fn watch(
             _ = tick.tick() => false,
         };
         let look = look.clone();
-        // a network directory that hangs must not block the server
+        // on a thread of its own, because a network file system that hangs must not block the
+        // server
         let looking = tokio::task::spawn_blocking(move || look(asked));
         let looked = tokio::select! {
             () = end.cancelled() => return Ok(()),
@@ -53,23 +55,23 @@ pub(crate) async fn watch(
     }
 }
 
-/// The stamp of a regular file.
+/// The present state of a regular file.
 ///
 /// # Errors
-/// It cannot be read, or is not a regular file.
+/// The file cannot be read, or is not a regular file.
 pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
     let about = fs::metadata(path).with_context(|| path.display().to_string())?;
     if !about.is_file() {
-        // opening a pipe would wait for a writer
+        // not opened: opening a named pipe would wait for a writer
         bail!("{} is not a regular file", path.display());
     }
     Ok((path.display().to_string(), about.len(), about.modified().ok()))
 }
 
-/// The text of a file that had `bytes` bytes in its stamp.
+/// The text of a file. `bytes` is its size in its [`Stamp`].
 ///
 /// # Errors
-/// It cannot be read, or is too large.
+/// The file cannot be read, or is too large.
 pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
     let name = path.display();
     if bytes > FILE_BYTES {
@@ -78,7 +80,7 @@ pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_string(&mut text));
     read.with_context(|| name.to_string())?;
-    // it may have grown since the stamp was taken
+    // the file may have grown since its size was read
     if text.len() as u64 > FILE_BYTES {
         bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
     }
@@ -88,7 +90,7 @@ pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
 /// The text of a file with secrets. Errors do not contain the file's name: a secret may have been written in its place.
 ///
 /// # Errors
-/// It does not exist, cannot be read, or is too large.
+/// The file does not exist, cannot be read, or is too large.
 pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
     fs::metadata(file).map_err(|error| {
         anyhow!("names no file ({}); write the secret into a file, and its name here", error.kind())
@@ -96,10 +98,12 @@ pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
     text(file, stamp(file)?.1)
 }
 
-/// The secret in a file, after `prefix`, as a header value; it is never logged. `what` names it for people.
+/// The secret in a file as a header value, with `prefix` before it; it is never logged. `what`
+/// names it in errors.
 ///
 /// # Errors
-/// The file cannot be read, is empty, or its content cannot be in a header. The error contains nothing of the content.
+/// The file cannot be read, is empty, or its content cannot be in a header. The error does not
+/// quote the content.
 pub(crate) fn secret(file: &Path, prefix: &str, what: &str) -> anyhow::Result<HeaderValue> {
     let (name, text) = (file.display(), secret_text(file)?);
     let secret = text.trim();

@@ -1,6 +1,7 @@
-//! Sends spans over OTLP (gRPC) to a local collector. Only with the feature `otlp`.
+//! Sends spans over OTLP (gRPC) to a collector. Compiled only with the feature `otlp`.
 //!
-//! The queue is bounded (2,048 spans, the SDK's default); further spans are dropped, so the server is never blocked.
+//! The queue of spans is bounded (2,048, the SDK's default). Further spans are dropped, so the
+//! server never waits for the collector.
 
 use std::time::Duration;
 
@@ -13,22 +14,23 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
 use crate::runtime::settings::{CRATES, SERVER};
 
-/// The name under which traces are found.
+/// Name of the service in the traces.
 const SERVICE: &str = "plimsoll-server";
-/// Time limit of a collector's answer.
+/// Time limit for an answer of the collector.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Time to send remaining spans when the server stops.
+/// Time for sending the remaining spans when the server stops.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Spans on their way to a collector.
+/// Sends spans to a collector.
 #[derive(Debug)]
 pub(crate) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// Starts sending spans to this address. Call it within a runtime; the receiver may come up later.
+    /// Starts sending spans to this address. Call it within a runtime. The collector need not be
+    /// reachable yet.
     ///
     /// # Errors
-    /// It is not an address.
+    /// `endpoint` is not an address.
     pub(crate) fn start(endpoint: &str) -> anyhow::Result<Self> {
         let exporter =
             SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(ANSWER_WITHIN);
@@ -50,7 +52,8 @@ impl Traces {
 
     /// Sends the remaining spans.
     pub(crate) async fn end(self) {
-        // it waits for the runtime, so it must not block one of its threads
+        // the shutdown blocks until the runtime has sent the spans, so it must not run on a thread
+        // of the runtime
         let ending = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(LEFT_WITHIN));
         if let Ok(Err(error)) = ending.await {
             tracing::warn!(%error, "the last spans did not reach the collector");

@@ -1,9 +1,10 @@
-//! Converts metrics to the format before OpenMetrics, for programs that read nothing else (`promtool check metrics`).
+//! Converts metrics to the text format before OpenMetrics, for programs that cannot read
+//! OpenMetrics (such as `promtool check metrics`).
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Prometheus' text format 0.0.4 from OpenMetrics text: counters have `_total` in their type and help lines, an info becomes a gauge, and
-/// there is neither unit nor end marker.
+/// Prometheus' text format 0.0.4, from OpenMetrics text: the type and help lines of counters get
+/// `_total`, an info becomes a gauge, and units and the end marker are removed.
 pub(super) fn of(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = "";

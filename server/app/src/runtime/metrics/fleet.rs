@@ -1,4 +1,5 @@
-//! Counters, since the server's start, of what builds used, requested and lost. None has a package label: those are in `packages`.
+//! Counters of what builds used, requested and lost since the server started. None has a label for
+//! the package: `packages` has those.
 
 use plimsoll_core::{
     domain::{Bytes, Cause, Millis, Outcome, RequestUsage, Summary},
@@ -8,49 +9,52 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use super::Metrics;
 
-/// How an attempt ended.
+/// Labels for how an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Ended {
-    /// `succeeded`, `failed`, `lost`, `ended` (its exit status is not known), or `canceled`, which is no failure.
+    /// `succeeded`, `failed`, `lost`, `ended` (its exit status is unknown), or `canceled`, which
+    /// does not count as a failure.
     pub(crate) outcome: &'static str,
-    /// Cause of the failure; `none` unless it failed.
+    /// Cause of the failure; `none` if the attempt did not fail.
     pub(crate) cause: &'static str,
 }
 
 /// Labels for a cause that changed after its attempt was counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CauseChanged {
-    /// The cause when it was counted.
+    /// The cause with which the attempt was counted.
     pub(crate) from: &'static str,
     /// The cause now.
     pub(crate) cause: &'static str,
 }
 
-/// Labels for whether a predicted number was sufficient.
+/// Labels for whether a predicted size or time was sufficient.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Held {
-    /// `memory_limit`, `memory_request` or `wall_p95`.
+    /// The predicted value: `memory_limit`, `memory_request` or `wall_p95`.
     pub(crate) of: &'static str,
-    /// `true` or `false`.
+    /// Whether it was sufficient: `true` or `false`.
     pub(crate) held: &'static str,
 }
 
-/// The predicted numbers that are compared with measurements.
+/// The predicted values that are compared with measurements.
 const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
 
-/// Memory over the time of an attempt, bytes x s.
+/// Memory multiplied by the time for which it is held, bytes x seconds.
 fn held(memory: Bytes, time: Millis) -> f64 {
     memory.as_f64() * time.as_f64() / 1000.0
 }
 
-/// Use of the requested memory, bytes x s; `None` if the attempt requested none, or its need was not measured.
+/// Requested and used memory, bytes x seconds; `None` if the attempt requested none, or its need
+/// was not measured.
 pub(super) fn memory_use(summary: &Summary) -> Option<RequestUsage> {
     let over_time = |memory| held(memory, summary.wall);
     let (asked, used) = (summary.resources.memory_size_asked(), summary.measured_need_mean());
     RequestUsage::of(asked.map(over_time), used.map(over_time), summary.outcome == Outcome::Succeeded)
 }
 
-/// Use of the requested CPU, core x s.
+/// Requested and used CPU, cores x seconds; `None` if the attempt requested none, or its CPU was
+/// not measured.
 fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
     let asked = summary.resources.cpu_asked().map(|cores| cores.0.max(0.0) * summary.wall.as_f64() / 1000.0);
     let used = summary.measured_cpu().map(|cpu| cpu.as_f64() / 1e6);
@@ -58,7 +62,8 @@ fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
 }
 
 impl Metrics {
-    /// All series of a closed set at zero, so that a rate sees the first event of each.
+    /// Creates all series with known labels at zero, so that the first event of each is visible in
+    /// rates.
     pub(super) fn begin(&self) {
         let begin = |outcome, cause| drop(self.fleet_attempts.get_or_create(&Ended { outcome, cause }));
         begin("succeeded", "none");
@@ -74,7 +79,8 @@ impl Metrics {
         }
     }
 
-    /// Counts an ended attempt, once: when its end is on disk and its outcome is known. `is_retry`: earlier attempts of its job are known.
+    /// Counts an ended attempt. Call it once for each attempt, when its end is on disk and its
+    /// outcome is known. `is_retry`: whether earlier attempts of its job are known.
     pub(crate) fn ended(&self, summary: &Summary, is_retry: bool) {
         let cause = summary.cause.map_or("none", Cause::as_str);
         let outcome = match summary.outcome {
@@ -114,8 +120,9 @@ impl Metrics {
         self.packages.add(summary);
     }
 
-    /// Updates metrics after a verdict changed an attempt's cause. Counters cannot be decreased, so one counts the changes among attempts
-    /// that [`Self::ended`] has counted (`is_counted`). The gauges of packages are corrected.
+    /// Updates metrics after a verdict changed an attempt's cause. The counters of ended attempts
+    /// cannot be decreased, so another counter counts these changes, if [`Self::ended`] has counted
+    /// the attempt (`is_counted`). The gauges of packages are corrected.
     pub(crate) fn cause_changed(&self, before: &Summary, now: &Summary, is_counted: bool) {
         let word = |summary: &Summary| summary.cause.map_or("none", Cause::as_str);
         let (from, cause) = (word(before), word(now));

@@ -1,5 +1,6 @@
-//! Gauges of the packages that wasted most memory over the last day; not counters, because the list changes. Bounded by the names kept for
-//! an hour, and by those shown.
+//! Gauges of the packages that wasted most memory over the last day. They are no counters, because
+//! the list of packages changes. The number of package names in an hour and the number of packages
+//! with series are bounded.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,13 +21,13 @@ use prometheus_client::{
 use super::fleet::memory_use;
 use crate::runtime::clock::Clock;
 
-/// Packages that have series of their own.
+/// Number of packages that have series of their own.
 const SHOWN_PACKAGES: usize = 20;
-/// Most names kept for one hour; later ones count as others.
+/// Most package names kept for one hour; further ones are added to [`OTHERS`].
 const NAMES_AN_HOUR: usize = 4096;
-/// The sum of all that have no series of their own.
+/// Name of the series with the sums of all packages without a series of their own.
 const OTHERS: &str = "(others)";
-/// Hours that count.
+/// Number of hours over which is summed.
 const HOURS: u64 = 24;
 const HOUR_MS: u64 = 3_600_000;
 
@@ -37,7 +38,7 @@ struct Sums {
     by_memory: f64,
     asked: f64,
     wasted: f64,
-    /// Savings if the predicted requests had been used.
+    /// What would have been saved with the predicted requests.
     would_save: f64,
     would_fail: f64,
 }
@@ -67,10 +68,10 @@ impl Sums {
     }
 }
 
-/// A gauge for each package.
+/// Name, help text and value of a gauge for each package.
 type PackageGauge = (&'static str, &'static str, fn(&Sums) -> f64);
 
-/// Gauges of a package.
+/// The gauges for each package.
 const GAUGES: [PackageGauge; 6] = [
     ("package_attempts", "Ended attempts", |sums| sums.attempts),
     ("package_memory_failures", "Attempts ended by memory", |sums| sums.by_memory),
@@ -100,7 +101,8 @@ impl Packages {
         self.add_at(summary, self.clock.now_unix_ms());
     }
 
-    /// Replaces an attempt's values `before` by those `now`; both have the same end.
+    /// Replaces the values of an attempt (`before`) by new ones (`now`); the end of the attempt
+    /// must be the same.
     pub(crate) fn replace(&self, before: &Summary, now: &Summary) {
         let Sums { attempts, by_memory, asked, wasted, would_save, would_fail } = Sums::of(before);
         let without = Sums {
@@ -125,7 +127,8 @@ impl Packages {
 
     fn add_at(&self, summary: &Summary, now_unix_ms: u64) {
         let (hour, now) = (summary.ended_unix_ms() / HOUR_MS, now_unix_ms / HOUR_MS);
-        // a clock that is ahead must not create an hour that stays for long
+        // an attempt from the future (wrong clock) is counted in this hour, because a later hour
+        // would stay too long
         let hour = hour.min(now);
         let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
         hours.retain(|hour, _| hour + HOURS > now);

@@ -12,14 +12,14 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::runtime::clock::Clock;
 
-/// Read at each scrape; what cannot be read is left out.
+/// Reads the values at each scrape. Values that cannot be read are left out.
 #[derive(Debug)]
 pub(super) struct Process {
     started_unix_ms: u64,
 }
 
 impl Process {
-    /// This process, which starts now.
+    /// Notes the present time as the start of the process.
     pub(super) fn starting() -> Self {
         Self { started_unix_ms: Clock.now_unix_ms() }
     }
@@ -47,7 +47,7 @@ impl Collector for Process {
     }
 }
 
-/// Bytes in RAM.
+/// Bytes of this process in RAM.
 fn resident() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -57,14 +57,15 @@ fn resident() -> Option<f64> {
 
 fn open_files() -> Option<f64> {
     let open = fs::read_dir("/proc/self/fd").ok()?.count();
-    // without the directory's own entry
+    // not counting the entry that reading the directory itself opens
     u32::try_from(open.saturating_sub(1)).ok().map(f64::from)
 }
 
 /// CPU time of all threads, including ended ones.
 fn cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // the program's name is in brackets and may contain anything
+    // the program's name is in brackets and may contain spaces, so the fields are counted from the
+    // last bracket
     let (_, fields) = stat.rsplit_once(") ")?;
     // user and system time are fields 14 and 15; the remaining text starts with field 3 (proc(5))
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();

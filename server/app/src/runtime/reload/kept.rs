@@ -1,4 +1,4 @@
-//! The content of reloaded files that is in force.
+//! The content of reloaded files: what is in force, and what was last found on disk.
 
 use std::sync::{
     Arc, Mutex, PoisonError, RwLock,
@@ -9,21 +9,22 @@ use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use crate::runtime::metrics::Kind;
 
-/// The last valid content of files. `L` is their state, by which changes are noticed. An invalid file is logged once and counted, and the
-/// earlier content stays in force.
+/// The last valid content of some files. `L` is their state on disk, by which changes are noticed.
+/// An invalid file is logged once and counted, and the earlier content stays in force.
 #[derive(Debug)]
 pub(crate) struct Kept<T, L> {
-    /// Name of the files, for people.
+    /// Name of the files, for log messages.
     what: &'static str,
     in_force: RwLock<Arc<T>>,
-    /// State of the files when they were last read, valid or not.
+    /// State of the files when they were last read, whether they were valid or not.
     looks: Mutex<L>,
-    /// Whether the files were invalid at the last reading.
+    /// Whether the files were invalid when they were last read.
     refused: AtomicBool,
 }
 
 impl<T, L: PartialEq> Kept<T, L> {
-    /// Initial content, with the files' state before reading: a change during reading is noticed later.
+    /// Starts with content that was read already. `looks`: the files' state from before reading, so
+    /// that a change during reading is noticed later.
     pub(crate) fn new(what: &'static str, value: Arc<T>, looks: L) -> Self {
         let (in_force, looks) = (RwLock::new(value), Mutex::new(looks));
         Self { what, in_force, looks, refused: AtomicBool::new(false) }
@@ -34,13 +35,14 @@ impl<T, L: PartialEq> Kept<T, L> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the files were invalid at the last reading.
+    /// Whether the files were invalid when they were last read.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused.load(Relaxed)
     }
 
-    /// Reads the files again if their state changed, or if a reload was requested (`asked`); `read` may return a more exact state. Returns
-    /// new content, and counts the result in `reloads`.
+    /// Reads the files again if their state changed, or if a reload was requested (`asked`). `read`
+    /// may replace the state by a more exact one. Returns new content if it is valid, and counts
+    /// the result in `reloads`.
     pub(crate) fn reload_if_changed(
         &self,
         asked: bool,
@@ -53,7 +55,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         if now == *known && !asked {
             return None;
         }
-        // before reading: files that stay invalid are logged once
+        // stored before reading, so that files that stay invalid are read and logged only once
         *known = now;
         let read = read(&mut known);
         self.refused.store(read.is_err(), Relaxed);
@@ -72,7 +74,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         }
     }
 
-    /// Simulates a disk that hangs, as long as the result lives.
+    /// Simulates a disk that hangs until the returned value is dropped.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> std::sync::MutexGuard<'_, L> {
         self.looks.lock().unwrap()

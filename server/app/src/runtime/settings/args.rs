@@ -23,14 +23,14 @@ pub struct Args {
     given: Given,
 }
 
-/// Settings on the command line, as written.
+/// Settings on the command line, as text.
 #[derive(Debug, Clone, Default)]
 struct Given(Vec<(&'static str, String)>);
 
 impl Given {
     fn read(matches: &ArgMatches) -> Self {
         let given = |setting: &'static Setting| {
-            // a command's own option of the same name but another type is not this setting
+            // a command may have an option of this name with another type; that is not this setting
             let text = matches.try_get_one::<String>(setting.name).ok().flatten();
             text.map(|text| (setting.name, text.clone()))
         };
@@ -64,17 +64,17 @@ impl clap::Args for Given {
 }
 
 impl Args {
-    /// Values from the command line, by name of the setting.
+    /// Settings on the command line: name and text.
     pub(super) fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.given.0.iter().map(|(name, text)| (*name, text.as_str()))
     }
 
-    /// Adds the settings after a command.
+    /// Adds the settings that were given after the command.
     ///
     /// # Errors
-    /// The name of an option that was also given before the command.
+    /// An option was also given before the command; the error is its name.
     pub(crate) fn add(&mut self, behind: &ArgMatches) -> Result<(), &'static str> {
-        // as with settings: a command may have an option of this name itself
+        // fails if the command has an option of this name itself, which is not the settings file
         if let Ok(Some(file)) = behind.try_get_one::<PathBuf>("config")
             && self.config.replace(file.clone()).is_some()
         {

@@ -1,4 +1,4 @@
-//! Checks of single settings: each parses a text, with errors that describe a valid one.
+//! Parsers of single settings, with errors that describe a valid value.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,8 @@ use plimsoll_core::{domain::Bytes, mask, retry};
 
 use super::{Config, parse};
 
-/// The address of a trace collector. It must be local: there is no TLS.
+/// The address of a trace collector. Only `http://` is accepted, because spans are sent without
+/// TLS.
 pub(super) fn collector(text: &str) -> Result<String, String> {
     let address =
         text.strip_prefix("http://").filter(|host| !host.is_empty()).and_then(|_host| plain(text).ok());
@@ -16,7 +17,8 @@ pub(super) fn collector(text: &str) -> Result<String, String> {
     })
 }
 
-/// A word without spaces, such as an image or an address. Settings are shown to readers, so an address must not contain a password.
+/// A word without spaces, such as an image or an address. An address must not contain a user or
+/// password, because settings are shown to readers.
 pub(super) fn plain(text: &str) -> Result<String, String> {
     let shown = mask::text(text);
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
@@ -30,10 +32,10 @@ pub(super) fn plain(text: &str) -> Result<String, String> {
     }
 }
 
-/// An address that is shown in pods.
+/// An address that is shown in pods, so it must not contain a user or password.
 pub(super) fn address(text: &str) -> Result<String, String> {
     if text.contains('@') {
-        // the part in front may be a password
+        // the text does not quote the address, because it may contain a password
         return Err("must be an address without a user or a password".to_owned());
     }
     plain(text)
@@ -76,7 +78,7 @@ pub(super) fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
     parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
 }
 
-/// Times a predicted time.
+/// A factor by which a predicted time is multiplied.
 pub(super) fn factor(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(factor),
@@ -84,7 +86,8 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The engine panics below 256 bytes, and is slow long before that; the upper bound exceeds all machines.
+/// Memory of the storage engine's cache. The engine panics below 256 bytes and is slow with little
+/// memory; the upper bound is above the memory of any machine.
 pub(super) fn store_cache(text: &str) -> Result<Bytes, String> {
     match parse::size(text)? {
         size @ Bytes(0x10_0000..=0x100_0000_0000) => Ok(size),
@@ -92,7 +95,7 @@ pub(super) fn store_cache(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// With less there would be hardly any history.
+/// Memory of the history, at least [`Config::LEAST_HISTORY`].
 pub(super) fn history_memory(text: &str) -> Result<Bytes, String> {
     let size = parse::size(text)?;
     if size >= Bytes(Config::LEAST_HISTORY) {
@@ -111,7 +114,7 @@ pub(super) fn project(text: &str) -> Result<String, String> {
     }
 }
 
-/// Retry terms: the path of a policy file, or its text.
+/// Sets the retry terms: a text is the path of a policy file, or the terms themselves.
 pub(super) fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), String> {
     if text.contains("[[") {
         config.retry.terms = retry::RetryPolicy::parse_terms(text)?;
@@ -125,7 +128,8 @@ pub(super) fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), St
     Ok(())
 }
 
-/// The path of the policy file, or its text, so that printed settings can be read back.
+/// The retry terms as [`set_retry_policy`] reads them: the path of the policy file, or the terms
+/// themselves.
 pub(super) fn written_retry_policy(config: &Config) -> String {
     if let Some(path) = &config.retry_policy {
         return path.display().to_string();

@@ -1,11 +1,11 @@
-//! Settings that are right each by itself, and wrong together.
+//! Finds settings that are valid each by itself, but contradict each other.
 
 use plimsoll_core::gantry;
 
 use super::{Config, Mistake, NO_TRACES, groups};
 
 impl Config {
-    /// Errors in addresses and certificates.
+    /// Mistakes in addresses and certificates that would make the server unsafe.
     pub(super) fn unsafe_listeners(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut check = |wrong: bool, place: &str, text: &str| {
@@ -41,7 +41,8 @@ impl Config {
         found
     }
 
-    /// Settings that exceed others which bound them. Both values are named: one of them is often a default.
+    /// Passes mistakes to `check`: settings that must be ordered and are not. The text names both
+    /// values, because one of them is often a default.
     fn disordered(&self, mut check: impl FnMut(bool, &str, &str)) {
         let (predict, retain) = (&self.predict, &self.retain);
         let mut ordered = |wrong: bool, names: [&str; 2], what: &str| {
@@ -63,7 +64,7 @@ impl Config {
         ordered(wrong, ["summaries_keep_for", "series_keep_for"], what);
     }
 
-    /// A value, with its source.
+    /// The value of a setting, with its source.
     fn written(&self, name: &str) -> String {
         let value = groups::named(name).map(|setting| (setting.get)(self)).unwrap_or_default();
         match self.places.get(name).map_or("default", String::as_str) {

@@ -6,10 +6,10 @@
 //! | `/proc/self/cgroup` | the cgroup of the process |
 //! | `memory.max`, in `/sys/fs/cgroup` or `/sys/fs/cgroup/unified` | limit of cgroup v2 |
 //! | `memory.limit_in_bytes`, in `/sys/fs/cgroup/memory` | limit of cgroup v1 |
-//! | `memory.current` or `memory.usage_in_bytes`, and `memory.stat`, beside the limit | use of it; the kernel can reclaim pages of files |
+//! | `memory.current` or `memory.usage_in_bytes`, and `memory.stat`, beside the limit | memory in use; pages of files count as free, because the kernel can reclaim them |
 //!
-//! A container sees its own cgroup as the root, under a path that does not exist inside: so each parent directory is tried, and missing
-//! ones are skipped.
+//! In a container the path of the cgroup may be that of the host, which does not exist inside. So
+//! each parent directory of the path is tried, and missing ones are skipped.
 
 use std::{fmt, fs, path::Path};
 
@@ -18,7 +18,7 @@ use plimsoll_core::domain::Bytes;
 
 use super::Config;
 
-/// Memory that the process may use, and the source of the number.
+/// Memory that the process may use, and where the number comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineMemory {
     /// Bytes.
@@ -45,11 +45,12 @@ impl MachineMemory {
         let source = "/proc/meminfo".to_owned();
         let ram = text(&source).as_deref().and_then(parse_ram).map(|bytes| Self { bytes, source });
         let folders = text("/proc/self/cgroup").map(|groups| folders(&groups)).unwrap_or_default();
-        // of equal limits the innermost: an operator finds it first
+        // of equal limits the innermost one is named, because an operator finds it first
         folders.iter().filter_map(limit).chain(ram).min_by_key(|memory| memory.bytes)
     }
 
-    /// Memory that this process can still use before the kernel kills, from the files below `root`; `None` if unknown.
+    /// Memory that this process can still use before the kernel kills it, from the files below
+    /// `root`; `None` if unknown.
     pub(crate) fn left(root: &Path) -> Option<Bytes> {
         let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
         let number = |path: &str| text(path)?.trim().parse::<u64>().ok();
@@ -67,7 +68,7 @@ impl MachineMemory {
     }
 }
 
-/// The number after a name at the start of a line.
+/// The number after `name` at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::split_whitespace);
     lines.find_map(|mut words| {
@@ -75,12 +76,12 @@ fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// Names of the files in a version of cgroups.
+/// Names of the files of one version of cgroups.
 #[derive(Debug)]
 struct CgroupFiles {
     limit: &'static str,
     taken: &'static str,
-    /// Fields of `memory.stat` with reclaimable pages of files.
+    /// Fields of `memory.stat` with pages of files, which the kernel can reclaim.
     file_pages: [&'static str; 2],
 }
 
@@ -95,7 +96,8 @@ const V2: CgroupFiles = CgroupFiles {
     file_pages: ["inactive_file", "active_file"],
 };
 
-/// Folders with a limit of this process, and the names of their files; the innermost first.
+/// Directories that may have a limit for this process, innermost first, with the names of their
+/// files.
 fn folders(groups: &str) -> Vec<(String, &'static CgroupFiles)> {
     let of_line = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -122,26 +124,31 @@ fn parse_ram(meminfo: &str) -> Option<Bytes> {
     Some(Bytes(kib.saturating_mul(1024)))
 }
 
-/// Memory of the program apart from its history and the store's cache: code, threads, connections and answers. With the two constants
-/// below it matches what a server used besides its history when it started to serve, on x86-64 with glibc: 103 MiB for a log of 61 MB, 147
-/// MiB for 176 MB and 203 MiB for 588 MB (a million attempts), of which sled alone took 58, 115 and 152 MiB (`cargo bench --bench open`).
+/// Memory of the program apart from its history and the storage engine: code, threads, connections
+/// and answers. Together with the next two constants it fits what a server used besides its history
+/// when it started to serve, measured on x86-64 with glibc: 103 MiB with a store of 61 MB, 147 MiB
+/// with 176 MB and 203 MiB with 588 MB (a million attempts). The engine sled alone took 58, 115 and
+/// 152 MiB of these (`cargo bench --bench open`).
 const PROGRAM_BYTES: u64 = 64 << 20;
-/// The engine uses this multiple of its configured cache.
+/// The storage engine uses this multiple of its configured cache.
 const CACHE_MULTIPLE: u64 = 2;
-/// Bytes of the store's log for each byte of memory that sled uses for the positions of pages.
+/// Bytes of the store's log for which sled needs one byte of memory: it keeps the positions of
+/// pages.
 const LOG_PER_BYTE: u64 = 32;
-/// One part in this many of the machine's memory is left to the kernel: buffers of connections, page tables, recently read files.
+/// The kernel is left one part in this many of the machine's memory: for buffers of connections,
+/// page tables, recently read files.
 const KERNEL_PART: u64 = 16;
 
-/// Real memory of the history as a fraction of its estimate: the allocator keeps part of what was freed while the history was read, and
-/// after each answer. A server with a store of a million attempts (500 MB) used 202 MiB besides a history of 70 MiB, 298 MiB besides 192
-/// MiB, and 377 MiB besides 384 MiB (glibc, two cores).
+/// The history really takes 8/5 of its estimated memory: the allocator keeps part of what is freed
+/// while the history is read, and after each answer. A server with a store of a million attempts
+/// (500 MB) used, in addition to the estimate, 202 MiB with a history of 70 MiB, 298 MiB with 192
+/// MiB, and 377 MiB with 384 MiB (glibc, two cores).
 const TAKEN_FOR_HISTORY: (u64, u64) = (8, 5);
 
 /// Memory kept free when the history is full, for a backup or an answer over all attempts (see `answer_memory`).
 const ANSWER_BYTES: u64 = 64 << 20;
 
-/// Memory of the server without its history, bytes.
+/// Memory of the server without its history, in bytes.
 pub(super) fn beside(config: &Config) -> u64 {
     let engine =
         config.store_cache.0.saturating_mul(CACHE_MULTIPLE).saturating_add(config.log_bytes / LOG_PER_BYTE);
@@ -154,29 +161,30 @@ pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
     (Bytes(beside(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
 }
 
-/// Memory left on a machine for the history, bytes, after answers and backups.
+/// Bytes that a machine has for the history, after the kernel, the program, answers and backups.
 pub(super) fn left(machine: u64, config: &Config) -> u64 {
     let (taken, of) = TAKEN_FOR_HISTORY;
     let kept = (machine / KERNEL_PART).saturating_add(beside(config)).saturating_add(ANSWER_BYTES);
     machine.saturating_sub(kept) / taken * of
 }
 
-/// Bytes of the engine's log in a data directory; 0 if there is none yet.
+/// Size of the engine's log in a data directory, bytes; 0 if it does not exist yet.
 pub(crate) fn log_bytes(data_dir: &Path) -> u64 {
     fs::metadata(data_dir.join("sled/db")).map_or(0, |log| log.len())
 }
 
-/// Memory needed by the settings, and available memory.
+/// Memory that the settings need, and memory that the process may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
-    /// The history when it is full.
+    /// Memory of the history when it is full.
     pub(crate) history: Bytes,
-    /// Memory of everything, when the history is full.
+    /// Memory of the whole server when the history is full.
     pub(crate) all: Bytes,
-    /// Where the size of the history comes from, in words.
+    /// Where the size of the history comes from, as text.
     pub(crate) reason: String,
     machine: Option<MachineMemory>,
-    /// Bytes of history that would fit; `None` if none would.
+    /// Bytes of history that the machine has space for; `None` if even the least history does not
+    /// fit.
     most_history: Option<u64>,
 }
 
@@ -200,11 +208,11 @@ impl MemoryPlan {
         Self { history: Bytes(history), all, reason, machine: machine.cloned(), most_history }
     }
 
-    /// Checks whether the server may start.
+    /// Checks whether there is enough memory.
     ///
     /// # Errors
-    /// With a full history it would need more memory than there is, and the kernel would kill it sooner or later. Names the memory needed,
-    /// the memory available, and the setting to change.
+    /// With a full history the server would need more memory than it may use, and the kernel would
+    /// kill it. The text names the needed memory, the available memory, and the setting to change.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Some(machine) = self.machine.as_ref().filter(|machine| machine.bytes < self.all) else {
             return Ok(());

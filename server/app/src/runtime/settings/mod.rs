@@ -1,7 +1,9 @@
-//! Settings from the command line, the environment (`PLIMSOLL_*`), a TOML file and defaults; earlier ones take precedence.
+//! Reads the settings from the command line, the environment (`PLIMSOLL_*`), a TOML file and
+//! defaults. A source takes precedence over those named after it.
 //!
-//! Every source is read completely, every value is checked, even one that another source overrides, and all mistakes are reported at once
-//! with their source. The only module that reads the environment.
+//! Every source is read completely, and every value is checked, even one that another source
+//! overrides. All mistakes are reported at once, with their source. No other module reads the
+//! environment.
 
 mod args;
 pub(crate) mod by_module;
@@ -41,21 +43,22 @@ pub(crate) use machine::{MemoryPlan, log_bytes};
 pub(crate) use parse::share as parse_share;
 use setting::Setting;
 
-/// The crates that the server is made of, as a filter of the log names them.
+/// Crates of the server that a log filter for the server also covers.
 pub(crate) const CRATES: [&str; 3] = ["plimsoll_core", "plimsoll_store", "plimsoll_lab"];
-/// The server's name in a filter of the log.
+/// Name of the server in a log filter.
 pub(crate) const SERVER: &str = "plimsoll_server";
 
-/// Why no spans are sent.
+/// The mistake if traces are configured in a program without them.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
 
-/// Default memory of a history with a million attempts: with the engine's cache and the program it stays below 600 MB. Measured on x86-64:
-/// 369 bytes an attempt in a history of a million of 20,000 keys, both estimated and in the kernel's view (446 with 300,000 attempts, 600
-/// with 100,000, where keys weigh more). A third is added for longer names (`cargo bench --bench open`).
+/// Default memory of a history of a million attempts, bytes. Measured on x86-64: 369 bytes for each
+/// attempt of a million attempts with 20,000 keys, by the estimate and by the kernel's count. With
+/// fewer attempts the keys weigh more: 446 bytes with 300,000 attempts, 600 with 100,000. A third
+/// is added for longer names (`cargo bench --bench open`).
 const HISTORY_MEMORY: usize = 480 << 20;
 const MILLION: usize = 1_000_000;
 
-/// Everything that is in force.
+/// All settings in force.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Directory of the store.
@@ -64,7 +67,7 @@ pub struct Config {
     pub grpc_listen: SocketAddr,
     /// Address of the HTTP listener.
     pub http_listen: SocketAddr,
-    /// Certificates of both listeners.
+    /// Certificates of the gRPC and HTTP listeners.
     pub tls: TlsFiles,
     /// Whether listeners without TLS may be reachable from other machines.
     pub plain_text: bool,
@@ -72,33 +75,34 @@ pub struct Config {
     pub agent_dir: Option<PathBuf>,
     /// The access file; without it every caller may do everything.
     pub access_file: Option<PathBuf>,
-    /// Names of the server that HTTP answers to without an access file, in lower case.
+    /// Host names that the HTTP listener accepts without an access file, in lower case.
     pub http_hosts: Vec<String>,
-    /// Connections to the HTTP listener.
+    /// Most connections to the HTTP listener.
     pub http_connections: usize,
     /// Whether operators on other machines may take backups.
     pub backup_remote: bool,
-    /// Labels and logs that are not shown to every reader.
+    /// Which labels and log lines are private.
     pub private: privacy::Private,
     /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
     /// Format of log lines.
     pub log_format: LogFormat,
-    /// Collector that spans are sent to, by OTLP over gRPC.
+    /// Collector to which spans are sent, by OTLP over gRPC.
     pub otlp_endpoint: Option<String>,
     /// Memory that the storage engine may use as cache.
     pub store_cache: Bytes,
-    /// Finished attempts kept in the history.
+    /// Most finished attempts in the history.
     pub history_attempts: usize,
-    /// Memory of the history; `None`: that of a million attempts, more if `history_attempts` is higher.
+    /// Memory of the history; `None`: the default, which depends on `history_attempts` and
+    /// `machine`.
     pub history_memory: Option<Bytes>,
-    /// Memory that the process may use; not a setting.
+    /// Memory that the process may use; measured, not a setting.
     pub machine: Option<MachineMemory>,
-    /// Bytes of the store's log as the process starts; not a setting.
+    /// Size of the store's log when the process starts, bytes; measured, not a setting.
     pub log_bytes: u64,
     /// Most open attempts.
     pub open_attempts: usize,
-    /// After this time without its agent an attempt is closed as lost.
+    /// An attempt whose agent is silent for this long is closed as lost.
     pub abandon_after: Duration,
     /// Retention of samples, summaries and log lines.
     pub retain: RetentionPolicy,
@@ -106,7 +110,7 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// How sizes are chosen.
     pub predict: predict::Settings,
-    /// Builds whose predictions are only shown.
+    /// Shadow mode: builds whose predictions are shown, but not applied.
     pub shadow: shadow::Settings,
     /// Settings for retries.
     pub retry: retry::RetryPolicy,
@@ -124,11 +128,11 @@ pub struct Config {
     pub admission: admission::Settings,
     /// How statistics count.
     pub stats: stats::Settings,
-    /// Source of each setting, by name; missing ones have their default.
+    /// Source of each setting, by name. Settings with their default are missing.
     pub places: BTreeMap<&'static str, String>,
 }
 
-/// A setting in force, for people.
+/// A setting in force, as it is shown to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InForce {
     /// Name of the setting in the file.
@@ -148,16 +152,16 @@ pub struct TlsFiles {
     pub certificate: Option<PathBuf>,
     /// Private key of the certificate.
     pub key: Option<PathBuf>,
-    /// CA certificates of clients.
+    /// CA certificates by which client certificates are checked.
     pub client_ca: Option<PathBuf>,
-    /// Whether a client without a certificate is sent away.
+    /// Whether a client without a certificate is refused.
     pub client_required: bool,
 }
 
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object a line.
     Json,
@@ -167,7 +171,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("plimsoll-data"),
-            // loopback: unencrypted listeners are reachable from other machines only if the operator configures that
+            // loopback by default: other machines reach the server without encryption only if the
+            // operator configures that
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
             http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
             log: "info".to_owned(),
@@ -181,18 +186,19 @@ impl Default for Config {
             private: privacy::Private::default(),
             log_format: LogFormat::Text,
             otlp_endpoint: None,
-            // a quarter of a small server's memory; sled uses more than it is given
+            // a quarter of the memory of a small server, because sled uses more than its configured
+            // cache
             store_cache: Bytes(64 << 20),
-            // about 500 MB when it is full
+            // about 500 MB when the history is full
             history_attempts: 1_000_000,
             history_memory: None,
             machine: None,
             log_bytes: 0,
             open_attempts: 100_000,
-            // longer than any job time-out that is common
+            // longer than common time-outs of jobs
             abandon_after: Duration::from_hours(24),
             retain: RetentionPolicy::default(),
-            // below the 30 s that Kubernetes gives a pod
+            // less than the 30 s that Kubernetes gives a pod to stop
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
             shadow: shadow::Settings::default(),
@@ -209,7 +215,7 @@ impl Default for Config {
     }
 }
 
-/// One thing that is wrong with the settings.
+/// A mistake in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// Source of the value: an option, a variable, or file and line.
@@ -224,12 +230,12 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Settings with their sources.
+/// The settings with their sources, for `--print-config`.
 #[derive(Debug)]
 pub struct Loaded {
     /// The settings in force.
     pub config: Config,
-    /// Name, value as written, source.
+    /// Of each setting: name, value as text, source.
     rows: Vec<(&'static str, String, String)>,
 }
 
@@ -237,14 +243,15 @@ impl Config {
     /// Reads all sources. `env` returns the value of a variable.
     ///
     /// # Errors
-    /// All mistakes of all sources.
+    /// The settings have mistakes; the list has those of all sources.
     pub fn load(args: &Args, env: impl Fn(&str) -> Option<String>) -> Result<Loaded, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         let entries = source::gather(args, env, &mut mistakes);
         Self::of_entries(&entries, mistakes)
     }
 
-    /// Settings from these entries, weakest source first, unless there are `mistakes` already or in them.
+    /// Applies the entries of all sources, ordered from the weakest to the strongest. Fails if
+    /// there are `mistakes` already or new ones.
     fn of_entries(
         entries: &[source::SettingValue],
         mut mistakes: Vec<Mistake>,
@@ -253,7 +260,7 @@ impl Config {
         let mut rows = Vec::new();
         for setting in groups::all() {
             let mut place = "default".to_owned();
-            // weakest first, so that the strongest is applied last
+            // the strongest source is applied last
             for entry in entries.iter().filter(|entry| entry.name == setting.name) {
                 match (setting.set)(&mut config, &entry.text) {
                     Ok(()) => place.clone_from(&entry.place),
@@ -271,13 +278,14 @@ impl Config {
     /// Least memory of the history, bytes: with less it would hold hardly any attempts.
     pub(crate) const LEAST_HISTORY: u64 = 16 << 20;
 
-    /// Default share of a machine's memory for the history: 40 %, or what the rest leaves on a small one.
+    /// Default memory of the history on a machine with this much memory: 40 %, or on a small
+    /// machine what the rest of the server leaves.
     fn share_of(&self, Bytes(machine): Bytes) -> Bytes {
         let left = machine::left(machine, self);
         Bytes((machine / 5 * 2).min(left).max(Self::LEAST_HISTORY))
     }
 
-    /// How many ended attempts may be in memory.
+    /// Limits of the history: number of attempts and bytes.
     pub(crate) fn history_room(&self) -> HistoryLimits {
         let attempts = self.history_attempts;
         let usual = Bytes(HISTORY_MEMORY.max(HISTORY_MEMORY / MILLION * attempts) as u64);
@@ -287,7 +295,7 @@ impl Config {
         HistoryLimits { attempts, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
     }
 
-    /// Capacity of the history in attempts, and memory of one, bytes, on a machine with enough memory.
+    /// Most attempts of the history, and bytes for each, on a machine with enough memory.
     pub(crate) fn memory_of_history(&self) -> (f64, f64) {
         let float = |number: usize| Bytes(number as u64).as_f64();
         (float(self.history_attempts), float(HISTORY_MEMORY) / float(MILLION))

@@ -1,4 +1,4 @@
-//! Parses values, with errors that describe a valid one. Pure.
+//! Parses values of settings, with errors that describe a valid value. Pure.
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
@@ -13,7 +13,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 
 pub(super) fn size(text: &str) -> Result<Bytes, String> {
     match bytesize::ByteSize::from_str(text) {
-        // no size of a setting is so small: the unit was forgotten
+        // no setting is a size this small: the unit was probably forgotten
         Ok(size)
             if (1..1 << 20).contains(&size.as_u64()) && text.bytes().all(|byte| byte.is_ascii_digit()) =>
         {
@@ -52,12 +52,12 @@ pub(super) fn cores(text: &str) -> Result<Cores, String> {
     }
 }
 
-/// Words of a list, or an empty list.
+/// The values for the words of a list; may be empty. `name` gives the word of a value.
 pub(super) fn words<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<Vec<T>, String> {
     list(text).map(|text| word(text, all, name)).collect()
 }
 
-/// One of some words.
+/// The value for a word. `name` gives the word of a value.
 pub(super) fn word<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
     let known = all.iter().copied().find(|known| name(*known) == text);
     known.ok_or_else(|| {
@@ -76,12 +76,12 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     fraction(text, 0.5)
 }
 
-/// A share that may be all: `30%` or `0.3`.
+/// A share up to 100 %: `30%` or `0.3`.
 pub(super) fn up_to_all(text: &str) -> Result<f64, String> {
     fraction(text, 1.0)
 }
 
-/// A switch.
+/// A switch: `on` or `off`.
 pub(super) fn on_off(text: &str) -> Result<bool, String> {
     match text {
         "on" | "true" => Ok(true),
@@ -90,7 +90,7 @@ pub(super) fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Shares by name: `e4s=10%,*=0`. Each name once.
+/// Shares by name: `e4s=10%,*=0`. Each name may occur once.
 pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
     by_stack(text, "share of a stack; write it as e4s=10% or *=10%", |share| match share {
         "0" | "0%" => Ok(0.0),
@@ -98,7 +98,7 @@ pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
     })
 }
 
-/// Sizes by name: `e4s=40GiB,*=20GiB`. Each name once.
+/// Sizes by name: `e4s=40GiB,*=20GiB`. Each name may occur once.
 pub(super) fn sizes(text: &str) -> Result<Vec<(String, Bytes)>, String> {
     by_stack(text, "size for a stack; write it as e4s=40GiB or *=20GiB", size)
 }

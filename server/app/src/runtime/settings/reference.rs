@@ -1,4 +1,5 @@
-//! The reference of settings for operators, `deploy/docs/settings.md`: written from the declarations.
+//! Generates the reference of settings for operators, `deploy/docs/settings.md`, from the
+//! declarations.
 
 use std::fmt::Write as _;
 
@@ -18,7 +19,7 @@ How values are written: sizes as `64MiB` or `2GiB`, times as `90s`, `10min` or `
 `0.01`, lists with commas.
 ";
 
-/// A table cell with `|` escaped.
+/// The text for a table cell: `|` is escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,5 +1,6 @@
-//! A setting: declared once, with name, value, bounds and help text. The command line, the variables, the file, `--print-config`, the
-//! settings page and the reference are derived from it.
+//! Declares settings. Each is declared once, with name, value, bounds and help text. The command
+//! line, the variables, the file, `--print-config`, the settings page and the reference are derived
+//! from the declaration.
 
 use clap::Arg;
 
@@ -10,21 +11,21 @@ use super::Config;
 pub(crate) struct Setting {
     /// Name of the setting in the file: `grpc_listen` is the option `--grpc-listen` and the variable `PLIMSOLL_GRPC_LISTEN`.
     pub(crate) name: &'static str,
-    /// Placeholder of its value in `--help`.
+    /// Placeholder of the setting's value in `--help`.
     pub(crate) value: &'static str,
     /// Help text of one or two sentences, with a leading space.
     pub(super) help: &'static str,
-    /// What happens without a value, if not "none".
+    /// What happens if the setting has no value; `None`: shown as "none".
     pub(crate) unset: Option<&'static str>,
     /// Least and largest number, for numeric settings.
     pub(crate) bounds: Option<fn() -> [String; 2]>,
-    /// Sets it from a text.
+    /// Parses a text and sets the value.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as a text that `set` accepts; empty if it is not set.
     pub(super) get: fn(&Config) -> String,
 }
 
-/// Settings of one subject.
+/// Settings that belong together.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Heading in `--help` and in the reference.
@@ -84,7 +85,7 @@ impl Setting {
         self.help.trim_start()
     }
 
-    /// Default of the setting as written in a file, or what happens without a value.
+    /// Default of the setting as written in a file, or what happens if it is not set.
     pub(crate) fn default(&self, defaults: &Config) -> String {
         match (self.unset, (self.get)(defaults)) {
             (Some(unset), _) => unset.to_owned(),
@@ -93,19 +94,19 @@ impl Setting {
         }
     }
 
-    /// Text in `--help`: help text, bounds and default.
+    /// Text of the setting in `--help`: help text, bounds and default.
     pub(crate) fn meaning(&self, defaults: &Config) -> String {
         let bounds = self.bounds.map(|bounds| format!(" [{}]", bounds().join(" to "))).unwrap_or_default();
         format!("{}{bounds} [default: {}]", self.help(), self.default(defaults))
     }
 
-    /// The option of the command line.
+    /// The setting as an option of the command line.
     pub(super) fn option(&self, defaults: &Config) -> Arg {
         let arg = Arg::new(self.name).long(self.name.replace('_', "-")).value_name(self.value);
         arg.help(self.meaning(defaults))
     }
 
-    /// The variable of the environment.
+    /// Name of the setting's environment variable.
     pub(crate) fn variable(&self) -> String {
         format!("PLIMSOLL_{}", self.name.to_ascii_uppercase())
     }

@@ -1,4 +1,4 @@
-//! Sources of settings: each becomes a list of entries with their positions.
+//! Reads the sources of settings. Each becomes a list of entries with their position in the source.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Args, Mistake, groups};
 
-/// Least similarity, 0 to 1, at which a name counts as a misspelt one (Jaro-Winkler).
+/// Least similarity (Jaro-Winkler, 0 to 1) at which an unknown name is taken for a misspelt known
+/// one.
 const ALIKE: f64 = 0.88;
 
-/// A value with its position.
+/// A value with its source and position.
 #[derive(Debug)]
 pub(super) struct SettingValue {
     pub(super) name: String,
@@ -17,7 +18,7 @@ pub(super) struct SettingValue {
     pub(super) place: String,
 }
 
-/// All entries, weakest source first.
+/// The entries of all sources, weakest source first.
 pub(super) fn gather(
     args: &Args,
     env: impl Fn(&str) -> Option<String>,
@@ -49,7 +50,7 @@ fn read_file(path: &Path, entries: &mut Vec<SettingValue>, mistakes: &mut Vec<Mi
     }
 }
 
-/// Parses the text of a file into `entries`; `file` is its name for messages about mistakes.
+/// Parses the text of a settings file into `entries`. `file` is its name, for the text of mistakes.
 pub(super) fn parse_file(
     file: &str,
     text: &str,
@@ -80,7 +81,8 @@ pub(super) fn parse_file(
     }
 }
 
-/// The names in a value that a file gives with dots or in a table, as written; else the name alone.
+/// The names that are set by a value in the file: if it is a table, the full names of its fields as
+/// written (`a.b`), else only `name`.
 fn names_in(name: &str, value: &DeValue<'_>) -> Vec<String> {
     match value {
         DeValue::Table(table) if !table.is_empty() => {
@@ -90,7 +92,7 @@ fn names_in(name: &str, value: &DeValue<'_>) -> Vec<String> {
     }
 }
 
-/// The error for an unknown name, with the most similar setting.
+/// The error for an unknown name; it suggests the most similar setting.
 fn unknown(name: &str) -> String {
     let plain = name.replace(['.', '-'], "_");
     let alike = groups::all().map(|setting| (strsim::jaro_winkler(&plain, setting.name), setting.name));

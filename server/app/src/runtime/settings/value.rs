@@ -1,4 +1,5 @@
-//! Values of settings by type: parsed from text, with errors that describe a valid one, and printed so that they can be read back.
+//! How values of settings are parsed and printed, by type. Errors describe a valid text, and what
+//! is printed can be parsed again.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -23,9 +24,9 @@ pub(super) trait Written {
     fn written(&self) -> String;
 }
 
-/// A type whose values are written as one text.
+/// A type of which one text gives the whole value.
 pub(super) trait Value: Sized {
-    /// Parses it; the error describes a valid text.
+    /// Parses a value; the error describes a valid text.
     fn parse(text: &str) -> Result<Self, String>;
 }
 
@@ -41,7 +42,7 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// Implements values whose display form is what a file contains.
+/// Implements [`Written`] for types that are displayed as they are written in a file.
 macro_rules! written_as_displayed {
     ($($type:ty),+) => {
         $(impl Written for $type {
@@ -95,7 +96,7 @@ impl Written for PathBuf {
 }
 
 impl Written for Bytes {
-    /// Exact, unlike the form for people.
+    /// The exact size; what is displayed for people is rounded.
     fn written(&self) -> String {
         match self {
             Self(n) if n.is_multiple_of(1 << 30) => format!("{}GiB", n >> 30),
@@ -106,15 +107,15 @@ impl Written for Bytes {
 }
 
 impl Written for Cores {
-    /// Exact, unlike the form for people.
+    /// The exact number; what is displayed for people is rounded.
     fn written(&self) -> String {
         self.0.to_string()
     }
 }
 
 impl Written for Duration {
-    /// The duration in the largest unit that divides it: `365days`, `36h`, `15s`. With months and years, which have only a mean length, a
-    /// year would be `11months 30days 3h 50m 24s`.
+    /// The duration in the largest unit that divides it: `365days`, `36h`, `15s`. Months and years
+    /// are not used, because their length is a mean: a year would be `11months 30days 3h 50m 24s`.
     fn written(&self) -> String {
         let units = [("days", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
         let seconds = self.as_secs();

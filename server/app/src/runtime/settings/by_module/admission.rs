@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use plimsoll_core::domain::{Bytes, Cores, KNOWN_ENOUGH};
 
-/// What the webhook does.
+/// What the webhook does with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Pods are not changed; the server logs and counts what it would do.
@@ -26,7 +26,7 @@ impl Mode {
     }
 }
 
-/// A size that may be set.
+/// A size that the webhook may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Size {
     /// Memory request.
@@ -57,48 +57,52 @@ impl Size {
 /// Settings of the admission webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Address of the webhook; `None`: there is none.
+    /// Address of the webhook's listener; `None`: there is no webhook.
     pub listen: Option<SocketAddr>,
     /// PEM file of the webhook's certificate with its chain. Reloaded after a change.
     pub certificate: Option<PathBuf>,
-    /// PEM file of its private key. Reloaded after a change.
+    /// PEM file of the certificate's private key. Reloaded after a change.
     pub key: Option<PathBuf>,
-    /// PEM file of the CA of the API server's client certificate; `None`: clients need no certificate. Reloaded after a change.
+    /// PEM file of the CA that signed the API server's client certificate; `None`: clients need no
+    /// certificate. Reloaded after a change.
     pub client_ca: Option<PathBuf>,
-    /// File with the secret in the path that the API server calls; with it no other path is answered.
+    /// File with a secret that the path must contain; requests for other paths are refused. `None`:
+    /// the path contains no secret.
     pub secret_file: Option<PathBuf>,
     /// What the webhook does.
     pub mode: Mode,
-    /// Namespaces whose pods are reviewed; empty: all.
+    /// Namespaces whose pods are reviewed; empty means all.
     pub namespaces: Vec<String>,
     /// Sizes that are set.
     pub sizes: Vec<Size>,
-    /// Largest memory, for example that of the namespace's `LimitRange`. It caps annotations, and pods above it are not remembered.
+    /// Most memory of a build, for example that of the namespace's `LimitRange`. It also caps sizes
+    /// in annotations, and sizes above it are not stored for later verdicts.
     pub max_memory: Option<Bytes>,
-    /// Most CPU.
+    /// Most CPU of a build.
     pub max_cpu: Option<Cores>,
-    /// Least confidence, 0 to 1, of a prediction that sets sizes.
+    /// Least confidence, 0 to 1, that a prediction must have to set a size.
     pub confidence: f64,
     /// Whether a job's variables (project, owner, kind, security fix) affect pool and priority. Otherwise only the project from GitLab
     /// does, because a job's author chooses its variables.
     pub trust_variables: bool,
-    /// Kueue ends a build after its p95 of wall time times this factor; `None`: no limit.
+    /// Kueue ends a build after its p95 of wall time multiplied by this factor; `None`: no limit.
     pub max_time: Option<f64>,
-    /// Builds with a longer p95 of wall time are labelled long, and placed with others of that kind; `None`: no labels.
+    /// Builds with a p95 of wall time above this are labelled as long, and prefer nodes with other
+    /// long builds; `None`: no labels.
     pub long_from: Option<Duration>,
-    /// Time limit; after it a pod is admitted unchanged.
+    /// Time limit of a review; after it the pod is admitted unchanged.
     pub answer_within: Duration,
-    /// Image of the agent; `None`: no agent is added.
+    /// Image of the agent that is added to pods; `None`: no agent is added.
     pub agent_image: Option<String>,
-    /// CPU that the agent has, request and limit.
+    /// CPU request and limit of the agent.
     pub agent_cpu: Cores,
-    /// Memory that the agent has, request and limit.
+    /// Memory request and limit of the agent.
     pub agent_memory: Bytes,
-    /// Address at which that agent finds this server.
+    /// Address at which the agent reaches this server.
     pub agent_server: String,
     /// PEM file of the CA certificates that the agent trusts at that address.
     pub agent_ca_file: Option<PathBuf>,
-    /// Content of that file, once it is read.
+    /// Content of `agent_ca_file`, once it is read.
     pub agent_ca: Option<String>,
     /// Audience of the service account token that the agent sends to this server, as in `access_file`; `None`: no token.
     pub agent_audience: Option<String>,
@@ -119,23 +123,23 @@ impl Default for Settings {
             key: None,
             client_ca: None,
             secret_file: None,
-            // no pod is changed before the operator has seen the effect
+            // an operator should see the effect before pods are changed
             mode: Mode::DryRun,
             namespaces: Vec::new(),
             sizes: Size::ALL.to_vec(),
             max_memory: None,
             max_cpu: None,
-            // reached by a few attempts of nearly the same key
+            // some attempts of nearly the same key reach this confidence
             confidence: KNOWN_ENOUGH,
             trust_variables: false,
-            // off: the operator decides whether Kueue ends builds, and after how long
+            // off by default: the operator decides whether Kueue ends builds, and after how long
             max_time: None,
-            // off: it costs capacity where load is steady
+            // off by default: it costs capacity if the load is steady
             long_from: None,
-            // the API server blocks the pod's creation meanwhile
+            // the creation of the pod waits for the answer
             answer_within: Duration::from_millis(80),
             agent_image: None,
-            // ten times its measured use
+            // ten times the measured use of the agent
             agent_cpu: Cores(0.02),
             agent_memory: Bytes(32 << 20),
             agent_server: "http://plimsoll:7410".to_owned(),

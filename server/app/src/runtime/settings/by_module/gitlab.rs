@@ -12,11 +12,12 @@ pub struct Settings {
     pub url: Option<BaseUrl>,
     /// File with a token of scope `read_api`. Read again when GitLab refuses the token.
     pub token_file: Option<PathBuf>,
-    /// PEM file of the CA of its certificate, in addition to the system's.
+    /// PEM file of the CA that signed GitLab's certificate, in addition to the system's CAs.
     pub ca_file: Option<PathBuf>,
 }
 
-/// The address of a GitLab, or of another program: `https://gitlab.example`, perhaps with a port and a path.
+/// The address of a GitLab or another program: `https://gitlab.example`, possibly with a port and a
+/// path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     base: String,
@@ -27,7 +28,7 @@ impl BaseUrl {
     /// Parses an address.
     ///
     /// # Errors
-    /// Describes a valid one.
+    /// The address is invalid; the text describes a valid one.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_of(text, "GitLab", "https://gitlab.example")
     }
@@ -35,10 +36,10 @@ impl BaseUrl {
     /// Parses the address of another product; `example` is shown in errors.
     ///
     /// # Errors
-    /// Describes a valid one.
+    /// The address is invalid; the text describes a valid one.
     pub(crate) fn parse_of(text: &str, product: &str, example: &str) -> Result<Self, String> {
         if text.contains('@') {
-            // the part in front may be a password
+            // the text does not quote the address, because it may contain a password
             return Err(format!("must be an address without a user or a password; write it as {example}"));
         }
         let shown = mask::text(text);
@@ -58,12 +59,12 @@ impl BaseUrl {
         &self.host
     }
 
-    /// An address in its API.
+    /// An address in GitLab's API.
     pub(crate) fn api(&self, path: &str) -> String {
         self.at(&format!("api/v4/{path}"))
     }
 
-    /// An address below it.
+    /// An address below this one.
     pub(crate) fn at(&self, path: &str) -> String {
         format!("{}/{path}", self.base)
     }

@@ -1,4 +1,5 @@
-//! Settings of single modules as plain values: `access`, `integrations` and others take theirs from here, and build on them.
+//! Settings of single modules as plain values. The modules (`access`, `integrations` and others)
+//! import them from here.
 
 pub(crate) mod admission;
 pub(crate) mod gitlab;

@@ -1,10 +1,10 @@
 //! Settings for what is shown only to callers with access to an attempt's project.
 
-/// Settings of what is private.
+/// Which data is private.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Private {
-    /// Names of private labels; `*` at the end matches every continuation.
+    /// Names of private labels; `customer*` matches all names that start with `customer`.
     pub labels: Vec<String>,
-    /// Lines of logs.
+    /// Whether lines of logs are private.
     pub logs: bool,
 }

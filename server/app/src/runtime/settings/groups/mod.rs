@@ -1,4 +1,4 @@
-//! All settings, a file for each group of subjects.
+//! All settings; each file has one group.
 
 mod kubernetes;
 mod others;
@@ -9,7 +9,7 @@ mod store;
 
 use super::setting::{Group, Setting};
 
-/// Every group, in the order of `--help`, `--print-config` and the reference.
+/// All groups, in the order of `--help`, `--print-config` and the reference.
 pub(super) const ALL: &[Group] = &[
     Group { title: "Listeners", settings: server::LISTENERS },
     Group { title: "Access", settings: server::ACCESS },
@@ -29,7 +29,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
     ALL.iter().flat_map(|group| group.settings)
 }
 
-/// The setting of this name.
+/// The setting with this name.
 pub(super) fn named(name: &str) -> Option<&'static Setting> {
     all().find(|setting| setting.name == name)
 }
