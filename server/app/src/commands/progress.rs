@@ -19,7 +19,7 @@ enum ProgressForm {
     BytesSoFar,
     /// Percent, and steps per second.
     Part,
-    /// Items done, and items per second; the total is unknown.
+    /// Items that are done, and items per second; the total is unknown.
     Count,
 }
 

@@ -1,5 +1,5 @@
-//! Other systems: converts how they represent builds to our types, and our answers to their
-//! formats.
+//! Connects other systems (GitLab, Kubernetes, KEDA, Prometheus): converts their data to our types,
+//! and our answers to their formats.
 
 pub mod gitlab;
 pub(crate) mod keda;

@@ -39,7 +39,7 @@ use prometheus_client::{
 /// A label with a fixed set of values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Kind {
-    /// One of the values.
+    /// The label's value.
     pub(crate) kind: &'static str,
 }
 

@@ -40,7 +40,7 @@ const FAILURES: usize = 50_000;
 /// Most corrections kept, enough for some years: about 10 MB.
 const CORRECTIONS: usize = 10_000;
 
-/// Where rules and retry terms are read from.
+/// The files with rules and retry terms.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     /// Directory with rules of the operator.

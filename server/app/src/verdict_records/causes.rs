@@ -4,7 +4,7 @@
 //! | the cause comes from | changes |
 //! |---|---|
 //! | a counter, a reason of cluster or CI system, or an exit, reported by a trusted caller | the cause, and whether the need is a lower bound |
-//! | a log line, or an untrusted job that reports on itself | the cause as shown, filtered and counted |
+//! | a log line, or an untrusted job that reports on itself | only the cause that is shown, filtered and counted |
 //! | nothing (`unknown`) | nothing: a known cause stays |
 //! | a person's correction | only the cause: measurements stay, also whether the need is a lower bound |
 //! | an undone correction | the cause: what the rules find, else the one before the correction |

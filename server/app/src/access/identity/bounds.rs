@@ -55,9 +55,9 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// For the token of a CI job. A job runs some commands at once, each with a sample a second,
-    /// and a generate job asks for thousands of sizes. Each call may hold an incomplete message of
-    /// 256 KiB, and each verdict uses a core.
+    /// Bounds for the token of a CI job. A job runs some commands at once, each with a sample a
+    /// second, and a generate job asks for thousands of sizes. Each call may hold an incomplete
+    /// message of 256 KiB, and each verdict uses a core.
     pub(super) const OF_JOB: Self = Self {
         streams: 64,
         calls: 128,
@@ -70,8 +70,8 @@ impl Bounds {
         keys_per_hour: 1_000,
         labels_per_hour: 2_000,
     };
-    /// For a token that many runners share: enough for the traffic of ten thousand concurrent
-    /// builds.
+    /// Bounds for a token that many runners share: enough for the traffic of ten thousand
+    /// concurrent builds.
     pub(super) const OF_FLEET: Self = Self {
         streams: 20_000,
         calls: 2_048,

@@ -30,7 +30,7 @@ pub(super) struct Issuer {
     pub(super) algorithms: Vec<Algorithm>,
     /// Seconds by which the clocks of issuer and server may differ.
     pub(super) leeway: u64,
-    /// What its tokens may do. The first grant whose claims match is used.
+    /// What the issuer's tokens may do. The first grant whose claims match is used.
     pub(super) grants: Vec<Grant>,
     pub(super) keys: Keys,
 }

@@ -17,8 +17,8 @@ use super::CheckLine;
 
 const DATA: &str = "data directory";
 const ROOM: &str = "disk room";
-/// With less free space the disk may be full before an operator reacts: a busy server writes this
-/// much in some hours.
+/// Least free space, bytes. A busy server writes this much in some hours, so with less the disk may
+/// be full before an operator reacts.
 const LEAST_ROOM: u64 = 1 << 30;
 
 /// Checks the data directory; returns whether a server has it open.

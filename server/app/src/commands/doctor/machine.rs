@@ -11,8 +11,8 @@ use super::{CheckLine, line_of};
 use crate::runtime::settings::{Config, MemoryPlan};
 
 const FILES: &str = "open files";
-/// With a lower limit of open files few agents can connect: each connection needs one. Services
-/// usually have far more.
+/// Lowest limit of open files that is accepted: each connection of an agent needs one. Services
+/// usually have a far higher limit.
 const LEAST_FILES: u64 = 4096;
 
 /// Checks whether the machine has enough memory for a full history.

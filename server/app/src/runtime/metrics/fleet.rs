@@ -33,7 +33,7 @@ pub(crate) struct CauseChanged {
 pub(crate) struct Held {
     /// The predicted value: `memory_limit`, `memory_request` or `wall_p95`.
     pub(crate) of: &'static str,
-    /// Whether it was sufficient: `true` or `false`.
+    /// Whether the predicted value was sufficient: `true` or `false`.
     pub(crate) held: &'static str,
 }
 

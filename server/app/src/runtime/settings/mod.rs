@@ -118,7 +118,7 @@ pub struct Config {
     pub retry_policy: Option<PathBuf>,
     /// Directory with the operator's log rules.
     pub rules_dir: Option<PathBuf>,
-    /// File with pools and rules; reloaded while the server runs.
+    /// File with pools and placement rules; reloaded while the server runs.
     pub pools_file: Option<PathBuf>,
     /// Settings of the answers to stock Spack clients.
     pub gantry: gantry::Settings,
@@ -235,7 +235,7 @@ impl fmt::Display for Mistake {
 pub struct Loaded {
     /// The settings in force.
     pub config: Config,
-    /// Of each setting: name, value as text, source.
+    /// Name, value as text and source of each setting.
     rows: Vec<(&'static str, String, String)>,
 }
 

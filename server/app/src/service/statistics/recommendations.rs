@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{SizingService, StatisticsService, prices_by_pool};
 use crate::{access::identity::Identity, runtime::clock::Clock, service::Refusal};
 
-/// A question about proposals.
+/// A request for proposals.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecommendQuestion {
     /// Only project, stack, package and times may be set. Without a start time the range is the
@@ -82,8 +82,8 @@ impl AskedTime {
     }
 
     /// Length of the part of the range from which the server has attempts; its first attempt ended
-    /// at `first`. Days without builds count: a package built on one day of a month is reserved for
-    /// one day in that month.
+    /// at `first`. Days without builds are included, so that a package built only on one day of a
+    /// month counts with that day's use for the month.
     fn window(self, first: Option<u64>) -> Millis {
         let first = first.map_or(self.until, |first| first.max(self.from));
         Millis(self.until.saturating_sub(first)).max(DAY)

@@ -44,12 +44,13 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How an accepted hook is counted.
 enum Counted {
-    /// Not here: the [`Follower`](crate::integrations::gitlab::Follower) counts the hook when it
-    /// processes it.
+    /// The hook is counted later: the [`Follower`](crate::integrations::gitlab::Follower) counts it
+    /// when it processes it.
     Later,
-    /// As ignored, because the caller may not report on the job's project; with the answer.
+    /// The hook is ignored, because the caller may not report on the job's project; with the
+    /// answer.
     Foreign(String),
-    /// As a hook that reports no ended job; with the name of its event.
+    /// The hook reports no ended job; with the name of its event.
     Other(&'static str),
 }
 
