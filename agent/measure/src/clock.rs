@@ -1,17 +1,17 @@
-//! The only place that reads the time of day. Durations come from the monotonic clock.
+//! The only module that reads the time of day. Durations come from the monotonic clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Milliseconds since 1970, UTC; 0 on a machine whose clock is before that.
+/// Milliseconds since 1970, UTC; 0 if the machine's clock shows an earlier time.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the time of day")]
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// CPU time of this thread. Time in which other threads run does not count.
+/// CPU time of this thread. Time in which other threads run is not included.
 pub(crate) fn thread_cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Files of the kernel, read through a root path, so that a folder of text files is a kernel too.
+//! Reads files of the kernel below a root path, so that tests can use a folder of text files as the kernel.
 //!
-//! Four rules hold for all of them: an absent file is `None`, because kernels and containers differ in what they show; any
-//! other failure carries the path; nothing here knows what a file means; and nothing that a build lays over a file of its own
-//! view, such as a pipe or `/dev/zero`, can stop the agent or fill its memory.
+//! Four rules hold for all files: a missing file is `None`, because kernels and containers show different files; any other error contains
+//! the path; the content is not interpreted here; and a build that mounts something over a file that it sees, such as a pipe or
+//! `/dev/zero`, can neither stop the agent nor fill its memory.
 
 use std::{
     fs::File,
@@ -13,21 +13,21 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-/// First size of the buffer: enough for every file that is read with one call; the longest, v2 `memory.stat`, has 2 to 3 KiB.
+/// Initial size of the buffer in bytes: enough to read every usual file with one call; the longest, v2 `memory.stat`, has 2 to 3 KiB.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Most bytes of a file that is kept open.
 const BUFFER_MAX: usize = 1024 * 1024;
-/// Most bytes of a file that is read once. The longest are mount tables: about 200 bytes a mount, and the kernel allows 100,000 mounts in a
-/// namespace (`fs.mount-max`).
+/// Most bytes of a file that is read once. The longest are mount tables: about 200 bytes for each mount, and the kernel allows 100,000
+/// mounts in a namespace (`fs.mount-max`).
 const WHOLE_MAX: u64 = 32 * 1024 * 1024;
 
-/// An error with a file of the kernel.
+/// An error with a file of the kernel, and its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct Error {
     /// Path of the file.
     pub path: PathBuf,
-    /// The system's error, or what the content should have been.
+    /// The system's error, or what the content should be.
     #[source]
     pub problem: io::Error,
 }
@@ -51,7 +51,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel below `root`.
+    /// The kernel with its files below `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -68,10 +68,10 @@ impl Kernel {
     }
 }
 
-/// Reads a whole file; `None` if there is none.
+/// Reads a whole file; `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<String>, Error> {
     match read_bytes(path) {
-        // cgroup names are bytes; a name that is not UTF-8 is later not found and counts as absent
+        // names of cgroups are bytes; a name that is not UTF-8 is not found later, and its group counts as missing
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(problem) if is_absent(&problem) => Ok(None),
         Err(problem) => Err(Error::new(path, problem)),
@@ -81,7 +81,7 @@ pub fn read(path: &Path) -> Result<Option<String>, Error> {
 /// Reads a whole file as bytes, as [`read_regular`] does.
 ///
 /// # Errors
-/// As [`read_regular`]; and it is longer than 32 MiB.
+/// As [`read_regular`], and if the file is longer than 32 MiB.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let bytes = read_regular(path, WHOLE_MAX + 1)?;
     if bytes.len() as u64 > WHOLE_MAX {
@@ -93,17 +93,18 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the first bytes of a file, `most` of them at most. Never waits for another program.
+/// Reads the first bytes of a file, at most `most`. It never waits for another program.
 ///
 /// # Errors
-/// The file cannot be read, or is no regular file.
+/// If the file cannot be read, or is no regular file.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Opens a regular file; files of the kernel count as such. Opening a pipe would wait for its writer, and a device may never end.
+/// Opens a regular file, which includes files of the kernel. Other files are refused: opening a pipe would wait for its writer, and a
+/// device may never end.
 fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if !file.metadata()?.is_file() {
@@ -112,13 +113,13 @@ fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether an error means that the kernel has no such file. `ENODEV` is returned for a file of a removed cgroup.
+/// Whether an error means that the kernel has no such file. The kernel returns `ENODEV` for a file of a removed cgroup.
 fn is_absent(problem: &io::Error) -> bool {
     matches!(problem.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || problem.raw_os_error() == Some(nix::libc::ENODEV)
 }
 
-/// A file that is kept open and read repeatedly: seven times cheaper than opening it each time.
+/// A file that is kept open and read repeatedly, which is seven times cheaper than opening it each time.
 #[derive(Debug)]
 pub struct KeptFile {
     file: File,
@@ -126,7 +127,7 @@ pub struct KeptFile {
 }
 
 impl KeptFile {
-    /// Opens a file; `None` if there is none.
+    /// Opens a file; `None` if it does not exist.
     pub fn open(path: PathBuf) -> Result<Option<Self>, Error> {
         match open_regular(&path) {
             Ok(file) => Ok(Some(Self { file, path })),
@@ -135,7 +136,7 @@ impl KeptFile {
         }
     }
 
-    /// Reads the current content into `buffer`. Uses one `pread`: a second one, only to see the end, would make the kernel generate the
+    /// Reads the current content into `buffer` with one `pread`. A second `pread`, only to see the end, would make the kernel generate the
     /// text again.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b str, Error> {
         if buffer.is_empty() {

@@ -1,4 +1,4 @@
-//! Measures what a build uses on this machine: memory, CPU, and what the kernel did about them.
+//! Measures what a build uses on this machine: memory and CPU, and how the kernel limited them.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | [`clock`] | the time of day |
 //! | `fake_kernel` | a kernel of text files, for tests (feature `fixtures`) |
 //!
-//! Nothing here knows a server, a command line, or where samples go.
+//! This crate has no code for servers, command lines, or the delivery of samples.
 
 pub mod cgroup;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! Measures one build by the first of these that works on the machine: a cgroup of its own, the cgroup that the agent is in, the process
-//! tree, nothing. A measurement that fails never fails the build.
+//! Measures one build in the first of these ways that works on the machine: by a cgroup of its own, by the cgroup that the agent is in, by
+//! the process tree, or not at all. A measurement that fails never fails the build.
 
 use plimsoll_proto::{figures, v1::Source};
 
@@ -11,10 +11,11 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
-/// Most memory of other processes in the agent's group for it to measure the build: the shells of a job's script and a `tee` do not matter.
+/// Most bytes of other processes in the agent's cgroup with which that cgroup is still used to measure the build: the shells of a job's
+/// script and a `tee` use less.
 pub const OTHERS_BYTES: u64 = 16 << 20;
 
-/// The error for a memory limit below which the agent itself could not run.
+/// The error for a memory limit that is too low for the agent itself.
 fn too_small(bytes: u64) -> String {
     let (bytes, least) = (figures::bytes(bytes), figures::bytes(MIN_LIMIT_BYTES));
     format!("--limit-memory is {bytes}, and the least that can be set is {least}")
@@ -22,7 +23,7 @@ fn too_small(bytes: u64) -> String {
 
 #[derive(Debug)]
 enum MeterSource {
-    /// A cgroup. The process tree gives the CPU time if no cgroup of the build counts it.
+    /// Measures with a cgroup. The process tree gives the CPU time if no cgroup of the build counts it.
     Group(Box<CgroupReader>, Option<ProcessTree>),
     Tree(ProcessTree),
     Nothing,
@@ -37,17 +38,17 @@ pub struct Meter {
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     no_limit: Option<String>,
     kernel: Kernel,
-    /// The groups of the agent.
+    /// The cgroups of the agent.
     agent: Option<Cgroups>,
     /// The memory limit that was requested, bytes.
     limit: Option<u64>,
-    /// Whether a failed reading was logged already: one log line a build, not one a second.
+    /// Whether a failed reading was logged already, so that each build has one such line in the log, not one for each second.
     failed: bool,
 }
 
 impl Meter {
-    /// Finds the best way to measure a command that this process is about to start. `id` is part of its group's name; `limit` is the memory
-    /// limit to set, bytes.
+    /// Finds the best way to measure a command that this process is about to start. `id` becomes part of the name of its cgroup; `limit` is
+    /// the memory limit to set, in bytes.
     pub fn prepare(kernel: &Kernel, id: &str, limit: Option<u64>) -> Self {
         let agent = cgroup::find(kernel, "self").unwrap_or_else(|error| {
             tracing::debug!(%error, "cannot find the agent's cgroup");
@@ -63,8 +64,8 @@ impl Meter {
         meter
     }
 
-    /// Follows a build that the agent did not start: with `groups` if it has any, whose counters count from their creation, and with `tree`
-    /// for what they do not count. `None` if neither measures anything.
+    /// Measures a build that the agent did not start: with `groups` if it has cgroups, which count from their creation on, and with `tree`
+    /// for numbers that they do not count. `None` if neither can measure anything.
     pub fn follow(
         kernel: &Kernel,
         groups: Option<&Cgroups>,
@@ -105,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// Switches to the next way after the build's own group did not work.
+    /// Switches to the next way of measuring, after the build's own group did not work.
     fn step_down(&mut self) {
         if let Some(own) = self.own.take() {
             own.discard();
@@ -124,7 +125,7 @@ impl Meter {
         }
     }
 
-    /// Uses the agent's group for the build, unless that is the whole machine.
+    /// Measures the build by the agent's group, unless that group is the whole machine.
     fn use_shared(&mut self, groups: &Cgroups) {
         if groups.memory.is_root() {
             return;
@@ -144,7 +145,7 @@ impl Meter {
         }
     }
 
-    /// The source of the numbers.
+    /// Where the numbers come from.
     pub fn source(&self) -> Source {
         match &self.way {
             MeterSource::Group(reader, _cpu) if reader.version() == CgroupVersion::V1 => Source::CgroupV1,
@@ -163,8 +164,8 @@ impl Meter {
         self.no_limit.as_deref()
     }
 
-    /// Runs `start` inside the build's own group, if there is one: the processes that it starts stay there. Also returns the counters from
-    /// before. There is no await between entering and leaving, so nothing else runs inside.
+    /// Runs `start` inside the build's own group, if there is one, so that the processes that it starts are in the group. Also returns the
+    /// counters from before. There is no await between entering and leaving, so no other code runs inside.
     pub fn inside<T>(&mut self, start: impl FnOnce() -> T) -> (Option<Reading>, T) {
         if let Some(Err(error)) = self.own.as_ref().map(BuildCgroup::enter) {
             tracing::warn!(%error, "cannot enter the build's cgroup");
@@ -192,7 +193,7 @@ impl Meter {
         self.note(reading)
     }
 
-    /// Reads the memory alone: a small part of what [`Self::read`] costs.
+    /// Reads the memory alone, which costs a small part of what [`Self::read`] costs.
     pub fn read_size(&mut self) -> Option<MemorySize> {
         let size = match &mut self.way {
             MeterSource::Group(reader, _cpu) => reader.read_size(),
@@ -204,7 +205,7 @@ impl Meter {
         self.note(size)
     }
 
-    /// The programs in the build that have their work done elsewhere, as counted at the last reading.
+    /// Programs in the build that have their work done elsewhere, as counted at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
         match &self.way {
             MeterSource::Group(reader, _cpu) => {
@@ -215,7 +216,7 @@ impl Meter {
         }
     }
 
-    /// Whether a reading costs more the more processes run on the machine.
+    /// Whether a reading costs more if more processes run on the machine.
     pub fn looks_at_processes(&self) -> bool {
         matches!(&self.way, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
     }
@@ -230,7 +231,7 @@ impl Meter {
     pub(crate) fn kill_own_group(&self) {
         let Some(own) = &self.own else { return };
         let file = own.groups().memory.dir.join("cgroup.procs");
-        // repeated, because a shell may start the next command before it is killed
+        // this is repeated, because a shell may start the next command before it is killed
         while let Ok(pids) = std::fs::read_to_string(&file)
             && !pids.is_empty()
         {
@@ -254,7 +255,7 @@ impl Meter {
         }
     }
 
-    /// Removes the build's own group, if there is one and nothing runs in it.
+    /// Removes the build's own group, if there is one and no process runs in it.
     pub async fn close(self) {
         if let Some(own) = self.own {
             own.remove().await;

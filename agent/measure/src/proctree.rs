@@ -1,12 +1,13 @@
-//! The processes of a build, for machines on which no cgroup counts them.
+//! Measures a build by its processes, for machines on which no cgroup counts them.
 //!
-//! Second best, and the numbers say so. A page that several processes share counts once: each of them counts its part of it
-//! (`Pss` of `smaps_rollup`, Linux 5.4). Where that cannot be read, as of another user's process, anonymous memory counts for each process
-//! that has it, so the need of a build that forks may be too high; and shared memory counts as much as the process that maps most of it, so
-//! it may be too low. Not seen at all: files in a tmpfs (`/dev/shm`) that no process maps, kernel memory, an OOM kill.
+//! This is less exact than a cgroup, and the numbers are marked accordingly. A page that several processes share counts once: each process
+//! counts its part of the page (`Pss` of `smaps_rollup`, Linux 5.4). If that cannot be read, for example for another user's process,
+//! anonymous memory counts for each process that has it, so the need of a build that forks may be too high; of shared memory only the
+//! amount of the process that maps most of it counts, so it may be too low. Not seen at all are files in a tmpfs (`/dev/shm`) that no
+//! process maps, kernel memory, and OOM kills.
 //!
-//! Descendants are found by their parent's id. One whose parent has ended would go to init and be lost; the agent therefore declares
-//! itself the reaper of its descendants.
+//! Descendants are found by their parent's id. A process becomes a child of init when its parent ends, and would be lost; so the agent
+//! declares itself the reaper of its descendants.
 
 mod shares;
 
@@ -27,7 +28,7 @@ use crate::{
     reading::Reading,
 };
 
-/// All descendants of this process.
+/// All descendants of one process.
 #[derive(Debug)]
 pub struct ProcessTree {
     proc: PathBuf,
@@ -35,17 +36,17 @@ pub struct ProcessTree {
     /// Whether the build includes `top` itself, not only its descendants.
     counts_top: bool,
     ticks_per_second: u64,
-    /// CPU time of the children that this process had reaped before the build, clock ticks.
+    /// CPU time, in clock ticks, of the children that this process had reaped before the build started.
     base_ticks: u64,
-    /// Highest CPU time so far, microseconds: a process that ends without being reaped takes its CPU time with it.
+    /// Highest CPU time so far, microseconds. The CPU time of a process that ends without being reaped is lost, so later sums can be lower.
     cpu_usec: u64,
-    /// The processes of the last reading.
+    /// Ids of the processes of the last reading.
     pids: Vec<i32>,
     shared: SharedPages,
 }
 
-/// Anonymous and shared bytes of the processes in the list `procs` (`cgroup.procs`), without this one. `None` if one of them is not visible
-/// here; a process that has ended counts as 0.
+/// Anonymous and shared bytes of the processes listed in the file `procs` (`cgroup.procs`), without this process. `None` if one of them is
+/// not visible here; a process that has ended counts as 0.
 pub fn resident_of_others(kernel: &Kernel, procs: &Path) -> Option<u64> {
     let list = kernel::read(procs).ok()?.unwrap_or_default();
     let own = std::process::id();
@@ -54,7 +55,7 @@ pub fn resident_of_others(kernel: &Kernel, procs: &Path) -> Option<u64> {
 }
 
 fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
-    // a process of another pid namespace is listed as 0
+    // a process of another pid namespace is listed with the id 0
     let status = kernel::read(&kernel.path(format!("/proc/{pid}/status"))).ok().filter(|_| pid != 0)?;
     let kib = |line: &str| line.split_whitespace().nth(1)?.parse::<u64>().ok();
     let status = status.unwrap_or_default();
@@ -63,7 +64,7 @@ fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
 }
 
 impl ProcessTree {
-    /// The descendants of this process, daemons included.
+    /// The descendants of this process, including daemons.
     pub fn of_this_process(kernel: &Kernel) -> Result<Self, Error> {
         if let Err(error) = nix::sys::prctl::set_child_subreaper(true) {
             tracing::debug!(%error, "daemons of the build will not be seen");
@@ -80,7 +81,7 @@ impl ProcessTree {
     }
 
     /// Process `top`, which the agent did not start, and its descendants, since their start. `proc` is the folder that shows the processes.
-    /// A descendant whose parent ends is not found any more, because a process outside becomes its parent.
+    /// When the parent of a descendant ends, the descendant is no longer found, because it gets a parent outside the build.
     pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
         let tree = Self { counts_top: true, ..Self::at(proc, top) };
         tree.waited_ticks().map_err(|error| tree.error(error))?;
@@ -103,7 +104,7 @@ impl ProcessTree {
     /// Reads all processes.
     pub fn read(&mut self) -> Result<Reading, Error> {
         let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
-        // a process that ends while it is read is no error; its parent reaps it and counts its time
+        // a process that ends while it is read is no error: its parent reaps it, and then includes its CPU time
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
         let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
         let mut ticks = waited_before.saturating_sub(self.base_ticks);
@@ -125,7 +126,7 @@ impl ProcessTree {
     }
 
     fn sizes(&mut self, seen: &[SeenProcess]) -> Reading {
-        // shared memory of the processes whose share is known, and the largest shared memory of any other process
+        // sums over the processes with a known share, and the largest shared memory of any other process
         let (mut reading, mut apart, mut shared) = (Reading::default(), 0_u64, 0);
         for (process, part) in seen.iter().zip(self.shared.parts(seen)) {
             match part {
@@ -141,7 +142,7 @@ impl ProcessTree {
         reading
     }
 
-    /// The programs at the last reading that have their work done elsewhere.
+    /// Programs that have their work done elsewhere, at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
         ServicePrograms::among(&self.proc, self.pids.iter().copied())
     }
@@ -167,7 +168,7 @@ impl ProcessTree {
     }
 }
 
-/// CPU time of the children that a process has reaped, and of their children, clock ticks.
+/// CPU time, in clock ticks, of the children that a process has reaped, and of their children.
 fn waited(stat: &Stat) -> u64 {
     u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0)
 }
@@ -181,7 +182,7 @@ fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
     let mut found = children.remove(&top).unwrap_or_default();
     let mut looked_at = 0;
     while let Some(stat) = found.get(looked_at) {
-        // removed from the map, so that reused process IDs cannot cause an endless loop
+        // the entry is removed from the map, so that reused process ids cannot cause an endless loop
         let more = children.remove(&stat.pid).unwrap_or_default();
         found.extend(more);
         looked_at += 1;

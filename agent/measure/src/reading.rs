@@ -1,43 +1,43 @@
-//! The measurements of a build at one moment, independent of the source.
+//! The measurements of a build at one moment, whatever their source.
 
 use plimsoll_proto::counters::PageCounters;
 
-/// The measurements at one moment. Counters count from where the source began, which is not always the start of the build.
+/// The measurements of a build at one moment. Counters count from where the source began, which is not always the start of the build.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Bytes charged now, page cache included.
+    /// Bytes charged to the build now, including page cache.
     pub memory: u64,
-    /// Bytes that cannot be reclaimed now; never more than `memory`.
+    /// Bytes that cannot be reclaimed now; at most `memory`.
     pub need: u64,
     /// High-water mark of `memory`; `None` if the source keeps none.
     pub memory_peak: Option<u64>,
-    /// CPU time, microseconds.
+    /// CPU time used, microseconds.
     pub cpu_usec: u64,
-    /// Processes killed for lack of memory, also in groups that the build made.
+    /// Number of processes killed for lack of memory, also in groups that the build created.
     pub oom_kill: Option<u64>,
-    /// Groups killed as a whole, v2 only.
+    /// Number of groups killed as a whole; v2 only.
     pub oom_group_kill: Option<u64>,
-    /// Charges that failed without reclaim (v2 `max`, v1 `failcnt`), at the build's own limit and at the limit in force.
+    /// Number of charges that failed without reclaim (v2 `max`, v1 `failcnt`), at the build's own limit and at the limit in force.
     pub reclaim_failures: Option<u64>,
-    /// Those among them that failed at a limit above the build's group, if one is in force.
+    /// Number of these charges that failed at a limit above the build's group, if such a limit is in force.
     pub failures_above: Option<u64>,
-    /// Failures at the build's own limit, or at one below it, that may have caused a kill: v2 `oom`, v1 every failed charge.
+    /// Number of failures, at the build's own limit or one below it, that may have caused a kill: v2 `oom`, v1 every failed charge.
     pub limit_hits: Option<u64>,
-    /// The same for all limits above that can be read.
+    /// Number of such failures at all limits above the build's group that can be read.
     pub limit_hits_above: Option<u64>,
-    /// Whether these two count every limit that exists.
+    /// Whether `limit_hits` and `limit_hits_above` together include every limit that exists.
     pub sees_all_limits: bool,
     /// Time in which all tasks waited for memory, microseconds; v2 only.
     pub memory_stall_usec: Option<u64>,
-    /// Counters of `memory.stat`.
+    /// Page counters of `memory.stat`.
     pub pages: PageCounters,
-    /// Page faults that waited for a disk.
+    /// Number of page faults that waited for a disk.
     pub major_faults: Option<u64>,
     /// Time for which the CPU limit throttled the build, microseconds.
     pub throttled_usec: Option<u64>,
 }
 
-/// Memory of a build at one moment, bytes; as in [`Reading`].
+/// Memory of a build at one moment, bytes, as in [`Reading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemorySize {
     /// Charged memory, including page cache.

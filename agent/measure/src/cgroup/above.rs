@@ -1,8 +1,8 @@
-//! What the cgroups above the build's count at their own limits: they show at which limit a kill happened, and whether other builds take
-//! memory from this one.
+//! Reads the counters of the cgroups above the build's, each for its own limit. They show at which limit a kill happened, and whether other
+//! builds take memory from this one.
 //!
-//! v2 `memory.events` of a group counts those of all groups below again; only `memory.events.local` (Linux 5.2) tells the group's own. v1
-//! counts no `oom`, but a kill at a limit is always preceded by charges that failed there.
+//! On v2, `memory.events` of a group includes the counts of all groups below it; only `memory.events.local` (Linux 5.2) has the group's
+//! own. v1 has no count of `oom`, but before a kill at a limit some charges always fail there.
 
 use std::path::Path;
 
@@ -12,39 +12,39 @@ use super::{
 };
 use crate::kernel::{self, Error, KeptFile};
 
-/// Most ancestor groups that are read, the nearest ones. Kubernetes has four.
+/// Most groups above that are read, the nearest ones first. Kubernetes has four.
 const GROUPS: usize = 16;
 
-/// Counters of the groups above.
+/// Counters of the groups above the build's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct AncestorCounts {
-    /// Times that a charge failed for good (v2 `oom`), or failed at all (v1), at any limit above.
+    /// Number of charges that failed for good (v2 `oom`), or that failed at all (v1), at any limit above.
     pub(super) limits: u64,
-    /// Charges that failed at the limit that is in force, if it is above.
+    /// Number of charges that failed at the limit in force, if that limit is above the build's group.
     pub(super) failures: Option<u64>,
 }
 
-/// The open files of the groups above.
+/// The open files of the groups above the build's.
 #[derive(Debug)]
 pub(super) struct AncestorLimits {
     files: Vec<LimitFiles>,
-    /// Whether every group up to the root of the machine can be read, so a failure that none of them counted was at no limit.
+    /// Whether every group up to the root of the machine can be read. Then a failure that none of them counted did not happen at a limit.
     complete: bool,
 }
 
-/// What one group counts at its own limit.
+/// The counters of one group for its own limit.
 #[derive(Debug)]
 pub(super) struct LimitFiles {
     version: CgroupVersion,
-    /// v2 `memory.events.local`, v1 `memory.failcnt`.
+    /// The file `memory.events.local` (v2) or `memory.failcnt` (v1).
     memory: KeptFile,
-    /// v1: charges that failed at the limit of memory with swap.
+    /// v1: the file that counts charges which failed at the limit of memory with swap.
     swap: Option<KeptFile>,
     in_force: bool,
 }
 
 impl LimitFiles {
-    /// Opens the files of the group `dir`; `None` if it has none.
+    /// Opens the files of the group `dir`; `None` if the group has none.
     pub(super) fn open(dir: &Path, version: CgroupVersion) -> Result<Option<Self>, Error> {
         let (memory, swap) = match version {
             CgroupVersion::V1 => ("memory.failcnt", KeptFile::open(dir.join("memory.memsw.failcnt"))?),
@@ -73,7 +73,7 @@ impl LimitFiles {
 }
 
 impl AncestorLimits {
-    /// Opens the files above `group`; `limiting` is the folder of the group whose limit is in force.
+    /// Opens the files of the groups above `group`. `limiting`: folder of the group with the limit in force.
     pub(super) fn open(group: &Cgroup, limiting: Option<&Path>) -> Result<Self, Error> {
         let mut above = Self { files: Vec::new(), complete: !hides_failures(&group.dir) };
         for dir in group.and_ancestors().skip(1).take(GROUPS) {
@@ -110,8 +110,8 @@ impl AncestorLimits {
     }
 }
 
-/// Whether failed charges of this group are not counted. v1 cannot limit memory with swap below memory alone, so it fails first, and Linux
-/// 6.18 counts that in no file.
+/// Whether the kernel does not count failed charges of this group: a v1 group with a limit of memory with swap that is not above the limit
+/// of memory alone. Charges then fail at the first limit, which Linux 6.18 counts in no file.
 fn hides_failures(dir: &Path) -> bool {
     let limit = |name| parse_memory_limit(&kernel::read(&dir.join(name)).ok().flatten()?);
     let Some(with_swap) = limit("memory.memsw.limit_in_bytes") else { return false };

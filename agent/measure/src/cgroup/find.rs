@@ -1,42 +1,42 @@
-//! Which cgroup folders belong to a process: `/proc/PID/cgroup` says where it is in each hierarchy, the mount table says where
-//! that hierarchy can be read.
+//! Finds the cgroup folders of a process. `/proc/PID/cgroup` has the group of the process in each hierarchy, and the mount table has the
+//! folder where that hierarchy can be read.
 //!
-//! In a container the two do not have to agree: without a cgroup namespace the first gives the path on the host, while only
-//! the container's part is mounted.
+//! In a container the two may disagree: without a cgroup namespace, `/proc/PID/cgroup` has the path on the host, while only the container's
+//! part is mounted.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::parse::{Membership, Mount, parse_memberships, parse_mounts};
 use crate::kernel::{self, Error, Kernel};
 
-/// The interface of the memory controller.
+/// Version of the kernel's interface for cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// One hierarchy for each controller, also if an empty v2 hierarchy exists beside them.
+    /// Version 1: one hierarchy for each controller, even if an empty v2 hierarchy is mounted too.
     V1,
-    /// One hierarchy for all controllers.
+    /// Version 2: one hierarchy for all controllers.
     V2,
 }
 
-/// One group of one hierarchy.
+/// One cgroup in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Where the hierarchy is mounted; nothing above can be read.
+    /// The folder where the hierarchy is mounted; groups above it cannot be read.
     pub mount: PathBuf,
-    /// The group's folder, `mount` or below.
+    /// The group's folder: `mount` or a folder below it.
     pub dir: PathBuf,
-    /// The interface of its files.
+    /// Version of the interface of the group's files.
     pub version: CgroupVersion,
 }
 
 impl Cgroup {
-    /// The group and those above it, as far as they can be read, nearest first.
+    /// The folders of the group and of those above it that can be read, nearest first.
     pub fn and_ancestors(&self) -> impl Iterator<Item = &Path> {
         self.dir.ancestors().take_while(|dir| dir.starts_with(&self.mount))
     }
 
-    /// Says whether this is the root of the hierarchy, whose counters are those of the whole machine. In a cgroup namespace
-    /// the topmost visible group is none: only the true root has v1 `release_agent`, and only it lacks v2 `cgroup.type`.
+    /// Whether this is the root of the hierarchy, which has the counters of the whole machine. The topmost visible group of a cgroup
+    /// namespace is not the root: only the true root has v1 `release_agent`, and only the root lacks v2 `cgroup.type`.
     pub fn is_root(&self) -> bool {
         match self.version {
             CgroupVersion::V1 => self.dir.join("release_agent").try_exists().unwrap_or(false),
@@ -45,7 +45,7 @@ impl Cgroup {
     }
 }
 
-/// The groups of one process, by what they count or limit.
+/// The cgroups of one process, by what they count or limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroups {
     /// The group that charges memory.
@@ -56,7 +56,7 @@ pub struct Cgroups {
     pub quota: Option<Cgroup>,
 }
 
-/// Finds the groups of process `pid` (a number, or `self`); `None` if its memory is in no group that can be read here.
+/// Finds the cgroups of process `pid` (a number, or `self`); `None` if its memory group cannot be read here.
 pub fn find(kernel: &Kernel, pid: &str) -> Result<Option<Cgroups>, Error> {
     let Some(memberships) = kernel::read(&kernel.path(format!("/proc/{pid}/cgroup")))? else {
         return Ok(None);
@@ -73,7 +73,7 @@ pub fn find(kernel: &Kernel, pid: &str) -> Result<Option<Cgroups>, Error> {
     Ok(unified.map(|group| Cgroups { memory: group.clone(), cpu: Some(group.clone()), quota: Some(group) }))
 }
 
-/// Finds the group of one v1 controller, or of v2 (`None`).
+/// Finds the group of one v1 controller, or of v2 if `controller` is `None`.
 fn locate(
     kernel: &Kernel,
     memberships: &[Membership],
@@ -84,7 +84,7 @@ fn locate(
         controller.map_or(names.is_empty(), |controller| names.iter().any(|name| name == controller))
     };
     let path = &memberships.iter().find(|membership| is_it(&membership.controllers))?.path;
-    // a process outside of our cgroup namespace: its folder is not below any mount that we see
+    // the process is outside our cgroup namespace, so its folder is not below any mount that we can see
     if path.components().any(|part| part == Component::ParentDir) {
         return None;
     }
@@ -98,9 +98,9 @@ fn locate(
         let point = kernel.path(&mount.point);
         let candidates = [
             path.strip_prefix(&mount.root).ok().map(|below| join(&point, below)),
-            // the mount table was made in another namespace than ours: the path is relative to the mount
+            // the mount table is of another namespace than ours: the path is relative to the mount
             path.strip_prefix("/").ok().map(|below| join(&point, below)),
-            // the path is the host's, and the mount is the container's own group
+            // the path is the host's, and only the container's own group is mounted
             Some(point.clone()),
         ];
         let dir = candidates.into_iter().flatten().find(|dir| dir.join("cgroup.procs").is_file())?;
@@ -108,7 +108,7 @@ fn locate(
     })
 }
 
-/// `Path::join` of an empty path would add a slash at the end.
+/// Joins two paths; unlike `Path::join`, an empty second path does not add a slash at the end.
 fn join(point: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { point.to_owned() } else { point.join(below) }
 }

@@ -1,4 +1,4 @@
-//! The folder of a cgroup: whether it is one, which processes run in it, and which groups are below it.
+//! Reads the folder of a cgroup: whether it is one, which processes run in it, and which groups are below it.
 
 use std::{
     fs,
@@ -8,13 +8,13 @@ use std::{
 
 use crate::kernel::{self, Error};
 
-/// Most groups below one that are read.
+/// Most groups below one group that are read.
 const MAX_BELOW: usize = 1000;
 
 /// Whether a folder is a cgroup.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// If the folder cannot be read.
 pub fn is_group(dir: &Path) -> Result<bool, Error> {
     let file = dir.join("cgroup.procs");
     match fs::metadata(&file) {
@@ -24,13 +24,13 @@ pub fn is_group(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The processes in a group and below it; v2 has 0 for one that our pid namespace does not show.
+/// Ids of the processes in a group and below it. v2 has 0 for a process that our pid namespace does not show.
 pub fn members(dir: &Path) -> Vec<i32> {
     let mut dirs = vec![dir.to_owned()];
     let (mut pids, mut looked_at) = (Vec::new(), 0);
     while let Some(dir) = dirs.get(looked_at).cloned() {
         looked_at += 1;
-        // a group that is removed meanwhile has no processes
+        // a group that was removed meanwhile has no processes
         let text = kernel::read(&dir.join("cgroup.procs")).ok().flatten().unwrap_or_default();
         pids.extend(text.lines().filter_map(|line| line.trim().parse::<i32>().ok()));
         dirs.extend(folders(&dir).take(MAX_BELOW.saturating_sub(dirs.len())));

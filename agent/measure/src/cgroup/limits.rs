@@ -1,4 +1,4 @@
-//! The limits in force for a group: the smallest of its own and of every group above it, because the smallest one kills.
+//! Finds the limits in force for a group: the smallest limit of the group and of all groups above it, because that one is reached first.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use super::{
 };
 use crate::kernel;
 
-/// The limits of a group. A limit that cannot be read counts as none: limits are only reported.
+/// The limits in force for a group. A limit that cannot be read counts as no limit, because limits are only reported.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CgroupLimits {
     /// Smallest memory limit, bytes.
     pub memory: Option<u64>,
-    /// Folder of the group with that limit, if it is visible.
+    /// Folder of the group with the smallest memory limit, if it is visible.
     pub limiting: Option<PathBuf>,
     /// Smallest CPU limit, cores.
     pub cpu: Option<f64>,
-    /// Folder of the group with that limit: only there the kernel counts how long it throttled the build.
+    /// Folder of the group with the smallest CPU limit: only there the kernel counts how long it throttled the build.
     pub throttling: Option<PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl CgroupLimits {
             .memory
             .and_ancestors()
             .filter_map(|dir| Some((memory_limit(dir, groups.memory.version)?, dir)));
-        // of equal limits the nearest one: its counters are about this build, those above also about others
+        // of equal limits the nearest one is taken: its counters are about this build alone, those above it also about others
         let smallest = seen.min_by_key(|&(bytes, _dir)| bytes);
         let above = hierarchical_limit(&groups.memory);
         let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();
@@ -52,7 +52,7 @@ fn memory_limit(dir: &Path, version: CgroupVersion) -> Option<u64> {
     parse_memory_limit(&text(dir, name)?)
 }
 
-/// The smallest limit of the groups above the visible ones, which v1 reports in `memory.stat`; v2 does not.
+/// The smallest memory limit of the groups above the visible ones. v1 reports it in `memory.stat`, v2 does not.
 fn hierarchical_limit(group: &Cgroup) -> Option<u64> {
     let bytes = parse_field(&text(&group.dir, "memory.stat")?, "hierarchical_memory_limit")?;
     parse_memory_limit(&bytes.to_string())

@@ -1,9 +1,9 @@
 //! Control groups: the counters that the kernel keeps for a build.
 //!
-//! `parse` turns texts into numbers, `find` says which folders belong to a process, `limits` what holds there, [`CgroupReader`] keeps
-//! the files open and reads them, [`BuildCgroup`] makes a group for one run, [`foreign`] and [`pod`] find groups of others. v1 and v2
-//! and the mix of both (v1 controllers beside an empty v2 hierarchy) are distinguished by `find` alone. Which of several ways is taken, and what happens if none works, is
-//! decided in [`crate::meter`].
+//! `parse` parses the kernel's texts, `find` finds the folders of a process, `limits` the limits in force, [`CgroupReader`] keeps the files
+//! open and reads them, [`BuildCgroup`] creates a group for one run, [`foreign`] and [`pod`] find groups of other processes. Only `find`
+//! handles the mix of v1 and v2 (v1 controllers, and an empty v2 hierarchy). [`crate::meter`] decides which way of measuring is used, and
+//! what happens if none works.
 
 mod above;
 mod find;

@@ -1,7 +1,7 @@
-//! Groups that the build makes below its own, as test suites and container tools do. v1 counts a kill and a failed charge only in the group
-//! of the victim, so all of them are read; v2 adds them up by itself.
+//! Reads the v1 groups that the build creates below its own, as test suites and container tools do. v1 counts a kill or a failed charge
+//! only in the group where it happened, so all groups are read; v2 adds them up itself.
 //!
-//! The last counters of a group still count after the group is removed. A group that is made and removed between two readings is missed.
+//! The last counters of a group still count after the group is removed. A group that is created and removed between two readings is missed.
 
 use std::{
     collections::HashMap,
@@ -13,20 +13,21 @@ use std::{
 use super::parse::parse_field;
 use crate::kernel;
 
-/// Most groups of one reading. If a build makes more, only the first ones count.
+/// Most groups in one reading. If a build creates more, only the first ones are read.
 const GROUPS: usize = 256;
 
-/// Sums of the counters of the groups below, since they were made.
+/// Sums of the counters of the groups below the build's, since their creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NestedCounts {
     pub(super) kills: u64,
     pub(super) failures: u64,
-    /// Number of threads at the last reading.
+    /// Number of threads in these groups at the last reading.
     pub(super) tasks: u64,
 }
 
 impl NestedCounts {
-    /// Combines the counters of a group with a new reading. A counter never decreases: while a group is removed, its files read as empty.
+    /// Combines the counters of a group with a new reading. Kills and failures keep the larger value, because the files of a group that is
+    /// being removed read as empty.
     fn seen_again(self, now: Self) -> Self {
         Self { kills: self.kills.max(now.kills), failures: self.failures.max(now.failures), tasks: now.tasks }
     }
@@ -40,11 +41,11 @@ impl NestedCounts {
     }
 }
 
-/// The v1 groups below one.
+/// The v1 groups below one group.
 #[derive(Debug)]
 pub(super) struct NestedGroups {
     dir: PathBuf,
-    /// Last counters by inode number, which the kernel does not use again for another group.
+    /// Last counters of each group by its inode number, which the kernel does not reuse for another group.
     known: HashMap<u64, NestedCounts>,
     gone: NestedCounts,
 }
@@ -54,9 +55,9 @@ impl NestedGroups {
         Self { dir, known: HashMap::new(), gone: NestedCounts::default() }
     }
 
-    /// The sum of the counters of all groups below, including removed ones. Costs one `stat` if there is none.
+    /// The sums over all groups below, including removed ones. If there is no such group, this costs one `stat`.
     pub(super) fn read(&mut self) -> NestedCounts {
-        // a folder has a link for each folder in it, besides its name and its own "."
+        // the link count of a folder is 2, plus one for each folder in it
         let none = fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == 2);
         if !(none && self.known.is_empty()) {
             self.find_groups();
@@ -94,14 +95,14 @@ impl NestedGroups {
             if known.len() >= GROUPS && !known.contains_key(&group) {
                 continue;
             }
-            // removed while it was read: the earlier counters stay, until the next reading does not find the group
+            // if the group was removed while it was read, the earlier counters stay; the next reading does not find the group
             let before = known.entry(group).or_default();
             *before = counts.map_or(*before, |now| before.seen_again(now));
         }
     }
 }
 
-/// Inode numbers and paths of the groups directly below `folder`.
+/// Inode number and path of each group directly below `folder`.
 fn groups_in(folder: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| {
         let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -109,7 +110,7 @@ fn groups_in(folder: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     })
 }
 
-/// The counters of one group; `None` if it has none, or is just being removed.
+/// The counters of one group; `None` if it has none, or is being removed.
 fn counts(dir: &Path) -> Option<NestedCounts> {
     let text = |name| kernel::read(&dir.join(name)).ok().flatten();
     let kills = parse_field(&text("memory.oom_control")?, "oom_kill").unwrap_or(0);

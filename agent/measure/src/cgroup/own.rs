@@ -1,14 +1,13 @@
-//! A group for one run, so that its counters are of this build alone and a limit can be set on it.
+//! Creates a cgroup for one run, so that its counters are of this build alone, and a limit can be set on it.
 //!
-//! The agent steps into the new group, starts the command there and steps back out: what the command starts is born inside,
-//! however fast it forks, and no code runs between fork and exec. On v1 only the calling thread steps: that is a write to
-//! `tasks`, for which the kernel does not have to stop all forks of the machine; moving a process through `cgroup.procs` waits
-//! for an RCU grace period first (measured: 4 to 22 ms against 0.05 ms). v2 has no such way for memory. Foreign processes are never
-//! moved, and never killed: a group in which something outlives the command is left behind, and a later run removes it once it is
-//! empty. Groups that the build made below its own go with it.
+//! The agent enters the new group, starts the command there and leaves it again. So the command and all its processes are in the group from
+//! their start, and no code runs between fork and exec. On v1 only the calling thread is moved, by a write to `tasks`, which takes 0.05 ms;
+//! moving a process through `cgroup.procs` first waits for an RCU grace period (measured: 4 to 22 ms). v2 has no such way for memory.
+//! Processes of others are never moved or killed: a group with a process that outlives the command is left behind, and a later run removes
+//! it once it is empty. Groups that the build created below its own are removed with it.
 //!
-//! v2 gives a new group a memory controller only if the group above passes it on, which the kernel refuses to groups that have
-//! processes of their own, except to the root. There the attempt ends with an error, and the caller shares its group.
+//! On v2 a new group has a memory controller only if the group above passes it on. The kernel allows that only to the root and to groups
+//! without processes of their own. Otherwise creating the group fails, and the caller measures the build in the agent's own group.
 
 use std::{
     fs::{self, OpenOptions},
@@ -26,30 +25,31 @@ use crate::{
     kernel::{self, Error},
 };
 
-/// Least memory limit. With less, the kernel could choose the agent for a kill, as the largest process of the group while it is inside.
+/// Least memory limit in bytes. With less, the kernel could kill the agent, which is the largest process in the group while it starts the
+/// command.
 pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
 
-/// Swap that a v1 group may use. Without any, memory with swap would reach its limit first, and failures there are counted by no file on
-/// Linux 6.18: neither `memory.failcnt` nor `memory.memsw.failcnt` grew. More than one huge page.
+/// Swap in bytes that a v1 group may use: more than one huge page. Without any swap, the limit of memory with swap would be reached first,
+/// and Linux 6.18 counts failures at that limit in neither `memory.failcnt` nor `memory.memsw.failcnt`.
 const SWAP_BYTES: u64 = 4 << 20;
 const PREFIX: &str = "plimsoll-";
-/// Age from which an empty group counts as left behind; a group is made and entered within milliseconds.
+/// Age from which an empty group was left behind by an earlier run; a group is entered within milliseconds of its creation.
 const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
-/// How often the removal of a group is tried: it stays busy for a moment after its last process was reaped.
+/// How often the removal of a group is tried: the group stays busy for a moment after its last process ended.
 const REMOVE_TRIES: u32 = 5;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
-/// Most groups below one that are removed with it, and their depth. The rest is left to a later run.
+/// Most groups below one that are removed with it, and their greatest depth. The rest is left to a later run.
 const REMOVE_GROUPS: usize = 1000;
 const REMOVE_DEPTH: usize = 16;
 
-/// The groups of one run.
+/// The cgroups of one run.
 #[derive(Debug)]
 pub struct BuildCgroup {
     groups: Cgroups,
     places: Vec<BuildFolder>,
 }
 
-/// One new group, and the group in which the agent was before.
+/// One new group, and the group that the agent was in before.
 #[derive(Debug)]
 struct BuildFolder {
     own: PathBuf,
@@ -58,7 +58,7 @@ struct BuildFolder {
 }
 
 impl BuildCgroup {
-    /// Makes groups for the run `id` (a ULID) below those of the agent.
+    /// Creates groups for the run `id` (a ULID) below those of the agent.
     pub fn make(agent: &Cgroups, id: &str) -> Result<Self, Error> {
         let mut own = Self { groups: agent.clone(), places: Vec::new() };
         let made = own.make_places(agent, &format!("{PREFIX}{id}"));
@@ -91,12 +91,12 @@ impl BuildCgroup {
         Ok(Cgroup { dir, ..home.clone() })
     }
 
-    /// The groups that were made.
+    /// The groups that were created.
     pub fn groups(&self) -> &Cgroups {
         &self.groups
     }
 
-    /// Sets the memory limit, with almost no swap: a build that swaps is starved.
+    /// Sets the memory limit, and allows almost no swap, because a build that swaps is starved.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
         let dir = &self.groups.memory.dir;
         let (limit, swap, swap_bytes) = match self.groups.memory.version {
@@ -107,13 +107,13 @@ impl BuildCgroup {
         };
         write(&dir.join(limit), &bytes.to_string())?;
         match write(&dir.join(swap), &swap_bytes.to_string()) {
-            // a kernel without swap accounting has no such file
+            // a kernel without swap accounting lacks this file
             Err(error) if error.problem.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         }
     }
 
-    /// Moves the calling thread (v2: this process) into the groups. On failure it stays where it was. The thread that entered must also
+    /// Moves the calling thread (v2: this process) into the groups. If that fails, it stays in its group. The thread that entered must also
     /// leave.
     pub fn enter(&self) -> Result<(), Error> {
         let entered = self.places.iter().try_for_each(|place| join(&place.own, place.version));
@@ -123,7 +123,7 @@ impl BuildCgroup {
         entered
     }
 
-    /// Moves the thread or the process back. A failure is only logged: the agent is then measured with the build.
+    /// Moves the thread or the process back. A failure is only logged: the agent's own use is then measured with the build's.
     pub fn leave(&self) {
         for place in &self.places {
             if let Err(error) = join(&place.home, place.version) {
@@ -132,7 +132,7 @@ impl BuildCgroup {
         }
     }
 
-    /// Removes the groups, unless something still runs in them.
+    /// Removes the groups, unless a process still runs in them.
     pub async fn remove(mut self) {
         for _try in 1..REMOVE_TRIES {
             self.remove_now();
@@ -147,12 +147,12 @@ impl BuildCgroup {
         }
     }
 
-    /// Removes the groups at once, if nothing was started in them.
+    /// Removes the groups at once; used if nothing was started in them.
     pub fn discard(mut self) {
         self.remove_now();
     }
 
-    /// Removes every group that can be removed from disk and from this list.
+    /// Removes every group that can be removed from the disk, and forgets it.
     fn remove_now(&mut self) {
         self.places.retain(|place| match remove_tree(&place.own) {
             Ok(()) => false,
@@ -161,7 +161,8 @@ impl BuildCgroup {
     }
 }
 
-/// Refuses v1 groups without `use_hierarchy`, which do not count towards the group above: the build would escape the agent's own limit.
+/// Refuses v1 groups without `use_hierarchy`: their memory does not count in the group above, so the build would escape the agent's own
+/// limit.
 fn refuse_flat(memory: &Cgroup) -> Result<(), Error> {
     let path = memory.dir.join("memory.use_hierarchy");
     match kernel::read(&path)? {
@@ -172,7 +173,7 @@ fn refuse_flat(memory: &Cgroup) -> Result<(), Error> {
     }
 }
 
-/// Enables the memory controller for the new v2 group. Works if the group above has no processes of its own, or is the root.
+/// Enables the memory controller for the new v2 group. This works if the group above has no processes of its own, or is the root.
 fn pass_memory_on(home: &Cgroup, own: &Cgroup) -> Result<(), Error> {
     let current = own.dir.join("memory.current");
     let has = || current.try_exists().map_err(|problem| Error::new(&current, problem));
@@ -183,8 +184,8 @@ fn pass_memory_on(home: &Cgroup, own: &Cgroup) -> Result<(), Error> {
     if has()? { Ok(()) } else { Err(Error::content(&current, "a memory controller")) }
 }
 
-/// Moves the calling thread on v1, this process with all its threads on v2. 0 means the caller to the kernel; its own number would cost the
-/// wait even in `tasks`.
+/// Moves the calling thread (v1), or this process with all its threads (v2), to the group `dir`. 0 means the caller to the kernel; the
+/// caller's own number would cost the long wait even in `tasks`.
 fn join(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
     let name = match version {
         CgroupVersion::V1 => "tasks",
@@ -193,15 +194,15 @@ fn join(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
     write(&dir.join(name), "0")
 }
 
-/// Writes to an existing file with one `write`, as the kernel requires. Symbolic links are not followed, because the kernel's files are
-/// none.
+/// Writes to an existing file with one `write`, as the kernel requires. Symbolic links are not followed, because no file of the kernel is
+/// one.
 fn write(path: &Path, value: &str) -> Result<(), Error> {
     let file = OpenOptions::new().write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
     let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(|problem| Error::new(path, problem))
 }
 
-/// Removes a group and those below it, deepest first. The kernel refuses to remove groups that are in use.
+/// Removes a group and the groups below it, deepest first. The kernel refuses to remove groups that are in use.
 fn remove_tree(dir: &Path) -> io::Result<()> {
     let mut groups = REMOVE_GROUPS;
     remove_below(dir, REMOVE_DEPTH, &mut groups);
@@ -233,7 +234,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether a group is old enough to be left behind. Its name contains the time at which it was made.
+/// Whether a group is old enough to have been left behind. Its name contains the time of its creation.
 fn is_left_behind(name: &str, now_ms: u64) -> bool {
     let made = name.strip_prefix(PREFIX).and_then(|id| ulid::Ulid::from_string(id).ok());
     made.is_some_and(|id| id.timestamp_ms().saturating_add(LEFT_BEHIND_MS) < now_ms)

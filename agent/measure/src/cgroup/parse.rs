@@ -1,4 +1,4 @@
-//! Parses the kernel's texts. Pure: reads no file.
+//! Parses the texts of the kernel's files. Pure: it reads no file.
 //!
 //! Formats: `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst` and `filesystems/proc.rst` of the kernel. Unknown keys and
 //! lines that do not parse are skipped, because every kernel adds some.
@@ -22,15 +22,15 @@ pub(super) struct Membership {
 /// A mounted cgroup hierarchy, from `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// The path in the hierarchy that is mounted.
+    /// The path within the hierarchy that is mounted here.
     pub(super) root: PathBuf,
-    /// The folder where it is mounted.
+    /// The folder where the hierarchy is mounted.
     pub(super) point: PathBuf,
     /// Controllers of a v1 hierarchy; `None` for v2.
     pub(super) controllers: Option<Vec<String>>,
 }
 
-/// Parses `/proc/PID/cgroup`. The path is the rest of the line: names may contain colons and spaces.
+/// Parses `/proc/PID/cgroup`. The path is the whole rest of the line, because names may contain colons and spaces.
 pub(super) fn parse_memberships(text: &str) -> Vec<Membership> {
     let line = |line: &str| {
         let mut fields = line.splitn(3, ':');
@@ -62,7 +62,7 @@ fn parse_list(text: &str) -> Vec<String> {
     text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Turns `\040` back into a space: mountinfo writes space, tab, newline and backslash as three octal digits.
+/// Replaces escapes such as `\040` by the character: mountinfo writes space, tab, newline and backslash as three octal digits.
 fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -84,7 +84,7 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// The `name number` lines of `memory.stat`, `memory.events`, `memory.oom_control`, `cpu.stat`.
+/// Parses the lines `name number` of `memory.stat`, `memory.events`, `memory.oom_control` and `cpu.stat`.
 fn fields(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (name, number) = line.split_once(' ')?;
@@ -92,84 +92,87 @@ fn fields(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// One number of a file of `name number` lines.
+/// The number with this name in a file of lines `name number`.
 pub(super) fn parse_field(text: &str, name: &str) -> Option<u64> {
     fields(text).find_map(|(found, number)| (found == name).then_some(number))
 }
 
-/// A memory limit. v2 writes `max` for none, v1 a number near 2^63; no machine has more than [`limits::MEMORY_BYTES`].
+/// Parses a memory limit; `None` for no limit. v2 writes `max` for no limit, v1 a number near 2^63; no machine has more than
+/// [`limits::MEMORY_BYTES`].
 pub(super) fn parse_memory_limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|&bytes| bytes < limits::MEMORY_BYTES)
 }
 
-/// The number of cores that v2 `cpu.max` allows: `QUOTA PERIOD`, where the quota `max` is no limit.
+/// The number of cores that v2 `cpu.max` allows. The file has `QUOTA PERIOD`; the quota `max` means no limit.
 pub(super) fn parse_cpu_max(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     parse_cpu_quota(quota, period)
 }
 
-/// The number of cores that v1 `cpu.cfs_quota_us` over `cpu.cfs_period_us` allows; a quota of -1 is no limit.
+/// The number of cores that v1 allows: `cpu.cfs_quota_us` divided by `cpu.cfs_period_us`. A quota of -1 means no limit.
 pub(super) fn parse_cpu_quota(quota: &str, period: &str) -> Option<f64> {
-    // 32 bits hold more than an hour in microseconds, and convert without loss
+    // 32 bits are enough for more than an hour in microseconds, and convert to a float without loss
     let quota: u32 = quota.trim().parse().ok()?;
     let period: u32 = period.trim().parse().ok()?;
     (quota > 0 && period > 0).then(|| f64::from(quota) / f64::from(period))
 }
 
-/// Values of `memory.stat` about memory that the kernel cannot reclaim without killing or swapping, and about the cost of reclaiming the
-/// rest.
+/// Values of `memory.stat`: memory that the kernel cannot reclaim without killing or swapping, and how much the kernel had to reclaim of
+/// the rest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MemoryStat {
     anon: u64,
     shmem: u64,
-    /// Page cache, shared memory included.
+    /// Page cache, including shared memory.
     file: u64,
-    /// Page cache that is mapped; v1 only.
+    /// Page cache that processes have mapped; v1 only.
     mapped: u64,
     anon_lists: u64,
     unevictable: u64,
-    /// v2: all kernel memory, if the kernel reports it (Linux 5.18 and later).
+    /// v2: all kernel memory, if the kernel reports it (from Linux 5.18 on).
     kernel: Option<u64>,
     slab_reclaimable: u64,
-    /// v2: the sum of the parts of kernel memory, for older kernels.
+    /// v2: the sum of the parts of kernel memory, used on older kernels.
     kernel_parts: u64,
     /// v2: network buffers, which `kernel` does not include.
     sock: u64,
-    /// Counters that are passed on unchanged.
+    /// Page counters that are reported unchanged.
     pub(super) pages: PageCounters,
 }
 
 impl MemoryStat {
-    /// Page faults that were read from a disk.
+    /// Number of page faults for which a page was read from a disk.
     pub(super) fn major_faults(&self) -> Option<u64> {
         self.pages.pgmajfault
     }
 
-    /// File pages that are locked in memory. `unevictable` counts pages of every kind, so what is locked of anonymous and
-    /// shared memory (what these have beyond their own lists) is taken off: it is in `anon` and `shmem` already.
+    /// Bytes of file pages that are locked in memory. `unevictable` includes locked anonymous and shared memory, which `anon` and `shmem`
+    /// have already, so that part is subtracted: it is the difference between these two and their lists.
     fn unevictable_file(&self) -> u64 {
         let counted = (self.anon + self.shmem).saturating_sub(self.anon_lists);
         self.unevictable.saturating_sub(counted).min(self.file.saturating_sub(self.shmem))
     }
 
-    /// The need on v2: anonymous + shared + kernel memory, without what can be reclaimed.
+    /// The need on v2: anonymous, shared and kernel memory, without the part that can be reclaimed.
     pub(super) fn need_v2(&self) -> u64 {
         let kernel = self.kernel.map_or(self.kernel_parts, |all| all.saturating_sub(self.slab_reclaimable));
         self.anon + self.shmem + kernel + self.sock + self.unevictable_file()
     }
 
-    /// The need on v1, of the group and all below it, where the kernel holds `kernel` bytes for it and it has `tasks` threads.
+    /// The need on v1 of the group and all groups below it. `kernel`: bytes of kernel memory; `tasks`: number of threads.
     ///
-    /// v1 does not say which part of the kernel memory could be reclaimed (`memory.kmem.slabinfo` is empty since Linux 5.9): a
-    /// build that opens 100,000 files seems to hold 140 MB, which the kernel takes back when it wants to. What cannot be
-    /// reclaimed grows with threads and pages; see [`MemoryStat::kernel_bound_v1`]. More than that is counted as file names and inodes.
+    /// v1 does not report which part of the kernel memory could be reclaimed (`memory.kmem.slabinfo` is empty since Linux 5.9): a build
+    /// that opens 100,000 files seems to hold 140 MB, which the kernel can reclaim at any time. The part that cannot be reclaimed grows
+    /// with threads and pages, see [`MemoryStat::kernel_bound_v1`]. Kernel memory above that bound is taken to be file names and inodes,
+    /// and not counted.
     pub(super) fn need_v1(&self, kernel: u64, tasks: u64) -> u64 {
         let kernel = kernel.min(self.kernel_bound_v1(tasks));
         self.anon + self.shmem + kernel + self.unevictable_file()
     }
 
-    /// Generous bound of the unreclaimable kernel memory of `tasks` threads. Measured on Linux 6.18: 91 KiB for a process, 22 KiB
-    /// for a thread, 2 MiB of page tables for 1 GiB (1/512), 64 KiB for a full pipe, 1.4 KiB for an opened file.
+    /// Upper bound, with a large margin, of the kernel memory of `tasks` threads that cannot be reclaimed, in bytes. Measured on Linux
+    /// 6.18: 91 KiB for a process, 22 KiB for a thread, 2 MiB of page tables for 1 GiB (1/512), 64 KiB for a full pipe, 1.4 KiB for an
+    /// opened file.
     pub(super) fn kernel_bound_v1(&self, tasks: u64) -> u64 {
         const BASE: u64 = 16 << 20;
         const TASK: u64 = 512 << 10;
@@ -179,7 +182,7 @@ impl MemoryStat {
     }
 }
 
-/// Parses v2 `memory.stat`. Every number is far below 2^63, or is skipped, so that sums cannot overflow.
+/// Parses v2 `memory.stat`. Numbers that are larger than any machine's memory are skipped, so that sums cannot overflow.
 pub(super) fn parse_stat_v2(text: &str) -> MemoryStat {
     let mut stat = MemoryStat::default();
     for (name, number) in fields(text).filter(|&(_name, number)| number < limits::MEMORY_BYTES) {
@@ -193,7 +196,7 @@ pub(super) fn parse_stat_v2(text: &str) -> MemoryStat {
             "slab_reclaimable" => stat.slab_reclaimable = number,
             "sock" => stat.sock = number,
             "kernel_stack" | "pagetables" | "percpu" | "slab_unreclaimable" => stat.kernel_parts += number,
-            // before Linux 5.9 one counter included both kinds
+            // before Linux 5.9, one counter included both kinds of refaults
             "workingset_refault" | "workingset_refault_file" | "workingset_refault_anon" => {
                 stat.pages.refaults = Some(stat.pages.refaults.unwrap_or(0) + number);
             }
@@ -204,8 +207,8 @@ pub(super) fn parse_stat_v2(text: &str) -> MemoryStat {
     stat
 }
 
-/// Parses v1 `memory.stat`, of the group and all below it (`total_`). `rss` is the anonymous memory (huge pages included), `cache`
-/// the page cache with shared memory.
+/// Parses v1 `memory.stat`: the values of the group and all groups below it (`total_`). `rss` is anonymous memory including huge pages,
+/// `cache` is page cache including shared memory.
 pub(super) fn parse_stat_v1(text: &str) -> MemoryStat {
     let mut stat = MemoryStat::default();
     for (name, number) in fields(text).filter(|&(_name, number)| number < limits::MEMORY_BYTES) {
@@ -228,7 +231,7 @@ pub(super) fn parse_stat_v1(text: &str) -> MemoryStat {
     stat
 }
 
-/// The `total` of the line `full` of a pressure file: microseconds in which all tasks were stalled (`Documentation/accounting/psi.rst`).
+/// Microseconds in which all tasks were stalled: the `total` of the line `full` of a pressure file (`Documentation/accounting/psi.rst`).
 pub(super) fn parse_pressure_full(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("full "))?;
     line.split(' ').find_map(|field| field.strip_prefix("total="))?.trim().parse().ok()

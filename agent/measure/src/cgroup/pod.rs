@@ -1,11 +1,11 @@
-//! The groups of a Kubernetes pod and of its containers, in the host's cgroup filesystem.
+//! Finds the groups of a Kubernetes pod and of its containers in the host's cgroup filesystem.
 //!
 //! | driver | pod | container |
 //! |---|---|---|
 //! | cgroupfs | `kubepods/burstable/podUID` | `ID` |
 //! | systemd | `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice`, `-` of the UID as `_` | `cri-containerd-ID.scope`, `crio-`, `docker-` |
 //!
-//! What stands above `kubepods` differs (nothing, `kubelet.slice`, a node that is a container itself).
+//! The folders above `kubepods` differ: there may be none, `kubelet.slice`, or those of a node that is a container itself.
 
 use std::path::{Path, PathBuf};
 
@@ -15,44 +15,44 @@ use super::{
 };
 use crate::kernel;
 
-/// Folders deeper than this hold no containers.
+/// Folders deeper than this contain no containers.
 const MAX_DEPTH: usize = 8;
-/// Most folders of one search; with more, the search was started in the wrong folder.
+/// Most folders that one search visits; with more, the search began in the wrong folder.
 const MAX_FOLDERS: usize = 20_000;
-/// Most memory of a pause container, which only holds a pod's namespaces. It uses some hundred KiB.
+/// Most memory of a pause container in bytes. Such a container only holds the pod's namespaces, and uses some hundred KiB.
 const PAUSE_BYTES: u64 = 2 << 20;
 
 /// One container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// The container's ID; the name of its folder if that contains no ID.
+    /// The container's id; the name of its folder if that contains no id.
     pub id: String,
-    /// Its folder.
+    /// The container's folder.
     pub dir: PathBuf,
 }
 
-/// The folder of pod `uid` below `top`, a hierarchy's mount; `None` if there is none yet.
+/// The folder of the pod with the UID `uid` below `top`, the mount of a hierarchy; `None` if it does not exist yet.
 pub fn find_pod(top: &Path, uid: &str) -> Option<PathBuf> {
     let (plain, escaped) = (format!("pod{uid}"), format!("-pod{}.slice", uid.replace('-', "_")));
-    // only `kubepods` contains pods; it is at most two levels below the mount
+    // only `kubepods` contains pods, and it is at most two levels below the mount
     let may_hold = |name: &str, depth: usize| depth < 2 || name.contains("kube") || name.contains("pods");
     let is_pod = |name: &str| name == plain || name.ends_with(&escaped);
     search(top, is_pod, |name, depth| may_hold(name, depth) || is_quality(name)).into_iter().next()
 }
 
-/// Whether this is the name of a quality-of-service class, which is between `kubepods` and the pods with the cgroupfs driver.
+/// Whether this is the name of a quality-of-service class. With the cgroupfs driver its folder is between `kubepods` and the pods.
 fn is_quality(name: &str) -> bool {
     matches!(name, "burstable" | "besteffort" | "guaranteed")
 }
 
-/// All containers below `top` whose id begins with `id`.
+/// All containers below `top` with an id that begins with `id`.
 pub fn find_containers(top: &Path, id: &str) -> Vec<Container> {
     let is_it = |name: &str| container_id(name).is_some_and(|found| found.starts_with(id));
     let dirs = search(top, is_it, |name, _depth| container_id(name).is_none());
     dirs.into_iter().map(container).collect()
 }
 
-/// The containers of a pod, without conmon groups and other monitors of containers.
+/// The containers of a pod, without the groups of conmon and other monitors of containers.
 pub fn containers(pod: &Path) -> Vec<Container> {
     folders(pod)
         .filter(|dir| is_group(dir).unwrap_or(false))
@@ -61,8 +61,7 @@ pub fn containers(pod: &Path) -> Vec<Container> {
         .collect()
 }
 
-/// Whether a container looks like a pause container, which only holds the pod's namespaces: at most one process (v1 may not show it) and
-/// almost no memory.
+/// Whether a container looks like a pause container: at most one process (v1 may not show it) and almost no memory.
 pub fn looks_like_pause(container: &Container) -> bool {
     let bytes = ["memory.current", "memory.usage_in_bytes"].iter().find_map(|file| {
         let text = kernel::read(&container.dir.join(file)).ok().flatten()?;
@@ -80,8 +79,8 @@ fn name(dir: &Path) -> &str {
     dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// The folders below `top` for which `wanted` is true, nearest first. Enters only folders for which `enter` is true, and never a wanted
-/// one.
+/// The folders below `top` for which `wanted` is true, nearest first. The search enters only folders for which `enter` is true, and no
+/// folder that it found.
 fn search(top: &Path, wanted: impl Fn(&str) -> bool, enter: impl Fn(&str, usize) -> bool) -> Vec<PathBuf> {
     let (mut found, mut seen, mut level) = (Vec::new(), 0, vec![top.to_owned()]);
     for depth in 0..MAX_DEPTH {

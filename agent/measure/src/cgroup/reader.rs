@@ -1,7 +1,7 @@
-//! Reads the counters of a group from files that stay open: some microseconds for one reading.
+//! Reads the counters of a group from files that stay open, which takes some microseconds for each reading.
 //!
-//! Files that are read ten times a second are separate from those that are read once a sample. A reading needs the memory files. Every
-//! other file may be missing or fail; its number is then absent.
+//! The files that are read ten times a second are separate from those that are read once for each sample. A reading needs the memory files;
+//! if another file is missing or cannot be read, only its number is absent.
 
 use std::path::PathBuf;
 
@@ -28,19 +28,19 @@ pub struct CgroupReader {
 }
 
 impl CgroupReader {
-    /// Opens the files of `groups`, for which `limits` hold. `None` if the kernel does not account memory there.
+    /// Opens the files of `groups`; `limits`: the limits in force. `None` if the kernel does not account memory there.
     pub fn open(groups: &Cgroups, limits: &CgroupLimits) -> Result<Option<Self>, Error> {
         let Some(memory) = MemoryFiles::open(groups)? else { return Ok(None) };
         let counters = CounterFiles::open(groups, limits)?;
         Ok(Some(Self { memory, counters, folder: groups.memory.dir.clone(), buffer: Vec::new() }))
     }
 
-    /// The cgroup version of the memory files.
+    /// Version of the interface of the memory files.
     pub fn version(&self) -> CgroupVersion {
         self.memory.version
     }
 
-    /// The processes of the group and of those below it; v2 has 0 for one that our pid namespace does not show.
+    /// Ids of the processes in the group and below it. v2 has 0 for a process that our pid namespace does not show.
     pub fn members(&self) -> Vec<i32> {
         members(&self.folder)
     }
@@ -50,7 +50,7 @@ impl CgroupReader {
         self.counters.cpu.is_some()
     }
 
-    /// Reads all counters. They count from the creation of the group.
+    /// Reads all counters. They count from the creation of the group on.
     pub fn read(&mut self) -> Result<Reading, Error> {
         let (size, stat) = self.memory.read(&mut self.buffer)?;
         let mut reading = Reading { memory: size.memory, need: size.need, ..Reading::default() };
@@ -60,7 +60,7 @@ impl CgroupReader {
         Ok(reading)
     }
 
-    /// Reads the memory alone.
+    /// Reads only the memory files.
     pub fn read_size(&mut self) -> Result<MemorySize, Error> {
         Ok(self.memory.read(&mut self.buffer)?.0)
     }
@@ -72,11 +72,11 @@ struct MemoryFiles {
     version: CgroupVersion,
     usage: KeptFile,
     stat: KeptFile,
-    /// v1 only; v2 has kernel memory in `stat`.
+    /// v1: the file with the bytes of kernel memory; v2 has them in `stat`.
     kernel: Option<KeptFile>,
-    /// v1 only: the threads of the group.
+    /// v1: the file that lists the threads of the group.
     tasks: Option<KeptFile>,
-    /// Number of threads in the group at their last count; those of groups below are separate.
+    /// Number of threads in the group when they were last counted, without groups below.
     tasks_here: u64,
     tasks_below: u64,
 }
@@ -96,7 +96,7 @@ impl MemoryFiles {
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(MemorySize, MemoryStat), Error> {
-        // `stat` is read first: if the build grows meanwhile, usage is larger, and the need stays below it
+        // `stat` is read first: if the build grows between the two reads, usage is larger, so the need is not above it
         let (need, stat) = match self.version {
             CgroupVersion::V2 => {
                 let stat = parse_stat_v2(self.stat.read(buffer)?);
@@ -112,7 +112,7 @@ impl MemoryFiles {
         Ok((MemorySize { memory, need: need.min(memory) }, stat))
     }
 
-    /// The threads of a v1 group. They are counted again only if their number matters for the need.
+    /// Number of threads of a v1 group and the groups below it. They are counted again only if their number matters for the need.
     fn count_tasks(&mut self, kernel: u64, stat: &MemoryStat, buffer: &mut Vec<u8>) -> u64 {
         let known = self.tasks_here.saturating_add(self.tasks_below);
         if kernel <= stat.kernel_bound_v1(known) {
@@ -125,31 +125,31 @@ impl MemoryFiles {
     }
 }
 
-/// The files that are read once a sample.
+/// The files that are read once for each sample.
 #[derive(Debug)]
 struct CounterFiles {
     version: CgroupVersion,
     peak: Option<KeptFile>,
-    /// v1 `memory.oom_control`, v2 `memory.events`.
+    /// The file `memory.oom_control` (v1) or `memory.events` (v2).
     events: Option<KeptFile>,
-    /// v1 only; v2 has it in `events`.
+    /// v1: the files that count failed charges; v2 has this number in `events`.
     failures: Option<LimitFiles>,
-    /// v1 only; v2 adds groups below to `events` by itself.
+    /// v1: the groups below; v2 includes them in `events`.
     nested: Option<NestedGroups>,
     below: NestedCounts,
     above: AncestorLimits,
     cpu: Option<CpuFile>,
-    /// `cpu.stat` of the group whose CPU limit is in force.
+    /// The file `cpu.stat` of the group with the CPU limit in force.
     throttled: Option<KeptFile>,
-    /// v2 only.
+    /// v2: the file `memory.pressure`.
     pressure: Option<KeptFile>,
 }
 
 #[derive(Debug)]
 enum CpuFile {
-    /// v1 `cpuacct.usage`.
+    /// The v1 file `cpuacct.usage`, which has nanoseconds.
     Nanoseconds(KeptFile),
-    /// v2 `cpu.stat`.
+    /// The v2 file `cpu.stat`.
     Stat(KeptFile),
 }
 
@@ -223,14 +223,14 @@ fn field(file: &KeptFile, name: &str, buffer: &mut Vec<u8>) -> Option<u64> {
     parse_field(file.read(buffer).ok()?, name)
 }
 
-/// v2 counts microseconds, v1 nanoseconds.
+/// Microseconds for which the CPU limit throttled the group; v2 counts microseconds, v1 nanoseconds.
 fn read_throttled(file: &KeptFile, buffer: &mut Vec<u8>) -> Option<u64> {
     let text = file.read(buffer).ok()?;
     let v1 = || parse_field(text, "throttled_time").map(|time| time / 1000);
     parse_field(text, "throttled_usec").or_else(v1)
 }
 
-/// Opens the CPU counter, unless it is that of the whole machine.
+/// Opens the file with the CPU time, unless that is the time of the whole machine.
 fn open_cpu(groups: &Cgroups) -> Result<Option<CpuFile>, Error> {
     let Some(group) = groups.cpu.as_ref().filter(|group| !group.is_root()) else { return Ok(None) };
     Ok(match group.version {

@@ -1,13 +1,14 @@
-//! Distinguishes a build that does its work itself from one whose work is done elsewhere: by the daemon of docker, on the machines of
-//! distcc, in a cluster. For the second kind, the agent measures the need of a client, not of the build.
+//! Detects builds that have their work done elsewhere: by the daemon of docker, on the machines of distcc, in a cluster. For such a build,
+//! the agent measures only the need of a client.
 //!
-//! At each look the processes of the build are counted that are clients of such a service. The time since the look before counts as done
-//! elsewhere if there is one, and the build used less than [`IDLE_USEC`] of CPU time a second for each of them, and less than half of the
-//! CPUs and [`MOST_USEC`] for all of them, as a build may have many clients whose work falls back to its own machine. A build that compiles
-//! beside `kubectl port-forward` works itself. So does one with the daemon among its own processes: its work is measured. The rule: **at
-//! least half of the time was done elsewhere.** A single `docker --version` is far from that.
+//! Up to four times a second, the processes of the build that are clients of such a service are counted. If there are some and the build
+//! used little CPU, the time since the count before is taken as work done elsewhere. "Little" is less than [`IDLE_USEC`] a second for each
+//! client; for all clients together it is less than [`MOST_USEC`] and less than half of the CPUs, because a build may have many clients
+//! that fall back to working on this machine. A build counts as done elsewhere if that applies to **at least half of its time**. So a
+//! single `docker --version` does not matter, and neither does a `kubectl port-forward` during a compile. A build with the daemon among its
+//! own processes does not count as done elsewhere either, because its work is measured.
 //!
-//! Not seen is a build that only polls: the client must run while the work is done.
+//! A build is not detected if its clients only poll: a client must run while the work is done.
 
 mod programs;
 #[cfg(test)]
@@ -18,23 +19,25 @@ use std::{thread, time::Duration};
 pub use self::programs::ServicePrograms;
 use self::programs::{SERVICES, Service};
 
-/// CPU time of the build in a second, microseconds, for each client. An estimate: a client sends files and shows results, which takes some
-/// percent of a core; a preprocessor before distcc takes a fifth of what its compiler takes.
+/// CPU time of the build in a second, in microseconds for each client, below which its work is done elsewhere. This is an estimate: a
+/// client sends files and shows results, which takes some percent of a core; a preprocessor before distcc takes a fifth of what its
+/// compiler takes.
 const IDLE_USEC: u64 = 250_000;
-/// The same for all clients together: two cores. An estimate: a build that uses more does its work itself.
+/// CPU time in a second, in microseconds, for all clients together: two cores. This is an estimate: a build that uses more does its work
+/// itself.
 const MOST_USEC: u64 = 2_000_000;
-/// Least share of the time done elsewhere for the build to count as done elsewhere: most of the time.
+/// Share of the time from which a build counts as done elsewhere.
 const LEAST_SHARE: f64 = 0.5;
-/// Least time between two counts of the processes: a build of two seconds still has several.
+/// Least time between two counts of the processes: a build of two seconds still has several counts.
 const STEP: Duration = Duration::from_millis(250);
-/// A count costs more the more processes there are. After it no count follows for this many times its CPU time, so it takes 1 % of one
-/// core.
+/// A count of processes costs more if there are more processes. The next count follows after at least this many times its CPU time, so
+/// counting takes 1 % of one core.
 const REST: u32 = 99;
 
-/// The counts of service clients in one build.
+/// Sums up the counts of service clients in one build.
 #[derive(Debug)]
 pub(crate) struct OffloadWatch {
-    /// CPU time of a build in a second, microseconds, above which it does its work itself, however many clients it has.
+    /// CPU time of the build in a second, in microseconds, above which it does its work itself, however many clients it has.
     most_usec: u64,
     services: [ServiceTime; SERVICES.len()],
     /// Time between the first and the last count.
@@ -51,7 +54,7 @@ struct ServiceTime {
 }
 
 impl OffloadWatch {
-    /// A watch without a count yet, for a build that may use this many CPUs.
+    /// Starts without a count, for a build that may use this many CPUs.
     pub(crate) fn new(cpus: u64) -> Self {
         Self {
             most_usec: MOST_USEC.min(cpus.saturating_mul(500_000)),
@@ -63,7 +66,7 @@ impl OffloadWatch {
         }
     }
 
-    /// A watch for the CPUs that this process may use.
+    /// Starts without a count, for the CPUs that this process may use.
     pub(crate) fn here() -> Self {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         Self::new(u64::try_from(cpus).unwrap_or(u64::MAX))
@@ -74,7 +77,8 @@ impl OffloadWatch {
         now >= self.next
     }
 
-    /// Adds a count at `now` after the start, with the CPU time of the build until then, and the CPU time that the count took (`cost`).
+    /// Adds a count of `programs`, made at `now` after the start. `cpu_usec`: CPU time of the build until then; `cost`: CPU time that the
+    /// count took.
     pub(crate) fn add(&mut self, now: Duration, cpu_usec: u64, programs: &ServicePrograms, cost: Duration) {
         let passed = now.saturating_sub(self.last);
         let used = u128::from(cpu_usec.saturating_sub(self.last_usec));

@@ -1,7 +1,7 @@
-//! Programs that have their work done by a daemon, and the daemons: known by the name of the program.
+//! Recognizes programs that have their work done by a daemon, and the daemons, by the name of the program.
 //!
-//! The kernel keeps 15 characters of a name (`comm`). A program that runs under another name, as a compiler that is a link to distcc, is
-//! known by its file (`exe`), where that may be read.
+//! The kernel keeps 15 characters of a name (`comm`). A program that runs under another name, such as a compiler that is a link to distcc,
+//! is recognized by its file (`exe`), if that may be read.
 
 use std::{
     fs::{self, File},
@@ -14,7 +14,7 @@ use crate::kernel;
 /// A service that does work for builds: its daemon and its clients.
 #[derive(Debug)]
 pub(super) struct Service {
-    /// Its name in reports.
+    /// Name of the service in reports.
     pub(super) name: &'static str,
     clients: &'static [&'static str],
     daemons: &'static [&'static str],
@@ -28,7 +28,7 @@ const fn service(
     Service { name, clients, daemons }
 }
 
-/// All known services. If the daemon's program has the clients' name, the build's CPU time decides whether the work is done here.
+/// All known services. If daemon and client are the same program, the build's CPU time decides whether the work is done here.
 pub(super) const SERVICES: [Service; 8] = [
     service("docker", &["docker", "docker-compose", "docker-buildx"], &["dockerd", "buildkitd"]),
     service("podman", &["podman", "podman-remote"], &[]),
@@ -40,17 +40,17 @@ pub(super) const SERVICES: [Service; 8] = [
     service("kubectl", &["kubectl", "oc"], &["kubelet", "k3s-server"]),
 ];
 
-/// The server of bazel is a Java program, with a name of its own only in its command line: `bazel(FOLDER)`.
+/// Start of the command line of bazel's server, `bazel(FOLDER)`: the program itself is Java.
 const BAZEL_SERVER: &str = "bazel(";
-/// Most processes that are examined, the first of the list: a build with more does its work itself.
+/// Most processes that are examined, the first ones of the list: a build with more does its work itself.
 const MOST: usize = 128;
 
 /// The running processes of one service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Presence {
-    /// Number of its client processes.
+    /// Number of client processes.
     pub(super) clients: u32,
-    /// Whether a daemon of it is among the processes.
+    /// Whether a daemon of the service is among the processes.
     pub(super) has_daemon: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Presence {
 pub struct ServicePrograms(pub(super) [Presence; SERVICES.len()]);
 
 impl ServicePrograms {
-    /// Examines processes by their IDs, below the folder `proc`. Processes that have ended, or that another pid namespace hides, are
+    /// Examines processes by their ids, in the folder `proc`. Processes that have ended, or that our pid namespace does not show, are
     /// skipped.
     pub fn among(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
         let (mut found, mut java) = (Self::default(), Vec::new());
@@ -72,20 +72,20 @@ impl ServicePrograms {
                 java.push(folder);
             }
         }
-        // reading a command line may wait for the memory of its process, so it is read only if bazel's clients run
+        // reading a command line may wait for the memory of its process, so it is read only if clients of bazel run
         if found.has_clients_of(BAZEL_SERVER) && java.iter().any(|folder| is_bazel(folder)) {
             found.count(BAZEL_SERVER);
         }
         found
     }
 
-    /// Whether clients of the service with this daemon run.
+    /// Whether clients run of the service that has this daemon.
     fn has_clients_of(&self, daemon: &str) -> bool {
         let mut services = SERVICES.iter().zip(&self.0);
         services.any(|(service, presence)| service.daemons.contains(&daemon) && presence.clients > 0)
     }
 
-    /// Counts a program by its name; false if it is of no service.
+    /// Counts a program by its name; returns false if it is of no service.
     fn count(&mut self, name: &str) -> bool {
         let mut is_known = false;
         for (service, presence) in SERVICES.iter().zip(&mut self.0) {
@@ -98,7 +98,7 @@ impl ServicePrograms {
     }
 }
 
-/// The name of the program's file; empty if that may not be read.
+/// The name of the file that a program runs from; empty if it may not be read.
 fn file_name(folder: &Path) -> String {
     let file = fs::read_link(folder.join("exe")).unwrap_or_default();
     file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()

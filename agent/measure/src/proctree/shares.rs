@@ -1,7 +1,7 @@
-//! The share that each process has of its shared pages, read as rarely as possible.
+//! Reads which share each process has of the pages that it shares with others. This is expensive, so it is done as rarely as possible.
 //!
-//! For `smaps_rollup` the kernel walks all pages of a process. Measured on Linux 6.18 with 140 mappings each: 0.3 ms for 4 MiB, 1.6 ms for
-//! 128 MiB, 7 ms for 512 MiB; 50 processes of 128 MiB take 79 ms, and their `status` 0.6 ms. So it is read
+//! For `smaps_rollup` the kernel walks all pages of a process. Measured on Linux 6.18 with 140 mappings in each process: 0.3 ms for 4 MiB,
+//! 1.6 ms for 128 MiB, 7 ms for 512 MiB; 50 processes of 128 MiB take 79 ms, and their `status` takes 0.6 ms. So it is read at these times:
 //!
 //! | process | when |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | one that shares | when processes came or went |
 //! | every other one | in turn, for [`TURN`] in each reading |
 //!
-//! Between two of these its part is what it was, and what the process grew by: pages that are new are its own.
+//! Between two readings, the growth of a process is added to its last share, because new pages are its own.
 
 use std::{
     collections::HashMap,
@@ -19,17 +19,17 @@ use std::{
 
 use crate::{clock::thread_cpu_time, kernel};
 
-/// Resident bytes from which `smaps_rollup` is read: the many small tools of a build share little. An estimate.
+/// Resident bytes of a process from which `smaps_rollup` is read: the many small tools of a build share little. This is an estimate.
 const LEAST_WALKED: u64 = 4 << 20;
-/// CPU time of one reading for processes whose values are still valid: ten readings a second then take 1 % of a core.
+/// CPU time in each reading for processes with a share that is still valid: ten readings a second then take 1 % of a core.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Resident bytes of one process.
+/// Resident bytes of one process, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ResidentMemory {
     pub(super) anonymous: u64,
     pub(super) shared: u64,
-    /// Bytes that can be read from a file again.
+    /// Bytes that the kernel can read from a file again.
     pub(super) file: u64,
 }
 
@@ -38,7 +38,7 @@ impl ResidentMemory {
         self.anonymous.saturating_add(self.shared).saturating_add(self.file)
     }
 
-    /// Combines three values of each kind with `of`.
+    /// Combines this value with two others, kind by kind, with the function `of`.
     fn zip(self, other: Self, third: Self, of: impl Fn(u64, u64, u64) -> u64) -> Self {
         Self {
             anonymous: of(self.anonymous, other.anonymous, third.anonymous),
@@ -48,12 +48,12 @@ impl ResidentMemory {
     }
 }
 
-/// A process as seen by one reading.
+/// A process as one reading saw it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeenProcess {
     pub(super) pid: i32,
     pub(super) parent: i32,
-    /// Its start time, which distinguishes it from an earlier process with this ID.
+    /// Start time of the process, which distinguishes it from an earlier process with the same id.
     pub(super) started: u64,
     pub(super) resident: ResidentMemory,
 }
@@ -62,16 +62,16 @@ pub(super) struct SeenProcess {
 #[derive(Debug, Clone, Copy)]
 struct KnownPart {
     started: u64,
-    /// Its resident memory at that time.
+    /// Resident memory of the process when its share was read.
     resident: ResidentMemory,
-    /// Its share; `None` if the kernel does not report it.
+    /// The share that was read; `None` if the kernel does not report it.
     part: Option<ResidentMemory>,
-    /// Number of the reading in which it was read.
+    /// Number of the reading in which the share was read.
     reading: u64,
 }
 
 impl KnownPart {
-    /// Whether more than an eighth of its anonymous or shared pages belong to other processes too.
+    /// Whether more than an eighth of the process's anonymous or shared pages also belong to other processes.
     fn is_shared(&self) -> bool {
         let of = |all: u64, part: u64| part < all - all / 8;
         self.part.is_some_and(|part| {
@@ -79,7 +79,7 @@ impl KnownPart {
         })
     }
 
-    /// Its share now that it has `resident` memory.
+    /// The share of the process now that it has `resident` memory.
     fn now(&self, resident: ResidentMemory) -> Option<ResidentMemory> {
         let of = |now: u64, then: u64, part: u64| match now.checked_sub(then) {
             Some(grown) => part.saturating_add(grown),
@@ -105,7 +105,7 @@ impl SharedPages {
         Self { proc, known: HashMap::new(), reading: 0, turn: TURN }
     }
 
-    /// The share of each process of `seen`, in their order; `None` if the kernel does not report it, and for a small process.
+    /// The share of each process in `seen`, in the same order; `None` if the kernel does not report it, and for a small process.
     pub(super) fn parts(&mut self, seen: &[SeenProcess]) -> Vec<Option<ResidentMemory>> {
         self.reading += 1;
         let large: HashMap<i32, &SeenProcess> = seen
@@ -135,7 +135,7 @@ impl SharedPages {
         }
     }
 
-    /// Reads the processes that were read longest ago, within [`TURN`].
+    /// Reads the shares that were read longest ago, for as long as [`TURN`] allows.
     fn read_in_turn(&mut self, large: &HashMap<i32, &SeenProcess>) {
         let mut known: Vec<(u64, i32)> =
             self.known.iter().map(|(pid, known)| (known.reading, *pid)).collect();
@@ -149,7 +149,7 @@ impl SharedPages {
         }
     }
 
-    /// Reads one process, unless this reading has read it already.
+    /// Reads the share of one process, unless this reading has read it already.
     fn read(&mut self, process: &SeenProcess) {
         let SeenProcess { pid, started, resident, .. } = *process;
         let reading = self.reading;

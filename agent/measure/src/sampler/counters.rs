@@ -1,4 +1,4 @@
-//! Counters in the form of the wire: since the start of the attempt, and never decreasing, even if the kernel's do.
+//! Converts counters to the form of the wire: they count from the start of the attempt, and never decrease, even if the kernel's do.
 
 use plimsoll_proto::{
     counters::PageCounters,
@@ -7,8 +7,8 @@ use plimsoll_proto::{
 
 use crate::reading::{MemorySize, Reading};
 
-/// Percent of its own limit that a build needs at least if that limit killed. The kernel kills when reclaim in all of the group finds
-/// nothing more to give; what is left besides the need are pages that it is just writing or reading, and its own batches.
+/// Least need of a build that its own limit killed, in percent of the limit. The kernel kills when it can reclaim nothing more in the
+/// group; apart from the need, only pages that are being written or read remain, and pages that the kernel has charged in advance.
 const KILLED_NEED_PERCENT: u64 = 95;
 
 /// The counters of the attempt so far.
@@ -31,7 +31,7 @@ pub(super) struct AttemptCounters {
 }
 
 impl AttemptCounters {
-    /// Counts from the reading `before` the start.
+    /// Counts from the reading `before`, which was taken before the start.
     pub(super) fn new(before: Reading) -> Self {
         Self { before, latest: before, ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl AttemptCounters {
         self.need_peak = self.need_peak.max(Some(need));
     }
 
-    /// Adds a whole reading. Returns whether the kernel has killed a process since the last one.
+    /// Adds a whole reading. Returns whether the kernel killed a process since the last reading.
     pub(super) fn add(&mut self, reading: &Reading) -> bool {
         self.add_need(reading.need);
         let before = self.before;
@@ -57,12 +57,12 @@ impl AttemptCounters {
             *count = (*count).max(now.map(|now| now.saturating_sub(then.unwrap_or(0))));
         }
         self.pages = self.pages.max(reading.pages.since(before.pages));
-        // in a shared group the high-water mark may be older than the build; once it grows, it is the build's
+        // in a shared group the high-water mark may be older than the build; once it grows, it is of the build
         let grown = reading.memory_peak.filter(|&mark| Some(mark) > before.memory_peak);
         self.memory_peak = self.memory_peak.max(grown);
         let killed = self.oom_kill.unwrap_or(0) > kills.unwrap_or(0);
         if killed && self.oom_origin == OomOrigin::Unspecified {
-            // the reading with the kill shows its origin best: at another one a harmless failure at another limit may have been counted
+            // the reading in which the kill appears shows its origin best: others may include a harmless failure at another limit
             self.oom_origin = match origin(&self.latest, reading) {
                 OomOrigin::Unspecified | OomOrigin::Host => origin(&before, reading),
                 known => known,
@@ -72,9 +72,10 @@ impl AttemptCounters {
         killed
     }
 
-    /// The least need of a build that was killed, bytes; `None` if the kill does not show it. If memory grew fast, no reading was taken
-    /// just before the kill; but usage had then reached `limit`, the one in force, or the kernel would not have killed. A kill at a smaller
-    /// limit, in a group that the build made itself, shows nothing about the whole build, and neither does a limit that other builds share.
+    /// The least need of a build that was killed, in bytes; `None` if the kill does not show it. If memory grew fast, the last reading is
+    /// far below the kill; but usage must have reached `limit`, the limit in force, because otherwise the kernel would not have killed. A
+    /// kill at a smaller limit, in a group that the build created itself, shows nothing about the whole build. Neither does a kill at a
+    /// limit that other builds share.
     pub(super) fn need_at_kill(&self, limit: u64) -> Option<u64> {
         let shared = self.latest.failures_above.is_some();
         let reached = self.latest.memory_peak.is_some_and(|mark| mark >= killed_need(limit));
@@ -86,7 +87,7 @@ impl AttemptCounters {
         self.cpu_usec
     }
 
-    /// Processes killed since the start.
+    /// Number of processes killed since the start.
     pub(super) fn oom_kill(&self) -> Option<u64> {
         self.oom_kill
     }
@@ -144,7 +145,7 @@ fn killed_need(limit: u64) -> u64 {
     u64::try_from(u128::from(limit) * u128::from(KILLED_NEED_PERCENT) / 100).unwrap_or(limit)
 }
 
-/// The kind of limit at which the kernel killed between two readings. If no limit counts the kill and all limits are visible, the machine
+/// The kind of limit at which the kernel killed between two readings. If no limit counted a failure and all limits are visible, the machine
 /// itself was out of memory.
 fn origin(from: &Reading, to: &Reading) -> OomOrigin {
     let grown = |to: Option<u64>, from: Option<u64>| to.map(|to| to > from.unwrap_or(0));

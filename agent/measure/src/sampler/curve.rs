@@ -1,17 +1,17 @@
-//! The need over the whole build in few numbers, for a chart in one line of text.
+//! Reduces the need over the whole build to few numbers, for a chart in one line of text.
 
 use std::time::Duration;
 
-/// Number of parts; fits a line of a terminal.
+/// Most parts of the curve: as many as fit on a line of a terminal.
 const BUCKETS: usize = 120;
-/// Width of a part at the start: the interval of the first readings.
+/// Width of a part at the start: the interval of the first readings. It doubles when all parts are in use.
 const FIRST_WIDTH: Duration = Duration::from_millis(50);
 
 /// The highest need in each of at most [`BUCKETS`] equal parts of the time since the start.
 #[derive(Debug)]
 pub(super) struct NeedCurve {
     width: Duration,
-    /// `None` where nothing was read.
+    /// Highest need in each part; `None` if nothing was read in it.
     buckets: Vec<Option<u64>>,
 }
 
@@ -51,7 +51,7 @@ impl NeedCurve {
         self.buckets.truncate(self.buckets.len().div_ceil(2));
     }
 
-    /// The whole curve. A part without a reading repeats the one before.
+    /// The whole curve. A part without a reading repeats the value of the part before.
     pub(super) fn finish(self) -> Vec<u64> {
         let mut last = 0;
         let filled = self.buckets.into_iter().map(|highest| {

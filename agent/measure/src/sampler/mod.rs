@@ -8,8 +8,8 @@
 //! | `starved` | tells a starved build from one that merely fills its limit |
 //! | `phases`, `curve` | the need in the parts of the build, and over all of it |
 //!
-//! Samples obey the rules of the wire: times strictly increase, counters start at the start of the attempt and never decrease. A failed
-//! reading is a gap and is not replaced by an estimate.
+//! Samples keep the rules of the wire: times strictly increase, counters begin with the attempt and never decrease. A failed reading leaves
+//! a gap, and is not replaced by an estimate.
 
 mod counters;
 mod curve;
@@ -60,26 +60,26 @@ pub struct Sampler {
     starved_notice: OneTimeNotice,
 }
 
-/// Everything that was measured of one build.
+/// Everything that was measured about one build.
 #[derive(Debug)]
 pub struct Measured {
-    /// The sample after the end; `None` if the one before was taken within the same millisecond, or nothing can be read any more.
+    /// The sample after the end; `None` if the previous one was taken within the same millisecond, or if nothing can be read any more.
     pub last: Option<Sample>,
     /// Counters since the start.
     pub totals: Totals,
-    /// In order of their start, not overlapping.
+    /// The phases in the order of their start, not overlapping.
     pub phases: Vec<Phase>,
     /// The highest need in each of at most 120 equal parts of the build, bytes.
     pub curve: Vec<u64>,
-    /// The service that did the work of the build elsewhere, if one did.
+    /// The service that did the build's work elsewhere, if one did.
     pub offloaded_to: Option<&'static str>,
     /// The meter, which the caller must close.
     pub meter: Meter,
 }
 
 impl Sampler {
-    /// Begins with the counters of `before` the build, which started at `start`. Makes a sample every `interval`, and more often in the
-    /// first seconds.
+    /// Starts to sample a build that started at `start`; `before`: the counters before that. A sample is made every `interval`, and more
+    /// often in the first seconds.
     pub fn new(meter: Meter, before: Option<Reading>, start: Instant, interval: Duration) -> Self {
         let before = before.unwrap_or_default();
         let starvation = Starvation::new(meter.limits().memory, before);
@@ -100,12 +100,12 @@ impl Sampler {
         }
     }
 
-    /// When [`Self::tick`] must be called next.
+    /// The time at which [`Self::tick`] must be called next.
     pub fn due(&self) -> Instant {
         self.start + self.pace.next()
     }
 
-    /// Reads what is due, and returns a sample if one is complete. If nothing is due, it does nothing.
+    /// Takes the readings that are due, and returns a sample if one is complete. Does nothing if nothing is due.
     pub fn tick(&mut self) -> Option<Sample> {
         let now = self.start.elapsed();
         let due = self.pace.take(now)?;
@@ -138,7 +138,7 @@ impl Sampler {
         self.offload.add(now, self.counters.cpu_usec(), &programs, cost);
     }
 
-    /// Begins a phase of the build, and ends the previous one. Reads at once, so that the CPU time is exact.
+    /// Begins a phase of the build, and ends the previous phase. Takes a reading at once, so that the CPU time is exact.
     pub fn begin_phase(&mut self, name: &str) {
         let now = self.start.elapsed();
         let need = self.read_at_bound(now);
@@ -152,7 +152,8 @@ impl Sampler {
         self.phases.end(now, self.counters.cpu_usec());
     }
 
-    /// Reads at the start or end of a phase, unless phases are no longer recorded separately. Returns the need, 0 if it could not be read.
+    /// Takes a reading at the start or end of a phase, unless further phases are not recorded separately. Returns the need; 0 if it could
+    /// not be read.
     fn read_at_bound(&mut self, now: Duration) -> u64 {
         if !self.phases.are_separate() || !self.read(now) {
             return 0;
@@ -160,12 +161,12 @@ impl Sampler {
         self.need
     }
 
-    /// A line for the job's log that its reader should see at once; each kind is returned once.
+    /// A line for the job's log that people should see at once; each kind of line is returned once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.kill_notice.take().or_else(|| self.starved_notice.take())
     }
 
-    /// Reads once more, after the end of the command.
+    /// Takes the last reading, after the end of the command.
     pub fn finish(mut self) -> Measured {
         let now = self.start.elapsed();
         let last = self.close_row(now);
@@ -179,7 +180,7 @@ impl Sampler {
         }
     }
 
-    /// Reads all counters and makes a sample, unless it would fall into the same millisecond as the last one.
+    /// Reads all counters and makes a sample, unless it would be in the same millisecond as the last one.
     fn close_row(&mut self, now: Duration) -> Option<Sample> {
         let read = self.read(now);
         let elapsed_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -191,14 +192,14 @@ impl Sampler {
         Some(self.counters.sample(elapsed_ms, size, need_max, self.starvation.starved_ms()))
     }
 
-    /// Reads everything; false if that failed.
+    /// Reads all counters; returns false if that failed.
     fn read(&mut self, now: Duration) -> bool {
         let Some(reading) = self.meter.read() else { return false };
         self.take_in(now, MemorySize { memory: reading.memory, need: reading.need });
         if self.counters.add(&reading) {
             let limit = self.meter.limits().memory;
             if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
-                // not part of the sample: the series only has what was read in it
+                // this need is not put in the sample, because the series has only needs that were read
                 self.add_need(now, need);
             }
             self.kill_notice.put(|| killed(&self.counters, limit));

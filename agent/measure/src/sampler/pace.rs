@@ -1,32 +1,32 @@
-//! When to read, and when the readings make a sample.
+//! Decides when to take a reading, and when the readings are combined to a sample.
 //!
-//! Builds of two seconds must have a series, so at first every reading is a sample. Then the memory is read ten times a second, because a
-//! peak of 0.3 s is missed by half of all 1 Hz samplers, and a sample is made once in the configured interval. A missed reading is a gap
-//! and is not made up for.
+//! A build of two seconds must have a series, so at first every reading is a sample. After that, memory is read ten times a second, because
+//! one reading a second would often miss a peak of 0.3 s, and a sample is made once in each configured interval. A missed reading leaves a
+//! gap and is not repeated.
 
 use std::time::Duration;
 
-/// Interval of readings until [`FIRST_UNTIL`]; every reading is a sample then.
+/// Interval of readings until [`FIRST_UNTIL`]. Until then every reading is a sample.
 const FIRST_STEP: Duration = Duration::from_millis(50);
 const FIRST_UNTIL: Duration = Duration::from_secs(2);
-/// Interval of readings after that: a peak of 250 ms is read twice.
+/// Interval of readings after [`FIRST_UNTIL`]: a peak of 250 ms is read twice.
 const READ_STEP: Duration = Duration::from_millis(100);
-/// Shortest interval, whatever is configured, so that the agent uses little of the machine.
+/// Shortest interval of samples, whatever is configured, so that the agent uses little of the machine.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
-/// Reading all processes costs more the more there are. After a reading the agent pauses for this many times its CPU time, so that it uses
-/// 1 % of one core.
+/// Reading all processes costs more if there are more of them. After such a reading the agent pauses for this many times the CPU time that
+/// it took, so that it uses 1 % of one core.
 const REST: u32 = 99;
 
-/// What to read now.
+/// Which counters to read now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Only the memory.
+    /// Only memory.
     Size,
-    /// All counters; the sample is complete.
+    /// All counters, because the sample is complete.
     Row,
 }
 
-/// The schedule of the readings of one build, as times since its start.
+/// The times of the readings of one build, counted from its start.
 #[derive(Debug)]
 pub(super) struct Pace {
     interval: Duration,
@@ -35,19 +35,19 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A schedule with a sample every `interval`.
+    /// Creates the schedule for a sample every `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         let interval = interval.max(SHORTEST_STEP);
         let first = interval.min(FIRST_STEP);
         Self { interval, next: first, row_end: first }
     }
 
-    /// The next time of the schedule.
+    /// The time of the next reading.
     pub(super) fn next(&self) -> Duration {
         self.next
     }
 
-    /// What is due at `now`, `None` if nothing is; schedules the next reading.
+    /// Which counters are due at `now` (`None`: none are); schedules the next reading.
     pub(super) fn take(&mut self, now: Duration) -> Option<Due> {
         if now < self.next {
             return None;
@@ -63,13 +63,13 @@ impl Pace {
         Some(due)
     }
 
-    /// Pauses after a reading of all processes that took `cost` of CPU time and ended at `now`.
+    /// Pauses after a reading of all processes, which took `cost` of CPU time and ended at `now`.
     pub(super) fn rest(&mut self, now: Duration, cost: Duration) {
         self.next = self.next.max(now.saturating_add(cost.saturating_mul(REST)));
     }
 }
 
-/// The first time after `now` in the series `due`, `due + step`, `due + 2 * step`, ...
+/// The first time after `now` in the sequence `due`, `due + step`, `due + 2 * step`, ...
 fn following(due: Duration, step: Duration, now: Duration) -> Duration {
     let missed = now.saturating_sub(due).as_nanos() / step.as_nanos().max(1);
     let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);

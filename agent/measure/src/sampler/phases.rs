@@ -1,22 +1,22 @@
-//! The phases of a build, which are reported while it runs.
+//! Records the phases of a build, which are reported while it runs.
 
 use std::time::Duration;
 
 use plimsoll_proto::{limits, v1::Phase};
 
-/// Name of the last phase if there are more than [`limits::PHASES`].
+/// Name of the last phase, if there are more than [`limits::PHASES`].
 const MORE: &str = "(more)";
 /// Name of a phase that was reported without a name.
 const NAMELESS: &str = "(unnamed)";
 
-/// The phases so far, in order of their start; at most [`limits::PHASES`].
+/// The phases so far, at most [`limits::PHASES`], in the order of their start.
 #[derive(Debug, Default)]
 pub(super) struct Phases {
     done: Vec<Phase>,
     open: Option<OpenPhase>,
     /// CPU time at the start of the last ended phase, microseconds.
     last_cpu_start_usec: u64,
-    /// Whether the bound is reached: the last phase then includes all that follow.
+    /// Whether the limit is reached: the last phase then includes all phases that follow.
     full: bool,
 }
 
@@ -27,19 +27,19 @@ struct OpenPhase {
 }
 
 impl Phases {
-    /// Whether phases are still recorded separately, so that a reading at their start is worth its cost.
+    /// Whether further phases are still recorded separately, so that a reading at their start is worth its cost.
     pub(super) fn are_separate(&self) -> bool {
         !self.full
     }
 
-    /// Counts a need that was read now for the current phase.
+    /// Adds a need that was just read to the current phase.
     pub(super) fn add_need(&mut self, need: u64) {
         if let Some(open) = &mut self.open {
             open.phase.need_peak_bytes = open.phase.need_peak_bytes.max(need);
         }
     }
 
-    /// Begins a phase, and ends the previous one. `cpu_usec` is the CPU time since the start of the build. `need` is the need read now,
+    /// Begins a phase, and ends the previous one. `cpu_usec`: CPU time since the start of the build; `need`: the need that was just read,
     /// which counts for both phases.
     pub(super) fn begin(&mut self, name: &str, elapsed: Duration, cpu_usec: u64, need: u64) {
         self.end(elapsed, cpu_usec);
@@ -67,23 +67,23 @@ impl Phases {
         }
     }
 
-    /// Continues the last phase, as the one that includes all that follow.
+    /// Continues the last phase, which then includes all phases that follow.
     fn reopen(&mut self) {
         if let Some(mut phase) = self.done.pop() {
             MORE.clone_into(&mut phase.name);
-            // the time between the phases counts too
+            // the time between the two phases is counted too
             self.open = Some(OpenPhase { phase, cpu_start_usec: self.last_cpu_start_usec });
         }
     }
 
-    /// All phases; an open one ends now.
+    /// All phases; a phase that is not ended yet ends now.
     pub(super) fn finish(mut self, elapsed: Duration, cpu_usec: u64) -> Vec<Phase> {
         self.end(elapsed, cpu_usec);
         self.done
     }
 }
 
-/// A valid name for the wire: without control characters, shortened at a character boundary.
+/// Makes a name valid for the wire: removes control characters, and shortens it at a character boundary.
 fn clean(name: &str) -> String {
     let mut clean = String::new();
     for char in name.chars().filter(|char| !char.is_control()) {

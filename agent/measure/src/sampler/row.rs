@@ -1,9 +1,9 @@
-//! Combines several readings into one sample: means, and the highest need.
+//! Combines several readings into one sample: the means, and the highest need.
 
 use crate::reading::MemorySize;
 
-/// Memory is counted in pages of at least this many bytes. A mean of readings that is not a whole number of them has no more information,
-/// and its low bits are noise for compression: they made the series 22 % larger on the server's disk.
+/// Least size of a memory page in bytes. Means are rounded to whole pages: fractions of a page carry no information but compress badly, and
+/// made the series 22 % larger on the server's disk.
 const PAGE_BYTES: u128 = 4096;
 
 /// The readings since the last sample.
@@ -24,7 +24,7 @@ impl SampleRow {
         self.need_max = self.need_max.max(size.need);
     }
 
-    /// The means, in whole pages, and the highest need. For a single reading: its values, unchanged.
+    /// Means in whole pages, and the highest need. A single reading is returned unchanged.
     pub(super) fn means(&self) -> (MemorySize, Option<u64>) {
         let readings = u128::from(self.readings.max(1));
         let page = if readings > 1 { PAGE_BYTES } else { 1 };

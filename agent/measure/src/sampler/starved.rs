@@ -1,45 +1,49 @@
-//! Distinguishes a build that is starved from one that only fills its limit.
+//! Distinguishes a build that is starved from a build that only fills its memory limit.
 //!
-//! A build that reads and writes files fills its group with page cache and reclaims all the time without harm: seen at a limit of 64 MiB
-//! with a need of 1 MiB were 37,000 failed charges and 100,000 refaults a second, no major fault, and full speed. A starved build has
-//! hardly anything to reclaim but the text of its own programs, and waits for that to come back from the disk.
+//! A build that reads and writes files fills its group with page cache, and the kernel reclaims all the time without harm: a build with a
+//! need of 1 MiB ran at full speed at a limit of 64 MiB, with 37,000 failed charges and 100,000 refaults a second, and no major fault. In a
+//! starved build the kernel can reclaim little but the code of its programs, and the build waits until that code is read from the disk
+//! again.
 //!
-//! v2 shows one more kind: a build with room for its need but not for the files that it reads repeatedly. The pressure counters show how
-//! much time that costs.
+//! On v2 a second kind of starved build can be detected: it has room for its need, but not for the files that it reads repeatedly. The
+//! pressure counters show how much time that costs.
 
 use std::time::Duration;
 
 use crate::reading::Reading;
 
-/// Least time over which rates are computed: 50 ms say nothing about a second.
+/// Shortest period over which rates are computed: 50 ms do not show the rate of a second.
 const ROUND: Duration = Duration::from_millis(900);
-/// Least memory in use, percent of the limit. The kernel reclaims in batches, so usage is never quite at the limit.
+/// Memory in use from which a build counts as at its limit, in percent of the limit. The kernel reclaims in batches, so usage is rarely
+/// exactly at the limit.
 const USED_PERCENT: u64 = 95;
-/// Percent of the limit that cannot be reclaimed. Starved compiles had 92 to 96 (limits of 120 to 280 MB), the healthy one at its
-/// limit 88; large compilers have more text than that one's 43 MB, so the line is below.
+/// Need from which a build may be starved, in percent of the limit. Starved compiles had 92 to 96 (limits of 120 to 280 MB), a healthy one
+/// at its limit had 88. Large compilers have more code than the 43 MB of that one, so the threshold is lower.
 const NEED_PERCENT: u64 = 85;
-/// Failed charges a second. Seen: 110 healthy, 88,000 to 146,000 starved, v1 without swap.
+/// Failed charges a second from which a build may be starved. Seen on v1 without swap: 110 in a healthy build, 88,000 to 146,000 in starved
+/// ones.
 const FAILURES: u64 = 5_000;
-/// Refaults a second that count as starved if failed charges are not counted: 4 MiB/s that are read again.
+/// Refaults a second from which a build may be starved, if failed charges are not counted: 4 MiB/s that are read again.
 const REFAULTS: u64 = 1_000;
-/// Major faults a second. Seen: 28 to 235 starved, 0 to 1.5 healthy.
+/// Major faults a second from which a build may be starved. Seen: 28 to 235 in starved builds, 0 to 1.5 in healthy ones.
 const MAJOR_FAULTS: u64 = 5;
-/// Percent of the time in which all tasks waited for memory. oomd and similar daemons act on 10 to 60 percent for half a minute.
+/// Share of the time in which all tasks waited for memory, in percent, from which a build is starved. oomd and similar daemons act on 10 to
+/// 60 percent for half a minute.
 const STALLED_PERCENT: u64 = 20;
-/// The same, where as many pages as [`REFAULTS`] come back and the need leaves less than half of the limit to files. Seen on v2, in
-/// an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more the faster the disk; 13 without any for a build that only writes.
+/// Like [`STALLED_PERCENT`], for a build with at least [`REFAULTS`] whose need leaves less than half of the limit for files. Seen on v2, in
+/// an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more on faster disks; 13 without refaults in a build that only writes.
 const THRASHED_PERCENT: u64 = 10;
-/// Percent of the limit that cannot be reclaimed then. Without this bound a build that reads a large file once more, with a need of
-/// 1 percent, would be called starved.
+/// Need from which [`THRASHED_PERCENT`] applies, in percent of the limit. Without this threshold, a build with a need of 1 percent that
+/// reads a large file a second time would count as starved.
 const THRASHED_NEED_PERCENT: u64 = 50;
 
-/// The counters that show that a build is starved.
+/// Numbers that show that a build is starved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StarvationEvidence {
-    /// The limit in force, bytes.
+    /// The memory limit in force, bytes.
     pub(super) limit: u64,
     pub(super) need: u64,
-    /// Per second.
+    /// Failed charges a second.
     pub(super) failures: Option<u64>,
     pub(super) major_faults: Option<u64>,
     pub(super) stalled_percent: Option<u64>,
@@ -49,30 +53,30 @@ pub(super) struct StarvationEvidence {
 #[derive(Debug)]
 pub(super) struct Starvation {
     limit: Option<u64>,
-    /// Start of the current period, and the counters at that time.
+    /// Start of the current period, and the counters at its start.
     round: (Duration, Reading),
     /// Length of the last period, if the build looked starved in it.
     pending: Option<Duration>,
     /// Whether the build looked starved in the last two periods.
     confirmed: bool,
     starved: Duration,
-    /// Whether the counters are sufficient to detect starvation.
+    /// Whether the counters that can be read are sufficient to detect starvation.
     known: bool,
 }
 
 impl Starvation {
-    /// Observes a build under `limit`, from its start with the counters `before`.
+    /// Starts to observe a build under `limit`; `before`: the counters at its start.
     pub(super) fn new(limit: Option<u64>, before: Reading) -> Self {
         let round = (Duration::ZERO, before);
         Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, known: false }
     }
 
-    /// Time in which the build was starved, ms; `None` if the counters cannot show it.
+    /// Time in which the build was starved, milliseconds; `None` if the counters cannot show it.
     pub(super) fn starved_ms(&self) -> Option<u64> {
         self.known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Adds the counters at `now`. Returns evidence while the build is starved: it must look starved in two periods in a row.
+    /// Adds the counters at `now`. Returns evidence if the build is starved, which takes two periods in a row in which it looks starved.
     pub(super) fn add(&mut self, now: Duration, reading: &Reading) -> Option<StarvationEvidence> {
         self.known |= reading.memory_stall_usec.is_some()
             || reading.reclaim_failures.or(reading.pages.refaults).is_some();
@@ -95,7 +99,7 @@ impl Starvation {
     }
 }
 
-/// Evidence that the build was starved between two readings; `None` if it was not.
+/// Evidence that the build looks starved between two readings; `None` if it does not.
 fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Option<StarvationEvidence> {
     let grown = |count: fn(&Reading) -> Option<u64>| Some(count(to)?.saturating_sub(count(from)?));
     let length_usec = length.as_micros().max(1);
@@ -112,7 +116,7 @@ fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Optio
     let comes_back = refaults.is_some_and(|count| count >= REFAULTS);
     let busy = failures.is_some_and(|count| count >= FAILURES) || comes_back;
     let waits = major_faults.is_some_and(|count| count >= MAJOR_FAULTS);
-    // under a limit above, other builds may have taken the memory that this one lacks; its own need then says nothing
+    // at a limit above, other builds may have taken the memory that this build lacks, so its own need does not have to be near the limit
     let fails_above = grown(|reading| reading.failures_above).is_some_and(|count| count > 0);
     let squeezed = reaches(to.need, NEED_PERCENT) || (fails_above && waits);
     let stalled = stalled_percent.is_some_and(|percent| percent >= STALLED_PERCENT);
