@@ -1,7 +1,7 @@
-//! Address of a server, and connections to it.
+//! Parses the address of a server, and connects to it.
 //!
-//! `http://` is plain text, `https://` is TLS. A TLS server must present a certificate that the system trusts, or one signed by a CA in
-//! the user's file; then no other CA is trusted.
+//! `http://` is plain text, `https://` is TLS. A TLS server must present a certificate that the system trusts. If the user names a file
+//! with CA certificates, only those are trusted.
 
 use std::{io, net::IpAddr, path::Path, time::Duration};
 
@@ -13,28 +13,28 @@ use crate::{
     trust::Trust,
 };
 
-/// Time limit of the TCP connection, and of the TLS handshake.
+/// Time limit for the TCP connection, and for the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// After this long without data the agent pings the server; the connection is closed if the ping is not answered within the same time.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Bytes that the server may send before the agent reads them. Acknowledgements are small; answers are larger, but their speed does not
 /// matter.
 const WINDOW_BYTES: u32 = 64 * 1024;
-/// Requests that may wait for the connection: an agent makes one or two.
+/// Most requests that wait for the connection; an agent makes one or two at a time.
 const WAITING_REQUESTS: usize = 4;
-/// Bytes of a file with certificates or a key, at most: the bundles of whole systems have a quarter of a MiB.
+/// Most bytes of a file with certificates or a key: the bundles of whole systems have a quarter of a MiB.
 const PEM_BYTES: u64 = 4 << 20;
-/// Start of a certificate in a PEM file.
+/// First line of a certificate in a PEM file.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
-/// End of the first line of a private key, of which there are several kinds.
+/// End of the first line of a private key in a PEM file; its beginning names the kind of key.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// The endpoint's address, for messages to people.
+/// The address of an endpoint, for messages to people.
 pub(crate) fn name(endpoint: &Endpoint) -> String {
     endpoint.uri().to_string().trim_end_matches('/').to_owned()
 }
 
-/// Whether other machines can read the traffic: the address is plain text and not this machine.
+/// Whether other machines can read the traffic: it is plain text, and the server is not on this machine.
 pub fn is_read_by_others(server: &str) -> bool {
     let (scheme, place) = server.split_once("://").unwrap_or(("http", server));
     let Ok(uri) = format!("http://{place}").parse::<Uri>() else { return false };
@@ -47,7 +47,7 @@ pub fn is_read_by_others(server: &str) -> bool {
 /// Parses an address, and prepares the connection.
 ///
 /// # Errors
-/// The address is invalid, or the certificates or the key cannot be read in time.
+/// If the address is invalid, or the certificates or the key cannot be read in time.
 pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let wrong = |why: &str| format!("{server:?} is not an address: {why}");
@@ -57,7 +57,7 @@ pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, St
         Some("http") => endpoint,
         Some("https") => {
             let trust = trust.clone();
-            // reading the system's certificates reads files, too
+            // this runs in a thread of its own, because TLS reads the system's certificates from files
             blocking(move || with_tls(endpoint, &trust))
                 .await
                 .map_err(|error| no_tls(&error.to_string()))??
@@ -99,7 +99,7 @@ fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
     }
 }
 
-/// Reads the PEM file that the option `option` names; an error if it does not contain `holds`.
+/// Reads the PEM file that a command-line option names; an error if it does not contain the text `holds`.
 fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
     let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
     let pem = read_regular(path, PEM_BYTES).map_err(wrong)?;

@@ -1,5 +1,5 @@
-//! Checks, step by step, the connection of an agent to its server: the address, a TCP connection, the certificate, the spool. Only the
-//! start of a TLS handshake is sent, and every step ends within [`PATIENCE`].
+//! Checks the connection of an agent to its server step by step: the address, a TCP connection, the certificate, the spool directory. Only
+//! the start of a TLS handshake is sent, and every step ends within [`PATIENCE`].
 
 use std::{
     io,
@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// A parsed server address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// The URL as given, with its scheme.
+    /// The URL as the user gave it, with its scheme.
     pub url: String,
     host: String,
     port: u16,
@@ -43,23 +43,23 @@ pub struct ServerAddress {
     pub is_tls: bool,
 }
 
-/// The directory for samples that are not delivered yet.
+/// A directory for samples that are not delivered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolDirectory {
     /// Path of the directory.
     pub dir: PathBuf,
-    /// Free bytes on its disk; `None` if unknown.
+    /// Free bytes on the disk of the directory; `None` if unknown.
     pub free_bytes: Option<u64>,
-    /// Attempts of earlier runs that wait for delivery.
+    /// Number of attempts of earlier runs that wait for delivery.
     pub waiting: usize,
-    /// Attempts that the server refused for good.
+    /// Number of attempts that the server refused for good.
     pub refused: usize,
 }
 
 /// Parses the address of a server, and reads the files of a connection.
 ///
 /// # Errors
-/// The address is invalid, or the certificates or the key cannot be read.
+/// If the address is invalid, or the certificates or the key cannot be read.
 pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, String> {
     let endpoint = endpoint(server, trust).await?;
     let uri: &Uri = endpoint.uri();
@@ -70,10 +70,10 @@ pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, Strin
 }
 
 impl ServerAddress {
-    /// Connects, and returns the address that accepted the connection.
+    /// Connects by TCP, and returns the address that accepted the connection.
     ///
     /// # Errors
-    /// The name is unknown, or no program listens there.
+    /// If the host name is unknown, or no program listens at the address.
     pub async fn reached(&self) -> Result<SocketAddr, String> {
         let connected = timeout(PATIENCE, TcpStream::connect((self.host.as_str(), self.port))).await;
         let stream = match connected {
@@ -83,15 +83,15 @@ impl ServerAddress {
         stream.peer_addr().map_err(|error| refused_by_network(&self.url, &error))
     }
 
-    /// The certificate presented at `peer`, in DER, trusted or not. `None` if none is presented: the server does not use TLS, or does not
-    /// answer.
+    /// The certificate that the server at `peer` presents, in DER, trusted or not. `None` if it presents none, because it does not use TLS
+    /// or does not answer.
     pub async fn certificate(&self, peer: SocketAddr) -> Option<Vec<u8>> {
         let name = ServerName::try_from(self.host.clone()).ok()?;
         blocking(move || shown(peer, name).ok().flatten()).await.ok().flatten()
     }
 }
 
-/// Starts a TLS handshake, and aborts it when the certificate has arrived.
+/// Starts a TLS handshake, and ends it when the certificate has arrived.
 fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u8>>> {
     let seen = Arc::new(SeenCertificate::default());
     let provider = Arc::new(ring::default_provider());
@@ -105,7 +105,7 @@ fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
     let begun = Instant::now();
-    // the handshake fails as soon as the certificate is seen; a server that sends single bytes gets no extra time
+    // the handshake fails as soon as the certificate is recorded; a server that sends single bytes gets no extra time
     while connection.is_handshaking() && begun.elapsed() < PATIENCE {
         while connection.wants_write() {
             connection.write_tls(&mut stream)?;
@@ -118,7 +118,7 @@ fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u
     Ok(certificate)
 }
 
-/// Records the server's certificate and then refuses it, so no connection is established.
+/// Records the server's certificate and then refuses it, so that no TLS connection is established.
 #[derive(Debug, Default)]
 struct SeenCertificate(Mutex<Option<Vec<u8>>>);
 
@@ -158,10 +158,10 @@ impl ServerCertVerifier for SeenCertificate {
     }
 }
 
-/// Creates a file in the spool as an attempt would, and removes it. Creates the directory if needed.
+/// Creates a file in the spool directory as an attempt would, and removes it. Creates the directory if needed.
 ///
 /// # Errors
-/// An attempt could not spool samples there.
+/// If an attempt could not store samples there.
 pub async fn spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let dir = dir.to_owned();
     blocking(move || look_at_spool(&own_dir(&dir), bytes)).await?
@@ -171,7 +171,7 @@ fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let hello =
         Hello { attempt: "doctor".to_owned(), session: ulid::Ulid::new().to_string(), ..Hello::default() };
     let trial = Spool::create(dir, bytes, &hello)?;
-    // removed while it is locked, so that no other agent delivers it as a file of a dead agent
+    // the file is removed while it is locked, so that no other agent delivers it as the file of a dead agent
     std::fs::remove_file(&trial.path)?;
     let (mut waiting, mut refused) = (0, 0);
     for file in std::fs::read_dir(dir)?.flatten() {

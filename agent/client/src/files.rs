@@ -1,5 +1,5 @@
-//! Reads files outside the agent's only thread, which takes samples, forwards signals and sees the build end. A pipe without a writer or a
-//! hanging file system thus delays nothing but the reader of the file.
+//! Reads files in threads of their own, because the agent's main thread takes samples, forwards signals and waits for the end of the build.
+//! So a pipe without a writer, or a file system that hangs, delays only the code that reads the file.
 
 use std::{
     fs::File,
@@ -12,13 +12,13 @@ use std::{
 use rustix::fs::OFlags;
 use tokio::{task::spawn_blocking, time::timeout};
 
-/// How long reading a file may take. A thread that hangs in the file system is abandoned.
+/// Longest time for reading a file. A thread that hangs in the file system is abandoned after that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `work`, which may block in a file system, in its own thread.
 ///
 /// # Errors
-/// It is not done in time, or its thread ended before it.
+/// If `work` is not done in time, or its thread panicked.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     match timeout(PATIENCE, spawn_blocking(work)).await {
         Ok(done) => done.map_err(io::Error::other),
@@ -26,11 +26,11 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-/// Reads the first bytes of a file, `most` of them at most. Opening a pipe would wait for its writer, and a device may never end, so both
-/// are refused.
+/// Reads the first bytes of a file, at most `most`. Pipes and devices are refused, because opening a pipe waits for its writer, and a
+/// device may never end.
 ///
 /// # Errors
-/// The file cannot be read, or is no regular file.
+/// If the file cannot be read, or is no regular file.
 pub(crate) fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(no_wait).open(path)?;

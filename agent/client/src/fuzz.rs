@@ -1,6 +1,6 @@
-//! The parsers of foreign bytes as plain functions over bytes, called by the fuzz targets in `tests/fuzz/`.
+//! Parsers of untrusted bytes as functions, which the fuzz targets in `tests/fuzz/` call.
 
-/// Reads a spool file as if an earlier run had left it.
+/// Reads these bytes as a spool file that an earlier run left.
 pub fn spool(bytes: &[u8]) {
     crate::delivery::fuzzed::read(bytes);
 }

@@ -1,4 +1,4 @@
-//! The agent's side of the wire: delivers samples to the server, and asks it questions.
+//! The agent's side of the wire: delivers samples to the server, and sends requests to it.
 //!
 //! | module | what it does |
 //! |---|---|

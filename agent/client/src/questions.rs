@@ -25,9 +25,9 @@ use crate::{
     trust::Trust,
 };
 
-/// Time limit of an answer. The server answers from memory, except verdicts, which it first writes to disk.
+/// Time limit for an answer. The server answers from memory, except for verdicts, which it first writes to disk.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes of an answer: one with a long series is far larger than what an agent sends.
+/// Most bytes of an answer: an answer with a long series is far larger than anything that an agent sends.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A connection to a server, for requests.
@@ -38,7 +38,7 @@ pub struct Client {
     token: Option<Token>,
 }
 
-/// Why a request has no answer.
+/// Why a request got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The request was invalid. Sending it again does not help.
@@ -50,7 +50,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit status of a command that failed for this reason.
+    /// The exit status of a command that fails for this reason.
     pub fn status(&self) -> u8 {
         match self {
             Self::Question(_) => 2,
@@ -59,13 +59,13 @@ impl Failure {
     }
 }
 
-/// Why the server's description is not known.
+/// Why version and settings of the server could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerUnknown {
-    /// It does not accept the caller: a token is missing, wrong, or without a role.
+    /// The server does not accept the caller: its token is missing, wrong, or without a role.
     #[error("{0}")]
     Denied(String),
-    /// The server answers but does not know the request: it is another program.
+    /// A program answers, but does not know the request: it is not a Plimsoll server.
     #[error("{0}")]
     Foreign(String),
     /// The server does not answer, or the request cannot be sent.
@@ -81,10 +81,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next message.
+    /// The next message of the stream.
     ///
     /// # Errors
-    /// The watch has ended.
+    /// If the stream has ended.
     pub async fn next(&mut self) -> Result<WatchResponse, Failure> {
         let ended = || Failure::NoAnswer(format!("{} has ended the watch", self.server));
         self.messages.message().await.map_err(|status| failure(&self.server, &status))?.ok_or_else(ended)
@@ -95,7 +95,7 @@ impl Client {
     /// Connects to a server.
     ///
     /// # Errors
-    /// The address is wrong, the certificates cannot be read, or no server answers there.
+    /// If the address is wrong, the certificates cannot be read, or no server answers there.
     pub async fn connect(server: &str, trust: &Trust) -> Result<Self, Failure> {
         let endpoint: Endpoint = endpoint(server, trust).await.map_err(Failure::Question)?.timeout(PATIENCE);
         let server = name(&endpoint);
@@ -104,28 +104,28 @@ impl Client {
         Ok(Self { channel, server, token: trust.token.clone() })
     }
 
-    /// What the next attempt of a key should request.
+    /// Asks what the next attempt of a key should request.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
         let answer = self.predictor().predict(self.ask(question).await?).await;
         self.answer(answer)?.prediction.ok_or_else(|| self.empty())
     }
 
-    /// Which attempts a prediction used, and the needs with other numbers of build jobs.
+    /// Asks which attempts a prediction used, and for the needs at other numbers of build jobs.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
         let answer = self.predictor().explain(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// Whether a failed attempt is worth a retry.
+    /// Asks whether a failed attempt should be retried.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().should_retry(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
@@ -134,7 +134,7 @@ impl Client {
     /// Records a person's correction of a failure's cause, and returns the verdict that is now in force.
     ///
     /// # Errors
-    /// The server gave no answer, or refused the correction.
+    /// If the server gave no answer, or refused the correction.
     pub async fn correct_verdict(&self, question: CorrectVerdictRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().correct_verdict(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
@@ -143,53 +143,53 @@ impl Client {
     /// Gives a ticket back.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), Failure> {
         let mut placement = PlacementClient::new(self.channel.clone());
         let answer = placement.close_ticket(self.ask(question).await?).await;
         self.answer(answer).map(drop)
     }
 
-    /// Statistics of many attempts: what they used, requested and lost.
+    /// Asks for statistics of many attempts: what they used, requested and lost.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
         let answer = self.counter().get_stats(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// One page of finished attempts.
+    /// Asks for one page of finished attempts.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn attempts(&self, question: ListAttemptsRequest) -> Result<ListAttemptsResponse, Failure> {
         let answer = self.counter().list_attempts(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// What each job or package should request.
+    /// Asks what each job or package should request.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn recommend(&self, question: RecommendRequest) -> Result<RecommendResponse, Failure> {
         let answer = self.counter().recommend(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// One attempt with its series.
+    /// Asks for one attempt with its series.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
         let answer = self.counter().get_attempt(self.ask(question).await?).await;
         self.answer(answer)
     }
 
-    /// The server's version and settings, and what the caller may do.
+    /// Asks for the server's version and settings, and for what the caller may do.
     ///
     /// # Errors
-    /// The server gave no answer, does not accept the caller, or is another program.
+    /// If the server gave no answer, does not accept the caller, or is another program.
     pub async fn server(&self) -> Result<GetServerResponse, ServerUnknown> {
         let question = self.ask(GetServerRequest {}).await;
         let question = question.map_err(|failure| ServerUnknown::Denied(failure.to_string()))?;
@@ -199,7 +199,8 @@ impl Client {
             let is_answer = no_grpc(&status).is_none() && broken(&status, &self.server).is_none();
             match status.code() {
                 Code::Unauthenticated | Code::PermissionDenied if is_answer => ServerUnknown::Denied(why),
-                // a status without a message comes from another program: our HTTP port gives one that names the gRPC port
+                // this status has a message if it comes from our HTTP port, which names the gRPC port; without one, it comes from another
+                // program
                 Code::Unimplemented if is_answer && status.message().is_empty() => {
                     ServerUnknown::Foreign(why)
                 }
@@ -213,10 +214,10 @@ impl Client {
         with_token(self.token.as_ref(), question).await.map_err(Failure::Question)
     }
 
-    /// The running attempts, as they change.
+    /// Watches the running attempts: returns a stream of messages about them.
     ///
     /// # Errors
-    /// The server gave no answer, or the request was invalid.
+    /// If the server gave no answer, or the request was invalid.
     pub async fn watch(&self) -> Result<Watch, Failure> {
         let answer = self.counter().watch(self.ask(WatchRequest {}).await?).await;
         Ok(Watch { messages: self.answer(answer)?, server: self.server.clone() })
@@ -259,8 +260,8 @@ fn failure(server: &str, status: &Status) -> Failure {
     }
 }
 
-/// Whether this client refused an answer as too large. The server refuses a too large request with the same code and words (tonic's
-/// `codec/decode.rs`), but names another bound.
+/// Whether this client refused an answer as too large. If the server refuses a request as too large, code and words are the same (tonic's
+/// `codec/decode.rs`), but the limit in them is another one.
 fn is_answer_too_large(message: &str) -> bool {
     message.contains("message length too large")
         && message.ends_with(&format!("the limit is: {ANSWER_BYTES} bytes"))

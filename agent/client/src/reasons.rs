@@ -1,4 +1,4 @@
-//! Why a connection or a call failed, in words that say what to change.
+//! Texts for people that say why a connection or a request failed, and what to change.
 
 use std::{error::Error, io, iter};
 
@@ -6,7 +6,7 @@ use tonic::{Code, Status, transport::Uri};
 
 use crate::tls;
 
-/// The message that no server answers at an address, with the reason.
+/// The message that no server answers at an address, and why.
 pub(crate) fn no_server(server: &str, reason: &str) -> String {
     let has_port = server.parse().is_ok_and(|uri: Uri| uri.port().is_some());
     let hint = if has_port {
@@ -17,12 +17,12 @@ pub(crate) fn no_server(server: &str, reason: &str) -> String {
     format!("no server at {server} ({reason}){hint}")
 }
 
-/// The message that the network refused a connection, and where the server's address is configured.
+/// The message that the network refused a connection, and where the address of the server is configured.
 pub(crate) fn refused_by_network(server: &str, error: &io::Error) -> String {
     no_server(server, &innermost(error)) + "; --server or PLIMSOLL_SERVER names another"
 }
 
-/// The message that no connection was established, with the reason; if it is the network, also where the server's address is configured.
+/// The message that no connection could be made, and why. If the network is the reason, it also says where the address is configured.
 pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> String {
     let text = no_server(server, &innermost(error));
     let mut chain = iter::successors(Some(error), |&error| error.source());
@@ -33,7 +33,7 @@ pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> Stri
     if chain.any(is_of_network) { text + "; --server or PLIMSOLL_SERVER names another" } else { text }
 }
 
-/// A refusal, for people: the server's reason, and where the token is configured if it is about that.
+/// The message for a refusal: the server's reason, and where the token is configured if the refusal is about the token.
 pub(crate) fn refusal(code: Code, reason: &str) -> String {
     let hint = if code == Code::Unauthenticated {
         "; --token-file or PLIMSOLL_TOKEN gives the agent its token"
@@ -43,8 +43,8 @@ pub(crate) fn refusal(code: Code, reason: &str) -> String {
     format!("{code}: {reason}{hint}")
 }
 
-/// What broke before an answer arrived, for people; `None` if the status is an answer of the server. A program at `server` that speaks
-/// another protocol just closes the connection, so the message cannot say more.
+/// The message for a connection that broke before an answer arrived; `None` if the status is an answer of the server. A program at `server`
+/// that speaks another protocol only closes the connection, so the message cannot say more.
 pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
     let reason = innermost(status.source()?);
     let hint = if server.starts_with("https") {
@@ -57,7 +57,7 @@ pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
 
 /// The message for an answer that is not gRPC, from an HTTP server or a proxy; `None` for any other status.
 pub(crate) fn no_grpc(status: &Status) -> Option<String> {
-    // these are tonic's words for an HTTP status without gRPC, or a page in place of a message
+    // tonic writes these words for an HTTP status without gRPC, or for a page instead of a message
     let code = status.message().strip_prefix("grpc-status header missing, mapped from HTTP status code ");
     let is_page = status.message().contains("invalid compression flag");
     let what = match code {
@@ -71,7 +71,7 @@ pub(crate) fn no_grpc(status: &Status) -> Option<String> {
     ))
 }
 
-/// The innermost reason; the outer ones say only "transport error".
+/// The innermost reason of an error; the outer ones say only "transport error".
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {

@@ -1,17 +1,17 @@
-//! Problems with a server's certificate, in words that say what to change.
+//! Texts for people that say what is wrong with a server's certificate, and what to change.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 const NO_CERTIFICATE: &str =
     "the server asks for a client certificate: name one with --client-cert FILE and --client-key FILE";
 
-/// Explains an error of which only the text is left: with TLS 1.3 a server asks for a certificate after the handshake, and HTTP/2 keeps
-/// only the text of the error that breaks a connection.
+/// Explains a TLS error of which only the text is left. With TLS 1.3 a server asks for the agent's certificate after the handshake, and
+/// HTTP/2 keeps only the text of an error that breaks a connection then.
 pub(crate) fn of_words(words: String) -> String {
     if words.ends_with("alert: CertificateRequired") { NO_CERTIFICATE.to_owned() } else { words }
 }
 
-/// An error of the TLS handshake, for people.
+/// Explains an error of the TLS handshake.
 pub(crate) fn in_words(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(certificate) => of_certificate(certificate),
@@ -28,7 +28,7 @@ pub(crate) fn in_words(error: &Error) -> String {
 
 fn of_certificate(error: &CertificateError) -> String {
     match error {
-        // BAD_SIGNATURE: the certificate was signed by another CA with the same name
+        // BAD_SIGNATURE: another CA with the same name signed the certificate
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "no trusted CA has signed the server's certificate: name its CA with --ca FILE or PLIMSOLL_CA"
                 .to_owned()

@@ -12,7 +12,7 @@ use tonic::{
 
 use crate::files::{blocking, read_regular};
 
-/// Most bytes of a token, the same bound as in the server.
+/// Most bytes of a token, the same limit as on the server.
 const TOKEN_BYTES: u64 = 16 * 1024;
 
 /// A token, or the file that contains it. Its text is never printed.
@@ -62,10 +62,10 @@ async fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// A request with the token, if there is one.
+/// Makes a request with the token, if there is one.
 ///
 /// # Errors
-/// The token cannot be read, or is invalid; in words.
+/// If the token cannot be read, or is invalid; the error is text for people.
 pub async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
     let mut request = Request::new(message);
     if let Some(token) = token {

@@ -1,4 +1,4 @@
-//! What an agent needs for a server besides its address: the CA certificates to trust, and its own credentials.
+//! What an agent needs for a connection besides the server's address: the CA certificates to trust, and its own credentials.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::token::Token;
 pub struct Trust {
     /// PEM file with the CA certificates to trust instead of the system's, for `https://`.
     pub ca: Option<PathBuf>,
-    /// PEM file with the agent's own certificate, for a server that asks for one.
+    /// PEM file with the agent's own certificate, for a server that requires one.
     pub certificate: Option<PathBuf>,
     /// PEM file with the private key of this certificate.
     pub key: Option<PathBuf>,

@@ -1,8 +1,9 @@
-//! The samples that one attempt still has to deliver, and their numbers.
+//! Keeps the samples that one attempt still has to deliver, and numbers them.
 //!
 //! Every sample gets the next number and keeps it. It is written to the spool file if possible. The newest samples are also in memory: at
 //! most [`SPOOLED_SAMPLES`] of those in the file, and at most [`MEMORY_SAMPLES`] of those that could not be written. Older samples are read
-//! back from the file when they are due. A number that is due and in neither place is declared lost, so no list of lost numbers is needed.
+//! from the file when it is their turn to be sent. A number whose turn it is, and whose sample is in neither place, is declared lost, so no
+//! list of lost numbers is needed.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -13,42 +14,42 @@ use plimsoll_proto::{
 
 use super::spool::{BatchBounds, Spool, SpoolContents};
 
-/// Samples of one attempt that are held in memory; about 2 MB.
+/// Most samples of one attempt in memory; about 2 MB.
 pub(super) const MEMORY_SAMPLES: usize = 10_000;
-/// Samples that are held in memory although the file also has them: as many as fit in one batch.
+/// Most samples in memory that the file has too: as many as fit in one batch.
 pub(super) const SPOOLED_SAMPLES: usize = limits::BATCH_SAMPLES;
-/// Bounds of one batch. The attempt's ID and the message's own fields take the rest of the message's bytes.
+/// Limits of one batch. The rest of the message's bytes is for the attempt's id and the message's own fields.
 const BATCH: BatchBounds =
     BatchBounds { samples: limits::BATCH_SAMPLES, bytes: limits::MESSAGE_BYTES - 1024 };
 
-/// The undelivered part of one attempt.
+/// The samples of one attempt that are not delivered yet.
 #[derive(Debug)]
 pub(super) struct Backlog {
     hello: Hello,
-    /// The ID under which the server stores the attempt.
+    /// The id under which the server stores the attempt.
     runs_as: String,
     spool: Option<Spool>,
-    /// The newest samples, without a gap: the last one has the number `last`.
+    /// The newest samples, without a gap; the last one has the number `last`.
     memory: VecDeque<BufferedSample>,
     last: u64,
     acknowledged: u64,
     /// Number of samples that left memory without being in the file and that the server has not yet acknowledged as lost.
     dropped: u64,
-    /// Pairs of (last number, count): this many numbers before and up to it were declared lost on this stream; oldest first.
+    /// Ranges of numbers that were declared lost on this stream, oldest first: the last number of each range, and how many numbers it has.
     declared: VecDeque<(u64, u64)>,
     /// Number of samples that the server has recorded as lost.
     lost: u64,
     finish: Option<Finish>,
 }
 
-/// A sample in memory.
+/// A sample in memory, and whether the spool file has it too.
 #[derive(Debug)]
 struct BufferedSample {
     sample: Sample,
     spooled: bool,
 }
 
-/// Progress of one stream.
+/// How far one stream has sent the samples.
 #[derive(Debug, Default)]
 pub(super) struct StreamCursor {
     /// Every sample up to this number was sent or declared lost on this stream, or was acknowledged before.
@@ -57,7 +58,7 @@ pub(super) struct StreamCursor {
 }
 
 impl Backlog {
-    /// The backlog of a new attempt.
+    /// Creates the backlog of a new attempt.
     pub(super) fn new(hello: Hello, spool: Option<Spool>) -> Self {
         Self {
             runs_as: hello.attempt.clone(),
@@ -73,7 +74,8 @@ impl Backlog {
         }
     }
 
-    /// The backlog of an attempt whose spool file an earlier run left. If that file has no end, the attempt ended with its last sample.
+    /// Creates the backlog of an attempt from the spool file that an earlier run left. If the file does not have the attempt's end, the
+    /// attempt ends with its last sample.
     pub(super) fn orphan(spool: Spool, contents: SpoolContents) -> Self {
         let SpoolContents { hello, last, finish, .. } = contents;
         let (number, sample) = last.unwrap_or_default();
@@ -84,7 +86,7 @@ impl Backlog {
         Self { last, finish: Some(finish), ..Self::new(hello, Some(spool)) }
     }
 
-    /// Numbers and keeps the next sample.
+    /// Numbers the next sample, and keeps it.
     pub(super) fn push(&mut self, sample: Sample) {
         self.last = self.last.saturating_add(1);
         let number = self.last;
@@ -103,20 +105,20 @@ impl Backlog {
         finish.attempt.clone_from(&self.hello.attempt);
         finish.last_sequence = self.last;
         if let Some(spool) = self.spool.as_mut() {
-            // the spool remembers a failed write; the Finish is then sent from memory
+            // the spool records that a write failed; the Finish is then sent from memory
             let _kept = spool.append_finish(&finish);
         }
         self.finish = Some(finish);
     }
 
-    /// Starts a new stream to a server that has everything up to `acknowledged`.
+    /// Starts a new stream to a server that has every sample up to number `acknowledged`.
     pub(super) fn begin(&mut self, acknowledged: u64) -> StreamCursor {
         self.acknowledge(acknowledged);
         self.declared.clear();
         StreamCursor { sent: acknowledged, offset: 0 }
     }
 
-    /// Drops the samples that the server has on disk, those up to `number`.
+    /// Drops the samples up to `number`, which the server has on disk.
     pub(super) fn acknowledge(&mut self, number: u64) {
         self.acknowledged = self.acknowledged.max(number);
         while let Some((_, lost)) =
@@ -130,7 +132,7 @@ impl Backlog {
             self.memory.pop_front();
         }
         if self.acknowledged.saturating_add(1) >= self.memory_first() {
-            // the server has every sample that is no longer in memory
+            // samples that are no longer in memory are all on the server
             self.dropped = 0;
         }
         if self.memory.capacity() > SPOOLED_SAMPLES && self.memory.len() < SPOOLED_SAMPLES / 2 {
@@ -141,7 +143,7 @@ impl Backlog {
         }
     }
 
-    /// The next samples to send on a stream; `None` if everything was sent.
+    /// The next samples to send on a stream; `None` if all of them were sent.
     pub(super) fn next_batch(&mut self, cursor: &mut StreamCursor) -> Option<Batch> {
         let want = cursor.sent.saturating_add(1);
         let memory_first = self.memory_first();
@@ -167,18 +169,18 @@ impl Backlog {
         Some(Batch { attempt: self.runs_as.clone(), first_sequence: first, lost, samples })
     }
 
-    /// The Finish message for a server that has everything up to `acknowledged`; `None` if the attempt has not ended.
+    /// The Finish message for a server that has every sample up to number `acknowledged`; `None` if the attempt has not ended.
     pub(super) fn finish_after(&mut self, acknowledged: u64) -> Option<Finish> {
         let mut finish = self.finish.clone()?;
         finish.attempt.clone_from(&self.runs_as);
-        // a file that lost its tail may know fewer numbers than the server
+        // the file may have lost its end, and then knows fewer numbers than the server
         finish.last_sequence = finish.last_sequence.max(acknowledged);
         finish.lost = finish.last_sequence.saturating_sub(acknowledged);
         self.declared.push_back((finish.last_sequence, finish.lost));
         Some(finish)
     }
 
-    /// Records the ID under which the server stores the attempt, because another run has the ID in Hello.
+    /// Records the id under which the server stores the attempt, because another run has the id in Hello.
     pub(super) fn run_as(&mut self, id: &str) {
         if self.runs_as != id {
             tracing::info!(asked = self.hello.attempt, id, "another run has the id of this attempt");
@@ -186,7 +188,7 @@ impl Backlog {
         }
     }
 
-    /// The ID under which the server stores the attempt.
+    /// The id under which the server stores the attempt.
     pub(super) fn runs_as(&self) -> &str {
         &self.runs_as
     }
@@ -196,7 +198,7 @@ impl Backlog {
         &self.hello
     }
 
-    /// The number up to which everything is on the server's disk.
+    /// Number up to which all samples are on the server's disk.
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -226,7 +228,7 @@ impl Backlog {
         self.spool.as_mut()
     }
 
-    /// Deletes the spool file and writes no other, because the server does not want its content.
+    /// Deletes the spool file and creates no other, because the server does not want these samples.
     pub(super) fn discard_file(&mut self) {
         if let Some(spool) = self.spool.take() {
             spool.remove();
@@ -238,7 +240,7 @@ impl Backlog {
         self.spool.as_ref().map(Spool::path)
     }
 
-    /// Number of the oldest sample in memory; one past the last if there is none.
+    /// Number of the oldest sample in memory; if there is none, one more than the last number.
     fn memory_first(&self) -> u64 {
         self.last.saturating_add(1).saturating_sub(self.memory.len() as u64)
     }

@@ -1,18 +1,18 @@
-//! How long to wait before the next attempt to connect.
+//! Computes how long to wait before the next attempt to connect.
 //!
 //! Ten thousand agents may lose one server in the same moment. Each waits a random time, so that they do not reconnect all at once: they
 //! spread over one second at first, and over half a minute if the server stays unreachable.
 
 use std::time::Duration;
 
-/// The first wait, before jitter.
+/// The first wait, before it is made random.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest wait that the agent chooses itself.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The longest wait that a server may ask for, before jitter.
+/// The longest wait that a server may ask for, before it is made random.
 const LONGEST_ASKED: Duration = Duration::from_mins(2);
 
-/// Waits that double after each failure, with jitter.
+/// Waits that double after each failure, each with a random part.
 #[derive(Debug)]
 pub(super) struct Backoff {
     tries: u32,
@@ -20,17 +20,18 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The waits of one session. The random numbers are derived from the session's name, so a session always gets the same waits.
+    /// Creates the waits of one session. The random numbers are derived from the session's id, so a session always gets the same waits.
     pub(super) fn new(session: &str) -> Self {
         Self { tries: 0, random: u64::from(crc32fast::hash(session.as_bytes())) }
     }
 
-    /// The next wait: the time that the server asked for (`asked`), else the next step of the doubling.
+    /// The next wait: the time that the server asked for (`asked`), else twice the last one.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let step = SHORTEST.saturating_mul(2_u32.saturating_pow(self.tries)).min(LONGEST);
         self.tries = self.tries.saturating_add(1);
         match asked {
-            // never earlier than asked; all agents were asked for the same time, so they spread over the same time again
+            // at least the time that the server asked for; it asked all agents for the same time, so a random part of the same length is
+            // added
             Some(asked) => {
                 let asked = asked.min(LONGEST_ASKED);
                 asked + self.random_part(asked.max(SHORTEST))
@@ -39,17 +40,17 @@ impl Backoff {
         }
     }
 
-    /// The longest wait, for problems that only an operator can solve.
+    /// The longest wait, used for problems that only an operator can solve.
     pub(super) fn longest(&mut self) -> Duration {
         LONGEST / 2 + self.random_part(LONGEST / 2)
     }
 
-    /// Resets the waits after a success: the next one is the shortest.
+    /// Resets the waits after a success: the next wait is the shortest again.
     pub(super) fn reset(&mut self) {
         self.tries = 0;
     }
 
-    /// A random part of `time`, from none to all of it.
+    /// A random part of `time`, between nothing and all of it.
     fn random_part(&mut self, time: Duration) -> Duration {
         // splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,10 +1,10 @@
 //! Drops the samples that the server has from the front of a spool file, so that the file of a build that runs for days stays small.
 //!
-//! The rest is copied to a new file, which replaces the old one by a rename: a reader sees one or the other, complete and locked. The
-//! newest sample that the server has is kept: if the end of the build is not seen, its time is the end of the attempt. A kill before the
-//! rename leaves the old file and a `.draft` file, which a later run removes.
+//! The rest is copied to a new file, which replaces the old one by a rename: a reader sees one or the other file, complete and locked. The
+//! newest sample that the server has is kept, because its time is the end of the attempt if the end of the build is not seen. A kill before
+//! the rename leaves the old file and a `.draft` file, which a later run removes.
 //!
-//! Offsets include the bytes that were dropped, so an offset means the same record before and after.
+//! Offsets also count the bytes that were dropped, so an offset means the same record before and after.
 
 use std::{
     fs::{self, File},
@@ -20,14 +20,14 @@ use super::{
     spool::{Spool, lock},
 };
 
-/// Least bytes to drop for which a copy is worth it. A new file may exceed the bound of the directory by this much, because a full
-/// directory needs the space most.
+/// Least number of bytes to drop for which a copy is worth its cost. The new file may exceed the directory's limit by this much, because a
+/// full directory needs the space most.
 const WORTH_DROPPING_BYTES: u64 = 64 * 1024;
-/// Most bytes that are copied: the copy takes a few milliseconds, in which no sample is taken.
+/// Most bytes that are copied. A copy of that many takes a few milliseconds, in which no sample is taken.
 const MOST_COPIED_BYTES: u64 = 4 << 20;
 
 impl Spool {
-    /// Drops the samples up to number `acknowledged`, if there are enough of them. After a failure the file only stays larger.
+    /// Drops the samples up to number `acknowledged`, if they are large enough. If that fails, the file only stays larger.
     pub(super) fn forget(&mut self, acknowledged: u64) {
         if self.len.saturating_sub(self.front.first_record_at) < WORTH_DROPPING_BYTES
             || self.len < self.front.not_before
@@ -61,7 +61,7 @@ impl Spool {
         }
     }
 
-    /// Advances `acknowledged_at` to the newest record that the server has. Each record is read at most twice.
+    /// Moves `acknowledged_at` to the newest record that the server has. Each record is read at most twice.
     fn look_for(&mut self, acknowledged: u64) {
         let mut at = self.front.acknowledged_at;
         while let Some((Message::Batch(batch), next)) = record::read_at(&self.file, at) {

@@ -1,8 +1,8 @@
 //! One stream with the server, from Hello to its end, for one attempt.
 //!
-//! Hello, then Welcome, then batches from the number that Welcome names, several at once but at most [`IN_FLIGHT`] without an
-//! acknowledgement; Finish when all of them are acknowledged. If the stream ends earlier, the next conversation begins after the last
-//! sample on the server's disk.
+//! The agent sends Hello; the server answers with Welcome, which names the number of the next sample. The agent then sends batches, at most
+//! [`IN_FLIGHT`] of them without an acknowledgement, and Finish once all are acknowledged. If the stream ends earlier, the next
+//! conversation begins after the last sample on the server's disk.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -26,29 +26,30 @@ use super::{
 };
 use crate::token::with_token;
 
-/// Batches that may be unacknowledged at a time. One is on the wire while the server syncs another; more would only fill queues.
+/// Most batches without an acknowledgement. One is on its way while the server writes another to disk; more would only fill queues.
 const IN_FLIGHT: usize = 4;
-/// Samples are collected for this long before they are sent as one batch.
+/// How long samples are collected before they are sent as one batch.
 const GATHER_TIME: Duration = Duration::from_secs(1);
-/// A batch with this many samples is sent at once.
+/// Number of samples from which a batch is sent at once.
 const LARGE_BATCH: u64 = 1000;
 /// Time limit for the connection and the Welcome together.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);
-/// How long an acknowledgement may take before the stream is closed. Reconnecting does not make a slow disk faster.
+/// How long an acknowledgement may take before the stream is closed. The limit is long, because reconnecting does not make a slow disk
+/// faster.
 const ACK_PATIENCE: Duration = Duration::from_mins(1);
 
-/// How a conversation ended.
+/// How a conversation with the server ended.
 #[derive(Debug)]
 pub(super) enum ConversationEnd {
-    /// The attempt is closed, and everything that was sent is on the server's disk.
+    /// The attempt is sealed, and everything that was sent is on the server's disk.
     Sealed,
-    /// The attempt was closed before this agent sent its end, so the server does not want the rest of the samples.
+    /// The attempt was already ended before this agent sent its end, so the server does not want the remaining samples.
     ClosedBefore,
     /// The conversation failed.
     Trouble(DeliveryProblem),
 }
 
-/// Sends the attempt's samples until the attempt is sealed or the conversation fails.
+/// Sends the attempt's samples until the attempt is sealed, or the conversation fails.
 pub(super) async fn converse(
     route: &ServerRoute,
     shared: &SharedBacklog,
@@ -83,7 +84,7 @@ pub(super) async fn converse(
         welcomed.get_or_insert_with(|| route.clone());
         first
     });
-    // an attempt of an earlier run has ended long ago, and its ticket too: its end counts as sent
+    // an attempt of an earlier run has no ticket any more, and its end counts as sent, so it does not get this warning
     if is_first && !*finish_was_sent && !welcome.no_place.is_empty() {
         let ticket = shared.with(|backlog| backlog.hello().ticket.clone());
         tracing::warn!(
@@ -124,15 +125,15 @@ async fn open_stream(
     }
 }
 
-/// The state of one stream after its Welcome.
+/// The state of one stream after its Welcome message.
 struct OpenStream<'a> {
     shared: &'a SharedBacklog,
     messages: mpsc::Sender<AgentMessage>,
     cursor: StreamCursor,
-    /// Last sequence numbers of the unacknowledged batches.
+    /// Last sequence number of each batch without an acknowledgement.
     in_flight: VecDeque<u64>,
     last_sent: Option<Instant>,
-    /// The time since when an acknowledgement is due; `None` if none is.
+    /// The time since which an acknowledgement is expected; `None` if none is.
     waiting_since: Option<Instant>,
     finish_sent: bool,
     reconnect_after: Option<Duration>,
@@ -172,7 +173,7 @@ impl<'a> OpenStream<'a> {
         }
     }
 
-    /// Sends as many batches as may be unacknowledged. Returns when to check again if nothing happens until then.
+    /// Sends as many batches as may be unacknowledged. Returns the time at which to check again if nothing happens until then.
     fn send_what_is_due(&mut self) -> Result<Option<Instant>, DeliveryProblem> {
         if self.finish_sent || self.reconnect_after.is_some() {
             return Ok(None);
@@ -204,7 +205,7 @@ impl<'a> OpenStream<'a> {
 
     fn send(&mut self, message: agent_message::Message) -> Result<(), DeliveryProblem> {
         self.waiting_since.get_or_insert_with(Instant::now);
-        // the channel has a slot for every unacknowledged message, so an error means closed, never full
+        // the channel has room for every message without an acknowledgement, so an error means that it is closed
         self.messages.try_send(AgentMessage { message: Some(message) }).map_err(|error| {
             tracing::debug!(%error, "stream takes no message");
             DeliveryProblem::closed(self.reconnect_after)
@@ -240,13 +241,13 @@ impl<'a> OpenStream<'a> {
         if ack.sealed { Some(ConversationEnd::Sealed) } else { self.leave_if_asked() }
     }
 
-    /// Fails if the server answered about another attempt: that acknowledges nothing of this one.
+    /// Fails if the server answered about another attempt, because that acknowledges nothing of this one.
     fn check_attempt(&self, answered: &str) -> Result<(), DeliveryProblem> {
         let is_own = self.shared.with(|backlog| backlog.runs_as() == answered);
         if is_own { Ok(()) } else { Err(DeliveryProblem::mistaken(answered)) }
     }
 
-    /// Ends the stream if the server is about to stop and owes no acknowledgement.
+    /// Ends the stream if the server announced that it will stop, and no acknowledgement is expected.
     fn leave_if_asked(&self) -> Option<ConversationEnd> {
         let owed = self.finish_sent || !self.in_flight.is_empty();
         let after = self.reconnect_after.filter(|_| !owed)?;
@@ -254,7 +255,7 @@ impl<'a> OpenStream<'a> {
     }
 }
 
-/// Waits for a moment; forever if it is `None`.
+/// Waits until `moment`; for ever if it is `None`.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

@@ -1,30 +1,31 @@
-//! The server that a spool file is for, and the identity of its agent there: the last part of the file's name.
+//! The last part of a spool file's name: the server that the file is for, and the agent's identity there.
 //!
 //! ```text
 //! ATTEMPT-SESSION.HOST-ADDRESS-IDENTITY.spool
 //! ```
 //!
-//! `HOST` is the server's host and port, for people: at most 32 characters, `_` in place of all but letters, digits and `_`. `ADDRESS` is
-//! the CRC-32 (IEEE) of the server's address, `IDENTITY` that of the agent's credentials, each as eight hexadecimal digits. A run delivers
-//! the files with its own `ADDRESS` and `IDENTITY`: another server must not learn what was built, and an attempt must not count for a
-//! caller that did not measure it. Any run tries a file without this part, and sets it aside if no agent wrote it.
+//! `HOST` is the server's host and port, for people: at most 32 characters, with `_` instead of everything except letters, digits and `_`.
+//! `ADDRESS` is the CRC-32 (IEEE) of the server's address, `IDENTITY` that of the agent's credentials, each as eight hexadecimal digits. A
+//! run only delivers files with its own `ADDRESS` and `IDENTITY`, because another server must not learn what was built, and an attempt must
+//! not count for a caller that did not measure it. Any run tries a file without this part, and sets it aside if no agent wrote it.
 
 use std::path::Path;
 
 use crate::{token::Token, trust::Trust};
 
-/// Characters of the host in a file's name: with the longest attempt and session it fits the 255 bytes that file systems take.
+/// Most characters of the host in a file's name. With the longest attempt and session, the name then fits in the 255 bytes that file
+/// systems allow.
 const HOST_CHARS: usize = 32;
 
 /// A server, and the identity of the agent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpoolDestination {
-    /// The part of the name: `HOST-ADDRESS-IDENTITY`.
+    /// This part of the name: `HOST-ADDRESS-IDENTITY`.
     part: String,
 }
 
 impl SpoolDestination {
-    /// The destination for a server's address and an agent's credentials. A token in a file counts by its path, because its content
+    /// The destination for a server's address and an agent's credentials. Of a token in a file, the path is used, because the content
     /// changes.
     pub(super) fn of(server: &str, trust: &Trust) -> Self {
         let address = server.trim_end_matches('/').to_ascii_lowercase();
@@ -41,7 +42,7 @@ impl SpoolDestination {
         Self { part: format!("{host}-{address:08x}-{identity:08x}") }
     }
 
-    /// The part of a spool file's name that stands for this destination.
+    /// The part of a spool file's name for this destination.
     pub(super) fn part(&self) -> &str {
         &self.part
     }
@@ -53,7 +54,7 @@ impl SpoolDestination {
     }
 }
 
-/// `ADDRESS-IDENTITY` of a part: what is compared.
+/// The end of such a part, `ADDRESS-IDENTITY`: only this is compared.
 fn marks(part: &str) -> &str {
     part.split_once('-').map_or(part, |(_host, marks)| marks)
 }

@@ -1,7 +1,7 @@
 //! Keeps samples until the server has acknowledged them.
 //!
 //! Each sample gets a number, is written to the attempt's spool file ([`spool`]) and is held in memory ([`backlog`]). A background task
-//! sends it ([`uplink`], [`conversation`]) and drops it when the server has it on disk. When the server has sealed the attempt, the file is
+//! sends it ([`uplink`], [`conversation`]) and drops it once the server has it on disk. Once the server has sealed the attempt, the file is
 //! deleted. A file that is left is delivered by a later run with the same server and the same identity ([`orphans`], [`destination`]). The
 //! build never waits for the network, and a disk error never fails it.
 
@@ -43,37 +43,37 @@ pub(crate) use spool::{Spool, own_dir};
 
 use crate::{channel::endpoint, trust::Trust};
 
-/// Most time for earlier attempts after the own attempt is sealed, out of the rest of the time limit at the end.
+/// Longest time for attempts of earlier runs, after this run's own attempt is sealed and within the time limit at the end.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where to send samples, and how many bytes to keep until then.
+/// Where samples are sent, and how many bytes of them are kept until then.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Address of the server, for example `http://127.0.0.1:7410`; `None` measures only.
+    /// Address of the server, for example `http://127.0.0.1:7410`; `None`: only measure.
     pub server: Option<String>,
     /// The CA certificates to trust, and the agent's credentials.
     pub trust: Trust,
     /// Directory of the spool files, with the samples that the server has not acknowledged yet.
     pub spool_dir: PathBuf,
-    /// Most bytes of all spool files together.
+    /// Most bytes that all spool files together may take.
     pub spool_bytes: u64,
 }
 
-/// Delivers one attempt's samples to the server. Never blocks the build, never fails it.
+/// Delivers the samples of one attempt to the server. It never blocks or fails the build.
 #[derive(Debug)]
 pub struct Delivery {
-    /// `None` if there is no server to deliver to.
+    /// The running delivery; `None` if there is no server to deliver to.
     sending: Option<ActiveDelivery>,
 }
 
 /// The result of a delivery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// Whether everything, including the end, is on the server's disk.
+    /// Whether everything, including the attempt's end, is on the server's disk.
     pub delivered: bool,
-    /// The ID under which the server stores the attempt, if another run has the ID in Hello.
+    /// The id under which the server stores the attempt, if another run has the id in Hello.
     pub runs_as: Option<String>,
-    /// Number of samples that had to be dropped.
+    /// Number of samples that were dropped.
     pub lost: u64,
     /// Path of the spool file that is left for a later run; `None` if none is left.
     pub kept: Option<PathBuf>,
@@ -81,7 +81,7 @@ pub struct DeliveryReport {
     pub problem: Option<String>,
 }
 
-/// The own attempt and the tasks that deliver. Dropping it stops them; the spool file stays for a later run.
+/// The attempt of this run, and the tasks that deliver samples. Dropping this value stops the tasks; the spool file stays for a later run.
 #[derive(Debug)]
 struct ActiveDelivery {
     shared: Arc<SharedBacklog>,
@@ -92,8 +92,8 @@ struct ActiveDelivery {
 }
 
 impl Delivery {
-    /// Opens the spool file of one attempt, and begins to send in the background; files of earlier runs are sent as well. Must be called
-    /// within a tokio runtime (current-thread or not).
+    /// Opens the spool file of one attempt, and starts to send in the background; files of earlier runs are sent too. It must be called
+    /// within a tokio runtime of any kind.
     pub fn start(settings: &Settings, hello: Hello) -> Self {
         Self::start_over(over_tcp, settings, hello)
     }
@@ -121,7 +121,7 @@ impl Delivery {
         Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
     }
 
-    /// Numbers, keeps and sends the next sample.
+    /// Numbers the next sample, keeps it, and sends it in the background.
     pub fn push(&mut self, sample: Sample) {
         if let Some(sending) = &self.sending {
             sending.shared.with(|backlog| backlog.push(sample));
@@ -129,7 +129,7 @@ impl Delivery {
         }
     }
 
-    /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait if the server was never reachable.
+    /// Ends the attempt, and waits at most `patience` for the server's acknowledgement. It does not wait if the server was never reachable.
     pub async fn finish_with(self, finish: Finish, patience: Duration) -> DeliveryReport {
         match self.sending {
             Some(sending) => sending.finish(finish, patience).await,
@@ -190,7 +190,7 @@ fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<Stri
     })
 }
 
-/// Reads the certificates here, not earlier, so that the build does not wait for that either.
+/// Delivers this run's own attempt. The certificates are read here and not earlier, so that the build does not wait for that.
 async fn own(server: String, trust: Trust, connect: Connect, shared: Arc<SharedBacklog>) -> DeliveryOutcome {
     match endpoint(&server, &trust).await {
         Ok(endpoint) => {

@@ -1,7 +1,7 @@
-//! Delivers spool files of earlier runs, whose agents were killed or did not reach the server in time.
+//! Delivers spool files of earlier runs, if their agents were killed or did not reach the server in time.
 //!
-//! One file after another, oldest first, each on its own connection, so that a server that accepts them slowly does not delay the running
-//! attempt.
+//! The files are delivered one after another, oldest first, on connections of their own, so that a server that accepts them slowly does not
+//! delay the running attempt.
 
 use std::{
     fs, io,
@@ -23,18 +23,19 @@ use super::{
 
 /// Most files that one run delivers.
 const MOST_DELIVERED: usize = 100;
-/// Most files that one run tries and leaves because it may not deliver them: each costs a connection and a request, all of them less than a
-/// second. Where each job has its own token, these are the files of all other jobs.
+/// Most files that one run tries and then leaves because it may not deliver them. Each costs a connection and a request, all of them
+/// together less than a second. If each job has its own token, these are the files of all other jobs.
 const MOST_LEFT: usize = 20;
-/// Records that are read at a time: less than a millisecond, so that a large file does not delay the samples of this run.
+/// Number of records that are read at a time. This takes less than a millisecond, so that a large file does not delay the samples of this
+/// run.
 const RECORDS_AT_ONCE: usize = 200;
-/// Failures in a row after which the other files are left to a later run.
+/// Number of failures in a row after which the remaining files are left to a later run.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// A draft that is older than this run's own file by this much is a leftover of a dead agent.
+/// A draft that is older than this run's own file by this much was left by a dead agent.
 const DRAFT_AGE: Duration = Duration::from_hours(1);
 
-/// Delivers the files of `dir` that are for this destination and that no living agent has locked, once the server has welcomed the own
-/// attempt.
+/// Waits until the server has welcomed this run's own attempt, and then delivers the files in `dir` that are for this destination and that
+/// no running agent has locked.
 pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination, own: Arc<SharedBacklog>) {
     let mut welcomed = own.welcomed.subscribe();
     let Some(route) = welcomed.wait_for(Option::is_some).await.ok().and_then(|route| route.clone()) else {
@@ -68,8 +69,8 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     }
 }
 
-/// The files for this destination, oldest first. If there are more than one run can try, each run begins at a different file, so that files
-/// that cannot be delivered do not keep all runs from the files after them.
+/// The files for this destination, oldest first. If one run cannot try all of them, each run begins at a different file, so that files that
+/// cannot be delivered do not keep the others from being tried.
 fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
     let mut files: Vec<_> = files.into_iter().filter(|file| destination.takes(&file.path)).collect();
     if files.len() > MOST_LEFT {
@@ -79,7 +80,7 @@ fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str)
     files
 }
 
-/// Locks and opens a file of an earlier run. The reason is logged for the first file that is refused (`refused` is then true).
+/// Locks and opens a file of an earlier run. The reason of a refusal is logged for the first such file only (`refused` is then true).
 async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
     match Spool::adopt(path) {
         Ok(AdoptedSpool::Orphan(spool, mut contents)) => {
@@ -93,7 +94,7 @@ async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
             None
         }
         Ok(AdoptedSpool::Busy) => None,
-        // another agent has delivered it
+        // another agent has delivered the file meanwhile
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             if !std::mem::replace(refused, true) {
@@ -104,7 +105,7 @@ async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
     }
 }
 
-/// Removes drafts whose agents died while they made them. Their age is relative to the own file's, which needs no clock.
+/// Removes drafts of agents that died while they wrote them. Age is measured by comparison with this run's own file, which needs no clock.
 fn sweep_drafts(dir: &Path, own: &SharedBacklog) {
     let now = own.with(|backlog| backlog.path().and_then(|path| fs::metadata(path).ok()?.modified().ok()));
     let Some(oldest) = now.and_then(|now| now.checked_sub(DRAFT_AGE)) else {

@@ -1,4 +1,4 @@
-//! Why a delivery fails, in words, and what to do about it.
+//! Why a delivery fails, as text for people, and what the agent does about it.
 
 use std::{error::Error, time::Duration};
 
@@ -11,9 +11,9 @@ use crate::reasons::{broken, innermost, no_grpc, refusal};
 /// Why a conversation ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeliveryProblem {
-    /// What the agent does about it.
+    /// What the agent does about the problem.
     pub(super) kind: ProblemKind,
-    /// The reason, in words.
+    /// The reason, as text for people.
     pub(super) text: String,
     /// How long the server asked the agent to wait before it connects again.
     pub(super) after: Option<Duration>,
@@ -24,13 +24,13 @@ pub(super) struct DeliveryProblem {
 pub(super) enum ProblemKind {
     /// The server did not answer at all.
     Unreachable,
-    /// The server is busy or stopping: try again later.
+    /// The server is busy or is stopping: the agent tries again later.
     Passing,
-    /// The sequence numbers do not fit: ask the server once more where to begin.
+    /// The sequence numbers do not fit: the agent asks the server once more where to begin.
     OutOfStep,
-    /// Another session holds the attempt.
+    /// Another session currently delivers the attempt.
     Held,
-    /// The server does not accept this agent as a caller. Only an operator can change that, on the agent or on the server; the attempt
+    /// The server does not accept this agent as a caller. Only an operator can change that, for the agent or on the server. The attempt
     /// itself is valid.
     Denied,
     /// The server accepts this agent, but not for this attempt: it belongs to a job whose token the agent does not have. Other
@@ -41,17 +41,17 @@ pub(super) enum ProblemKind {
 }
 
 impl DeliveryProblem {
-    /// There is no connection.
+    /// The connection could not be made.
     pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
         Self { kind: ProblemKind::Unreachable, text: innermost(error), after: None }
     }
 
-    /// The agent has a token but cannot read it. A token file that is being renewed may be back in a moment.
+    /// The agent cannot read its token. A token file that is being renewed may exist again in a moment.
     pub(super) fn nameless(text: String) -> Self {
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
-    /// The server refused the first message, or the connection broke before that.
+    /// The server refused the first message, or the connection broke before it did.
     pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
         match broken(status, server) {
             Some(text) => Self { kind: ProblemKind::Unreachable, text, after: None },
@@ -59,7 +59,7 @@ impl DeliveryProblem {
         }
     }
 
-    /// The server refused a message, or the connection broke.
+    /// The server refused a later message, or the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
         let text = match (no_grpc(status), status.source()) {
@@ -73,7 +73,7 @@ impl DeliveryProblem {
         Self { kind: kind_of(status.code()), text, after }
     }
 
-    /// The server ended the stream without a reason, or after it announced that it will stop.
+    /// The server ended the stream without a reason, or after it announced that it would stop.
     pub(super) fn closed(after: Option<Duration>) -> Self {
         Self { kind: ProblemKind::Passing, text: "the server closed the connection".to_owned(), after }
     }
@@ -93,24 +93,24 @@ impl DeliveryProblem {
         }
     }
 
-    /// This problem, with the wait `after` that the server announced earlier if it has none itself.
+    /// This problem; if it has no wait of its own, with the wait `after` that the server announced earlier.
     pub(super) fn or_after(self, after: Option<Duration>) -> Self {
         Self { after: self.after.or(after), ..self }
     }
 }
 
-/// What a gRPC status code means for an attempt (codes: grpc/doc/statuscodes.md). All codes are listed, so that no refusal is retried
-/// forever.
+/// What a gRPC status code means for an attempt (codes: grpc/doc/statuscodes.md). All codes are listed, so that a refusal is never retried
+/// for ever.
 fn kind_of(code: Code) -> ProblemKind {
     match code {
-        // OUT_OF_RANGE: the message is larger than the server accepts, and would be as large the next time
+        // OUT_OF_RANGE: the message is larger than the server accepts, and would be as large when sent again
         Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => ProblemKind::Refused,
         Code::FailedPrecondition => ProblemKind::OutOfStep,
         Code::AlreadyExists => ProblemKind::Held,
-        // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy without a server behind it
+        // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy that has no server behind it
         Code::Unauthenticated | Code::Unimplemented | Code::NotFound => ProblemKind::Denied,
         Code::PermissionDenied => ProblemKind::Forbidden,
-        // a broken connection is reported as UNKNOWN or INTERNAL
+        // a broken connection is reported as UNKNOWN or INTERNAL, so these codes are retried
         Code::Ok
         | Code::Cancelled
         | Code::Unknown

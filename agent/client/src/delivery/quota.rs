@@ -1,8 +1,8 @@
-//! The bound on the bytes of all spool files of one directory, including files that were set aside and drafts.
+//! Limits the bytes of all spool files in one directory, including files that were set aside and drafts.
 //!
-//! Several agents may share the directory, so each measures it again after every [`MEASURE_EVERY`] bytes that it writes: the bound may be
-//! exceeded by that much for each agent that runs at the same time. A file counts as at least one block, so that the bound also limits the
-//! number of files.
+//! Several agents may share the directory, so each one measures it again after every [`MEASURE_EVERY`] bytes that it writes. The limit may
+//! be exceeded by that much for each agent that runs at the same time. A file counts as at least one block, so that the number of files is
+//! limited too.
 
 use std::{
     fs, io,
@@ -18,9 +18,9 @@ pub(crate) const REFUSED: &str = "refused";
 /// Suffix of a spool file that its agent is still creating.
 pub(super) const DRAFT: &str = "draft";
 
-/// Bytes that an agent writes before it measures the directory again.
+/// Number of bytes that an agent writes before it measures the directory again.
 const MEASURE_EVERY: u64 = 64 * 1024;
-/// Samples that are refused before an agent measures again whether there is space.
+/// Number of samples that are refused before an agent measures again whether there is space.
 const LOOK_AGAIN_AFTER: u32 = 64;
 /// Bytes that the smallest file takes on common file systems.
 const BLOCK_BYTES: u64 = 4096;
@@ -30,13 +30,13 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) struct SpoolFile {
     /// Path of the file.
     pub(super) path: PathBuf,
-    /// Bytes that the file counts for in the bound.
+    /// Number of bytes that the file counts for.
     pub(super) bytes: u64,
     /// Time of the last write.
     pub(super) modified: SystemTime,
 }
 
-/// The space that one spool file may grow into.
+/// How many bytes one spool file may grow.
 #[derive(Debug)]
 pub(super) struct SpoolQuota {
     dir: PathBuf,
@@ -47,7 +47,7 @@ pub(super) struct SpoolQuota {
 }
 
 impl SpoolQuota {
-    /// The quota for a new file in `dir`, whose files together may hold `bytes`.
+    /// The quota for a new file in `dir`. `bytes`: the limit for all files of the directory together.
     pub(super) fn new(dir: &Path, bytes: u64) -> Self {
         let mut room =
             Self { dir: dir.to_owned(), bytes, others: 0, measured_at: 0, turned_away: LOOK_AGAIN_AFTER };
@@ -55,12 +55,12 @@ impl SpoolQuota {
         room
     }
 
-    /// A quota of nothing, for a file that is only read.
+    /// A quota that allows no growth, for a file that is only read.
     pub(super) fn none() -> Self {
         Self { dir: PathBuf::new(), bytes: 0, others: 0, measured_at: 0, turned_away: 0 }
     }
 
-    /// The bound on all files of the directory together, bytes.
+    /// The limit for all files of the directory together, bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -83,7 +83,7 @@ impl SpoolQuota {
         self.fits(grown)
     }
 
-    /// Records that the own file became shorter.
+    /// Records that this agent's own file became shorter.
     pub(super) fn shrank(&mut self, len: u64) {
         self.measured_at = self.measured_at.min(len);
     }
@@ -100,7 +100,7 @@ impl SpoolQuota {
             .fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
     }
 
-    /// Removes files that the server refused, oldest first. They are kept for people to look at, but new samples are more important.
+    /// Removes files that the server refused, oldest first. They are kept for people to examine, but new samples are more important.
     fn make_room(&mut self, own: &Path, len: u64) {
         for entry in list(&self.dir, REFUSED) {
             if self.fits(len) {
@@ -120,7 +120,7 @@ pub(super) fn list(dir: &Path, suffix: &str) -> Vec<SpoolFile> {
         let entry = entry.ok()?;
         let path = entry.path();
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        // a sparse file takes less space than its length
+        // a sparse file takes less space than its length says
         let bytes = metadata.len().min(metadata.blocks().saturating_mul(512)).max(BLOCK_BYTES);
         (path.extension()? == suffix).then_some(SpoolFile {
             path,

@@ -1,10 +1,4 @@
-//! One record of a spool file: its bytes on disk, and how damage is detected.
-//!
-//! ```text
-//! u32 BE  length of the payload, at most `limits::MESSAGE_BYTES`
-//! u32 BE  CRC-32 (IEEE) of the payload
-//! bytes   payload: one encoded `plimsoll.v1.AgentMessage`
-//! ```
+//! One record of a spool file: its bytes, and how damage to them is detected.
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
@@ -14,7 +8,7 @@ use plimsoll_proto::{
 };
 use prost::Message as _;
 
-/// Bytes of the header before the payload.
+/// Number of bytes before the payload.
 const HEAD_BYTES: usize = 8;
 
 /// Encodes a message as a record.
@@ -28,8 +22,8 @@ pub(super) fn encode(message: Message) -> Vec<u8> {
     record
 }
 
-/// The record at `offset`, and the offset of the next one. `None` at the end of the file, and where a record is truncated or damaged:
-/// nothing after it can be read, because its length is not reliable.
+/// Reads the record at `offset`; also returns the offset of the next record. `None` at the end of the file, and if the record is truncated
+/// or damaged: nothing after it can be read then, because its length is not reliable.
 pub(super) fn read_at(file: &File, offset: u64) -> Option<(Message, u64)> {
     let mut head = [0; HEAD_BYTES];
     file.read_exact_at(&mut head, offset).ok()?;

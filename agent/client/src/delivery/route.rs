@@ -1,4 +1,4 @@
-//! How to reach one server: its address, its token, and the network, which tests replace.
+//! How to reach one server: its address, the token for it, and the function that connects, which tests replace.
 
 use std::pin::Pin;
 
@@ -6,7 +6,7 @@ use tonic::transport::{Channel, Endpoint, Error};
 
 use crate::{channel::name, token::Token};
 
-/// A server's address, the token for it, and the network.
+/// A server's address, the token for it, and the function that connects.
 #[derive(Debug, Clone)]
 pub(super) struct ServerRoute {
     endpoint: Endpoint,
@@ -17,7 +17,7 @@ pub(super) struct ServerRoute {
 /// The future of a connection attempt.
 pub(super) type ConnectFuture = Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send>>;
 
-/// Connects to a server.
+/// A function that connects to a server.
 pub(super) type Connect = fn(Endpoint) -> ConnectFuture;
 
 /// Connects over the network of the machine.
@@ -26,17 +26,17 @@ pub(super) fn over_tcp(endpoint: Endpoint) -> ConnectFuture {
 }
 
 impl ServerRoute {
-    /// A route over the network of `connect`.
+    /// Creates a route on which `connect` makes the connections.
     pub(super) fn new(endpoint: Endpoint, token: Option<Token>, connect: Connect) -> Self {
         Self { endpoint, token, connect }
     }
 
-    /// The agent's token for the server.
+    /// The token that the agent sends to the server.
     pub(super) fn token(&self) -> Option<&Token> {
         self.token.as_ref()
     }
 
-    /// Connects.
+    /// Connects to the server.
     pub(super) async fn connect(&self) -> Result<Channel, Error> {
         (self.connect)(self.endpoint.clone()).await
     }

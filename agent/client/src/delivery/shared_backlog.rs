@@ -1,4 +1,4 @@
-//! The state of one attempt that the build's side and the sending side share.
+//! The state of one attempt that two sides share: the build's side adds samples, the sending side removes them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,22 +7,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{backlog::Backlog, route::ServerRoute};
 
-/// One attempt, filled by the build's side and emptied by the sending side. The lock is held for one step in memory or in a file, never
-/// across an await.
+/// The backlog of one attempt behind a lock. The lock is held for one step in memory or in a file, and never across an await.
 #[derive(Debug)]
 pub(super) struct SharedBacklog {
     backlog: Mutex<Backlog>,
     problem: Mutex<Option<String>>,
     /// Notified when there is something new to send.
     pub(super) wake: Notify,
-    /// Cancelled when the build has ended: from then on, waits are short.
+    /// Cancelled when the build has ended; from then on, waits are short.
     pub(super) ended: CancellationToken,
     /// The route on which the server has welcomed the attempt; `None` before that.
     pub(super) welcomed: watch::Sender<Option<ServerRoute>>,
 }
 
 impl SharedBacklog {
-    /// Shares a backlog.
+    /// Creates the shared state for a backlog.
     pub(super) fn new(backlog: Backlog) -> Self {
         Self {
             backlog: Mutex::new(backlog),
@@ -35,16 +34,16 @@ impl SharedBacklog {
 
     /// Calls `step` with the locked backlog.
     pub(super) fn with<R>(&self, step: impl FnOnce(&mut Backlog) -> R) -> R {
-        // a panic in another holder of the lock must not end the measuring: the backlog is consistent after each statement
+        // after a panic of another holder of the lock, measuring must go on: the backlog is consistent after each statement
         step(&mut self.backlog.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records why delivery fails now; `None` if it does not.
+    /// Records why delivery fails at present; `None` if it does not.
     pub(super) fn set_problem(&self, problem: Option<String>) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
-    /// The last recorded reason why delivery failed.
+    /// The reason why delivery fails, as it was last recorded.
     pub(super) fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,6 +1,6 @@
 //! The file that keeps one attempt until the server has sealed it.
 //!
-//! Its bytes, the same for all time under version 1:
+//! The bytes of the file, which never change for version 1:
 //!
 //! ```text
 //! 8 bytes "plimsoll", u32 BE version = 1
@@ -12,15 +12,15 @@
 //! A record is a length, a checksum and a message; `record.rs` has the bytes. The first Batch need not have number 1: samples that the
 //! server has are dropped from the front, all but the newest of them (`compact.rs`). What each end leaves behind:
 //!
-//! - The agent is killed: every sample that was pushed and not dropped is in the file, because the write comes before anything
-//!   else; no Finish.
-//! - Power is cut: nothing here is synced, because what the server has acknowledged is safe there. Any tail may be missing or
-//!   torn; a file that was just compacted may be empty. Reading stops at the first record that is not whole.
-//! - The disk is full: the record is cut off again, the attempt goes on in memory, and a later record may be written when
-//!   there is room. Numbers between are a gap, declared as lost when it comes to that.
+//! - The agent is killed: every sample that was added and not dropped is in the file, because it is written there before anything else is
+//!   done with it. There is no Finish.
+//! - Power is cut: any part at the end may be missing or incomplete, because the file is never synced; samples that the server has
+//!   acknowledged are safe there. A file that was just compacted may be empty. Reading stops at the first record that is not complete.
+//! - The disk is full: the incomplete record is removed, the sample stays in memory only, and a later sample may be written once there is
+//!   space. The numbers between are missing in the file, and are declared lost if memory does not have them either.
 //!
-//! A file is made as a `.draft`, locked, and then renamed to `.spool`: the agent of a `.spool` file that is not locked is dead. `.spool`
-//! becomes `.refused` if the server will never take it, or if its beginning is damaged.
+//! A file is created as `.draft`, locked, and then renamed to `.spool`, so the agent of a `.spool` file that is not locked is dead.
+//! `.spool` becomes `.refused` if the server will never accept the attempt, or if the beginning of the file is damaged.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -44,13 +44,13 @@ use super::{
     record,
 };
 
-/// User id of root, who owns directories that all users share.
+/// User id of root, which owns directories that all users share.
 const ROOT: u32 = 0;
 /// Mode bit of a directory: every user may add and remove files.
 const WRITABLE_BY_ALL: u32 = 0o002;
 /// Mode bit of a directory: only the owner of a file may remove or replace it.
 const STICKY: u32 = 0o1000;
-/// What a spool file begins with: name and version.
+/// The first bytes of a spool file: name and version.
 const MAGIC: &[u8; 12] = b"plimsoll\0\0\0\x01";
 /// Offset of the first record, which is Hello.
 const HELLO_AT: u64 = MAGIC.len() as u64;
@@ -67,29 +67,29 @@ pub(crate) struct Spool {
     trouble: Option<String>,
 }
 
-/// The content of a spool file of an earlier run, as far as it was read.
+/// What was read so far from a spool file of an earlier run.
 #[derive(Debug)]
 pub(super) struct SpoolContents {
     pub(super) hello: Hello,
-    /// Number and sample of the last record.
+    /// Number and sample of the last sample record.
     pub(super) last: Option<(u64, Sample)>,
     pub(super) finish: Option<Finish>,
     offset: u64,
 }
 
-/// What one batch can still take.
+/// What still fits in one batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchBounds {
-    /// Number of samples.
+    /// Number of samples that still fit.
     pub(super) samples: usize,
-    /// Bytes of the encoded message.
+    /// Bytes of the encoded message that still fit.
     pub(super) bytes: usize,
 }
 
 impl BatchBounds {
-    /// Counts one more sample; false if it does not fit.
+    /// Counts one more sample; returns false if it does not fit.
     pub(super) fn admit(&mut self, sample: &Sample) -> bool {
-        // each sample is preceded by a tag and a length; two bytes are enough for its length
+        // a tag and a length precede each sample; two bytes are enough for the length
         let bytes = sample.encoded_len().saturating_add(4);
         if self.samples == 0 || bytes > self.bytes {
             return false;
@@ -103,21 +103,21 @@ impl BatchBounds {
 /// The result of taking over a file of an earlier run.
 #[derive(Debug)]
 pub(super) enum AdoptedSpool {
-    /// Its agent lives, another agent delivers it, or a newer version wrote it: leave it as it is.
+    /// Another agent uses or delivers the file, or a newer version wrote it: it is left as it is.
     Busy,
-    /// It contains nothing that could be sent.
+    /// The file contains nothing that could be sent.
     Damaged(Spool),
-    /// It waits for delivery.
+    /// The file waits for delivery.
     Orphan(Spool, Box<SpoolContents>),
 }
 
 impl Spool {
-    /// Makes a spool file without a destination.
+    /// Creates a spool file without a destination in its name.
     pub(crate) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
         Self::create_for(dir, bytes, hello, None)
     }
 
-    /// Makes the file of a new attempt, for its `destination`. `bytes` bounds all files of `dir` together.
+    /// Creates the file of a new attempt, with its `destination` in the name. `bytes`: the limit for all files of `dir` together.
     pub(super) fn create_for(
         dir: &Path,
         bytes: u64,
@@ -149,12 +149,12 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes over a file that an earlier run of the same user left behind. Its samples are delivered with this run's token, so a file of
-    /// another user, a symbolic link, and a file with a second hard link are refused.
+    /// Takes over a file that an earlier run of the same user left behind. Its samples are delivered with this run's token, so files of
+    /// other users, symbolic links, and files with a second hard link are refused.
     pub(super) fn adopt(path: &Path) -> io::Result<AdoptedSpool> {
         let file = own_files::open(path)?;
         refuse_owner(file.metadata()?.uid(), geteuid().as_raw())?;
-        // the open file may have been replaced or delivered between opening and locking
+        // between opening and locking, the file may have been replaced or delivered
         if file.try_lock().is_err() || !is_file_at(&file, path)? {
             return Ok(AdoptedSpool::Busy);
         }
@@ -182,7 +182,7 @@ impl Spool {
         }
     }
 
-    /// Reads up to `records` more records of a file that was taken over. False at the end of the readable records.
+    /// Reads at most `records` more records of a file of an earlier run. Returns false at the end of the readable records.
     pub(super) fn look_through(&self, contents: &mut SpoolContents, records: usize) -> bool {
         for _ in 0..records {
             match record::read_at(&self.file, contents.offset) {
@@ -205,20 +205,20 @@ impl Spool {
         &self.path
     }
 
-    /// Why records cannot be written to the file, in words; `None` if they can.
+    /// Why records cannot be written to the file, as text for people; `None` if they can.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Writes one sample; false if that failed.
+    /// Writes one sample; returns false if that failed.
     pub(super) fn append_sample(&mut self, number: u64, sample: Sample) -> bool {
         let batch = Batch { first_sequence: number, samples: vec![sample], ..Batch::default() };
         self.append(Message::Batch(batch))
     }
 
-    /// Writes the end of the attempt; false if that failed.
+    /// Writes the end of the attempt; returns false if that failed.
     pub(super) fn append_finish(&mut self, finish: &Finish) -> bool {
-        // keeps_ticket is false in the file: when a later run delivers it, the ticket's slot is gone
+        // `keeps_ticket` is false in the file: if a later run delivers it, the ticket no longer has its slot
         self.append(Message::Finish(Finish { attempt: String::new(), keeps_ticket: false, ..finish.clone() }))
     }
 
@@ -243,7 +243,7 @@ impl Spool {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, format!("the spool is full ({bound})")));
         }
         if let Err(error) = self.file.write_all_at(bytes, self.len) {
-            // removes the incomplete record, so that it is not between two complete ones
+            // this removes the incomplete record, so that it does not end up between two complete ones
             drop(self.file.set_len(self.len));
             return Err(error);
         }
@@ -251,8 +251,8 @@ impl Spool {
         Ok(())
     }
 
-    /// The first samples from number `from` on, as many as `bounds` allow, without a gap between them and below number `before`. `offset`
-    /// is where to begin reading (0 is the beginning of the file), and is advanced to where the next call begins.
+    /// Reads the samples from number `from` on: as many as `bounds` allow, without a gap between them, and below number `before`. Reading
+    /// begins at `offset` (0 is the beginning of the file), which is then set to where the next call has to begin.
     pub(super) fn read_run(
         &self,
         offset: &mut u64,
@@ -286,7 +286,7 @@ impl Spool {
         }
     }
 
-    /// Renames the file, so that no later run tries to deliver it again.
+    /// Renames the file to `.refused`, so that no later run tries to deliver it again. `why` is logged.
     pub(super) fn set_aside(&mut self, why: &str) {
         let aside = self.path.with_extension(REFUSED);
         tracing::warn!(path = %aside.display(), why, "set a spool file aside");
@@ -297,7 +297,7 @@ impl Spool {
     }
 }
 
-/// Refuses to deliver a file of the user `owner` as the user `own`.
+/// Refuses to deliver a file of the user `owner`, if this process runs as another user, `own`.
 fn refuse_owner(owner: u32, own: u32) -> io::Result<()> {
     if owner == own {
         return Ok(());
@@ -308,19 +308,19 @@ fn refuse_owner(owner: u32, own: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// The directory of this user's files: `dir`, or a directory below it if all users may write and replace files in `dir`, as in an
+/// The directory for this user's spool files: `dir`, or a directory in it if all users may create and replace files in `dir`, as in an
 /// `emptyDir` of Kubernetes.
 pub(crate) fn own_dir(dir: &Path) -> PathBuf {
     let is_open =
         fs::metadata(dir).is_ok_and(|found| found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL);
     let own = dir.join(format!("user-{}", geteuid()));
     let is_link = fs::symlink_metadata(&own).is_ok_and(|found| found.is_symlink());
-    // a symbolic link may have been made by another user: it is used as it is, and then refused as a directory
+    // another user may have created a symbolic link with this name; `dir` is then used unchanged, and refused later
     if is_open && !is_link { own } else { dir.to_owned() }
 }
 
-/// Refuses a directory in which another user could replace our files. A directory of root is accepted, because `/tmp` is one, and so is one
-/// with the sticky bit.
+/// Refuses a directory in which another user could replace our files. Directories of root are accepted, because `/tmp` is one, and so are
+/// directories with the sticky bit.
 fn refuse_shared(dir: &Path) -> io::Result<()> {
     let found = fs::metadata(dir)?;
     if found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
@@ -338,7 +338,7 @@ fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
     (batch.first_sequence..).zip(batch.samples.iter().copied())
 }
 
-/// Whether `more` continues `run` without a gap. Everything continues an empty run.
+/// Whether the samples `more` follow `run` without a gap. Any samples follow an empty run.
 fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
     match (run.last(), more.first()) {
         (Some((last, _)), Some((first, _))) => *first == last.saturating_add(1),
@@ -346,7 +346,8 @@ fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
     }
 }
 
-/// Locks a new file against runs that search for files of dead agents. On a file system without locks, those runs cannot lock it either.
+/// Locks a new file, so that runs that search for files of dead agents do not take it. On a file system without locks, those runs cannot
+/// lock it either.
 pub(super) fn lock(file: &File) {
     if let Err(TryLockError::Error(error)) = file.try_lock() {
         tracing::debug!(%error, "spool file cannot be locked");
@@ -359,8 +360,8 @@ pub(super) fn is_file_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 
-/// A file name that is valid on all file systems. The session makes it unique; the file's Hello has the attempt's ID, the last part of the
-/// name the server that the file is for.
+/// Makes a file name that is valid on all file systems. The session makes it unique; the last part names the server that the file is for.
+/// The attempt's id may be changed in the name, so readers take it from the file's Hello.
 fn file_name(hello: &Hello, destination: Option<&SpoolDestination>) -> String {
     let safe = |text: &str, most: usize| -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };

@@ -1,4 +1,4 @@
-//! Delivers one attempt to the server: conversations, and the waits between them.
+//! Delivers one attempt to the server, in one or more conversations with waits between them.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use super::{
 };
 use crate::reasons::no_server;
 
-/// How long to retry the delivery of an attempt.
+/// How long the delivery of an attempt is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
-    /// An attempt of this run: until the run itself gives up.
+    /// For the attempt of this run: until the run itself gives up.
     Own,
-    /// An attempt of an earlier run: until this many failures in a row; then a later run tries again.
+    /// For an attempt of an earlier run: until this many failures in a row; a later run then tries again.
     Orphan { tries: u32 },
 }
 
-/// The result of delivering an attempt.
+/// The result of the delivery of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DeliveryOutcome {
-    /// Everything is on the server's disk; the file is gone.
+    /// Everything is on the server's disk, and the spool file is deleted.
     Delivered,
-    /// The server will never accept it; the file is set aside or deleted. With the reason in words.
+    /// The server will never accept the attempt, so the file was set aside or deleted. The text says why.
     Refused(String),
-    /// This agent may not deliver it; the file stays for an agent that may. With the reason in words.
+    /// This agent may not deliver the attempt, so the file stays for an agent that may. The text says why.
     Left(String),
-    /// Not delivered now, a later run may try. With the reason in words.
+    /// The attempt was not delivered now; a later run may try. The text says why.
     GaveUp(String),
 }
 
@@ -72,13 +72,13 @@ pub(super) async fn deliver(
             }
             (ProblemKind::Forbidden, RetryPolicy::Orphan { .. }) => return DeliveryOutcome::Left(text),
             (_, RetryPolicy::Orphan { tries }) if troubles >= tries => return DeliveryOutcome::GaveUp(text),
-            // the server was never reachable, or does not accept this agent: waiting longer would only make the job longer
+            // the server was never reachable, or does not accept this agent: waiting longer would only prolong the job
             (ProblemKind::Unreachable, RetryPolicy::Own)
                 if last_try && shared.welcomed.borrow().is_none() =>
             {
                 return DeliveryOutcome::GaveUp(text);
             }
-            // the run that holds the attempt has no reason to end soon
+            // the run that currently delivers the attempt has no reason to end soon
             (ProblemKind::Held, RetryPolicy::Own) if last_try => {
                 return DeliveryOutcome::GaveUp(format!(
                     "this attempt's id is taken by another run, give --attempt; {text}"
