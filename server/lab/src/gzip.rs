@@ -1,5 +1,5 @@
-//! Files that gzip has packed, as gzip itself reads them: one member behind the other, and zeros behind the last one, which tapes and block
-//! devices add.
+//! Unpacks gzip files as gzip itself does: a file may have several members, and zeros after the last one, which
+//! tapes and block devices add.
 
 use std::io::{self, BufRead, Read};
 
@@ -8,7 +8,7 @@ use flate2::bufread::GzDecoder;
 /// The two bytes that every gzip begins with (RFC 1952, section 2.3.1).
 pub(crate) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The unpacked bytes of all members.
+/// Unpacks all members of a gzip file, one after the other.
 #[derive(Debug)]
 pub(crate) struct GzipMembers<R>(Option<GzDecoder<R>>);
 
@@ -34,7 +34,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Skips zeros; whether the file ends behind them.
+/// Skips zeros; returns whether the file ends after them.
 fn ends_in_zeros(packed: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = packed.fill_buf()?;

@@ -1,15 +1,15 @@
-//! Recorded history from files: what operators try before they switch the server on, with the server's own rules.
+//! Works on recorded history from files, with the server's own rules: operators can try the server before they install it.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`import`] | recorded history from files: summaries to learn from or to replay |
-//! | [`replay`] | the predictor and the rules of others over recorded history |
-//! | [`simulate`] | recorded history on nodes of a size, packed first-fit |
+//! | [`import`] | turns files of recorded history into summaries, for predictions or for replays |
+//! | [`replay`] | compares the sizes of this predictor and of other rules over recorded history |
+//! | [`simulate`] | packs recorded builds onto nodes by first fit, to compare fleets and sizes |
 //! | [`suggest`] | which packages deserve a powerful builder, and what a list of them does |
-//! | [`size`] | what a server needs for a number of builds |
-//! | [`classify`] | recorded failures, judged |
+//! | [`size`] | the CPU, memory, disk and network that a server needs for a number of builds |
+//! | [`classify`] | judges recorded failures |
 //!
-//! A library: the options, the files of the operator and what is printed belong to the commands of the server. Begin with [`import`].
+//! This is a library: the server's commands read the options and the operator's files, and print the results. Begin with [`import`].
 
 pub mod classify;
 mod gzip;

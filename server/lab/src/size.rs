@@ -1,6 +1,6 @@
-//! What a server needs for a number of builds: CPU, memory, disk and network, from one model.
+//! Estimates the CPU, memory, disk and network that a server needs for a number of builds.
 //!
-//! Each constant was measured with the real server and real agents on one machine (x86-64, 2 cores), and says how. Repeat it there:
+//! Each constant was measured with the real server and real agents on one machine (x86-64, 2 cores); its comment has the measurement. To repeat the measurements:
 //!
 //! ```text
 //! plimsoll-server --data-dir data &                                   # CPU: utime + stime in /proc/PID/stat, memory: VmRSS
@@ -13,40 +13,44 @@
 use plimsoll_core::domain::Bytes;
 use plimsoll_proto::figures::count;
 
-/// Samples of a build in a second (`--interval` of the agent).
+/// Samples of a build per second (the agent's `--interval`).
 const SAMPLES_A_SECOND: f64 = 1.0;
-/// Samples more that a build has from its first seconds: 952 of six builds of 120 s.
+/// Additional samples of a build, because its first seconds are sampled faster. Measured: 952 samples of six
+/// builds of 120 s.
 const FIRST_SAMPLES: f64 = 39.0;
 /// Bytes of a sealed sample: 4 in long builds, 5 in builds of a minute.
 const SAMPLE_BYTES: f64 = 4.5;
-/// Bytes of a summary with its keys: 21,633 bytes of entries for 60 builds of 65 samples, and 5,593 for 6 of 159.
+/// Bytes of a summary with its keys. Measured: 21,633 bytes of entries for 60 builds of 65 samples each, and
+/// 5,593 for 6 builds of 159.
 const SUMMARY_BYTES: f64 = 300.0;
 /// Size of the store's files while the server works, as a multiple of their content.
 const FILES_OVER_ENTRIES: f64 = 2.0;
 /// Bytes of an empty store with its first segments: 1.4 MB on disk with 60 short builds.
 const EMPTY_STORE_BYTES: f64 = 1.0e6;
-/// Bytes on the network, to the server: 56,370 for 952 samples, with headers of HTTP/2 and the ends of six builds.
+/// Bytes on the network to the server, per sample. Measured: 56,370 for 952 samples, with headers of HTTP/2 and
+/// the ends of six builds.
 const SENT_BYTES: f64 = 59.0;
-/// Bytes on the network from the server back to the agents: 17,061.
+/// Bytes on the network from the server back to the agents, per sample. Measured: 17,061 for 952 samples.
 const ANSWERED_BYTES: f64 = 18.0;
-/// Seconds of CPU for a sample at most, with its share of commits, beginnings and ends: 2.87 s for 3,929 samples of 60 builds of 40 s, by a
-/// server that was compiled without optimization. A release takes less.
+/// Most seconds of CPU per sample, with its share of commits, starts and ends of builds. Measured: 2.87 s for
+/// 3,929 samples of 60 builds of 40 s, with a server that was compiled without optimization. A release build
+/// takes less.
 const SAMPLE_CPU_SECONDS: f64 = 0.00073;
-/// Memory of a connected agent with its open attempt: 9.6 MiB for 60.
+/// Memory of a connected agent with its open attempt. Measured: 9.6 MiB for 60 agents.
 const AGENT_BYTES: f64 = 163.0 * 1024.0;
 
-/// Builds at the busiest time, as a multiple of the mean of the day.
+/// Builds at the busiest time, as a multiple of the daily mean.
 const PEAK_FACTOR: f64 = 3.0;
 /// Days of a month.
 const MONTH_DAYS: f64 = 30.0;
 /// A day, seconds.
 const DAY_SECONDS: f64 = 86_400.0;
 
-/// The most builds a day that are asked for: above any fleet.
+/// Most builds a day that are accepted; above any real fleet.
 pub const MOST_BUILDS: f64 = 1e8;
-/// The longest mean, minutes: a week.
+/// Longest mean wall time that is accepted, minutes: a week.
 pub const MOST_MINUTES: f64 = 10_080.0;
-/// The most agents at once.
+/// Most agents at once that are accepted.
 pub const MOST_AGENTS: f64 = 1e6;
 
 /// The builds of a fleet.
@@ -56,39 +60,39 @@ pub struct FleetLoad {
     pub builds_per_day: f64,
     /// Mean wall time of the builds, minutes; above 0, at most [`MOST_MINUTES`].
     pub mean_minutes: f64,
-    /// Agents that run at once at the busiest time, at most [`MOST_AGENTS`]; `None` for three times the mean of the day.
+    /// Agents at once at the busiest time, at most [`MOST_AGENTS`]; `None` for three times the daily mean.
     pub agents: Option<f64>,
 }
 
-/// The server's settings that decide its memory.
+/// The server's settings that determine its memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryTerms {
     /// Most attempts that predictions and statistics use.
     pub history_attempts: f64,
-    /// Memory of one of them, bytes.
+    /// Memory of one such attempt, bytes.
     pub attempt_bytes: f64,
     /// Memory of the program and its caches, bytes.
     pub program_bytes: f64,
-    /// Memory for each byte of the store's files.
+    /// Memory of the server for each byte of the store's files.
     pub file_share: f64,
 }
 
-/// The resources that a server needs. Shares are of one core.
+/// The resources that a server needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServerSize {
-    /// Agents at the busiest time.
+    /// Number of agents at the busiest time.
     pub agents: f64,
-    /// Samples in a second then.
+    /// Samples per second at the busiest time.
     pub samples_per_second: f64,
-    /// Most cores in use at that time, without predictions and pages.
+    /// Most cores in use at the busiest time, without predictions and web pages.
     pub cores: f64,
-    /// Memory after a month.
+    /// Memory after a month, bytes.
     pub memory_bytes: f64,
-    /// Files of the store that a month adds, while samples are kept in full.
+    /// Bytes that a month adds to the store's files, while samples are kept in full.
     pub disk_month_bytes: f64,
-    /// To the server and back, bytes in a second at the busiest time.
+    /// Bytes on the network per second at the busiest time, to the server and back.
     pub network_bytes_per_second: f64,
-    /// Bytes on the network, to the server and back, in a month.
+    /// Bytes on the network in a month, to the server and back.
     pub network_month_bytes: f64,
 }
 
@@ -97,17 +101,17 @@ fn samples(seconds: f64) -> f64 {
     seconds * SAMPLES_A_SECOND + FIRST_SAMPLES
 }
 
-/// Bytes of the store's files with `builds` ended builds of `seconds` each.
+/// Bytes of the store's files after `builds` builds of `seconds` each have ended.
 pub fn disk_bytes(builds: f64, seconds: f64) -> f64 {
     EMPTY_STORE_BYTES + builds * (SUMMARY_BYTES + samples(seconds) * SAMPLE_BYTES) * FILES_OVER_ENTRIES
 }
 
-/// The resources that a server needs for these builds.
+/// Estimates the resources for these builds.
 pub fn size(load: &FleetLoad, terms: &MemoryTerms) -> ServerSize {
     let seconds = load.mean_minutes * 60.0;
     let mean_agents = load.builds_per_day * seconds / DAY_SECONDS;
     let agents = load.agents.unwrap_or_else(|| (mean_agents * PEAK_FACTOR).ceil()).max(1.0);
-    // each agent is at its build's mean number of samples in a second
+    // each agent sends samples at the mean rate of its build
     let samples_per_second = agents * samples(seconds) / seconds;
     let month_builds = load.builds_per_day * MONTH_DAYS;
     let disk_month_bytes = disk_bytes(month_builds, seconds);
@@ -127,7 +131,7 @@ pub fn size(load: &FleetLoad, terms: &MemoryTerms) -> ServerSize {
     }
 }
 
-/// A row of the table, as [`text`] prints it: builds a day, agents, CPU, memory, disk a month, network.
+/// A row of the table that [`text`] prints: builds a day, agents, CPU, memory, disk per month, network.
 pub fn cells(load: &FleetLoad, size: &ServerSize) -> [String; 6] {
     let bytes = |value: f64| Bytes::from_f64(value).to_string();
     [
@@ -159,7 +163,7 @@ pub fn text(load: &FleetLoad, size: &ServerSize) -> String {
     )
 }
 
-/// The size as one JSON object; units are in the names.
+/// The resources as one JSON object; the names contain the units.
 pub fn json(load: &FleetLoad, size: &ServerSize) -> String {
     let whole = |value: f64| Bytes::from_f64(value).0;
     serde_json::json!({

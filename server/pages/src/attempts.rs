@@ -1,4 +1,4 @@
-//! Finished attempts, page by page, with filters.
+//! The page of finished attempts: a table in pages, with filters.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -14,7 +14,7 @@ use super::{
     words,
 };
 
-/// The fields of the form besides the reader's choice, in the order of the form.
+/// The fields of the filter form and their labels, in the order of the form.
 const FIELDS: [(&str, &str); 7] = [
     ("package", "Package"),
     ("version", "Version"),
@@ -25,13 +25,13 @@ const FIELDS: [(&str, &str); 7] = [
     ("ref_class", "Class of ref"),
 ];
 
-/// Outcomes that can be chosen, beside [`CANCELED`].
+/// The outcomes in the filter form, besides [`CANCELED`].
 pub const OUTCOMES: [Outcome; 4] = [Outcome::Succeeded, Outcome::Failed, Outcome::Lost, Outcome::Ended];
 
-/// The form's value for canceled attempts, which are no failures.
+/// The form's value for canceled attempts; they do not count as failures.
 pub const CANCELED: &str = "CANCELED";
 
-/// Orders that can be chosen, in words.
+/// The orders in the form, with their words.
 pub const ORDERS: [(AttemptOrder, &str); 5] = [
     (AttemptOrder::Unspecified, "newest first"),
     (AttemptOrder::Waste, "most waste first"),
@@ -43,7 +43,7 @@ pub const ORDERS: [(AttemptOrder, &str); 5] = [
 /// What the page of finished attempts shows.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptsPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// The fields of the form.
     pub fields: &'a Fields,
@@ -79,12 +79,12 @@ impl AttemptsPage<'_> {
     }
 }
 
-/// The value for an outcome in the page's address.
+/// The value for an outcome in the address of the page.
 pub fn outcome_value(outcome: Outcome) -> &'static str {
     words::value(outcome.as_str_name(), "OUTCOME_")
 }
 
-/// The value for an order in the page's address.
+/// The value for an order in the address of the page.
 pub fn order_value(order: AttemptOrder) -> &'static str {
     match order {
         AttemptOrder::Unspecified => "",
@@ -92,7 +92,7 @@ pub fn order_value(order: AttemptOrder) -> &'static str {
     }
 }
 
-/// The part of a query that belongs to this page.
+/// The pairs of the form that links of this page keep.
 fn kept(fields: &Fields) -> Vec<(&'static str, &str)> {
     let names = FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "order"]);
     names.map(|name| (name, fields.get(name))).filter(|(_, value)| !value.is_empty()).collect()
@@ -136,7 +136,7 @@ fn field(name: &str, words: &str, value: &str) -> Markup {
     html! { label { (words) input name=(name) value=(value) maxlength="256"; } }
 }
 
-/// Attempts as rows.
+/// A table with a row for each attempt.
 pub(super) fn table(attempts: &[Summary], view: &View, name: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(name) {
@@ -151,7 +151,7 @@ pub(super) fn table(attempts: &[Summary], view: &View, name: &str) -> Markup {
     }
 }
 
-/// The need in a cell, and how it was measured where that leaves something out.
+/// The need as a table cell, with a note if the measurement is incomplete.
 pub(super) fn need(summary: &Summary) -> Markup {
     html! {
         (measured::need_cell(summary))

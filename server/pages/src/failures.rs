@@ -1,4 +1,5 @@
-//! Failures by cause and by the line that they are known by: how many, of which packages, what was retried, and what that cost.
+//! The page of failures, by cause and by the log line that identifies them: how many, in which packages, what
+//! was retried, and what the retries cost.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -18,9 +19,9 @@ use super::{
 /// What the page of failures shows.
 #[derive(Debug, Clone, Copy)]
 pub struct FailuresPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
-    /// The answer about the attempts of that time, with its groups of failures.
+    /// Statistics about the attempts of that time, with groups of equal failures.
     pub stats: &'a GetStatsResponse,
 }
 
@@ -28,7 +29,7 @@ pub struct FailuresPage<'a> {
 struct CauseRow {
     cause: Cause,
     failures: u64,
-    /// Failures of these that are grouped by a log line.
+    /// Number of these failures that are in a group with a log line.
     with_line: u64,
     retried: u64,
     passed: u64,
@@ -65,7 +66,7 @@ impl FailuresPage<'_> {
         self.stats.failures.iter().map(of).sum()
     }
 
-    /// The causes, those with the most failures first.
+    /// The causes; those with the most failures come first.
     fn causes(&self) -> Vec<CauseRow> {
         let totals = self.stats.totals.clone().unwrap_or_default();
         let mut rows: Vec<CauseRow> = totals

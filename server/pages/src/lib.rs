@@ -1,17 +1,17 @@
-//! What people see in a browser: messages of the wire as HTML and SVG.
+//! The web pages: turns messages of the wire into HTML and SVG.
 //!
 //! | module | what it draws |
 //! |---|---|
-//! | [`overview`] | waste and failures over time, what was saved, what is worst |
-//! | [`packages`], [`package`] | all packages; one with its need over time and its next size |
-//! | [`attempts`], [`attempt`] | finished attempts; one with its curves, evidence and verdict |
-//! | [`failures`] | failures by cause and by the line that they are known by, and what their retries cost |
-//! | [`savings`] | what jobs should request, and what that saves |
-//! | [`running`] | what runs now |
+//! | [`overview`] | waste and failures over time, savings, and the packages that waste and fail most |
+//! | [`packages`], [`package`] | a table of all packages; one package with its need over time and its next size |
+//! | [`attempts`], [`attempt`] | a table of finished attempts; one attempt with its curves, evidence and verdict |
+//! | [`failures`] | failures by cause and by the log line that identifies them, and what their retries cost |
+//! | [`savings`] | what jobs should request, and what that saves, as a table |
+//! | [`running`] | the attempts that run now |
 //! | [`settings`] | the settings in force |
-//! | [`report`] | what `plimsoll report` writes as one file |
-//! | [`trouble`] | why there is no page |
-//! | [`assets`] | the stylesheet, the script and the sign that all of them name |
+//! | [`report`] | the file that `plimsoll report` writes |
+//! | [`trouble`] | the error page |
+//! | [`assets`] | the stylesheet, the script and the icon of all pages |
 //!
 //! Each page is a struct of plain data and messages; its `draw` is a whole page. Text of others is escaped, and characters that reorder or
 //! hide text are written out. What a reader has chosen is a [`view::View`], which every link carries on; [`words`] has the names that stand

@@ -1,4 +1,4 @@
-//! The first page: what is wasted, what fails, what was saved, what is worst, what runs.
+//! The first page: what is wasted, what fails, what was saved, which packages waste and fail most, what runs.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -15,23 +15,23 @@ use super::{
     words,
 };
 
-/// Rows of each list of what is worst.
+/// Rows of each list of the worst packages.
 const WORST_ROWS: usize = 8;
 
 /// What the first page shows.
 #[derive(Debug, Clone, Copy)]
 pub struct OverviewPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// Statistics by package, with steps in time.
     pub stats: &'a pb::GetStatsResponse,
-    /// The width of a step.
+    /// Time that one step covers, milliseconds.
     pub step_ms: u64,
-    /// Attempts that run now.
+    /// Number of attempts that run now.
     pub running: usize,
-    /// The projects among which a reader may choose; empty where one is chosen.
+    /// The projects that the reader can choose; empty if one is chosen.
     pub projects: &'a [pb::Group],
-    /// The stacks among which a reader may choose; empty where one is chosen.
+    /// The stacks that the reader can choose; empty if one is chosen.
     pub stacks: &'a [pb::Group],
 }
 
@@ -110,7 +110,7 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
     }
 }
 
-/// The attempts that the sums above leave out.
+/// Which attempts the totals above leave out.
 pub(super) fn left_out(totals: &StatsTotals) -> Markup {
     html! { @if let Some(text) = sums::left_out(totals) { p.quiet { (words::sentence(&text)) } } }
 }
@@ -119,12 +119,12 @@ fn numbers_of(running: usize) -> u64 {
     u64::try_from(running).unwrap_or(u64::MAX)
 }
 
-/// The savings of predictions, if attempts have one.
+/// What predictions would have saved; empty if no attempt has a prediction.
 fn saved(totals: &StatsTotals, currency: &str) -> Markup {
     let calibration = totals.calibration.unwrap_or_default();
     let would = totals.would_have_been.unwrap_or_default();
     let less = would.asked_gib_hours - would.predicted_gib_hours;
-    // memory may be less while the money, which counts prices of pools, is more
+    // the prices of pools count, so the money may be more although the memory is less
     let money = would.asked_money - would.predicted_money;
     html! {
         @if calibration.attempts > 0 || would.attempts > 0 {
@@ -168,7 +168,7 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
     let mut groups: Vec<(&str, &StatsTotals)> = named_groups(&stats.groups)
         .filter_map(|group| Some((&*group.name, group.totals.as_ref()?)))
         .collect();
-    // where no attempt said what it asked for, nothing is wasted and the use is worth a look
+    // without memory requests nothing counts as wasted: then show the use
     let wasted = all.memory_wasted_gib_hours > 0.0;
     let (title, head) = if wasted {
         ("Packages that waste most", "Wasted GiB·h")
@@ -209,7 +209,7 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
     }
 }
 
-/// The projects or the stacks among which a reader may choose; nothing where there is only one.
+/// Links to choose a project or a stack; empty if there is only one.
 fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
     let link = |name: &str| view.link("/", &[(field, name)]);
     let (title, head) = if field == "stack" { ("Stacks", "Stack") } else { ("Projects", "Project") };
@@ -236,7 +236,7 @@ fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
     }
 }
 
-/// Builds whose need has moved.
+/// A table of builds with a changed need.
 pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
     html! {
         @if !regressions.is_empty() {
@@ -267,7 +267,7 @@ pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
     }
 }
 
-/// Builds that hide groups with different needs.
+/// A table of builds that have groups of attempts with different needs.
 fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
     html! {
         @if !builds.is_empty() {

@@ -1,4 +1,4 @@
-//! All packages: to sort, to search, page by page.
+//! The page of all packages: a table in pages that can be sorted and searched.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -14,10 +14,10 @@ use super::{
     view::{Fields, View},
 };
 
-/// Packages of one page of the table.
+/// Rows of one page of the table.
 const PAGE_ROWS: usize = 50;
 
-/// Name in an address, head, number to sort by.
+/// A column: its name in an address, its heading, and the number by which it sorts.
 type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
 
 const COLUMNS: [Column; 7] = [
@@ -32,7 +32,7 @@ const COLUMNS: [Column; 7] = [
     }),
 ];
 
-/// The names by which an address may sort.
+/// The names of the columns that an address may sort by.
 pub fn columns() -> impl Iterator<Item = &'static str> {
     std::iter::once("name").chain(COLUMNS.iter().map(|(name, ..)| *name))
 }
@@ -40,11 +40,11 @@ pub fn columns() -> impl Iterator<Item = &'static str> {
 /// What the page of all packages shows.
 #[derive(Debug)]
 pub struct PackagesPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// The search text, and the order.
     pub fields: &'a Fields,
-    /// The page of the table, from 1 on.
+    /// Number of the table's page, from 1 on.
     pub number: u64,
     /// All packages, in any order.
     pub groups: Vec<Group>,
@@ -88,13 +88,13 @@ impl PackagesPage<'_> {
     }
 }
 
-/// The column to sort by where the reader chose none: waste, if there is any to sort by.
+/// The column to sort by if the reader chose none: waste, or need if nothing is wasted.
 fn usual(groups: &[Group]) -> &'static str {
     let is_wasted = |totals: &StatsTotals| totals.memory_wasted_gib_hours > 0.0;
     if groups.iter().filter_map(|group| group.totals.as_ref()).any(is_wasted) { "waste" } else { "need" }
 }
 
-/// A column that is not known sorts nothing.
+/// Sorts the groups by a column; an unknown column changes nothing.
 fn sorted(groups: &mut [Group], sort: Sort<'_>) {
     if sort.by == "name" {
         groups.sort_by(|a, b| a.name.cmp(&b.name));

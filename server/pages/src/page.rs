@@ -1,4 +1,4 @@
-//! The frame of every page: head, navigation, the choice of time, foot.
+//! The frame of every page: heading, navigation, choice of time, footer.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_proto::shown;
@@ -18,7 +18,7 @@ const PAGES: [(&str, &str); 7] = [
     ("/settings", "Settings"),
 ];
 
-/// A page at `path` on which the time can be chosen. What `kept` says stays when another time is chosen.
+/// A page at `path` with a choice of time. The pairs in `kept` stay in the address when another time is chosen.
 pub(super) fn page(title: &str, path: &str, view: &View, kept: &[(&str, &str)], body: &Markup) -> Markup {
     let choice = html! {
         nav.range aria-label="Time" {
@@ -32,18 +32,18 @@ pub(super) fn page(title: &str, path: &str, view: &View, kept: &[(&str, &str)], 
     shell(title, path, view, &choice, body)
 }
 
-/// A page about now. Without scripts it is loaded anew after some seconds.
+/// A page about the present. Without scripts, the browser loads it again after `seconds`.
 pub(super) fn live(title: &str, path: &str, view: &View, seconds: u32, body: &Markup) -> Markup {
     let again = html! { noscript { meta http-equiv="refresh" content=(seconds); } };
     framed(title, path, view, (&again, &Markup::default()), body)
 }
 
-/// A page that no choice of time belongs to.
+/// A page without a choice of time, and without navigation.
 pub(super) fn bare(title: &str, view: &View, body: &Markup) -> Markup {
     shell(title, "", view, &Markup::default(), body)
 }
 
-/// A page as [`bare`], with the navigation.
+/// Like [`bare`], with navigation.
 pub(super) fn plain(title: &str, path: &str, view: &View, body: &Markup) -> Markup {
     shell(title, path, view, &Markup::default(), body)
 }
@@ -52,7 +52,8 @@ fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -
     framed(title, path, view, (&Markup::default(), choice), body)
 }
 
-/// Puts `body` into the frame. `around` is what this page adds to the head, and what it adds beside the navigation.
+/// Puts `body` into the frame. `around` has what this page adds to the HTML head, and what it adds after the
+/// navigation.
 fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body: &Markup) -> Markup {
     let current = |to: &str| to == path || (to != "/" && path.starts_with(&format!("{to}/")));
     let whole = html! {
@@ -92,11 +93,11 @@ fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body
             }
         }
     };
-    // names come from callers, and are on every page
+    // every page shows names from outside: write out characters that reorder or hide text
     PreEscaped(shown::in_lines(&whole.into_string()).into_owned())
 }
 
-/// The project and the stack that a page is about, and how to see all of them again.
+/// The project and the stack that the reader chose, with links that remove the choice.
 fn chosen(path: &str, view: &View) -> Markup {
     let path = if path.is_empty() { "/" } else { path };
     let without_project = View { project: String::new(), ..view.clone() }.link(path, &[]);
@@ -116,12 +117,12 @@ fn chosen(path: &str, view: &View) -> Markup {
     }
 }
 
-/// A number with its name and what it means.
+/// A number with its name and an explanation.
 pub(super) fn card(name: &str, number: &str, note: &Markup) -> Markup {
     html! { div.card { dt { (name) } dd { span.number { (number) } span.note { (note) } } } }
 }
 
-/// The text of a page without content.
+/// The text for a page without content.
 pub(super) fn empty(view: &View, path: &str, kept: &[(&str, &str)]) -> Markup {
     html! {
         div.empty {

@@ -1,4 +1,4 @@
-//! What runs now.
+//! The page of running attempts.
 
 use maud::{Markup, html};
 use plimsoll_proto::{measured, v1 as pb};
@@ -10,23 +10,23 @@ use super::{
     words,
 };
 
-/// Attempts that a page shows.
+/// Most attempts on the page.
 pub const SHOWN: usize = 200;
 
-/// Seconds after which a page is loaded again.
+/// Seconds between two updates of the page by its script.
 const RELOAD_SECONDS: u32 = 3;
 
-/// Seconds after which a page without scripts is loaded again as a whole.
+/// Seconds after which a browser without scripts loads the page again.
 const RELOAD_WHOLE_SECONDS: u32 = 15;
 
-/// What runs now.
+/// What the page of running attempts shows.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// The attempts with the highest need, at most [`SHOWN`].
     pub attempts: &'a [pb::Running],
-    /// How many run.
+    /// Number of running attempts.
     pub running: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What each job or package should request, and what that saves.
+//! The page of savings: what each job or package should request, and what that saves.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -15,7 +15,7 @@ use super::{
 /// What the page of savings shows.
 #[derive(Debug, Clone, Copy)]
 pub struct SavingsPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// The rows, in the order of the answer.
     pub answer: &'a RecommendResponse,
@@ -67,7 +67,7 @@ fn cards(answer: &RecommendResponse) -> Markup {
     }
 }
 
-/// Names of the columns after the package; on a narrow screen each is printed before its number.
+/// Headings of the columns after the package. On a narrow screen the heading is printed before each number.
 const REQUEST: &str = "Request now → proposed";
 const LIMIT: &str = "Limit now → proposed";
 const SAVED: &str = "Saved GiB·h a month";

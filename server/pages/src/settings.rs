@@ -1,4 +1,5 @@
-//! The settings in force. Secrets are in files of their own, which are named and never shown.
+//! The page of the settings in force. Secrets are in files; the page shows the names of the files and never
+//! their content.
 
 use maud::{Markup, html};
 
@@ -14,16 +15,16 @@ pub struct SettingRow<'a> {
     pub name: &'a str,
     /// Value of the setting; empty if none is set.
     pub value: &'a str,
-    /// Where the setting's value is set.
+    /// Where the value was set: an option, a variable or a file.
     pub place: &'a str,
     /// The setting's text in `--help`.
     pub meaning: &'a str,
 }
 
-/// The settings in force.
+/// What the page of settings shows.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingsPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// The search text.
     pub fields: &'a Fields,
@@ -68,8 +69,8 @@ impl SettingsPage<'_> {
     }
 }
 
-/// The text of `--help` for a setting, with commands and names marked. The default is left out if it is in force, because the value's
-/// column shows it.
+/// The text of `--help` for a setting, with commands and names marked. If the default is in force it is left
+/// out, because the column of values shows it.
 fn meaning(row: &SettingRow<'_>) -> Markup {
     let (text, default) = row.meaning.split_once(" [default: ").unwrap_or((row.meaning, ""));
     let default = default.strip_suffix(']').unwrap_or(default);

@@ -1,4 +1,4 @@
-//! Heads of tables by which rows can be sorted, and the links to other pages of a table.
+//! Headings of tables that can be sorted, and links to the other pages of a table.
 
 use maud::{Markup, html};
 
@@ -11,17 +11,20 @@ pub(super) struct Sort<'a> {
 }
 
 impl<'a> Sort<'a> {
-    /// The order that an address names, or the usual one. An unknown order counts as the usual one of its column.
+    /// The order in an address, or the usual one. If the direction is missing or unknown, it is the usual one
+    /// of the column.
     pub(super) fn of(by: &'a str, order: &str, usual: &'a str) -> Self {
         let by = if by.is_empty() { usual } else { by };
         Self { by, down: if order.is_empty() { by != "name" } else { order != "up" } }
     }
 }
 
-/// The head of a column; `link` makes the address for a way to sort.
+/// The heading of a column, with a link that sorts by it; `link` makes the address from the column and the
+/// direction.
 pub(super) fn head(name: &str, by: &str, sort: Sort<'_>, link: impl Fn(&str, &str) -> String) -> Markup {
     let here = sort.by == by;
-    // a second click turns the order round; names begin with A, numbers with the largest
+    // a click on the current column reverses the order; otherwise names start with A, and numbers with the
+    // largest
     let down = if here { !sort.down } else { by != "name" };
     let state = here.then_some(if sort.down { "descending" } else { "ascending" });
     let sign = if !here {
@@ -38,7 +41,7 @@ pub(super) fn head(name: &str, by: &str, sort: Sort<'_>, link: impl Fn(&str, &st
     }
 }
 
-/// The foot of a table of several pages.
+/// The links below a table of several pages.
 pub(super) fn pages(page: usize, count: usize, link: impl Fn(&str) -> String) -> Markup {
     html! {
         @if count > 1 {

@@ -1,19 +1,19 @@
-//! Points in time as people read them. All of them are in UTC, and the pages say so.
+//! Formats times for people. All times are in UTC, and the pages say so.
 
 use maud::{Markup, html};
 use plimsoll_proto::times::{self, LAST_UNIX_MS};
 
-/// `2026-11-21T21:35:05Z`.
+/// A time as `2026-11-21T21:35:05Z`.
 pub(super) fn rfc3339(unix_ms: u64) -> String {
     times::rfc3339(unix_ms.min(LAST_UNIX_MS))
 }
 
-/// `2026-11-21 21:35`.
+/// A time as `2026-11-21 21:35`.
 pub(super) fn minute(unix_ms: u64) -> String {
     times::date_time(unix_ms.min(LAST_UNIX_MS))
 }
 
-/// `21 Nov`.
+/// A date as `21 Nov`.
 pub(super) fn day(unix_ms: u64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -23,12 +23,12 @@ pub(super) fn day(unix_ms: u64) -> String {
     format!("{} {}", number(8, 10).unwrap_or_default(), month.copied().unwrap_or("?"))
 }
 
-/// `21:35`.
+/// A time of day as `21:35`.
 pub(super) fn time_of_day(unix_ms: u64) -> String {
     rfc3339(unix_ms).get(11..16).unwrap_or_default().to_owned()
 }
 
-/// A point in time that programs can read too.
+/// A time as an HTML element, which has the exact time for programs too.
 pub(super) fn time(unix_ms: u64) -> Markup {
     html! { time datetime=(rfc3339(unix_ms)) { (minute(unix_ms)) } }
 }

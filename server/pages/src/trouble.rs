@@ -1,17 +1,17 @@
-//! What went wrong, as a page with a way out.
+//! The error page: what went wrong, and what the reader can do.
 
 use maud::{Markup, html};
 
 use super::{page::bare, view::View};
 
-/// Why there is no page.
+/// An error page.
 #[derive(Debug, Clone, Copy)]
 pub struct TroublePage<'a> {
     /// What went wrong, in two or three words.
     pub title: &'a str,
     /// What went wrong, in a sentence.
     pub text: &'a str,
-    /// Projects for which the same may be asked instead.
+    /// Projects to which the same page can be restricted; may be empty.
     pub projects: &'a [String],
 }
 
@@ -26,7 +26,7 @@ impl TroublePage<'_> {
                 p { "Choose one of your projects:" }
                 ul {
                     @for project in self.projects {
-                        // of the same page
+                        // the link leads to the same page, for this project
                         li { a href=(View { project: project.clone(), ..View::default() }.link("", &[])) { (project) } }
                     }
                 }

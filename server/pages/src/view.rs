@@ -1,4 +1,4 @@
-//! What a reader has chosen: the time, the project and the stack. All links of a page carry it on.
+//! The reader's choice of time, project and stack. All links of a page keep it.
 
 use form_urlencoded::Serializer;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,10 +7,10 @@ use plimsoll_proto::v1 as pb;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
-/// Characters that need no escape in a path: those that RFC 3986 calls unreserved.
+/// Characters that are not escaped in a path: those that RFC 3986 calls unreserved.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How far back a page looks.
+/// The period of time that a page covers, up to now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Range {
     /// 24 hours.
@@ -25,7 +25,7 @@ pub enum Range {
 }
 
 impl Range {
-    /// All of them, the shortest first.
+    /// All ranges; the shortest comes first.
     pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::All];
 
     /// The range's value in an address.
@@ -38,7 +38,7 @@ impl Range {
         }
     }
 
-    /// For people.
+    /// The range in words, for a link.
     pub fn words(self) -> &'static str {
         match self {
             Self::Day => "24 hours",
@@ -48,7 +48,7 @@ impl Range {
         }
     }
 
-    /// For people, within a sentence.
+    /// The range in words, for a sentence.
     pub fn during(self) -> &'static str {
         match self {
             Self::Day => "in the last 24 hours",
@@ -67,7 +67,8 @@ impl Range {
         }
     }
 
-    /// Width of a step of its series. Without an end in sight the first try is a day, then [`Self::WIDER_MS`].
+    /// Time that one step of statistics covers, milliseconds. For all time a day is tried first; if that gives
+    /// too many steps, [`Self::WIDER_MS`].
     pub fn step_ms(self) -> u64 {
         match self {
             Self::Day => HOUR,
@@ -76,46 +77,46 @@ impl Range {
         }
     }
 
-    /// A step, ms, with which any possible range has few enough steps: about a month.
+    /// Time of a step, milliseconds, with which even the longest range has few enough steps: about a month.
     pub const WIDER_MS: u64 = 30 * DAY;
 
-    /// The range that an address names.
+    /// The range with this value in an address.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|range| range.as_str() == text)
     }
 }
 
-/// Pairs of a query, as a browser writes them.
+/// The pairs of name and value in a query.
 #[derive(Debug, Clone, Default)]
 pub struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// A query of these pairs of name and value.
+    /// A query with these pairs of name and value.
     pub fn new(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
 
-    /// The first value of this name without white space around it; empty if there is none.
+    /// The first value with this name, without white space around it; empty if there is none.
     pub fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.trim())
     }
 }
 
-/// The choices of a reader: range, filter, units.
+/// The reader's choice: range, project, stack, and the current time.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// How far back.
+    /// The period of time.
     pub range: Range,
     /// One project; empty for all.
     pub project: String,
     /// One stack; empty for all.
     pub stack: String,
-    /// Now, by the server's clock.
+    /// The current time by the server's clock, milliseconds since 1970.
     pub now_unix_ms: u64,
 }
 
 impl View {
-    /// The choice as a filter for the services.
+    /// The choice as a filter in a request.
     pub fn filter(&self) -> pb::Filter {
         let from_unix_ms = self.range.length_ms().map(|length| self.now_unix_ms.saturating_sub(length));
         pb::Filter {
@@ -126,7 +127,7 @@ impl View {
         }
     }
 
-    /// Where the choice begins; `None` for all time.
+    /// Start of the chosen range, milliseconds since 1970; `None` for all time.
     pub fn since_unix_ms(&self) -> Option<u64> {
         self.filter().from_unix_ms
     }
@@ -137,14 +138,14 @@ impl View {
         Self { range, ..self.clone() }
     }
 
-    /// The pairs that the choice adds to an address.
+    /// The pairs of name and value for this choice in an address.
     pub fn pairs(&self) -> Vec<(&'static str, &str)> {
         let range = if self.range == Range::default() { "" } else { self.range.as_str() };
         let pairs = [("range", range), ("project", &self.project), ("stack", &self.stack)];
         pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }
 
-    /// An address that carries the choice on. Pairs without a value are left out.
+    /// An address with this choice in it. Pairs without a value are left out.
     pub fn link(&self, path: &str, more: &[(&str, &str)]) -> String {
         let mut query = Serializer::new(String::new());
         query.extend_pairs(more.iter().filter(|(_, value)| !value.is_empty()));
@@ -155,7 +156,8 @@ impl View {
         }
     }
 
-    /// The page of a package. A browser reads `.` and `..` in a path as something else: these are shown as a list of attempts.
+    /// The address of a package's page. For a package named `.` or `..` it is a list of its attempts, because a
+    /// browser would change such a path.
     pub fn package(&self, name: &str) -> String {
         match name {
             "." | ".." | "" => self.link("/attempts", &[("package", name)]),
@@ -163,7 +165,7 @@ impl View {
         }
     }
 
-    /// The page of an attempt.
+    /// The address of an attempt's page.
     pub fn attempt(&self, id: &str) -> String {
         self.link(&format!("/attempts/{}", utf8_percent_encode(id, PATH)), &[])
     }

@@ -1,15 +1,15 @@
-//! The words of the wire, for people.
+//! Words for the wire's enumerations, for people.
 
 use maud::{Markup, html};
 pub(super) use plimsoll_proto::evidence::{cause_words as cause, outcome_words as outcome};
 use plimsoll_proto::v1::{Cause, ChangeKind, Outcome, Source};
 
-/// All causes that a failure can have, with the value that a form sends.
+/// All causes of a failure, each with its value in a form.
 pub fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
     (1..=17).filter_map(|n| Cause::try_from(n).ok()).map(|one| (value(one.as_str_name(), "CAUSE_"), one))
 }
 
-/// A reason as a sentence: a capital letter first, a full stop last.
+/// A reason as a sentence: starts with a capital letter, ends with a full stop.
 pub(super) fn sentence(reason: &str) -> String {
     let mut letters = reason.trim().chars();
     let Some(first) = letters.next() else { return String::new() };
@@ -17,7 +17,7 @@ pub(super) fn sentence(reason: &str) -> String {
     format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
 }
 
-/// Marks up text in which names are between backquotes.
+/// Turns text into HTML; text between backquotes becomes code.
 pub(super) fn marked(text: &str) -> Markup {
     html! {
         @for (nth, piece) in text.split('`').enumerate() {
@@ -26,17 +26,17 @@ pub(super) fn marked(text: &str) -> Markup {
     }
 }
 
-/// The name of an enumeration's value without the enumeration's name, as it is in an address: `OOM`.
+/// The name of an enumeration's value without the prefix `prefix`, as addresses have it: `OOM`.
 pub fn value(name: &'static str, prefix: &str) -> &'static str {
     name.strip_prefix(prefix).unwrap_or(name)
 }
 
-/// The name on the wire of a value that a reader wrote: `failed`, `tool-oom` and `TOOL_OOM` are all understood.
+/// The name on the wire of a value in an address. It may be written as `failed`, `tool-oom` or `TOOL_OOM`.
 pub fn wire_name(prefix: &str, name: &str) -> String {
     format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// The outcome as a badge: a word and a sign, never only a colour.
+/// The outcome as a badge with a word and a symbol, so that it does not depend on colour.
 pub(super) fn badge(is: Outcome, why: Cause) -> Markup {
     let (class, sign) = match is {
         Outcome::Succeeded => ("badge good", "✓"),
@@ -50,7 +50,7 @@ pub(super) fn badge(is: Outcome, why: Cause) -> Markup {
     html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }
 
-/// The name of a number at the beginning of a row: with a capital letter, CPU as people write it.
+/// The name of a number as the heading of a row: with a capital letter, and `CPU` in capitals.
 pub(super) fn title(name: &str) -> String {
     let name = name.replace("cpu ", "CPU ");
     let mut letters = name.chars();

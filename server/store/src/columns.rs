@@ -123,7 +123,7 @@ pub(super) fn set_page<const PLACE: usize>(sample: &mut Sample, value: u64) {
 /// Number of optional columns. If only some samples have a column, the chunk has a bit map for it.
 const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
 
-/// Unit of a column whose values are all equal: no differences follow.
+/// Unit of a column with all values equal: no differences follow.
 const EQUAL: u64 = 0;
 
 /// State of an optional column, two bits: no sample, every sample, or some samples have a value.

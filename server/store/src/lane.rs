@@ -24,7 +24,7 @@ const ORDER: u8 = 0b11;
 /// Bit of a lane's first byte: the unit follows as a varint. Without this bit the unit is 1.
 const UNIT: u8 = 0b10_0000;
 
-/// Form of a lane whose differences are all 0: no bytes follow.
+/// Form of a lane with all differences 0: no bytes follow.
 const ZEROS: u8 = 0;
 const VARINTS: u8 = 1;
 const ZSTD: u8 = 2;

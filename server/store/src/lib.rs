@@ -132,7 +132,7 @@ impl Store {
         }
     }
 
-    /// A page of the entries whose keys start with `prefix`, in byte order of the keys, from the first key
+    /// A page of the entries with keys that start with `prefix`, in byte order of the keys, from the first key
     /// after `after` on.
     pub async fn scan(
         &self,
@@ -173,8 +173,8 @@ impl Store {
         }
     }
 
-    /// Removes one page of the entries whose keys start with `prefix`. Each page is a commit of its own: call
-    /// this until no entry is left.
+    /// Removes one page of the entries with keys that start with `prefix`. Each page is a commit of its own:
+    /// call this until no entry is left.
     pub async fn delete_prefix(
         &self,
         prefix: &[u8],

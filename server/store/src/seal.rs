@@ -45,8 +45,9 @@ pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedS
     packed(tokio::task::spawn_blocking(move || pack(&id, page)).await)
 }
 
-/// Like [`compact_samples`], for the fragments whose first sequence number is at most `last`, on a low-priority
-/// thread. No caller waits for it, and meanwhile the attempt may get fragments with higher numbers.
+/// Like [`compact_samples`], for the fragments that begin at the sequence number `last` or before, on a
+/// low-priority thread. No caller waits for it, and meanwhile the attempt may get fragments with higher
+/// numbers.
 pub async fn compact_samples_up_to(
     store: &Store,
     id: &AttemptId,
@@ -57,7 +58,7 @@ pub async fn compact_samples_up_to(
     packed(packing_threads::pack_aside(move || pack(&id, page)).await)
 }
 
-/// The fragments whose first sequence number is at most `last`, as many as fit into one commit.
+/// The fragments that begin at the sequence number `last` or before, as many as fit into one commit.
 async fn unsealed_fragments(store: &Store, id: &AttemptId, last: u64) -> Result<ScanPage, StoreError> {
     let mut page = store.scan(&KeyKind::Fragment.prefix_of(id), None, FRAGMENTS_A_STEP).await?;
     let all = page.entries.len();

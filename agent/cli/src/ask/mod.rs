@@ -126,7 +126,7 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
     })
 }
 
-/// The build whose prediction is explained.
+/// The build to explain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedBuild {
     /// Key of the build.

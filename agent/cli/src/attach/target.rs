@@ -12,7 +12,7 @@ const LONGEST_NAME: usize = 253;
 pub enum Target {
     /// A process and its descendants.
     Process(i32),
-    /// The container whose id has this prefix.
+    /// The container with an id that starts with this.
     Container(String),
     /// The container of the agent's own pod that has this name.
     Named(String),
@@ -27,7 +27,7 @@ pub enum Target {
 pub enum ContainerChoice {
     /// The only other container.
     Only,
-    /// The container whose id has this prefix.
+    /// The container with an id that starts with this.
     Id(String),
     /// The container with this name.
     Named(String),

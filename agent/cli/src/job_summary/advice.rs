@@ -37,7 +37,7 @@ pub(crate) struct AdviceRequest {
     pub(crate) log_tail: Vec<u8>,
     /// Whether to request a verdict.
     pub(crate) verdict: bool,
-    /// The key whose next attempt needs sizes; `None` if no sizes are requested.
+    /// The key for which sizes are requested; `None` if no sizes are requested.
     pub(crate) prediction: Option<Key>,
 }
 

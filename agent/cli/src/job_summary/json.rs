@@ -83,7 +83,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     made
 }
 
-/// For a build that the agent did not start and whose exit status is unknown: how its end was noticed.
+/// For a build that the agent did not start, if its exit status is unknown: how its end was noticed.
 fn followed_until(end: &MeasurementEnd) -> Option<&str> {
     match end {
         MeasurementEnd::Exited(_) => None,

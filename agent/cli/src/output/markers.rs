@@ -91,7 +91,7 @@ pub(super) struct Scanner {
     section: Finder<'static>,
     spack: [Finder<'static>; 2],
     rpm: Finder<'static>,
-    /// The start of a line whose end has not arrived yet.
+    /// The start of a line that has not ended yet.
     line: Vec<u8>,
 }
 

@@ -104,7 +104,8 @@ impl Terminal {
 
     /// Restores the original settings of the real terminal.
     pub(super) fn give_back(&mut self) {
-        // in reverse order: two descriptors may be the same terminal, whose original settings were saved first
+        // in reverse order: two descriptors may be the same terminal, and the first entry has its original
+        // settings
         while let Some((fd, before)) = self.before.pop() {
             if let Err(error) = tcsetattr(fd, OptionalActions::Drain, &before) {
                 tracing::debug!(%error, "cannot restore the terminal");

@@ -62,7 +62,7 @@ impl BuildJobs {
         }
     }
 
-    /// A command whose number of jobs is never changed.
+    /// A command that keeps its number of jobs.
     pub(super) fn as_it_is(command: &[OsString]) -> Self {
         Self {
             command: command.to_vec(),

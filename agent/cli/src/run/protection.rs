@@ -2,8 +2,8 @@
 //!
 //! In a group with `memory.oom.group` (the kubelet's default on v2) the kernel would kill the agent together
 //! with the build, and what the agent knows about the kill would be lost. In another group that they share, it
-//! could kill the agent instead of the build. In both cases the kernel spares a process whose score adjustment
-//! is -1000 (kernel documentation, cgroup-v2, `memory.oom.group`).
+//! could kill the agent instead of the build. In both cases the kernel spares a process with a score adjustment
+//! of -1000 (kernel documentation, cgroup-v2, `memory.oom.group`).
 
 use std::{fs, io, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! A recorded failure: what a line says, as evidence.
+//! A recorded failure: turns a line of the input file into evidence for a verdict.
 
 use std::{fmt, sync::Arc};
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::shortened::ShorteningReader;
 
-/// Bytes of a log that are kept; more than the rules read.
+/// Bytes of a failure's log that are kept; the rules for logs read fewer.
 pub(super) const LOG_TAIL_BYTES: usize = 128 << 10;
 
-/// The fields of a line. Fields that are not named here are ignored.
+/// The fields of a line of the input file. Other fields of the line are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the file")]
@@ -55,7 +55,8 @@ impl Failure {
 
     fn exit(&self) -> Option<Exit> {
         match (self.exit, self.signal.filter(|signal| *signal > 0)) {
-            // a signal that made a child fail is not how the build itself ended, unless the code says the same
+            // if code and signal disagree, the signal ended a child process and not the build: only the code
+            // counts
             (Some(code), Some(signal)) if code != signal.saturating_add(128) && code != -signal => {
                 Some(Exit::Code(code))
             }
@@ -64,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// The evidence of the failure's end. `log_only` leaves out exit code and signal, but not the log.
+    /// The evidence about the failure. With `log_only` it has only the exit code, the signal and the log.
     pub(super) fn evidence(self, log_only: bool) -> Evidence {
         let measured = if log_only { None } else { self.measured().map(Arc::new) };
         let unless_log_only =
@@ -93,7 +94,7 @@ impl Failure {
         key
     }
 
-    /// `None` if no number of it was measured.
+    /// The measured numbers; `None` if the line has none.
     fn measured(&self) -> Option<Summary> {
         let numbers = [self.mem_limit, self.peak_bytes, self.peak_rss, self.wall_s];
         if numbers.iter().all(Option::is_none) && self.oom_kill.is_none() && self.mem_failcnt.is_none() {
@@ -101,7 +102,8 @@ impl Failure {
         }
         let size = |size: Option<f64>| Bytes::from_f64(size.unwrap_or_default());
         let (wall, exit) = (seconds(self.wall_s.unwrap_or_default()), self.exit());
-        // not known counts as working: a build that stood still is one that was seen to
+        // without CPU time, assume that the build used a whole core: a verdict that the build was stuck needs a
+        // measured CPU time
         let cpu = seconds(self.cpu_s.or(self.wall_s).unwrap_or_default());
         Some(Summary {
             resources: Resources {
@@ -130,7 +132,7 @@ fn seconds(seconds: f64) -> Millis {
     Millis::from_f64(seconds * 1000.0)
 }
 
-/// An id that the rest of the program accepts; what a file calls its rows is up to the file.
+/// The attempt's id: the id in the file, without the characters that are not allowed.
 fn attempt(id: &str) -> AttemptId {
     let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || "._:/-".contains(*c)).collect();
     let plain = plain.get(..plain.len().min(plimsoll_proto::limits::ATTEMPT_BYTES)).unwrap_or_default();
@@ -141,7 +143,7 @@ fn text(text: Option<&Text>) -> &str {
     text.map(|text| text.0.as_str()).unwrap_or_default()
 }
 
-/// A text, or a number written as one: some number their rows.
+/// A text field; a number is accepted as a text too, because some programs write ids as numbers.
 #[derive(Debug)]
 struct Text(String);
 
@@ -167,12 +169,13 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// The end of a log: a text, or a list of lines.
+/// The end of a log, which the file has as one text or as a list of lines.
 #[derive(Debug, Default)]
 struct Tail(String);
 
 impl Tail {
-    /// Keeps the end; cuts only when twice as much has gathered, so that a long list costs linear time.
+    /// Appends a line, and keeps at least the last `keep` bytes. It cuts only when twice as many are there, so
+    /// that a long list takes linear time.
     fn push(&mut self, line: &str, keep: usize) {
         self.0.push_str(tail(line, keep));
         if self.0.len() > keep.saturating_mul(2) {

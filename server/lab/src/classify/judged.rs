@@ -1,4 +1,4 @@
-//! The verdict on a recorded failure, as it is written.
+//! The verdict on a recorded failure, in the form in which it is printed.
 
 use plimsoll_core::{
     domain::{Action, EvidenceLine, History, LogPlace, Prediction, ReservationCost, RetryOutlook, RootLine},
@@ -10,69 +10,71 @@ use serde::Serialize;
 
 use super::Failure;
 
-/// The settings that verdicts depend on, beside the line itself.
+/// What a verdict depends on besides the failure itself.
 #[derive(Debug)]
 pub struct ClassifyTerms<'a> {
-    /// The rules for the end of a log.
+    /// The rules that find a cause in the end of a log.
     pub rules: &'a LogRules,
-    /// How sizes are chosen.
+    /// Settings by which sizes are chosen.
     pub predict: &'a predict::Settings,
-    /// When a retry is worth it.
+    /// Settings that decide whether a retry is worth its cost.
     pub retry: &'a RetryPolicy,
     /// Whether to use only exit code, signal and log.
     pub log_only: bool,
 }
 
-/// The answer to one line.
+/// The verdict on one line of the input file.
 #[derive(Debug, Serialize)]
 pub struct JudgedLine {
     /// ID of the failure.
     pub id: String,
-    /// `none` if it did not fail.
+    /// The cause; `none` if the build did not fail.
     pub cause: &'static str,
     /// What to do.
     pub verdict: Action,
-    /// 0 to 1.
+    /// Confidence in the cause, 0 to 1.
     pub confidence: f64,
     evidence: Vec<EvidenceLine>,
-    /// One sentence.
+    /// The reason for the verdict, one sentence.
     pub reason: String,
-    /// Attempts that the budget still allows after this one.
+    /// Number of attempts that the retry budget still allows.
     attempts_left: u32,
-    /// The sizes that the next attempt should request, and its cost; neither without a retry.
+    /// The sizes that the next attempt should request, with their cost; `None` without a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<NextAllocation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<ReservationCost>,
-    /// How long to wait before it, and the memory time that is saved by waiting.
+    /// How long to wait before a retry, in milliseconds; the next field is the memory time that the waiting
+    /// saves.
     wait_ms: u64,
     waiting_saves_gib_h: f64,
-    /// What would mend it, if a retry cannot.
+    /// What a person must do if a retry cannot help.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
-    /// Equal for failures that are the same.
+    /// Signature of the failure: equal for failures with the same log line.
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<String>,
-    /// The line of the log from which the failure began, with its place.
+    /// The log line with which the failure began, and its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<JudgedRoot>,
-    /// A failure of the build itself beside trouble outside it: which of them ended the build is not certain.
+    /// A failure of the build itself, if there was also trouble outside of it. It is then not certain which of
+    /// the two ended the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     own_failure: Option<String>,
 }
 
-/// The line of the log from which a failure began.
+/// The log line with which a failure began.
 #[derive(Debug, Serialize)]
 pub struct JudgedRoot {
     /// The line.
     pub line: String,
-    /// Position of the line in the kept part of the log, from 1; `None` where no rule knows the line.
+    /// Position of the line in the kept part of the log, counted from 1; `None` if no rule knows the line.
     #[serde(flatten)]
     pub at: Option<RootLine>,
 }
 
 impl JudgedRoot {
-    /// The line with its place, and what followed, for people.
+    /// The line, its place, and what followed from it, for people.
     pub fn in_words(&self) -> String {
         let place = self.at.as_ref().and_then(|root| match root.at {
             LogPlace::FromStart(number) => line_place(number, false),
@@ -87,7 +89,7 @@ impl JudgedRoot {
     }
 }
 
-/// The numbers of the next allocation, without their reasons.
+/// The sizes for the next attempt, without their reasons.
 #[derive(Debug, Serialize)]
 struct NextAllocation {
     memory_request_bytes: u64,
@@ -113,16 +115,16 @@ impl NextAllocation {
     }
 }
 
-/// A line that cannot be judged.
+/// A line of the input file that cannot be judged.
 #[derive(Debug, Serialize)]
 pub struct UnreadableLine<'a> {
     /// Number of the line.
     pub line: u64,
-    /// Why.
+    /// Why the line cannot be judged.
     pub error: &'a str,
 }
 
-/// The verdict on one failure.
+/// Judges one failure.
 pub fn judge(failure: Failure, terms: &ClassifyTerms<'_>) -> JudgedLine {
     let id = failure.id().to_owned();
     let evidence = mask::evidence(failure.evidence(terms.log_only));

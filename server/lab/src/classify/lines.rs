@@ -1,4 +1,4 @@
-//! The recorded failures of a file, plain or gzip, one line at a time.
+//! Reads the recorded failures of a file, plain or gzip, line by line.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::gzip::{self, GzipMembers};
 
-/// One line.
+/// One line of the input file.
 #[derive(Debug)]
 pub struct InputLine {
     /// Number of the line, from 1.
@@ -20,7 +20,7 @@ pub struct InputLine {
     pub failure: Result<Failure, String>,
 }
 
-/// The lines of a file that are not empty.
+/// The lines of a file that are not empty, as an iterator.
 pub struct InputLines {
     from: Box<dyn BufRead>,
     number: u64,
@@ -33,7 +33,7 @@ impl fmt::Debug for InputLines {
 }
 
 impl InputLines {
-    /// Unpacks `file` if it is gzip.
+    /// Starts to read `file`; unpacks it if it is gzip.
     pub fn open(file: Box<dyn Read>) -> io::Result<Self> {
         let mut packed = BufReader::with_capacity(64 << 10, file);
         let gzip = packed.fill_buf()?.starts_with(&gzip::GZIP_MAGIC);

@@ -1,13 +1,13 @@
 //! Recorded failures from a file, judged one by one, without a server.
 //!
-//! A recorded failure is a line of JSON with any of the fields of [`Failure`]. The verdict stands on what the line
-//! says, its secrets masked as a server masks them, and on nothing else: no history, a budget that is not touched yet.
+//! A recorded failure is a line of JSON with any of the fields of [`Failure`]. The verdict is based on this line alone, with
+//! its secrets masked as a server masks them: there is no history, and no retry was used before.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `lines` | the lines of a file, plain or gzip |
 //! | `shortened` | one line, with its long texts cut down |
-//! | `failure` | what a line says, as evidence |
+//! | `failure` | turns a line into evidence |
 //! | `judged` | the verdict on it, as it is written |
 
 mod failure;

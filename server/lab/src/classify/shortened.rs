@@ -1,27 +1,28 @@
-//! One line of JSON as it is read, with its long texts cut down to their ends: whatever a line holds, a few hundred KiB of it
-//! are held. Bytes that are no UTF-8 are replaced.
+//! Reads one line of JSON, and cuts long texts in it down to their ends. So a line of any length takes at most
+//! a few hundred KiB of memory. Bytes that are not UTF-8 are replaced.
 
 use std::io::{self, BufRead, Read};
 
-/// Longest line, bytes: a whole log of 100 MB fits, also when every second byte of it is escaped.
+/// Longest line, bytes. A log of 100 MB fits, even if every second byte of it is escaped.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// A reader of one line.
+/// Reads one line, with its long texts shortened.
 pub(super) struct ShorteningReader<'r> {
     from: &'r mut dyn BufRead,
-    /// Bytes of a text that are kept at least; twice as many are at most.
+    /// Least number of bytes kept of a long text; at most twice as many are kept.
     keep: usize,
     longest: u64,
-    /// Bytes of the line that were read.
+    /// Bytes of the line read so far.
     read: u64,
     ended: bool,
     text: Option<Text>,
     ready: Vec<u8>,
-    /// Bytes of `ready` that were handed out.
+    /// Bytes of `ready` that the caller has already got.
     given: usize,
 }
 
-/// A text that is being read: its end, in two pieces, so that cutting it costs nothing. Pieces end where no escape does.
+/// The end of the text that is being read, in two pieces: to cut the text, the older piece is dropped. A piece
+/// never ends inside an escape sequence.
 #[derive(Default)]
 struct Text {
     before: Vec<u8>,
@@ -29,19 +30,19 @@ struct Text {
     escape: Escape,
 }
 
-/// Where in an escape a text is.
+/// The position within an escape sequence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Escape {
     #[default]
     None,
     /// After the backslash.
     Begun,
-    /// This many digits of `\uXXXX` are missing, of half a pair or not.
+    /// After `\u`, with `missing` digits to come; `half` is true if it is the first half of a surrogate pair.
     Digits { missing: u8, half: bool },
 }
 
 impl<'r> ShorteningReader<'r> {
-    /// The next line of `from`, its texts cut to between `keep` and twice as many bytes.
+    /// A reader of the next line of `from`. It keeps between `keep` and twice `keep` bytes of each text.
     pub(super) fn new(from: &'r mut dyn BufRead, keep: usize) -> Self {
         let (ready, text) = (Vec::new(), None);
         Self { from, keep, longest: LONGEST_LINE, read: 0, ended: false, text, ready, given: 0 }
@@ -52,14 +53,14 @@ impl<'r> ShorteningReader<'r> {
         Self { longest, ..self }
     }
 
-    /// The first byte that is no white space, which is not taken; `None` if there is none.
+    /// The first byte that is not white space, without consuming it; `None` if the line has none.
     ///
     /// # Errors
     /// The line cannot be read.
     pub(super) fn first(&mut self) -> io::Result<Option<u8>> {
         loop {
             let rest = self.ready.get(self.given..).unwrap_or_default();
-            // a mark of the byte order is white space, too
+            // a byte order mark counts as white space
             let blank = |byte: &u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
             if let Some(at) = rest.iter().position(|byte| !blank(byte)) {
                 self.given += at;
@@ -73,7 +74,7 @@ impl<'r> ShorteningReader<'r> {
         }
     }
 
-    /// Reads the line to its end and forgets it; says what is wrong with its length.
+    /// Reads the rest of the line and drops it; returns an error text if the line is too long.
     ///
     /// # Errors
     /// The line cannot be read.
@@ -91,7 +92,7 @@ impl<'r> ShorteningReader<'r> {
         Ok(if too_long { Err(why()) } else { Ok(()) })
     }
 
-    /// Reads a part of the line, and makes ready what of it is no text that goes on.
+    /// Reads a part of the line into `ready`. A text goes there only when its end was read.
     fn fill(&mut self) -> io::Result<()> {
         self.ready.clear();
         self.given = 0;
@@ -100,7 +101,7 @@ impl<'r> ShorteningReader<'r> {
         let used = line.len() + usize::from(end);
         let read = self.read.saturating_add(line.len() as u64);
         if read > self.longest {
-            // the rest is skipped, and counted there
+            // the caller then skips the rest of the line and reports its length
             return Err(io::Error::other("too long"));
         }
         (self.read, self.ended) = (read, end || part.is_empty());
@@ -130,7 +131,7 @@ impl<'r> ShorteningReader<'r> {
     }
 }
 
-/// The part of the bytes that is of this line, and whether the line ends there.
+/// The bytes that belong to this line, and whether the line ends with them.
 fn line_of(part: &[u8]) -> (&[u8], bool) {
     match memchr::memchr(b'\n', part) {
         Some(at) => (part.get(..at).unwrap_or_default(), true),
@@ -139,7 +140,8 @@ fn line_of(part: &[u8]) -> (&[u8], bool) {
 }
 
 impl Text {
-    /// Takes bytes up to the end of the text; how many, and whether that end was reached. The closing quote is taken, too.
+    /// Takes bytes of the text, up to and including its closing quote. Returns how many, and whether the text
+    /// has ended.
     fn take(&mut self, line: &[u8], keep: usize) -> (usize, bool) {
         let Some(first) = line.first().copied() else { return (0, false) };
         let taken = match self.escape {
@@ -161,7 +163,8 @@ impl Text {
         (taken, false)
     }
 
-    /// After one more digit of an escape. Between the halves of a pair (D800 to DBFF before DC00 to DFFF) nothing is cut.
+    /// Takes one more digit of a `\u` escape. The text is not cut between the two halves of a surrogate pair
+    /// (D800 to DBFF, then DC00 to DFFF).
     fn digit(&mut self, missing: u8, half: bool, keep: usize) {
         let begun = self.last.get(self.last.len().saturating_sub(2)..).unwrap_or_default();
         let half = if missing == 3 {
@@ -179,7 +182,7 @@ impl Text {
         }
     }
 
-    /// Forgets the piece before the last one, if the last one is long enough.
+    /// Drops the older piece, if the newer one is long enough.
     fn cut(&mut self, keep: usize) {
         if self.last.len() >= keep {
             std::mem::swap(&mut self.before, &mut self.last);

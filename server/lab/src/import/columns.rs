@@ -1,4 +1,4 @@
-//! The table of columns: name, and what its text does to a row.
+//! The table of columns: the name of each column, and how its text changes a record.
 
 use plimsoll_core::domain::{Bytes, Cause, CpuMicros, Millis};
 use plimsoll_proto::limits;
@@ -8,18 +8,19 @@ use super::{
     refusals::Refusal,
 };
 
-/// Nothing that runs on Linux needs less.
+/// Least memory of a build: no Linux program needs less.
 pub(super) const LEAST_BYTES: u64 = 64 << 10;
-/// No machine has more memory.
+/// Most memory of a build: no machine has more.
 pub(super) const MOST_BYTES: u64 = 64 << 40;
-/// No build takes longer: a year.
+/// Longest build: a year.
 const MOST_WALL_MS: u64 = 366 * 24 * 3_600_000;
-/// The year 2200: seconds or microseconds in a column of milliseconds are far outside.
+/// Latest time, in the year 2200. It is so low that times in microseconds are refused.
 const MOST_UNIX_MS: u64 = 7_258_118_400_000;
-/// 2001: before that there was no CI to record; a time in seconds is below.
+/// Earliest time, in the year 2001. It is so high that times in seconds are refused.
 const LEAST_UNIX_MS: u64 = 978_307_200_000;
 
-/// One column. `set` says what is wrong with a text that it cannot take; an empty text is never handed to it.
+/// A column of the input file. `set` stores the column's text in a record, or returns what is wrong with the
+/// text; it is not called with an empty text.
 #[derive(Debug)]
 pub(super) struct ImportColumn {
     pub(super) name: &'static str,
@@ -53,7 +54,7 @@ macro_rules! number {
     };
 }
 
-/// All columns, in the order of their description.
+/// All columns, in the order in which the documentation lists them.
 pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
     ImportColumn { name: "attempt", needed: false, set: |draft, text| draft.set_attempt(text) },
     text!("project", project, false),
@@ -98,7 +99,7 @@ impl RecordDraft {
         Self::default().read_beside(line, texts)
     }
 
-    /// Reads a row as [`Self::read`], with fields that are known already.
+    /// Like [`Self::read`], for a record with some fields that are known already.
     pub(super) fn read_beside<'t>(
         self,
         line: u64,
@@ -128,14 +129,14 @@ impl RecordDraft {
     }
 }
 
-/// The columns without which nothing can be learnt from a row, between commas.
+/// Names of the columns that every row must have, separated by commas.
 pub(super) fn required() -> String {
     let needed: Vec<&str> =
         IMPORT_COLUMNS.iter().filter(|column| column.needed).map(|column| column.name).collect();
     needed.join(", ")
 }
 
-/// The reason to refuse a row of which a required column is empty, and so are the columns `others`.
+/// Why a row is refused if a required column is empty; the columns `others` are empty too.
 fn without(others: &[&str]) -> String {
     let others = if others.is_empty() { String::new() } else { format!(", and so is {}", others.join(", ")) };
     format!("is empty{others}; nothing can be learnt without the required columns: {}", required())
@@ -159,7 +160,7 @@ fn parse_flag(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A text within the bounds of the wire: no ask could name a longer one.
+/// Checks that a text is not longer than the wire allows, because no request could name a longer one.
 fn plain(text: &str, most: usize) -> Result<String, String> {
     if text.len() > most {
         return Err(format!("has {} bytes, at most {most} are allowed", text.len()));
@@ -170,7 +171,8 @@ fn plain(text: &str, most: usize) -> Result<String, String> {
     }
 }
 
-/// A whole number within bounds. A fraction of zeros (`12.0`, as data frames write it) is a whole number.
+/// Parses a whole number between `least` and `most`. A fraction of zeros is accepted, because data frames write
+/// `12.0`.
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let digits = match text.split_once('.') {
         Some((digits, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => digits,

@@ -1,8 +1,9 @@
-//! A file becomes history in a data directory.
+//! Writes the rows of a file as history into a data directory.
 //!
-//! The file is read twice: first to its end, so that one that breaks off writes nothing; then row by row into commits that are
-//! on the disk when they return. A crash between two commits leaves a part of the rows; the same import again adds the
-//! rest, because ids repeat and an attempt that is there is left as it is.
+//! The file is read twice. The first time it is read to its end, so that a truncated file writes nothing. The
+//! second time each row is added to a commit, which is on disk when the store returns. After a crash between
+//! two commits the store has some of the rows. If the import is repeated, it adds the others: a row has the
+//! same id each time, and an attempt that exists is not changed.
 
 use std::{io, path::Path};
 
@@ -18,25 +19,26 @@ use super::{
     stored::{CrowdedKeys, ProjectOfStored, StoredAttempts},
 };
 
-/// Operations in one commit: what the store writes with one sync.
+/// Writes in one commit, which takes one sync of the store.
 const OPERATIONS_PER_COMMIT: usize = 256;
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Rows that are history now.
+    /// Rows that were added to the history.
     pub added: u64,
-    /// Rows whose attempt was there already.
+    /// Rows with an attempt that was in the store before.
     pub known: u64,
-    /// Rows, added or known, whose attempt is of no project.
+    /// Rows, added or known, with an attempt that has no project.
     pub without_project: u64,
-    /// Known attempts of an earlier import that were of no project, and are of the one that was given now.
+    /// Attempts of an earlier import that had no project, and have got one from this import.
     pub filled: u64,
-    /// Known attempts of another project than the row says. They keep it.
+    /// Attempts in the store with another project than the row. They keep their project.
     pub of_other_project: u64,
-    /// Keys with more attempts among the rows than a prediction reads of one key ([`History::PER_RUNG`](plimsoll_core::domain::History::PER_RUNG)).
+    /// Keys that have more rows than a prediction reads attempts of one key
+    /// ([`History::PER_RUNG`](plimsoll_core::domain::History::PER_RUNG)).
     pub crowded_keys: u64,
-    /// Rows that were not taken.
+    /// Rows that were refused.
     pub refusals: Refusals,
 }
 
@@ -46,28 +48,28 @@ pub enum ImportError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The data that was read cannot be unpacked.
+    /// Data that was packed in memory cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] io::Error),
     /// The store cannot be read.
     #[error("data_dir: {0}")]
     Store(#[from] store::StoreError),
-    /// A row has no stored form.
+    /// A row cannot be stored as a record.
     #[error("{unit} {line}: {reason}")]
     Row {
-        /// The name of what is counted, for messages.
+        /// Name of a row for the message, for example `line`.
         unit: &'static str,
-        /// The line.
+        /// Number of the row.
         line: u64,
         /// The reason, in words.
         reason: String,
     },
-    /// The store did not take a commit.
+    /// The store refused a commit.
     #[error("stopped after {}: {reason}; the same command again adds the rest", counted(*added, "row"))]
     Commit {
-        /// Rows that are on the disk.
+        /// Number of rows that were written before.
         added: u64,
-        /// Why.
+        /// The store's reason.
         reason: String,
     },
 }
@@ -75,15 +77,17 @@ pub enum ImportError {
 /// Values for what the file does not contain.
 #[derive(Debug, Clone, Default)]
 pub struct RecordDefaults {
-    /// The project of rows that name none.
+    /// Project for rows without one.
     pub project: String,
-    /// The host of the CI system whose jobs a database of Gantry names by their numbers; empty if none is given.
+    /// Host of the CI system. A Gantry database has only the numbers of jobs; with the host they become the ids
+    /// that agents use. Empty if unknown.
     pub host: String,
-    /// Now, milliseconds since 1970: the end of rows without a time, in the order of the file.
+    /// The current time, milliseconds since 1970. Rows without a time are taken to have ended up to this time,
+    /// in the order of the file.
     pub now_unix_ms: u64,
 }
 
-/// Adds the rows of a file to the history in `store`. `tell` hears how much of both readings is done.
+/// Adds the rows of a file to the history in `store`. `tell` gets the share of the work that is done.
 ///
 /// # Errors
 /// The file cannot be read to its end (then nothing is written), or the store fails.
@@ -108,7 +112,8 @@ pub async fn commit(
             record.summary.key.project.clone_from(&unsaid.project);
         }
         if !record.timed {
-            // a millisecond apart, the last row now: sorted by their end they have the order of the file
+            // rows without a time get ends one millisecond apart, the last one now, so that their order stays
+            // that of the file
             let ended = unsaid.now_unix_ms.saturating_sub(u64::saturating_sub(rows, number));
             record.summary.started_unix_ms = ended.saturating_sub(record.summary.wall.0);
         }
@@ -119,7 +124,7 @@ pub async fn commit(
     adding.end(reader.refusals).await
 }
 
-/// Adds attempts of CI jobs to the history in `store`, as far as no attempt of the job is there.
+/// Adds attempts of CI jobs to the history in `store`, except for jobs that have an attempt there.
 ///
 /// # Errors
 /// A record cannot be read, or the store fails.
@@ -137,14 +142,14 @@ pub async fn commit_records(
     adding.end(refusals).await
 }
 
-/// Attempts on their way into a store.
+/// Writes attempts into a store, in batches.
 #[derive(Debug)]
 struct Additions<'s> {
     store: &'s Store,
     there: StoredAttempts,
     keys: CrowdedKeys,
     batch: Batch,
-    /// New attempts in the batch.
+    /// Number of new attempts in the batch.
     waiting: u64,
     report: ImportReport,
 }
@@ -157,7 +162,8 @@ impl<'s> Additions<'s> {
         Ok(Self { store, there, keys, batch, waiting: 0, report })
     }
 
-    /// Adds an attempt, or gives one that is known the project that it lacks. Says whether that wrote a commit.
+    /// Adds an attempt. If the store has it without a project, it gets the project of the row. Returns whether
+    /// a commit was written.
     async fn take(&mut self, record: Record, known: bool, unit: &'static str) -> Result<bool, ImportError> {
         self.keys.count(&record.summary.key);
         if known {
@@ -189,7 +195,7 @@ impl<'s> Additions<'s> {
         Ok(())
     }
 
-    /// Gives a stored attempt of no project the one of its row.
+    /// Stores an attempt again, with the project of its row.
     async fn fill(&mut self, row: &Summary) -> Result<(), ImportError> {
         let Some(mut stored) = store::read_summary(self.store, &row.attempt).await? else { return Ok(()) };
         stored.key.project.clone_from(&row.key.project);
@@ -218,17 +224,17 @@ impl<'s> Additions<'s> {
     }
 }
 
-/// The refusals of a file that has rows, and of which every row is refused.
+/// The refusals, if the file has rows and every one of them is refused.
 ///
 /// # Errors
-/// The file cannot be read up to its first good row.
+/// The file cannot be read up to its first valid row.
 pub fn refused_whole(path: &Path) -> Result<Option<Refusals>, FileError> {
     let mut trial = Reader::open(path)?;
     let good = trial.next_record()?.is_some();
     Ok(Some(trial.refusals).filter(|refusals| !good && refusals.count > 0))
 }
 
-/// Reads a file to its end and says how many of its rows make sense.
+/// Reads a file to its end, and returns the number of valid rows.
 fn try_all(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
     let mut trial = Reader::open(path)?;
     let mut rows: u64 = 0;

@@ -1,4 +1,4 @@
-//! One row, from texts to a summary.
+//! Turns the texts of one row into a summary.
 
 use plimsoll_core::domain::{
     AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Fnv, Key, Millis, OpeningRecord, Outcome, Resources,
@@ -10,22 +10,24 @@ use super::refusals::Refusal;
 /// One recorded attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Line of the file that it stands on, from 1; the row's id in a database.
+    /// Line of the file with the row, counted from 1; in a database, the id of the row.
     pub line: u64,
-    /// The attempt's summary, as far as the file has it. Without a time in the file, `started_unix_ms` is 0.
+    /// The attempt's summary, with the fields that the file has. `started_unix_ms` is 0 if the file has no
+    /// times.
     pub summary: Summary,
-    /// Whether its time is known.
+    /// Whether the file has the time of the attempt.
     pub timed: bool,
-    /// For a row without an ID: the counter from which its ID is made.
+    /// For a row without an id: what its id is made from.
     pub(super) unnamed: Option<UnnamedRows>,
 }
 
-/// A row without an id is known by what it says, wherever it stands in a file; rows that say the same are numbered.
+/// Identifies a row that has no id, by its texts, so that its place in the file does not matter. Rows with
+/// equal texts are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnnamedRows {
-    /// Fingerprint of its texts.
+    /// Fingerprint of the row's texts.
     pub(super) print: u64,
-    /// Which one it is of those that say the same, from 1.
+    /// Number of this row among those with equal texts, from 1.
     pub(super) number: u64,
 }
 
@@ -45,7 +47,7 @@ pub(super) enum RecordedEnd {
     Stopped(Cause),
 }
 
-/// A row that was read, or why it was not taken; `None` at the end.
+/// A row that was read, or why it was refused; `None` at the end of the file.
 pub(super) type ReadRow = Option<Result<Record, Refusal>>;
 
 /// The fields of a row that were read so far.
@@ -63,11 +65,11 @@ pub(super) struct RecordDraft {
     pub(super) requested: Option<Bytes>,
     pub(super) outcome: RecordedEnd,
     pub(super) untrusted: bool,
-    /// Fields that no column of a text has.
+    /// Fields that CSV and JSON files do not have.
     pub(super) beside: DatabaseFields,
 }
 
-/// Fields that a database of another program has beside our columns.
+/// Fields that a database of another program has in addition to our columns.
 #[derive(Debug, Default)]
 pub(super) struct DatabaseFields {
     pub(super) memory_limit: Option<Bytes>,
@@ -82,7 +84,7 @@ impl RecordDraft {
         Ok(())
     }
 
-    /// The record of a row that was read.
+    /// Turns the fields that were read into a record.
     pub(super) fn finish(mut self, line: u64, print: &Fingerprint) -> Result<Record, Refusal> {
         let refuse = |column, reason: String| Refusal { line, column, reason };
         let (Some(wall), Some(peak)) = (self.wall, self.peak) else {
@@ -129,8 +131,8 @@ impl RecordDraft {
     }
 }
 
-/// Tells rows without an id apart. Kept in the ids of the store: columns that come to the table later go to its end, and count only
-/// where they are not empty.
+/// Fingerprint of a row's texts, for rows without an id. Ids in stores are made from it, so it must not change:
+/// a new column goes to the end of the table, and counts only in rows where it is not empty.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprint(Fnv);
 

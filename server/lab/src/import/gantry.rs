@@ -1,17 +1,17 @@
-//! The SQLite database of Gantry (github.com/spack/spack-gantry, table `jobs`), one row an attempt.
+//! Reads the SQLite database of Gantry (github.com/spack/spack-gantry): each row of the table `jobs` is an attempt.
 //!
-//! | here | there |
+//! | this program | Gantry's column |
 //! |---|---|
 //! | `attempt` | `gitlab_id`: the number of the CI job, as an agent names it where it does not know the host |
 //! | key | `pkg_name`, `pkg_version`, `pkg_variants`, `compiler_name`, `compiler_version`, `arch`, `stack`, `ref` |
 //! | start and wall time | `start`, `end`: seconds since 1970, with fractions |
-//! | need | `mem_max`, `mem_mean`: bytes, the working set, which holds active page cache and so is above the need |
+//! | need | `mem_max`, `mem_mean`: bytes, the working set. It contains active page cache, so it is higher than the need |
 //! | CPU | `cpu_mean`, `cpu_max`: cores |
-//! | what was asked for | `mem_request`, `mem_limit`, `cpu_request`, `cpu_limit` |
+//! | requests and limits | `mem_request`, `mem_limit`, `cpu_request`, `cpu_limit` |
 //! | outcome | `job_status`, `oomed` |
 //!
-//! Later versions have more columns, earlier ones fewer: only `pkg_name`, `start`, `end` and `mem_max` must be there. It is
-//! read page by page within one transaction, so that a Gantry that goes on writing changes nothing in between.
+//! Versions of Gantry differ in their columns: only `pkg_name`, `start`, `end` and `mem_max` must exist. The table is
+//! read page by page in one transaction, so that writes of a running Gantry do not change what is read.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -32,13 +32,13 @@ mod spelling;
 #[cfg(test)]
 mod tests;
 
-/// Name of the unit in refusals.
+/// Name of a row in refusals.
 pub(super) const ROW_UNIT: &str = "table jobs, row";
 
-/// Rows that are read at once.
+/// Number of rows that one query reads.
 const ROWS_PER_QUERY: i64 = 1000;
 
-/// The columns that are read, and whether a database without them is one of Gantry.
+/// The columns that are read, and whether a Gantry database must have each.
 const JOB_COLUMNS: [(&str, bool); 22] = [
     ("pkg_name", true),
     ("start", true),
@@ -70,11 +70,12 @@ pub(super) struct GantryJobs {
     select: String,
     after: i64,
     page: VecDeque<Vec<Value>>,
-    /// How many of the rows are read.
+    /// How many of the rows were read.
     pub(super) place: ReadPosition,
 }
 
-/// SQLite reads a database in WAL mode only where it can write beside it (sqlite.org/wal.html, "Read-Only Databases").
+/// Advice for this error. SQLite can read a database in WAL mode only if it can write to the directory
+/// (sqlite.org/wal.html, "Read-Only Databases").
 fn way_out(code: Option<ErrorCode>) -> &'static str {
     match code {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
@@ -89,7 +90,7 @@ impl GantryJobs {
     /// Opens a database for reading, and finds the columns.
     ///
     /// # Errors
-    /// It cannot be read, or it is not one of Gantry.
+    /// The database cannot be read, or it is not one of Gantry.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         let columns = |reason: String| FileError::Columns { path: path.to_owned(), reason };
         let broken = |error: rusqlite::Error| {
@@ -101,7 +102,7 @@ impl GantryJobs {
         let names = |query: &str| -> rusqlite::Result<Vec<String>> {
             database.prepare(query)?.query_map([], |row| row.get(0))?.collect()
         };
-        // what is read belongs to one moment, from the first question on
+        // from the first query on, all queries in this transaction see the same state of the database
         database.execute_batch("BEGIN").map_err(broken)?;
         let there = names("SELECT name FROM pragma_table_info('jobs')").map_err(broken)?;
         if there.is_empty() {
@@ -135,7 +136,7 @@ impl GantryJobs {
         Ok(Self { database, select, after: i64::MIN, page: VecDeque::new(), place })
     }
 
-    /// The next row; its id goes to `id`.
+    /// Reads the next row, and sets `id` to its id.
     pub(super) fn next(&mut self, id: &mut u64) -> Result<ReadRow, String> {
         if self.page.is_empty() {
             self.turn().map_err(|error| error.to_string())?;
@@ -168,7 +169,7 @@ impl std::fmt::Debug for GantryJobs {
 
 type Values<'n> = HashMap<&'n str, Value>;
 
-/// One row. Errors name the column as Gantry does.
+/// Reads one row. A refusal names the column as Gantry does.
 fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
     let refuse = |column, reason: String| Refusal { line: id, column, reason };
     let (start, wall) = times(values).map_err(|(column, reason)| refuse(column, reason))?;
@@ -206,7 +207,7 @@ fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
     record.map_err(|refusal| Refusal { column: gantry_column(refusal.column), ..refusal })
 }
 
-/// Gantry's name of one of our columns.
+/// Gantry's name for one of our columns.
 fn gantry_column(ours: &'static str) -> &'static str {
     match ours {
         "attempt" => "gitlab_id",
@@ -225,7 +226,7 @@ fn gantry_column(ours: &'static str) -> &'static str {
     }
 }
 
-/// Start and wall time, from seconds.
+/// Start and wall time of an attempt, from Gantry's seconds.
 fn times(values: &Values<'_>) -> Result<(Millis, Millis), (&'static str, String)> {
     let seconds = |column| {
         number(values, column).ok_or_else(|| (column, "is not a number of seconds since 1970".to_owned()))
@@ -246,7 +247,7 @@ fn outcome(values: &Values<'_>) -> String {
     }
 }
 
-/// A text, or a number as one; empty if there is none.
+/// A column as text, or its number as text; empty if the column is empty.
 fn text(values: &Values<'_>, column: &str) -> String {
     match values.get(column) {
         Some(Value::Text(text)) => text.clone(),
@@ -266,7 +267,8 @@ fn number(values: &Values<'_>, column: &str) -> Option<f64> {
     number.filter(|number: &f64| number.is_finite())
 }
 
-/// A number without its fraction, which a mean has; what is no number stays as it is, to be named.
+/// A number as text, without its fraction (means have one). Anything else stays as it is, so that the refusal
+/// can show it.
 fn whole(values: &Values<'_>, column: &str) -> String {
     match number(values, column) {
         Some(number) => format!("{number:.0}"),

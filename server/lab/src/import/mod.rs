@@ -1,24 +1,24 @@
-//! Recorded history from files: what others measured becomes summaries to learn from or to replay.
+//! Imports recorded history from files: turns measurements of other programs into summaries, for predictions and for replays.
 //!
-//! CSV (first line names the columns) or JSON lines (one object a line), plain or gzip; or the SQLite database of Gantry
-//! (`gantry`). What Prometheus knows of the pods of builds is read by [`prometheus`]. The file is read as a stream: one
-//! row is held at a time. A row that makes no sense is refused with its line and column and counted; the others go on. What
+//! A file is CSV (its first line names the columns) or JSON lines (one object on each line), plain or gzip, or the SQLite database of Gantry
+//! (`gantry`). The module [`prometheus`] reads what Prometheus has recorded of builds' pods. The file is read as a stream: one
+//! row is in memory at a time. An invalid row is refused with its line and column, and counted; the other rows are used. What
 //! makes the file as a whole unusable (a missing column, half a gzip) is an error.
 //!
 //! | column | unit | |
 //! |---|---|---|
 //! | `package` | text | needed |
 //! | `wall_ms` | milliseconds | needed |
-//! | `peak_bytes` | bytes, 64 KiB to 64 TiB | needed; of an attempt that memory stopped, what was seen of it |
-//! | `attempt` | id | else made from what the row says: the same row has the same id in every file, wherever it stands; rows of a file that say the same are numbered |
+//! | `peak_bytes` | bytes, 64 KiB to 64 TiB | needed; for an attempt that ended for lack of memory, the peak until then |
+//! | `attempt` | id | if empty, made from the row's texts: equal rows in different files get the same id; equal rows in one file are numbered |
 //! | `project`, `stack`, `version`, `variants`, `compiler`, `compiler_version`, `arch`, `build_system`, `ref`, `owner` | text | the key |
-//! | `submitted_ms` | milliseconds since 1970 | in every row or in none: without it the order of the file is the order of time, and an import counts the rows as ended at its own time |
-//! | `build_jobs`, `cores` | count | jobs; cores stand in for jobs that are not given |
+//! | `submitted_ms` | milliseconds since 1970 | in every row or in none; without it, the rows are taken to be in order of time, and to have ended when they are imported |
+//! | `build_jobs`, `cores` | count | number of build jobs; if `build_jobs` is empty, `cores` is used |
 //! | `input_bytes` | bytes | known before the start |
 //! | `mean_bytes`, `cpu_usec` | bytes, microseconds | |
-//! | `requested_bytes` | bytes | what was asked for: the preset |
+//! | `requested_bytes` | bytes | the memory request of the attempt |
 //! | `outcome` | `success`, `failed`, `oom`, `starved` | else success |
-//! | `untrusted` | `true`, `false` | a build of a stranger's change: it lowers no prediction; else false |
+//! | `untrusted` | `true`, `false` | whether the build is of a change from outside, which must not lower a prediction; if empty, false |
 
 mod columns;
 mod commit;

@@ -1,4 +1,4 @@
-//! A file as a stream of records.
+//! Reads a file as a stream of records.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::DefaultHasher},
@@ -19,38 +19,40 @@ use super::{
     whole,
 };
 
-/// Longest line of JSON, and longest row of CSV, that is read.
+/// Longest line of JSON or row of CSV that is accepted, bytes.
 const LONGEST_LINE: u64 = 1 << 20;
-/// Bytes that the CSV library reads ahead.
+/// Bytes that the CSV library may read beyond the current row.
 const READ_AHEAD: u64 = 8 << 10;
 
-/// Reads records one after the other. Holds one row, and 8 bytes for each row seen, to find duplicates; 16 more for one without an id.
+/// Reads the records of a file one after the other. In memory are one row and, to find duplicates, 8 bytes for
+/// each row read, or 24 for a row without an id.
 pub struct Reader {
     path: PathBuf,
     lines: RowSource,
     line: u64,
     seen: HashSet<u64>,
-    /// Rows without an id, by what they say.
+    /// By fingerprint of the texts: number of rows without an id that had these texts.
     alike: HashMap<u64, u64>,
     timed: Option<bool>,
-    /// Rows that were not taken.
+    /// Rows that were refused.
     pub refusals: Refusals,
-    /// How far the file is read.
+    /// How much of the file was read.
     pub place: ReadPosition,
 }
 
 enum RowSource {
-    /// The reader, and the position of each of our columns in the file.
+    /// The CSV reader, and for each of our columns its position in the file.
     Csv(Box<csv::Reader<BoundedRows>>, Vec<Option<usize>>),
     Json(Box<dyn BufRead>),
     #[cfg(feature = "sqlite")]
     Gantry(Box<super::gantry::GantryJobs>),
 }
 
-/// The bytes of CSV, as long as no row has too many: a quote that is never closed would make one field of the whole file.
+/// The bytes of a CSV file; fails if a row is too long. Without this limit a quote that is never closed would
+/// make the whole file one field.
 struct BoundedRows {
     bytes: Box<dyn BufRead>,
-    /// Bytes since the last row began, shared with who reads the rows.
+    /// Bytes read since the last row began. The reader of the rows shares this counter, and resets it.
     of_row: Arc<AtomicU64>,
 }
 
@@ -68,12 +70,12 @@ impl io::Read for BoundedRows {
 }
 
 impl Reader {
-    /// Opens a file and reads the names of its columns.
+    /// Opens a file, and reads the names of its columns.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         Self::of(path, source::open(path)?)
     }
 
-    /// Reads the names of the columns.
+    /// Like [`Self::open`], for a file that is open already.
     pub(super) fn of(path: &Path, text: source::UnpackedFile) -> Result<Self, FileError> {
         let (place, plain) = (text.place, Refusals::default());
         let (lines, place, refusals) = match text.form {
@@ -108,7 +110,7 @@ impl Reader {
         })
     }
 
-    /// The next record that makes sense; `None` at the end of the file.
+    /// The next valid record; `None` at the end of the file. Invalid rows are counted as refused.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>, FileError> {
         loop {
             let read = match &mut self.lines {
@@ -131,7 +133,7 @@ impl Reader {
         }
     }
 
-    /// Whether a row is named by the number of its CI job, without the host that an agent names too.
+    /// Whether the rows are identified by the numbers of CI jobs without a host. Agents use the host too.
     pub(crate) fn names_jobs(&self) -> bool {
         !matches!(self.lines, RowSource::Csv(..) | RowSource::Json(_))
     }

@@ -1,31 +1,32 @@
-//! Rows that were not taken: all are counted, the first few are listed.
+//! Rows that were refused: all are counted, and the first few are listed.
 
 use std::fmt;
 
-/// How many are listed in full.
+/// Most refusals that are listed.
 const LISTED_REFUSALS: usize = 10;
-/// What is counted of Prometheus' history.
+/// Name of a unit of Prometheus' history.
 pub(super) const BUILD_UNIT: &str = "build";
 
-/// Why a row was not taken.
+/// Why a row was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Line of the file, from 1; the row's id in a database; which of the builds that Prometheus saw.
+    /// Line of the file, counted from 1; in a database the id of the row; for Prometheus the number of the
+    /// build.
     pub line: u64,
-    /// Column that is wrong.
+    /// Name of the invalid column.
     pub column: &'static str,
-    /// What is wrong and what would be right.
+    /// What is wrong with the value, and what would be valid.
     pub reason: String,
 }
 
-/// The rows that were not taken.
+/// The rows that were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusals {
-    /// What is counted: lines, or the rows of a table.
+    /// What is counted, for the message: lines, or rows of a table.
     pub(super) unit: &'static str,
-    /// How many.
+    /// Number of refused rows.
     pub count: u64,
-    /// The first of them.
+    /// The first refusals.
     pub first: Vec<Refusal>,
 }
 
@@ -36,12 +37,12 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// None yet, of what is counted so.
+    /// No refusals yet; `unit` is the name of what is counted.
     pub(super) fn of(unit: &'static str) -> Self {
         Self { unit, ..Self::default() }
     }
 
-    /// Counts one, and keeps it if it is among the first.
+    /// Counts a refusal, and lists it if it is among the first.
     pub fn add(&mut self, refusal: Refusal) {
         self.count += 1;
         if self.first.len() < LISTED_REFUSALS {

@@ -1,4 +1,4 @@
-//! The bytes of a file: plain or gzip, what they are, and how far they are read.
+//! Opens a file: finds its format, unpacks gzip, and reports how much was read.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use std::{
 
 use crate::gzip::{self, GzipMembers};
 
-/// Why a whole file cannot be used.
+/// Why a file cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be opened or read.
@@ -20,7 +20,7 @@ pub enum FileError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         cause: io::Error,
     },
     /// The file is truncated or damaged.
@@ -28,14 +28,14 @@ pub enum FileError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is counted.
+        /// What is counted: lines, or rows of a table.
         unit: &'static str,
-        /// Last line or row that could be read.
+        /// The last line or row that could be read.
         line: u64,
         /// What is wrong.
         reason: String,
     },
-    /// A column that is needed is not there.
+    /// A required column is missing.
     #[error("{path}: {reason}")]
     Columns {
         /// The file.
@@ -45,7 +45,7 @@ pub enum FileError {
     },
 }
 
-/// How far a file is read, in bytes of the file itself.
+/// How much of a file was read, in bytes of the file itself (packed if it is gzip). Clones share the position.
 #[derive(Debug, Clone, Default)]
 pub struct ReadPosition {
     bytes_read: Arc<AtomicU64>,
@@ -53,19 +53,19 @@ pub struct ReadPosition {
 }
 
 impl ReadPosition {
-    /// The position at the start of something with `size` parts.
+    /// Position at the start of a file of `size` bytes, or of a table of `size` rows.
     #[cfg(feature = "sqlite")]
     pub(super) fn of(size: u64) -> Self {
         Self { size, ..Self::default() }
     }
 
-    /// `count` more are read.
+    /// Moves the position forward by `count`.
     #[cfg(feature = "sqlite")]
     pub(super) fn forward(&self, count: u64) {
         self.bytes_read.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Share of the file that is read, 0 to 1.
+    /// Share of the file that was read, 0 to 1.
     pub fn share(&self) -> f64 {
         let read = plimsoll_core::domain::Bytes(self.bytes_read.load(Ordering::Relaxed)).as_f64();
         let size = plimsoll_core::domain::Bytes(self.size).as_f64();
@@ -86,10 +86,10 @@ impl Read for CountingReader {
     }
 }
 
-/// What every SQLite database begins with (sqlite.org/fileformat.html, 1.3).
+/// The first bytes of every SQLite database (sqlite.org/fileformat.html, 1.3).
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileForm {
     Csv,
@@ -97,14 +97,14 @@ pub(super) enum FileForm {
     Sqlite,
 }
 
-/// A file's bytes, unpacked, what they are, and how far they are read.
+/// A file's bytes, unpacked, with its format and the read position.
 pub(super) struct UnpackedFile {
     pub(super) bytes: Box<dyn BufRead>,
     pub(super) form: FileForm,
     pub(super) place: ReadPosition,
 }
 
-/// Opens a file and reads its first bytes to find its format.
+/// Opens a file, and finds its format from its first bytes.
 pub(super) fn open(path: &Path) -> Result<UnpackedFile, FileError> {
     let fail = |cause| FileError::Open { path: path.to_owned(), cause };
     let file = File::open(path).map_err(fail)?;
@@ -116,7 +116,7 @@ pub(super) fn open(path: &Path) -> Result<UnpackedFile, FileError> {
     )
 }
 
-/// Finds the format of bytes that are being read; `path` is the name for errors.
+/// Finds the format of `bytes`, the content of a file; `path` is its name for errors.
 pub(super) fn open_bytes(
     path: &Path,
     mut packed: impl BufRead + 'static,
@@ -146,7 +146,7 @@ pub(super) fn open_bytes(
     Ok(UnpackedFile { bytes, form, place })
 }
 
-/// An error of reading, in words that help.
+/// A read error in words that help to fix it.
 pub(super) fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the gzip ends in the middle; the file is not complete".to_owned(),

@@ -1,4 +1,4 @@
-//! What a store holds already, as an import asks for it: which rows are there, and of which project they are.
+//! What an import must know of the attempts in the store: which rows are already there, and their projects.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,15 +24,15 @@ pub(super) enum ProjectOfStored {
     Other,
 }
 
-/// The project of a stored attempt.
+/// The project of a stored attempt, and where the attempt came from.
 #[derive(Debug)]
 struct StoredProject {
     project: Arc<str>,
-    /// Whether an import wrote it, and no agent.
+    /// Whether an import wrote the attempt; otherwise an agent measured it.
     is_imported: bool,
 }
 
-/// How many rows are of each key.
+/// Counts the rows of each key.
 #[derive(Debug, Default)]
 pub(super) struct CrowdedKeys {
     hasher: RandomState,
@@ -46,7 +46,7 @@ impl CrowdedKeys {
         *self.rows.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
     }
 
-    /// Keys of which a prediction reads the newest attempts only.
+    /// Number of keys with so many rows that a prediction reads only the newest of them.
     pub(super) fn crowded(&self) -> u64 {
         self.rows.values().filter(|rows| **rows > History::PER_RUNG).count() as u64
     }
@@ -56,11 +56,11 @@ impl CrowdedKeys {
 #[derive(Debug, Default)]
 pub(super) struct StoredAttempts {
     ids: HashMap<AttemptId, StoredProject>,
-    /// The names of their projects, each once.
+    /// Names of the projects; each name is stored once.
     projects: HashSet<Arc<str>>,
-    /// Hosts and numbers of their CI jobs; the host is empty where it is not known.
+    /// Host and number of the CI job of each attempt; the host is empty if it is unknown.
     jobs: HashSet<(String, u64)>,
-    /// The numbers of these jobs.
+    /// The numbers of these jobs, without the hosts.
     numbers: HashSet<u64>,
 }
 
@@ -95,18 +95,20 @@ impl StoredAttempts {
         }
     }
 
-    /// Whether a row is there.
+    /// Whether the store has the attempt of a row.
     pub(super) fn knows(&self, record: &Record) -> bool {
         self.ids.contains_key(&record.summary.attempt)
     }
 
-    /// Whether a CI job is there that is named by its number, or by its host and its number. Names it as an agent does if the host is
-    /// known. Without the host equal numbers are taken for one job, so that what an agent measured is not counted twice.
+    /// Whether the store has an attempt of the CI job in `attempt`, which is the job's number, with or without
+    /// its host. If the host is known, `attempt` is changed to the id that an agent would use. If a host is
+    /// unknown, equal numbers count as the same job, so that a build which an agent has measured is not counted
+    /// twice.
     pub(super) fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
         let known = self.ids.contains_key(attempt);
         let Some((own, number)) = job_of(attempt) else { return known };
         if !own.is_empty() {
-            // where the host of a job is not known, its number is
+            // a stored job without a host counts as this job if it has the same number
             let is_there = |host: &str| self.jobs.contains(&(host.to_owned(), number));
             return known || is_there(own) || is_there("");
         }
@@ -121,7 +123,7 @@ impl StoredAttempts {
     }
 }
 
-/// Host and number of the CI job of an attempt, the host empty where it is not known.
+/// Host and number of the CI job of an attempt; the host is empty if it is unknown.
 fn job_of(id: &AttemptId) -> Option<(&str, u64)> {
     let named = job::JobExecution::read(id.as_str());
     Some((named.host, named.number()?))

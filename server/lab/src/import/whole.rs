@@ -1,4 +1,5 @@
-//! A row of this program's own export: `summary` contains everything about the attempt, so the other columns are not read.
+//! A row of this program's own export. Its field `summary` has the whole summary of the attempt, so the other
+//! columns are not read.
 
 use plimsoll_core::domain::{AttemptId, Bytes, Key, Phase, Summary};
 use plimsoll_proto::limits;
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use super::{draft::Record, refusals::Refusal};
 
-/// The record under `summary`.
+/// Reads a record from the field `summary`.
 pub(super) fn read(line: u64, summary: Value) -> Result<Record, Refusal> {
     let refuse = |reason: String| Refusal { line, column: "summary", reason };
     let summary: Summary = serde_json::from_value(summary).map_err(|error| refuse(error.to_string()))?;
@@ -14,7 +15,7 @@ pub(super) fn read(line: u64, summary: Value) -> Result<Record, Refusal> {
     Ok(Record { line, summary, timed: true, unnamed: None })
 }
 
-/// The bounds of the wire: what no agent could have delivered is not taken from a file either.
+/// Checks the limits of the wire: an attempt that no agent could have sent is refused in a file too.
 fn check(summary: &Summary) -> Result<(), String> {
     AttemptId::parse(&summary.attempt.to_string()).map_err(|reason| format!("attempt: {reason}"))?;
     check_key(&summary.key)?;

@@ -1,7 +1,9 @@
-//! From which failure rate on predicted sizes have less surplus than those that the builds asked for.
+//! Finds the failure rate from which on predicted sizes have less surplus than the sizes that the builds
+//! requested.
 //!
-//! Fewer failures need larger sizes. At a rate that is low enough the predictor holds more than people who know their builds; where that
-//! begins is found by turning its knob, the price of a failure, from the highest down.
+//! Fewer failures need larger sizes. If very few failures are allowed, the predictor reserves more memory than
+//! people who know their builds. The failure rate at which it begins to reserve less is found by changing the
+//! predictor's setting, the price of a failure, from the highest value down.
 
 use plimsoll_core::predict::Settings;
 
@@ -12,21 +14,22 @@ use super::{
     walk::{PolicySetting, walk},
 };
 
-/// Settings of the knob over its whole range.
+/// How many settings are tried over the whole range.
 const KNOB_STEPS: u32 = 13;
-/// Halvings between the last setting with more surplus and the first with less.
+/// How often the range is halved, between the last setting with more surplus and the first with less.
 const BISECTION_STEPS: u32 = 6;
 
-/// Why predicted sizes lost to those that the builds asked for.
+/// The failure rates at which predicted sizes have more surplus than the requested ones, and less.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GainThreshold {
-    /// Share of first tries that were too small where it lost, 0 to 1.
+    /// Share of first tries that were too small where the predictor has more surplus, 0 to 1.
     pub(crate) lost_at: f64,
-    /// The lowest share found at which it has less; `None` if no setting does.
+    /// The lowest such share at which the predictor has less surplus; `None` if no setting was found.
     pub(crate) gains_from: Option<f64>,
 }
 
-/// Looks for the lowest failure rate at which `plimsoll` has less surplus than `preset`. `None` if both are not there, or if it does so already.
+/// Searches for the lowest failure rate at which `plimsoll` has less surplus than `preset`. `None` if one of
+/// the two is not among the results, or if `plimsoll` has less surplus without any change.
 pub fn threshold(
     tape: &ReplayTape,
     results: &PolicyResults,
@@ -74,7 +77,7 @@ pub fn threshold(
 }
 
 impl GainThreshold {
-    /// The threshold in words, one line.
+    /// The result as one line of text.
     pub(crate) fn line(self) -> String {
         let lost = format!(
             "plimsoll has more surplus than preset where {} of the first tries fail",
@@ -93,7 +96,7 @@ impl GainThreshold {
     }
 }
 
-/// A share in per cent, rounded up to a tenth.
+/// A share as percent, rounded up to a tenth.
 fn percent(share: f64) -> String {
     format!("{:.1} %", (share * 1000.0).ceil() / 10.0)
 }

@@ -36,7 +36,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// All of them, in the order of the table.
+    /// All policies, in the order of the table.
     pub const ALL: [Self; 11] = [
         Self::Plimsoll,
         Self::PlimsollLimit,
@@ -68,22 +68,23 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it knows the need beforehand.
+    /// Whether the policy knows the need before the build starts.
     pub(crate) fn foresees(self) -> bool {
         self == Self::Oracle
     }
 
-    /// Whether it says how long a build takes.
+    /// Whether the policy predicts the time of a build.
     pub fn predicts_time(self) -> bool {
         matches!(self, Self::Plimsoll | Self::PlimsollLimit | Self::PlimsollPod)
     }
 
-    /// Whether its limits are above its requests.
+    /// Whether the policy's limits are higher than its requests.
     pub(crate) fn has_limits(self) -> bool {
         self == Self::PlimsollPod
     }
 
-    /// Bounds of its one knob: a price of failure for ours, a factor on the size for others. `None` if it has none.
+    /// Range of the policy's one setting (its knob): the price of a failure for our predictor, a factor on the
+    /// size for others. `None` if the policy has no setting.
     pub(super) fn knob(self) -> Option<(f64, f64)> {
         match self {
             Self::Plimsoll => Some((1e-7, 1e5)),
@@ -92,11 +93,11 @@ impl PolicyKind {
         }
     }
 
-    /// The policy at a setting of its knob; as its authors define it without one.
+    /// Creates the policy with this value of its setting; with `None`, as its authors define it.
     pub fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn SizingPolicy> {
         let default = settings.memory_request.as_f64();
         let ours = |in_force| {
-            // a policy without a knob has the price of the settings
+            // without a value for the knob, use the price of a failure in the settings
             let failure_price = knob.or(settings.failure_price);
             let settings = Settings { failure_price, ..settings.clone() };
             Box::new(PlimsollPolicy::new(settings, in_force))
@@ -121,7 +122,7 @@ impl PolicyKind {
     }
 }
 
-/// A policy with a factor on its first size.
+/// A policy with its first size multiplied by a factor.
 struct ScaledPolicy {
     policy: Box<dyn SizingPolicy>,
     factor: f64,

@@ -1,4 +1,4 @@
-//! This server's Predict as a policy: the same code, asked in the same way.
+//! This server's Predict as a policy: it calls the same code in the same way.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use plimsoll_core::{
 
 use super::policy::{FinishedBuild, MemorySizes, PolicyPlan, PolicyQuestion, SizingPolicy};
 
-/// Attempts to learn from, as the server's default.
+/// Most attempts to predict from; the server's default.
 const HISTORY_ATTEMPTS: usize = 1_000_000;
 
-/// Which of the predicted sizes a build gets.
+/// Which of the predicted sizes limit a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SizesInForce {
-    /// The request is also the limit.
+    /// The predicted request is both request and limit.
     Request,
-    /// The limit is also the request.
+    /// The predicted limit is both request and limit.
     Limit,
-    /// Each is what it is called, as in a pod that has both.
+    /// The predicted request and the predicted limit, as in a pod that has both.
     Both,
 }
 
-/// The predictor with a history of its own.
+/// The predictor, with a history that it builds up during the replay.
 #[derive(Debug)]
 pub(super) struct PlimsollPolicy {
     history: History,
@@ -35,7 +35,7 @@ pub(super) struct PlimsollPolicy {
 }
 
 impl PlimsollPolicy {
-    /// With an empty history.
+    /// A predictor with an empty history.
     pub(super) fn new(settings: Settings, in_force: SizesInForce) -> Self {
         Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force }
     }
@@ -50,7 +50,8 @@ impl PlimsollPolicy {
         }
     }
 
-    /// A caller that has a preset asks with it as the default.
+    /// The settings for one prediction. If the build has a preset it is the default size, as a real caller
+    /// would send it.
     fn settings(&self, ask: &PolicyQuestion) -> Settings {
         let mut settings = self.settings.clone();
         if let Some(preset) = ask.preset.map(Bytes::from_f64) {
@@ -92,7 +93,7 @@ impl SizingPolicy for PlimsollPolicy {
             started_unix_ms: Millis::from_f64(ask.start_ms).0,
             wall,
             cpu,
-            // recorded history has only the mean
+            // recorded history has no peak, only the mean
             cpu_peak: Cores(0.0),
             need_peak: Bytes::from_f64(done.peak),
             need_mean: Bytes::from_f64(done.mean),

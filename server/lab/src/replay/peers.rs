@@ -1,5 +1,5 @@
-//! The rules of others, each as its authors define it. Where they leave something open (what to do before anything is known,
-//! or after a failure), the kinder reading is taken and said.
+//! The rules of other programs, each as its authors define it. If they do not define what to do without history
+//! or after a failure, the module uses what is best for that rule, and says so.
 
 mod gantry;
 mod histogram;
@@ -13,7 +13,7 @@ pub(super) use recent::{Krr, MaxSeen, PodScaler};
 
 use super::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
-/// What the file says was asked for; doubled after a failure.
+/// The memory request in the file; doubled after a failure.
 #[derive(Debug)]
 pub(super) struct Preset {
     pub(super) default: f64,
@@ -31,7 +31,7 @@ impl SizingPolicy for Preset {
     fn learn(&mut self, _ask: &PolicyQuestion, _done: &FinishedBuild) {}
 }
 
-/// Perfect foresight: no rule can do better.
+/// Knows the exact need: no rule can do better.
 #[derive(Debug)]
 pub(super) struct Oracle;
 

@@ -1,4 +1,4 @@
-//! The one interface of all policies.
+//! The interface of all policies.
 
 use plimsoll_core::domain::{Key, Millis};
 
@@ -9,11 +9,11 @@ pub struct PolicyQuestion {
     pub key: Key,
     /// Number of the workload: equal for keys that differ only in the version and the hints, which other policies treat as one workload.
     pub(crate) workload: u64,
-    /// What was asked for when it was recorded, bytes.
+    /// The memory request in the recorded history, bytes.
     pub preset: Option<f64>,
-    /// Start, milliseconds since 1970, 0 if no time is known.
+    /// Start of the build, milliseconds since 1970; 0 if unknown.
     pub start_ms: f64,
-    /// The need, for a policy that foresees; NaN for all others.
+    /// The need of the build, for a policy that may know it; NaN for all others.
     pub need: f64,
 }
 
@@ -22,26 +22,26 @@ pub struct PolicyQuestion {
 pub struct FinishedBuild {
     /// Number of the row in the file.
     pub number: u64,
-    /// Highest need, bytes; if it was stopped, what it had.
+    /// Highest need, bytes; for a build that was stopped, its memory when it was stopped.
     pub peak: f64,
-    /// Mean need, bytes; 0 if it is not known.
+    /// Mean need, bytes; 0 if unknown.
     pub mean: f64,
     /// Wall time, milliseconds.
     pub wall_ms: f64,
     /// CPU time, microseconds.
     pub cpu_usec: u64,
-    /// Whether memory stopped it: the need is more than its peak.
+    /// Whether the build was stopped for lack of memory, so that it needs more than `peak`.
     pub stopped: bool,
-    /// Whether the row is untrusted: it may not lower a size of another build.
+    /// Whether the row is untrusted, so that it must not lower the size of another build.
     pub untrusted: bool,
 }
 
-/// Memory of one try, bytes. For most policies both are the same.
+/// Memory of one try, bytes. Most policies have the same size for both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemorySizes {
-    /// What is kept free for it on its node.
+    /// Memory that the node reserves for the build.
     pub request: f64,
-    /// What it is stopped at; never below the request.
+    /// Memory at which the build is stopped; never below the request.
     pub limit: f64,
 }
 
@@ -57,9 +57,9 @@ impl MemorySizes {
 pub struct PolicyPlan {
     /// Memory sizes that the policy chooses.
     pub memory: MemorySizes,
-    /// Thousandths of a core to ask for; `None` if the policy knows nothing of CPU.
+    /// CPU request in thousandths of a core; `None` if the policy does not predict CPU.
     pub milli: Option<u64>,
-    /// Wall time that 95 % of the attempts need; `None` if it knows nothing of time.
+    /// Wall time that covers 95 % of the attempts; `None` if the policy does not predict time.
     pub wall_p95: Option<Millis>,
 }
 
@@ -68,19 +68,20 @@ pub trait SizingPolicy {
     /// The size for the first try.
     fn size(&mut self, ask: &PolicyQuestion) -> f64;
 
-    /// Request and limit for the first try.
+    /// Request and limit for the first try. By default both are [`Self::size`].
     fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
         MemorySizes::of(self.size(ask))
     }
 
-    /// Everything for the first try.
+    /// All predictions for the first try.
     fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
         PolicyPlan { memory: self.sizes(ask), milli: None, wall_p95: None }
     }
 
-    /// The size for the next try, request and limit alike, after `failed` was too little. What is not above `failed` is doubled by the caller.
+    /// The size for the next try, as request and limit, after `failed` bytes were too little. If it is not
+    /// higher than `failed`, the caller doubles `failed` instead.
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64;
 
-    /// An attempt has ended.
+    /// Adds the measurements of an attempt that has ended.
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild);
 }

@@ -1,4 +1,4 @@
-//! Results as a table and as JSON.
+//! Prints the results of a replay as a table or as JSON.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -9,13 +9,14 @@ use super::{
     tape::ReplayTape,
 };
 
-/// Packages in the table by package.
+/// Most packages in the table by package.
 const LISTED_PACKAGES: usize = 30;
 
-/// 10^9 bytes in a GiB.
+/// A GiB in units of 10^9 bytes.
 const GIB_IN_GB: f64 = 1.073_741_824;
 
-/// A table for people. `gain` says why predicted sizes lost to those that the builds asked for.
+/// A table for people. `gain` shows from which failure rate on predicted sizes have less surplus than requested
+/// ones.
 pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
     let mut text = format!(
         "{:<14} {:>13} {:>12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>11}\n",
@@ -63,7 +64,8 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
     text
 }
 
-/// What predicted sizes would have saved against those that the builds asked for, where the history says both.
+/// What predicted sizes would have saved compared with the requested ones; `None` if the results lack one of
+/// the two policies.
 fn against_today(results: &PolicyResults) -> Option<String> {
     let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
     let (ours, today) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
@@ -81,7 +83,8 @@ fn against_today(results: &PolicyResults) -> Option<String> {
     ))
 }
 
-/// Surplus over need for each package, those first that hold most for nothing by what the builds asked for, or by the first policy if that is not there.
+/// Surplus relative to need for each package. Packages with the most surplus by the requested sizes come first,
+/// or by the first policy if requested sizes are not among the results.
 pub fn packages(results: &PolicyResults) -> String {
     let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "need GiB·h");
     for (kind, _) in results {
@@ -109,7 +112,7 @@ pub fn packages(results: &PolicyResults) -> String {
     text
 }
 
-/// A share of the builds that were retried, if there are any.
+/// A share of retried builds as percent; a dash if no build was retried.
 fn percent(cost: &PolicyCost, share: f64) -> String {
     if cost.first_failed == 0 { "-".to_owned() } else { format!("{:.1}%", share * 100.0) }
 }
@@ -118,7 +121,7 @@ fn short(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
-/// One JSON object.
+/// The results as one JSON object.
 pub fn json(
     tape: &ReplayTape,
     results: &PolicyResults,
@@ -163,7 +166,7 @@ fn cost(cost: &PolicyCost) -> serde_json::Value {
     serde_json::json!({
         "surplus_gib_hours": cost.surplus_gib_hours,
         "need_gib_hours": cost.need_gib_hours,
-        // the same in 10^9 bytes x h, under the names that programs know
+        // the same amounts in 10^9 bytes x h, under names that older programs read
         "waste_gbh": cost.surplus_gib_hours * GIB_IN_GB,
         "used_gbh": cost.need_gib_hours * GIB_IN_GB,
         "failures": cost.failures,

@@ -1,4 +1,5 @@
-//! The predictor over standard input and output, for evaluation programs: one JSON object a line in, one out.
+//! Runs the predictor over standard input and output, for evaluation programs: each line of input and output is
+//! a JSON object.
 //!
 //! ```text
 //! {"op":"reset","trace":T,"seed":S}                           -> {}
@@ -7,7 +8,8 @@
 //! {"op":"observe","task":{..},"peak_bytes":P,"runtime_ms":R}  -> {}
 //! ```
 //!
-//! `process` and `trace` of a task are its key, `input_size` and `cpus` its hints, `requested_bytes` the preset.
+//! `process` and `trace` of a task are its key, `input_size` and `cpus` its hints, `requested_bytes` the
+//! preset.
 
 use std::io::{self, BufRead, Write};
 
@@ -55,10 +57,10 @@ impl Task {
     }
 }
 
-/// Answers until the input ends.
+/// Answers requests until the input ends.
 ///
 /// # Errors
-/// A line is not a request (it is named), or the streams fail.
+/// A line is not a valid request (the error has its number), or the streams fail.
 pub fn serve(settings: &Settings, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut policy = PlimsollPolicy::new(settings.clone(), SizesInForce::Request);
     let mut observed = 0;

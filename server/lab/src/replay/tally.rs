@@ -1,4 +1,4 @@
-//! What a policy cost.
+//! Adds up what a policy cost.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 /// A GiB for an hour, in bytes x milliseconds.
 const GIB_HOUR: f64 = 1_073_741_824.0 * 3_600_000.0;
 
-/// A retry that holds more than this multiple of the need counts as oversized.
+/// A retry that reserves more than this multiple of the need is too large.
 const OVERSIZED_ABOVE: f64 = 1.5;
 
-/// Sums over the attempts that count.
+/// Totals over the builds that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PolicyCost {
-    /// Builds that count.
+    /// Number of builds that count.
     pub(crate) scored: u64,
-    /// Builds whose first try was too small.
+    /// Builds with a first try that was too small.
     pub(crate) first_failed: u64,
-    /// Attempts that were lost.
+    /// Number of attempts that were lost.
     pub failures: u64,
-    /// Builds whose first retry was large enough.
+    /// Number of builds with a first retry that was large enough.
     pub(crate) retry_enough: u64,
-    /// Attempts of these whose retry reserved at most 1.5 times the need.
+    /// Number of these with a first retry that reserved at most 1.5 times the need.
     pub(crate) retry_fitted: u64,
-    /// Held above the highest need, and all that lost attempts held, GiB x h.
+    /// Memory reserved above the highest need, plus all that lost attempts held, GiB x h.
     pub(crate) surplus_gib_hours: f64,
-    /// The highest need for the whole time, GiB x h: what sizes hold that fit exactly.
+    /// The highest need for the whole time of each build, GiB x h: what exact sizes would reserve.
     pub(crate) need_gib_hours: f64,
 }
 
-/// One build as a policy sized it.
+/// What one build cost with a policy's sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScoredBuild {
     /// Need of the build, bytes.
@@ -42,7 +42,7 @@ pub(super) struct ScoredBuild {
     pub(super) held: f64,
     /// Memory that the failed tries held, bytes.
     pub(super) lost: f64,
-    /// How many there were.
+    /// Number of failed tries.
     pub(super) failures: u64,
 }
 
@@ -58,17 +58,18 @@ impl PolicyCost {
         self.need_gib_hours += peak * wall_ms / GIB_HOUR;
     }
 
-    /// Share of the builds whose first try was too small.
+    /// Share of the builds with a first try that was too small.
     pub(crate) fn first_failed_rate(&self) -> f64 {
         share(self.first_failed, self.scored)
     }
 
-    /// Shares of the first retries that were large enough, and of those that held at most 1.5 times the need beside that.
+    /// Two shares of the builds that were retried: those with a first retry that was large enough, and those
+    /// with a first retry that also reserved at most 1.5 times the need.
     pub(crate) fn retry_rates(&self) -> [f64; 2] {
         [self.retry_enough, self.retry_fitted].map(|count| share(count, self.first_failed))
     }
 
-    /// Surplus for each unit of need.
+    /// Surplus divided by need.
     pub(crate) fn surplus_over_need(&self) -> f64 {
         if self.need_gib_hours > 0.0 { self.surplus_gib_hours / self.need_gib_hours } else { 0.0 }
     }
@@ -77,20 +78,20 @@ impl PolicyCost {
 /// Costs of one policy, in total and by package.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyTally {
-    /// Over all.
+    /// Costs of all builds.
     pub all: PolicyCost,
-    /// For each package.
+    /// Costs of the builds of each package.
     pub packages: BTreeMap<String, PolicyCost>,
     /// Nanoseconds spent in all predictions.
     pub(super) nanos: u128,
-    /// Predictions made.
+    /// Number of predictions.
     pub(super) predictions: u64,
-    /// Setting of the knob, if it was turned.
+    /// Value of the policy's setting, if it was changed.
     pub(crate) knob: Option<f64>,
 }
 
 impl PolicyTally {
-    /// Nanoseconds for one prediction.
+    /// Mean time of a prediction, nanoseconds.
     pub(crate) fn predict_ns(&self) -> u64 {
         u64::try_from(self.nanos / u128::from(self.predictions.max(1))).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! A file in memory, in the order of time.
+//! The rows of a file in memory, sorted by time.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -10,31 +10,32 @@ use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Outcome
 use super::policy::{FinishedBuild, PolicyQuestion};
 use crate::import::{FileError, Reader, Record, Refusals};
 
-/// One row. 104 bytes, so a file of ten million rows takes 1 GB here, plus each key once.
+/// One attempt of the file. It takes 104 bytes, so ten million rows take 1 GB, plus each key once.
 #[derive(Debug, Clone, Copy)]
 pub struct TapeRow {
     key: usize,
     hints: Hints,
     preset: Option<Bytes>,
-    /// Thousandths of a core that were asked for; 0 if that is not known.
+    /// CPU request in thousandths of a core; 0 if unknown.
     pub(crate) milli_asked: u32,
-    /// When it started, milliseconds since 1970.
+    /// Start of the attempt, milliseconds since 1970.
     pub start_ms: u64,
-    /// How long it took.
+    /// Wall time of the attempt.
     pub wall: Millis,
-    /// Highest need, or what it had when memory stopped it.
+    /// Highest need; for an attempt that was stopped for lack of memory, its memory until then.
     pub peak: Bytes,
     mean: Bytes,
-    /// CPU time; 0 if that is not known.
+    /// CPU time; 0 if unknown.
     pub(crate) cpu: CpuMicros,
-    /// Whether memory stopped it.
+    /// Whether the attempt was stopped for lack of memory.
     pub stopped: bool,
     untrusted: bool,
-    /// Place in the file, so that rows of the same time keep their order without room for a stable sort.
+    /// Position in the file. Rows of the same time are sorted by it, because a stable sort would need more
+    /// memory.
     order: u32,
 }
 
-/// The rows that can be replayed, in the order of time.
+/// The attempts that can be replayed, sorted by time.
 #[derive(Debug, Default)]
 pub struct ReplayTape {
     keys: Vec<(Key, u64)>,
@@ -43,18 +44,19 @@ pub struct ReplayTape {
     pub rows: Vec<TapeRow>,
     /// Whether the file has times; without them, each attempt ends before the next one starts.
     pub timed: bool,
-    /// Whether some row names what was asked for.
+    /// Whether any row has a memory request.
     pub has_presets: bool,
-    /// Rows without the CPU time.
+    /// Number of rows without CPU time.
     pub without_cpu: u64,
-    /// Rows that failed for another reason than memory: they say nothing about sizes.
+    /// Number of rows that failed for another reason than memory. They are left out, because they do not show
+    /// the need.
     pub skipped: u64,
-    /// Rows that were not taken.
+    /// Rows that were refused.
     pub refusals: Refusals,
 }
 
 impl ReplayTape {
-    /// Reads a file. `tell` gets the share of the file that was read, after each thousand rows.
+    /// Reads a file. `tell` gets the share of the file that was read, once for every thousand rows.
     pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
         let mut tape = Self::default();
         while let Some(record) = reader.next_record()? {
@@ -113,7 +115,7 @@ impl ReplayTape {
         self.keys.len() - 1
     }
 
-    /// Rows that do not say what was asked for get this.
+    /// Sets the memory request of rows that have none.
     pub fn fill_presets(&mut self, preset: Bytes) {
         for row in &mut self.rows {
             row.preset = row.preset.or(Some(preset));
@@ -121,7 +123,7 @@ impl ReplayTape {
         self.has_presets = true;
     }
 
-    /// Gives the rows of a file without times start times: `per_hour` start in an hour, one after the other.
+    /// Sets start times if the file has none: `per_hour` attempts start in an hour, at equal intervals.
     pub fn spread_out(&mut self, per_hour: f64) {
         for (row, number) in self.rows.iter_mut().zip(0_u64..) {
             row.start_ms = Millis::from_f64(Millis(number).as_f64() * 3_600_000.0 / per_hour).0;
@@ -129,7 +131,8 @@ impl ReplayTape {
         self.timed = true;
     }
 
-    /// The question before the row's attempt starts, and the build after it has ended.
+    /// What a policy gets about a row: the question before the attempt starts, and the measurements after it
+    /// has ended.
     pub fn ask(&self, number: usize, row: &TapeRow) -> (PolicyQuestion, FinishedBuild) {
         let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();
         let ask = PolicyQuestion {

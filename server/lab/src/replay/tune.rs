@@ -1,4 +1,5 @@
-//! Runs policies, as they are or tuned to a failure rate, so that their surplus can be compared.
+//! Runs a policy over the tape, with its own setting or tuned to a failure rate, so that the surplus of
+//! policies can be compared.
 
 use plimsoll_core::predict::Settings;
 
@@ -9,30 +10,31 @@ use super::{
     walk::{PolicySetting, walk},
 };
 
-/// Halvings of the knob's range, on a logarithmic scale: 14 leave steps under 0.1 %.
+/// How often the range of a setting is halved, on a logarithmic scale: after 14 times a step is less than 0.1
+/// %.
 const BISECTION_STEPS: u32 = 14;
 
-/// The failure rate of the first tries to aim for.
+/// Which share of first tries may fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FailureTarget {
-    /// Each policy with its own settings.
+    /// Any share: each policy keeps its own setting.
     AsItIs,
-    /// At most this value; a policy that is below stays as it is.
+    /// At most this share. A policy with a lower share keeps its setting.
     AtMost(f64),
-    /// Each policy tuned as close to this value as possible.
+    /// This share, as closely as each policy can be tuned to it.
     Match(f64),
 }
 
-/// What a policy is tuned to, and what counts.
+/// What a policy is tuned to, and which rows count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TuneGoal {
     /// The failure rate.
     pub target: FailureTarget,
-    /// Share of the rows that are learnt first and not counted.
+    /// Share of the rows, from the first on, that the policy only learns from and that do not count.
     pub warmup: f64,
 }
 
-/// Runs a policy over the tape and returns its costs; `None` for a preset that the file does not name.
+/// Runs a policy over the tape, and returns its costs; `None` for requested sizes if the file has none.
 pub fn run(
     tape: &ReplayTape,
     kind: PolicyKind,
@@ -58,7 +60,7 @@ pub fn run(
         let setting = PolicySetting { kind, knob: Some(middle.exp()) };
         let tally = walk(tape, setting, settings, warmup, &mut tell);
         let rate = tally.all.first_failed_rate();
-        // a larger knob fails less
+        // a larger value of the setting means fewer failures
         *(if rate > wanted { &mut low } else { &mut high }) = middle;
         let allowed = !matches!(target, FailureTarget::AtMost(most) if rate > most);
         let nearer = |best: &PolicyTally| miss(rate, wanted) <= miss(best.all.first_failed_rate(), wanted);

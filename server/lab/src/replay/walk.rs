@@ -1,4 +1,4 @@
-//! One policy's way through the tape.
+//! Runs one policy over the tape.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
 
@@ -11,17 +11,18 @@ use super::{
     tape::ReplayTape,
 };
 
-/// Tries after which a build is given up; doubling reaches from 64 KiB to 64 TiB in 30.
+/// A build is given up after this many tries. Doubling from 64 KiB reaches 64 TiB after 30.
 const MOST_TRIES: u64 = 60;
 
-/// A policy, at a setting of its knob if it has one.
+/// A policy, with the value of its setting if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PolicySetting {
     pub(super) kind: PolicyKind,
     pub(super) knob: Option<f64>,
 }
 
-/// Runs one policy over the tape and returns its costs. The first `warmup` share of the rows only teaches the policy and does not count.
+/// Runs one policy over the tape, and returns its costs. From the first `warmup` share of the rows the policy
+/// only learns; they do not count.
 pub(super) fn walk(
     tape: &ReplayTape,
     setting: PolicySetting,
@@ -33,7 +34,7 @@ pub(super) fn walk(
     let mut policy = kind.make(knob, settings);
     let mut tally = PolicyTally { knob, ..PolicyTally::default() };
     let rows = Bytes(u64::try_from(tape.rows.len()).unwrap_or(0)).as_f64();
-    // attempts that run, by their end
+    // attempts that are running, by the time of their end
     let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (number, row) in tape.rows.iter().enumerate() {
         let place = Bytes(u64::try_from(number).unwrap_or(0)).as_f64() / rows;
@@ -42,7 +43,7 @@ pub(super) fn walk(
         }
         while running.peek().is_some_and(|Reverse((end, _))| *end <= row.start_ms) {
             let Some(Reverse((_, slot))) = running.pop() else { break };
-            // worked out again: an ask is ten times as large as its row
+            // computed again, because keeping it would take ten times the memory of the row
             if let Some(row) = tape.rows.get(slot) {
                 let (ask, done) = tape.ask(slot, row);
                 policy.learn(&ask, &done);
@@ -50,7 +51,7 @@ pub(super) fn walk(
         }
         let (mut ask, done) = tape.ask(number, row);
         let mut tries = 1;
-        // a row that was stopped is learned from, and its need is not known
+        // the need of a stopped attempt is unknown, so it does not count; the policy only learns from it
         if !row.stopped {
             if kind.foresees() {
                 ask.need = done.peak;
@@ -67,7 +68,7 @@ pub(super) fn walk(
     tally
 }
 
-/// Tries until it fits, and says how many tries were lost.
+/// Tries sizes until one is enough; returns how many were not.
 fn attempt(
     policy: &mut dyn SizingPolicy,
     ask: &PolicyQuestion,
@@ -80,7 +81,7 @@ fn attempt(
     let mut sizes = MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0) };
     let (mut lost, mut failures) = (0.0, 0);
     while sizes.limit < done.peak && failures < MOST_TRIES {
-        // it used all of its limit, and was stopped there
+        // the build was stopped when it used all of its limit
         lost += sizes.limit;
         failures += 1;
         let next = policy.size_after_failure(ask, sizes.limit);

@@ -1,6 +1,6 @@
-//! How many cores each build holds, and what too few cost.
+//! How many cores each build holds, and how much longer a build takes with too few.
 //!
-//! The cores of a build are the same under every policy, so that the rows of a table differ by their memory alone.
+//! Each build has the same cores under every policy, so that the rows of a table differ only because of memory.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -21,7 +21,7 @@ pub enum CpuRule {
 }
 
 impl CpuRule {
-    /// The name of the choice on the command line.
+    /// Name of the rule on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Asked => "asked",
@@ -29,7 +29,7 @@ impl CpuRule {
         }
     }
 
-    /// For the head of a table.
+    /// Name of the rule in the heading of a table.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Asked => "cores as asked for",
@@ -38,26 +38,26 @@ impl CpuRule {
     }
 }
 
-/// The cores that each build holds, thousandths.
+/// The cores that each build holds, in thousandths of a core.
 #[derive(Debug, Clone)]
 pub struct SimulatedCores {
-    /// Cores by row, thousandths; above 0.
+    /// For each row, thousandths of a core; above 0.
     milli: Vec<u64>,
 }
 
 impl SimulatedCores {
-    /// The cores that the file says were requested, else `otherwise`, thousandths.
+    /// The CPU request in the file; `otherwise` for rows without one. In thousandths of a core.
     pub fn asked(tape: &ReplayTape, otherwise: u64) -> Self {
         let asked =
             |row: &TapeRow| if row.milli_asked > 0 { row.milli_asked.into() } else { otherwise.max(1) };
         Self { milli: tape.rows.iter().map(asked).collect() }
     }
 
-    /// Predicts the cores of each build from the builds that had ended before it began, by the recorded times; fleet and policy do not
-    /// matter. `tell` gets the finished share after each thousand rows.
+    /// Predicts the cores of each build from the builds that had ended before its start, by the recorded times,
+    /// whatever the fleet and the policy are. `tell` gets the share that is done, once for every thousand rows.
     pub fn predicted(tape: &ReplayTape, settings: &Settings, mut tell: impl FnMut(f64)) -> Self {
         let mut policy = PolicyKind::Plimsoll.make(None, settings);
-        // builds that run, by their end
+        // builds that are running, by the time of their end
         let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
         let mut milli = Vec::with_capacity(tape.rows.len());
         for (number, row) in tape.rows.iter().enumerate() {
@@ -74,7 +74,7 @@ impl SimulatedCores {
         Self { milli }
     }
 
-    /// Cores of the row with this number, thousandths.
+    /// Thousandths of a core for the row with this number.
     pub(super) fn of(&self, row: usize) -> u64 {
         self.milli.get(row).copied().unwrap_or(1).max(1)
     }
@@ -87,7 +87,7 @@ fn teach_policy(policy: &mut dyn SizingPolicy, tape: &ReplayTape, ended: usize) 
     }
 }
 
-/// Takes out the build that ended first, if one has by `now_ms`.
+/// Removes and returns the build that ended first, if it ended at or before `now_ms`.
 fn next_ended(running: &mut BinaryHeap<Reverse<(u64, usize)>>, now_ms: u64) -> Option<usize> {
     let Reverse((end_ms, number)) = *running.peek()?;
     if end_ms > now_ms {
@@ -97,24 +97,24 @@ fn next_ended(running: &mut BinaryHeap<Reverse<(u64, usize)>>, now_ms: u64) -> O
     Some(number)
 }
 
-/// A part of a whole, 0 to 1.
+/// A part of a whole, as a share from 0 to 1.
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     let float = |count: usize| Bytes(u64::try_from(count).unwrap_or(u64::MAX)).as_f64();
     float(part) / float(whole).max(1.0)
 }
 
-/// How many times as long as recorded a build takes that holds so many thousandths of a core; at least 1.
+/// How many times the recorded time a build takes with `milli` thousandths of a core; at least 1.
 ///
-/// With fewer than it used on average it takes longer in that proportion, as if none were free on its node. Where the file says how many it
-/// asked for, what it used beyond those was not promised to it then either, so only what it holds below them counts. 1 where the file has no
-/// CPU time.
+/// If a build used more cores on average than it holds, it takes longer in proportion, as if its node had no
+/// free cores. If the file has a CPU request, use above that request is ignored: those cores were not
+/// guaranteed in the recorded run either. The result is 1 if the file has no CPU time.
 pub(super) fn slow_down(row: &TapeRow, milli: u64) -> f64 {
     let used = Bytes(row.cpu.0).as_f64() / row.wall.as_f64().max(1.0);
     let promised = if row.milli_asked > 0 { used.min(f64::from(row.milli_asked)) } else { used };
     (promised / Bytes(milli.max(1)).as_f64()).max(1.0)
 }
 
-/// How long it takes then.
+/// Wall time of the attempt with `milli` thousandths of a core.
 pub(super) fn wall_with(row: &TapeRow, milli: u64) -> Millis {
     Millis::from_f64((row.wall.as_f64() * slow_down(row, milli)).ceil())
 }

@@ -1,4 +1,4 @@
-//! The kinds of nodes that a fleet may have, as people write them: `16x64GiB:8,64x256GiB@3.20`.
+//! Parses the kinds of nodes that a fleet may have: `16x64GiB:8,64x256GiB@3.20`.
 
 use plimsoll_core::{
     domain::{Bytes, Cores},
@@ -6,23 +6,24 @@ use plimsoll_core::{
 };
 use plimsoll_proto::quantity;
 
-/// Kinds of nodes in one fleet.
+/// Most kinds of nodes in a fleet.
 const MAX_NODE_KINDS: usize = 16;
-/// Nodes of one kind, also where no number is given: a bound for memory and time, above any fleet of builders.
+/// Most nodes of one kind, and the number if none is given. It limits memory and time, and is above any real
+/// fleet.
 const MAX_NODES: usize = 100_000;
-/// Highest price of a node for an hour: a slip of the finger is refused.
+/// Highest price of a node for an hour; a higher one is a typing mistake, and is refused.
 const HIGHEST_PRICE: f64 = 1_000_000.0;
 
-/// Nodes of one size.
+/// A kind of node: nodes of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeKind {
-    /// The kind's name as it was written, without number and price.
+    /// The text of the kind, without number and price.
     pub name: String,
-    /// Thousandths of a core.
+    /// Cores of a node, in thousandths.
     pub milli: u64,
-    /// Memory that builds can have.
+    /// Memory of a node that builds can use.
     pub memory: Bytes,
-    /// Nodes that may be open at once.
+    /// Most nodes of this kind that may be open at once.
     pub most: usize,
     /// Price of one node for one hour.
     pub(crate) price_hour: f64,
@@ -31,18 +32,19 @@ pub struct NodeKind {
 /// The kinds of nodes that may be used; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
-    /// The fleet's text as it was written.
+    /// The text from which the fleet was parsed.
     pub name: String,
     /// The kinds of nodes, in the order in which they are filled.
     pub kinds: Vec<NodeKind>,
 }
 
 impl Fleet {
-    /// Reads kinds of nodes between commas, each `CORESxMEMORY` or the name of a pool, then `:COUNT` if there are only so many, then
-    /// `@PRICE` of a node for an hour if it is not that of the pool, or of cores and memory at `price`.
+    /// Parses kinds of nodes, separated by commas. Each is `CORESxMEMORY` or the name of a pool, then
+    /// optionally `:COUNT` for the most nodes, then optionally `@PRICE` for an hour of a node. The default
+    /// price is that of the pool, or that of the cores and memory at `price`.
     ///
     /// # Errors
-    /// Says which part is wrong.
+    /// The text says which part is wrong.
     pub fn parse(text: &str, pools: &Placement, price: PoolPrice) -> Result<Self, String> {
         let kinds = text.split(',').map(|part| kind(part.trim(), pools, price));
         let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
@@ -52,7 +54,8 @@ impl Fleet {
         Ok(Self { name: text.to_owned(), kinds })
     }
 
-    /// The size that a build gets: what it requests, or the largest node if no node is large enough.
+    /// The size that a build gets: its request, or if no node is large enough for it, as much as the largest
+    /// node has.
     pub(super) fn clamp(&self, milli: u64, memory: u64) -> (u64, u64) {
         if self.kinds.iter().any(|kind| kind.milli >= milli && kind.memory.0 >= memory) {
             return (milli, memory);
@@ -108,7 +111,7 @@ fn number_of_nodes(part: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-/// Cores and memory of a node, and the price of a part of it.
+/// Cores and memory of a node, and its prices for cores and memory.
 fn size(name: &str, pools: &Placement, price: PoolPrice) -> Result<(Cores, Bytes, PoolPrice), String> {
     if let Some(pool) = pools.pool(name) {
         let (Some(cores), Some(memory)) = pool.builder else {

@@ -1,26 +1,30 @@
-//! A day of recorded history on nodes of a size: what a fleet would need with one policy's sizes and with another's.
+//! Simulates recorded builds on nodes, to compare what a fleet would need with the sizes of different policies.
 //!
 //! ```text
 //! tape (as for a replay) -> run (arrivals, ends, the queue) -> nodes (first fit) -> outcome -> table or JSON
 //! ```
 //!
-//! A build asks for memory and cores, and goes to the first open node with room for both; nodes stand in the order in which the
-//! fleet names their kinds, and then in that of their opening. If none has room, a node of the first kind that is large enough and
-//! not all used is opened; else the build waits. When something ends, waiting builds are tried, the oldest first, and later
-//! builds may pass one that still does not fit: as the scheduler of Kubernetes does it. A node that is empty for a time is closed.
+//! A build requests memory and cores, and runs on the first open node that has both free. Nodes are ordered by their kind, as the fleet
+//! lists the kinds, and then by the time of their opening. If no open node has room, a node of the first kind that is large enough and
+//! has nodes left is opened; otherwise the build waits. When a build ends, the waiting builds are tried, the oldest first. A later build
+//! may start before an older one that still does not fit, as with the scheduler of Kubernetes. A node that stays empty for a time is
+//! closed.
 //!
-//! Every build holds the same cores under every policy (`cores`), and takes longer where they are fewer than it used. So the rows of a table
-//! differ by their memory alone.
+//! Each build holds the same cores under every policy (`cores`), and takes longer if it used more cores than it holds. So the rows of a
+//! table differ only because of memory.
 //!
-//! A build whose limit is below what it needs is lost after its whole time, and comes back with the policy's next size. A node keeps the
-//! request free. For most policies both are the same; with `plimsoll-pod` a build may use more than its request. Where the builds of a node
-//! then use more together than it has, those that are most above their requests are lost after their whole time, too, and come back
-//! with what they used and 15 % as their requests, as a verdict says. A policy learns a build when that has ended here, after all waiting, and not before.
+//! A build with a limit below its need is lost after its whole time, and is tried again with the policy's next
+//! size. A node reserves the request. For most policies request and limit are the same; with `plimsoll-pod` a
+//! build may use more than its request. If the builds of a node then use more together than it has, those
+//! furthest above their requests are evicted: they too are lost after their whole time. They are tried again
+//! with what they used plus 15 % as their requests, as a verdict of the server proposes. A policy learns from a
+//! build when the build has ended in the simulation, waiting included.
 //!
-//! `oracle` is no policy here but a bound (`oracle`): what no sizes can be below.
+//! `oracle` is not a policy here but a lower bound: no sizes can need less.
 //!
-//! With a spread hint, builds whose predicted p95 of wall time is long go to nodes with others of that sort first, and the others
-//! away from them, so that fewer nodes are kept open by one long build from which the short ones have gone.
+//! With a spread hint, builds with a long predicted p95 of wall time prefer nodes with other long builds, and
+//! short builds prefer nodes without long ones. So fewer nodes stay open for a single long build after their
+//! short builds have ended.
 //!
 //! The same file and the same terms give the same outcome.
 

@@ -1,71 +1,75 @@
-//! Nodes that are open, and who is on them: first fit, and the account of what they cost.
+//! The open nodes and the builds on them: chooses nodes by first fit, and adds up what the nodes cost.
 
 use super::{
     fleet::Fleet,
     outcome::{FreeShare, NodeUsage},
 };
 
-/// Cores and memory that a build holds.
+/// The size of a build on a node, and what it really needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuildSize {
-    /// Thousandths of a core.
+    /// Cores of the build, in thousandths.
     pub(super) milli: u64,
-    /// Bytes that are kept free for it.
+    /// Memory that the node reserves for the build, bytes.
     pub(super) memory: u64,
-    /// Bytes at which it is stopped; never below `memory`.
+    /// Memory at which the build is stopped, bytes; never below `memory`.
     pub(super) limit: u64,
-    /// The most that it uses, if it is not stopped before, bytes.
+    /// Memory that the build uses if it is not stopped, bytes.
     pub(super) needs: u64,
-    /// Whether the spread hint calls the build long: it shares nodes with other long ones where possible.
+    /// Whether the build is predicted to be long, so that it shares nodes with other long builds where
+    /// possible.
     pub(super) is_long: bool,
 }
 
 impl BuildSize {
-    /// The most that it uses, bytes.
+    /// The most memory that the build uses before it ends or is stopped, bytes.
     pub(super) fn uses(self) -> u64 {
         self.needs.min(self.limit)
     }
 
-    /// How much of that is above its request, bytes.
+    /// The part of its use that is above its request, bytes.
     fn above_request(self) -> u64 {
         self.uses().saturating_sub(self.memory)
     }
 }
 
-/// A build on its node.
+/// The result of starting a build on a node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlacedBuild {
     pub(super) slot: NodeSlot,
-    /// When it starts there.
+    /// When the build starts: later than now if the node is still booting.
     pub(super) start_ms: u64,
-    /// Builds that the node's memory stops since then; it may be one of them.
+    /// Builds on the node that are stopped because its memory is now too small; the new build may be among
+    /// them.
     pub(super) evicted: Vec<usize>,
 }
 
-/// Where a build is: kind of node, and number among those of its kind.
+/// Identifies a node: index of its kind, and index among the nodes of its kind.
 pub(super) type NodeSlot = (usize, usize);
 
-/// A node that is open.
+/// An open node.
 #[derive(Debug, Clone)]
 struct Node {
     free_milli: u64,
     free_memory: u64,
-    /// The highest use of all its builds together, bytes, as if their peaks fell on the same moment. Of evicted ones their requests.
+    /// Memory use of all builds of the node, bytes, if all reach their peak at the same time. Evicted builds
+    /// count with their requests.
     peaks: u64,
-    /// Builds that use more than their requests and are not evicted, with how much more, bytes.
+    /// Builds that use more than their requests and are not evicted: the bytes above the request, and the
+    /// number of the build.
     above_request: Vec<(u64, usize)>,
     builds: u32,
-    /// Whether one of its builds is; says nothing when it has none.
+    /// Whether one of its builds is long; meaningless if the node has no builds.
     is_long: bool,
-    /// When it can start builds.
+    /// When the node has booted and can start builds.
     ready_ms: u64,
-    /// Until when it is accounted for; the time of its last change.
+    /// Until when the node's cost was added up: the time of its last change.
     seen_ms: u64,
 }
 
 impl Node {
-    /// Builds to stop, until the uses of the others fit: first those that use most above their requests, as the kernel and the kubelet
-    /// choose. The requests themselves always fit.
+    /// Chooses builds to stop until the others fit: those that use most above their requests come first, as the
+    /// kernel and the kubelet choose. The requests alone always fit.
     fn evict(&mut self, memory: u64) -> Vec<usize> {
         let mut evicted = Vec::new();
         while self.peaks > memory {
@@ -79,16 +83,16 @@ impl Node {
     }
 }
 
-/// All nodes.
+/// The nodes of a fleet.
 #[derive(Debug)]
 pub(super) struct Nodes<'f> {
     fleet: &'f Fleet,
     boot_ms: u64,
-    /// An empty node is closed after this; `None` for never.
+    /// A node that is empty for this long is closed; `None` for never.
     idle_ms: Option<u64>,
-    /// Whether the length of builds is heeded.
+    /// Whether long builds are kept on nodes of their own.
     has_spread_hint: bool,
-    /// By kind; a closed node leaves its place empty, and the next one takes the first such place.
+    /// The open nodes by kind. A closed node leaves a free place, which the next opened node takes.
     open: Vec<Vec<Option<Node>>>,
     used: NodeUsage,
 }
@@ -100,7 +104,7 @@ impl<'f> Nodes<'f> {
         Self { fleet, boot_ms, idle_ms, has_spread_hint, open: vec![Vec::new(); kinds], used }
     }
 
-    /// A place for a build; `None` if it must wait.
+    /// Assigns a node to a build; `None` if the build must wait.
     pub(super) fn assign_node(&mut self, build: usize, size: BuildSize, now_ms: u64) -> Option<PlacedBuild> {
         let slot = self.with_room(size).or_else(|| self.open_one(size, now_ms))?;
         self.account(slot, now_ms);
@@ -117,7 +121,7 @@ impl<'f> Nodes<'f> {
         Some(PlacedBuild { slot, start_ms: now_ms.max(node.ready_ms), evicted: node.evict(memory) })
     }
 
-    /// A build has ended.
+    /// Removes a build that has ended from its node.
     pub(super) fn release(&mut self, build: usize, placed: (NodeSlot, BuildSize), now_ms: u64) {
         let (slot, size) = placed;
         self.account(slot, now_ms);
@@ -134,7 +138,7 @@ impl<'f> Nodes<'f> {
         }
     }
 
-    /// Closes all, and says what was used.
+    /// Ends the simulation; returns what all nodes used.
     pub(super) fn end(mut self, now_ms: u64) -> NodeUsage {
         self.close_idle(now_ms);
         for kind in 0..self.open.len() {
@@ -145,7 +149,8 @@ impl<'f> Nodes<'f> {
         self.used
     }
 
-    /// The most cores and memory that any node, open or new, has free: a build that asks for more must wait.
+    /// The most cores and the most memory that are free on any node, open or not yet opened. A build that
+    /// requests more must wait.
     pub(super) fn most_free(&self) -> (u64, u64) {
         let mut most = (0, 0);
         for (nodes, kind) in self.open.iter().zip(&self.fleet.kinds) {
@@ -157,7 +162,7 @@ impl<'f> Nodes<'f> {
         most
     }
 
-    /// Total memory of a node, bytes.
+    /// Memory of a node, bytes.
     pub(super) fn memory(&self, (kind, _): NodeSlot) -> u64 {
         self.fleet.kinds.get(kind).map_or(0, |kind| kind.memory.0)
     }
@@ -166,8 +171,8 @@ impl<'f> Nodes<'f> {
         self.open.get_mut(kind)?.get_mut(number)?.as_mut()
     }
 
-    /// The first node with room. With the spread hint the first that has builds of the same length alone, else one that has none,
-    /// else any: a hint opens no node that is not needed.
+    /// The first node that has room for the build. With the spread hint, a node that has only builds of the
+    /// same length comes first, then an empty node, then any other: the hint never opens an additional node.
     fn with_room(&self, size: BuildSize) -> Option<NodeSlot> {
         let has_room = |node: &Node| node.free_milli >= size.milli && node.free_memory >= size.memory;
         let any = || self.first(has_room);
@@ -218,7 +223,7 @@ impl<'f> Nodes<'f> {
         None
     }
 
-    /// Closes nodes that were empty for long enough before `now_ms`.
+    /// Closes the nodes that have been empty for long enough at `now_ms`.
     pub(super) fn close_idle(&mut self, now_ms: u64) {
         let Some(idle_ms) = self.idle_ms else { return };
         let closes_at = |node: &Node| node.seen_ms.max(node.ready_ms).saturating_add(idle_ms);
@@ -237,7 +242,7 @@ impl<'f> Nodes<'f> {
         }
     }
 
-    /// Adds what a node was since its last change.
+    /// Adds the cost and use of a node since its last change.
     fn account(&mut self, slot: NodeSlot, now_ms: u64) {
         let Some(kind) = self.fleet.kinds.get(slot.0) else { return };
         let Some(node) = self.node(slot) else { return };

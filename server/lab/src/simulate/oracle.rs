@@ -1,10 +1,12 @@
-//! The least that any sizes can take.
+//! Computes the least that any sizes and any packing can need.
 //!
-//! Every build needs its memory and its cores for its time, however it is packed. So the open nodes together have at least as many GiB x hours
-//! and core x hours as all builds need. The oracle's row is the cheapest set of node hours that has both: no lost attempt, no gap between
-//! builds, no empty node. It is a bound and not a plan: no packing is below it, and mostly none reaches it.
+//! Every build needs its memory and its cores for its time, on whichever node it runs. So all open nodes
+//! together need at least as many GiB x hours and core x hours as all builds. The oracle's row is the cheapest
+//! set of node hours that has both, with no lost attempts, no gaps between builds and no empty nodes. It is a
+//! lower bound and not a plan: no packing is below it, and usually none reaches it.
 //!
-//! First fit with the exact needs would be no bound. With other sizes builds come to other nodes, and by chance these may close earlier.
+//! First fit with the exact needs would not be a lower bound: with other sizes builds run on other nodes, and
+//! these may by chance close earlier.
 
 use plimsoll_core::domain::{Bytes, Millis};
 
@@ -15,14 +17,15 @@ use super::{
     rows::SimulatedRows,
 };
 
-/// Sum of the needs of all builds.
+/// Total need of all builds.
 #[derive(Debug, Clone, Copy, Default)]
 struct TotalNeed {
     core_hours: f64,
     gib_hours: f64,
 }
 
-/// The bound for the builds of the window. Each of its numbers is the least by itself: the nodes that cost least need not be the fewest.
+/// The lower bound for the builds of the window. Each number is the lowest by itself: the cheapest set of nodes
+/// need not be the one with the fewest nodes.
 pub(super) fn outcome(rows: SimulatedRows<'_>, fleet: &Fleet) -> FleetOutcome {
     let mut outcome = FleetOutcome { is_bound: true, ..FleetOutcome::default() };
     let mut need = TotalNeed::default();
@@ -34,7 +37,8 @@ pub(super) fn outcome(rows: SimulatedRows<'_>, fleet: &Fleet) -> FleetOutcome {
             outcome.given_up += 1;
             continue;
         };
-        // fewer cores make a build slower: the fewest bound the core hours, the most the time for which it needs its memory
+        // fewer cores make a build slower: the fewest cores give the lowest core hours, the most cores the
+        // shortest time in memory
         need.core_hours += Bytes(least).as_f64() / 1000.0 * row.wall.hours() * slow_down(row, least);
         need.gib_hours += row.peak.gib_hours(row.wall) * slow_down(row, most);
     }
@@ -42,7 +46,7 @@ pub(super) fn outcome(rows: SimulatedRows<'_>, fleet: &Fleet) -> FleetOutcome {
     outcome
 }
 
-/// The least and the most.
+/// The lowest and the highest value.
 fn bounds(mut values: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
     let first = values.next()?;
     Some(values.fold((first, first), |(least, most), value| (least.min(value), most.max(value))))
@@ -63,8 +67,8 @@ impl TotalNeed {
         }
     }
 
-    /// The least cost of node hours that have enough of both: a linear program with two conditions. One of its best solutions uses one kind of
-    /// node, or two with nothing free.
+    /// The lowest cost of node hours that have enough cores and memory. This is a linear program with two
+    /// conditions: one of its best solutions has one kind of node, or two kinds with nothing free.
     fn least(self, fleet: &Fleet, cost: impl Fn(&NodeKind) -> f64) -> f64 {
         let one = fleet.kinds.iter().map(|kind| {
             let hours = (self.core_hours / cores(kind)).max(self.gib_hours / gib(kind));
@@ -81,7 +85,7 @@ impl TotalNeed {
         one.chain(two).fold(f64::INFINITY, f64::min)
     }
 
-    /// Hours of two kinds that have exactly both needs.
+    /// The hours of two kinds of nodes that together have exactly the needed cores and memory.
     fn mix(self, first: &NodeKind, second: &NodeKind) -> Option<(f64, f64)> {
         let determinant = cores(first) * gib(second) - cores(second) * gib(first);
         let hours = (self.core_hours * gib(second) - self.gib_hours * cores(second)) / determinant;

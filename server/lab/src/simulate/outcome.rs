@@ -1,10 +1,10 @@
-//! What a day would have taken.
+//! The outcome of a simulation: what the builds needed, and what the nodes cost.
 
 use plimsoll_core::domain::{Bytes, Millis};
 
 use super::fleet::NodeKind;
 
-/// Unused shares of a node, 0 to 1.
+/// The free share of a node's cores and memory, 0 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FreeShare {
     cores: f64,
@@ -12,32 +12,32 @@ pub(super) struct FreeShare {
 }
 
 impl FreeShare {
-    /// The resources that are free and that exist, cores and memory.
+    /// The shares; each argument has the free amount and the total.
     pub(super) fn of(cores: (u64, u64), memory: (u64, u64)) -> Self {
         let share = |(part, whole)| Bytes(part).as_f64() / Bytes(whole).as_f64().max(1.0);
         Self { cores: share(cores), memory: share(memory) }
     }
 }
 
-/// Use and cost of nodes.
+/// Use and cost of all nodes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeUsage {
     /// Most nodes that were open at once.
     pub peak: usize,
-    /// Most nodes of each kind that were open at once, each kind at its own time.
+    /// For each kind, the most nodes that were open at once; each kind may have its maximum at another time.
     pub(crate) peaks: Vec<usize>,
-    /// Open nodes x hours.
+    /// Hours of open nodes.
     pub(crate) node_hours: f64,
-    /// Cores of open nodes x hours.
+    /// Core hours of open nodes.
     pub core_hours: f64,
-    /// Core hours of these that no build held.
+    /// The part of `core_hours` that no build held.
     pub(crate) free_core_hours: f64,
-    /// Of these the part for which no memory was left on its node: if a third of the cores is free and a quarter of the memory, a
-    /// twelfth of the node's cores is stranded.
+    /// The part of `free_core_hours` that no build could use, because its node had no memory left for them. If
+    /// a third of a node's cores and a quarter of its memory are free, a twelfth of its cores is stranded.
     pub(crate) stranded_core_hours: f64,
-    /// GiB of open nodes x hours.
+    /// GiB hours of open nodes.
     pub gib_hours: f64,
-    /// GiB hours of these that no build held.
+    /// The part of `gib_hours` that no build held.
     pub free_gib_hours: f64,
     /// Cost, in the currency of the prices; 0 without prices.
     pub money: f64,
@@ -61,32 +61,33 @@ impl NodeUsage {
 /// The result of one policy's sizes on one fleet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FleetOutcome {
-    /// Whether it is the least that any sizes can take, and not what nodes were.
+    /// Whether the numbers are a lower bound for any sizes, and not the result of a simulation.
     pub(crate) is_bound: bool,
     /// Whether builds have limits above their requests.
     pub(crate) has_limits: bool,
-    /// Builds that count.
+    /// Number of builds.
     pub builds: u64,
-    /// Attempts that were lost because they needed more memory than they were given, or than their node had.
+    /// Number of attempts that were lost because they needed more memory than their limit, or than their node
+    /// had left.
     pub lost: u64,
-    /// Attempts of these that used more than their request on a node whose builds together need more than it has. With requests alone there
-    /// are none.
+    /// Number of the lost attempts that used more than their request on a node that had less memory than its
+    /// builds needed together. 0 if all limits equal the requests.
     pub evicted: u64,
-    /// Wall time of those, hours.
+    /// Wall time of the lost attempts, hours.
     pub(crate) lost_hours: f64,
-    /// Memory that they had x hours, GiB x h.
+    /// Memory of the lost attempts over their time, GiB x h.
     pub(crate) lost_gib_hours: f64,
-    /// Time that all attempts took longer because they held fewer cores than they used, hours.
+    /// Additional time of all attempts that held fewer cores than they used, hours.
     pub slower_hours: f64,
-    /// Builds that need more memory than any node has.
+    /// Number of builds that need more memory than any node has.
     pub given_up: u64,
-    /// Builds that asked for more than any node has, and got the largest.
+    /// Number of builds that requested more than any node has, and got as much as the largest node has.
     pub clamped: u64,
-    /// Time that each build waited in all, milliseconds, sorted.
+    /// Total waiting time of each build, milliseconds, sorted.
     pub(crate) waits_ms: Vec<u64>,
     /// Use and cost of the nodes.
     pub used: NodeUsage,
-    /// Time from the first arrival to the last end, milliseconds.
+    /// Time from the arrival of the first build to the end of the last one, milliseconds.
     pub(crate) span_ms: u64,
 }
 

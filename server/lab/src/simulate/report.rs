@@ -1,4 +1,4 @@
-//! Outcomes as tables and as JSON.
+//! Prints outcomes as tables or as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,46 +7,46 @@ use plimsoll_core::domain::Millis;
 use super::{CpuRule, Fleet, FleetOutcome};
 use plimsoll_proto::figures::counted;
 
-/// The explanation of the columns.
+/// Text below a table that explains its columns.
 const COLUMN_NOTES: &str = "Nodes: most that were open at once. Core h: cores of open nodes x hours; free: what no build held; stranded: the part of \
      that for which no memory was left on its node. Wait: of a build in all, for room and for new nodes. Lost: attempts that needed more \
      memory than they were given, with their time and the memory that they had meanwhile; given up: builds that need more than any node \
      has.\n";
-/// The explanation added for rows with a request and a higher limit.
+/// Text that explains the column of evicted attempts.
 const EVICTED_NOTE: &str = "Evicted: of the lost attempts those that were above their request on a node whose builds together needed more than it has.\n";
-/// The explanation added for builds that hold fewer cores than they used.
+/// Text that explains the column of additional time.
 const SLOWER_NOTE: &str = "Slower h: what all attempts took longer because they held fewer cores than they used; contained in the hours of nodes.\n";
-/// The explanation of the oracle's row.
+/// Text that explains the oracle's row.
 const ORACLE_NOTE: &str = "Oracle: the least that any sizes can take, with exactly the needs and full nodes; each number is a bound by itself.\n";
-/// The cell of a value that a bound does not have.
+/// Cell for a value that a lower bound does not have.
 const NO_VALUE: &str = "-";
-/// Instead of a column of zeros.
+/// Text in place of the column of money, if there are no prices.
 const NO_PRICES: &str = "No money: no prices are given. Give --prices GIB_HOUR/CORE_HOUR, or a price of a node for an hour, as in --nodes 16x64GiB@3.20.\n";
 
-/// The outcomes of one fleet, each with the name of its sizes.
+/// The outcomes for one fleet, each with the name of its policy.
 #[derive(Debug)]
 pub struct FleetReport<'f> {
-    /// The nodes.
+    /// The fleet.
     pub fleet: &'f Fleet,
     /// The cores that all builds hold.
     pub cpu: CpuRule,
-    /// The outcomes by policy, in the order of the table.
+    /// The outcomes by name of the policy, in the order of the table.
     pub outcomes: Vec<(String, FleetOutcome)>,
 }
 
-/// Which columns a table has beside those that all have.
+/// Which optional columns a table has.
 #[derive(Debug, Clone, Copy)]
 struct ShownColumns<'c> {
-    /// Whether some row has limits above its requests.
+    /// Whether the table has the column of evicted attempts: some row has limits above its requests.
     evicted: bool,
-    /// Whether some build takes longer than recorded.
+    /// Whether the table has the column of additional time: some build takes longer than recorded.
     slower: bool,
-    /// The head of the column of money, if there are prices.
+    /// Heading of the column of money; `None` without prices.
     money: Option<&'c str>,
 }
 
 impl FleetReport<'_> {
-    /// Peaks by kind, as `12 (8+4)` where there are several.
+    /// Most open nodes; with several kinds also by kind, as `12 (8+4)`.
     fn nodes(outcome: &FleetOutcome) -> String {
         if outcome.is_bound {
             return NO_VALUE.to_owned();
@@ -60,7 +60,7 @@ impl FleetReport<'_> {
         }
     }
 
-    /// Head and rows, cell by cell.
+    /// The heading and the rows of the table, as cells.
     fn cells(&self, shown: ShownColumns<'_>) -> Vec<Vec<String>> {
         let head = [
             "sizes",
@@ -107,7 +107,7 @@ fn row(name: &str, outcome: &FleetOutcome, shown: ShownColumns<'_>) -> Vec<Strin
     row
 }
 
-/// Cells in columns, all but the first to the right.
+/// The cells as lines: the first column is aligned left, the others right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).filter_map(width).collect();
@@ -124,7 +124,7 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Whether some kind of node has a price.
+/// Whether any kind of node has a price.
 fn has_prices(all: &[FleetReport<'_>]) -> bool {
     all.iter().flat_map(|report| &report.fleet.kinds).any(|kind| kind.price_hour > 0.0)
 }
@@ -156,7 +156,8 @@ pub fn text(all: &[FleetReport<'_>], currency: &str) -> String {
     text
 }
 
-/// One JSON object. Money is null where no prices are given, and what a bound does not have.
+/// The outcomes as one JSON object. Money is null without prices; so are values that a lower bound does not
+/// have.
 pub fn json(all: &[FleetReport<'_>], currency: &str) -> String {
     let priced = has_prices(all);
     let fleets: Vec<serde_json::Value> = all

@@ -1,14 +1,14 @@
-//! Which builds are simulated, and what each holds.
+//! Which builds are simulated, and the cores that each holds.
 
 use super::cores::SimulatedCores;
 use crate::replay::{ReplayTape, TapeRow};
 
-/// Which rows are simulated; those before them are only learned from, and those behind them are left out.
+/// The time of the rows that are simulated. The policy only learns from earlier rows; later rows are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowWindow {
-    /// First time of arrival, milliseconds since 1970.
+    /// First arrival that is simulated, milliseconds since 1970.
     pub from_ms: u64,
-    /// First time that is too late.
+    /// First arrival that is not simulated any more, milliseconds since 1970.
     pub until_ms: u64,
 }
 
@@ -18,19 +18,20 @@ impl RowWindow {
     }
 }
 
-/// The builds that are simulated.
+/// The rows for a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedRows<'t> {
     /// Recorded history.
     pub tape: &'t ReplayTape,
-    /// Which part of it.
+    /// Which of the rows are simulated.
     pub window: RowWindow,
     /// The cores that each build holds.
     pub cores: &'t SimulatedCores,
 }
 
 impl<'t> SimulatedRows<'t> {
-    /// The rows that are simulated, with their numbers. A build that memory stopped is not among them, because its need is not known.
+    /// The rows that are simulated, with their numbers. Builds that were stopped for lack of memory are left
+    /// out, because their need is unknown.
     pub(super) fn simulated(self) -> impl Iterator<Item = (usize, &'t TapeRow)> {
         self.tape.rows.iter().enumerate().filter(move |(_, row)| self.window.simulates(row))
     }

@@ -1,4 +1,4 @@
-//! One policy's way through a day.
+//! Simulates the builds with the sizes of one policy.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -18,55 +18,56 @@ use super::{
 };
 use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, SizingPolicy};
 
-/// Tries after which a build is given up; doubling reaches the largest node long before.
+/// A build is given up after this many tries; doubling reaches the size of the largest node much earlier.
 const MOST_TRIES: u32 = 60;
 
-/// Settings of the simulation that are the same for all fleets and policies.
+/// Settings of a simulation that all fleets and policies share.
 #[derive(Debug, Clone)]
 pub struct SimulationTerms {
-    /// What was asked for by hand where the file does not say it, bytes.
+    /// Memory request for rows without one.
     pub memory: Option<Bytes>,
-    /// Time until a new node takes builds.
+    /// Time that a new node needs before it can start builds.
     pub boot: Millis,
-    /// Time after which an empty node is closed; `None` for never.
+    /// A node that is empty for this long is closed; `None` for never.
     pub idle: Option<Millis>,
-    /// How predictions are made.
+    /// Settings of the predictions.
     pub settings: Settings,
 }
 
-/// An event of the simulation. Of events at the same time, ends come before arrivals, because they free space.
+/// An event of the simulation. If events have the same time, ends come before arrivals, because they free
+/// space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BuildEvent {
-    /// A row that is not simulated has ended.
+    /// An attempt that is not simulated has ended, and the policy learns from it.
     Taught { row: usize },
-    /// A build has left its node.
+    /// A simulated build has left its node.
     Ended { build: usize },
 }
 
-/// A build on its way.
+/// A build in the simulation.
 #[derive(Debug)]
 struct SimulatedBuild {
     row: usize,
     size: BuildSize,
     slot: Option<NodeSlot>,
-    /// Since when it waits.
+    /// Start of its current wait.
     waits_since_ms: u64,
     waited_ms: u64,
     tries: u32,
-    /// Whether the node's lack of memory stops this try.
+    /// Whether its current try is stopped because its node has too little memory.
     evicted: bool,
 }
 
-/// Whose sizes the builds have.
+/// Where the sizes of the builds come from.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedSizes {
     /// The policy.
     pub kind: PolicyKind,
-    /// Builds with a longer predicted p95 of wall time are kept apart where there is room.
+    /// If set, builds with a longer predicted p95 of wall time are kept on nodes of their own where possible.
     pub spread: Option<Millis>,
 }
 
-/// Simulates one policy's sizes on one fleet.
+/// Simulates the sizes of one policy on one fleet.
 pub fn run(
     rows: SimulatedRows<'_>,
     fleet: &Fleet,
@@ -103,7 +104,7 @@ pub fn run(
             now_ms = row.start_ms;
             day.arrive(number, now_ms);
         } else {
-            // a row before the window is only learned from, at its end
+            // not simulated: the policy learns from the attempt when it ends
             let end = row.start_ms.saturating_add(row.wall.0);
             day.events.push(Reverse((end, BuildEvent::Taught { row: number })));
         }
@@ -126,14 +127,14 @@ struct SimulatedDay<'d> {
     policy: Box<dyn SizingPolicy>,
     nodes: Nodes<'d>,
     builds: Vec<SimulatedBuild>,
-    /// Builds that wait, the oldest first. As many as there are rows at most.
+    /// Builds that wait for a node, the oldest first.
     queue: WaitingBuilds,
     events: BinaryHeap<Reverse<(u64, BuildEvent)>>,
     outcome: FleetOutcome,
 }
 
 impl SimulatedDay<'_> {
-    /// Everything that happens up to a time; the time of the last end of a build.
+    /// Handles all events up to this time; returns the time of the last end of a build.
     fn until(&mut self, until_ms: u64) -> Option<u64> {
         let mut last_end = None;
         while let Some(Reverse((now_ms, event))) = self.events.peek().copied() {
@@ -196,12 +197,12 @@ impl SimulatedDay<'_> {
     fn clamp(&mut self, size: BuildSize) -> BuildSize {
         let (milli, memory) = self.fleet.clamp(size.milli, size.memory);
         self.outcome.clamped += u64::from((milli, memory) != (size.milli, size.memory));
-        // a limit that is the request stays it
+        // if the limit was equal to the request, it stays so
         let limit = if size.limit == size.memory { memory } else { size.limit.max(memory) };
         BuildSize { milli, memory, limit, ..size }
     }
 
-    /// Puts a build on a node, if one has room.
+    /// Starts a build on a node; returns whether a node has room.
     fn start(&mut self, number: usize, now_ms: u64) -> bool {
         let Some(build) = self.builds.get_mut(number) else { return false };
         let Some(placed) = self.nodes.assign_node(number, build.size, now_ms) else { return false };
@@ -222,9 +223,9 @@ impl SimulatedDay<'_> {
         true
     }
 
-    /// Tries all who wait, the oldest first.
+    /// Tries to start each waiting build, the oldest first.
     fn start_waiting(&mut self, now_ms: u64) {
-        // a build that asks for no less than one that did not fit does not fit either: a start leaves less room
+        // a build as large as one that did not fit does not fit either, because each start leaves less room
         let mut in_vain: Vec<BuildSize> = Vec::new();
         let (mut from, mut most) = (0, self.nodes.most_free());
         loop {
@@ -244,11 +245,11 @@ impl SimulatedDay<'_> {
         }
     }
 
-    /// A build has left its node: it is done, or comes back with the next size.
+    /// Handles a build that has left its node: it has succeeded, or it is tried again with the next size.
     fn ended(&mut self, number: usize, now_ms: u64) {
         let Some(build) = self.builds.get(number) else { return };
         let (row, size, tries, evicted) = (build.row, build.size, build.tries, build.evicted);
-        // a limit above what the node has stops nothing: the end of the node's memory does
+        // a limit above the node's memory has no effect: the build is stopped when the node has no memory left
         let stopped_at = build.slot.map_or(size.limit, |slot| size.limit.min(self.nodes.memory(slot)));
         if let Some(slot) = build.slot {
             self.nodes.release(number, (slot, size), now_ms);
@@ -260,7 +261,8 @@ impl SimulatedDay<'_> {
         }
         self.record_loss(row, size, stopped_at);
         let failed = if evicted { size.memory } else { stopped_at };
-        // an evicted build is retried as its verdict says: its request is what it used, the limit stays
+        // an evicted build is retried as the server's verdict would do it: its use becomes its request, the
+        // limit stays
         let [memory, limit] = if evicted {
             let request = request_after_eviction(Bytes(size.uses()), Bytes(size.limit)).0;
             [request, size.limit.max(request)]
@@ -283,14 +285,14 @@ impl SimulatedDay<'_> {
         }
     }
 
-    /// The policy's next size after one that was too small, bytes.
+    /// The next size of the policy after `failed` bytes were too little, bytes.
     fn next(&mut self, ask: &PolicyQuestion, failed: u64) -> u64 {
         let failed = Bytes(failed).as_f64();
         let next = self.policy.size_after_failure(ask, failed);
         Bytes::from_f64(if next > failed { next } else { failed * 2.0 }).0
     }
 
-    /// Counts an attempt in vain.
+    /// Counts a lost attempt.
     fn record_loss(&mut self, row: usize, size: BuildSize, stopped_at: u64) {
         let Some(row) = self.rows.tape.rows.get(row) else { return };
         let wall = wall_with(row, size.milli);

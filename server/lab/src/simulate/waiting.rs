@@ -1,41 +1,47 @@
-//! Builds that wait for room, the oldest first. Over the builds stands a tree that knows of each half the least cores and the least memory,
-//! and what is too much for its least is too much for all of it: where builds are alike, who fits next is found with a look at a few.
+//! The queue of builds that wait for a node, the oldest first, with a fast search for the next build that fits.
 //!
-//! The two least may be of two builds. Where builds that want many cores and little memory wait among others that want the opposite, a half
-//! may look as if one of it fits and none does; in the worst case, with all of them mixed, each search then looks at every build that waits,
-//! and a run takes time with the square of those.
+//! A binary tree over the queue has, for each part of the queue, the least cores and the least memory that a
+//! build in it requests. If even these are too much for the free nodes, the whole part is skipped. If the
+//! builds are similar, the search examines only a few.
+//!
+//! The two minimums may come from two different builds. If builds with many cores and little memory wait among
+//! builds of the opposite kind, a part may seem to have a fitting build although it has none. In the worst case
+//! each search examines every waiting build, and a run takes time with the square of their number.
 
 use std::ops::Range;
 
 use super::nodes::BuildSize;
 
-/// Builds that the smallest tree has room for; a power of two.
+/// Number of builds that the smallest tree has room for; a power of two.
 const LEAST_BUILDS: usize = 16;
 
-/// The least of some builds, each of its own: thousandths of a core, and bytes of memory.
+/// The least cores (in thousandths) and the least memory (in bytes) of some builds; they may come from two
+/// builds.
 type LeastSize = (u64, u64);
 
-/// More than any node has: no build waits there.
+/// Size of a part of the queue without builds: more than any node has.
 const EMPTY_SLOT_SIZE: LeastSize = (u64::MAX, u64::MAX);
 
-/// Builds in the order in which they began to wait. Takes memory for at most four times as many as wait.
+/// The waiting builds, in the order in which they began to wait. The memory is at most that for four times as
+/// many builds.
 #[derive(Debug)]
 pub(super) struct WaitingBuilds {
-    /// Number and size of a build; empty where one has gone.
+    /// Number and size of each build; `None` for a build that was removed.
     builds: Vec<Option<(usize, BuildSize)>>,
-    /// Of as many builds as there is room for, a power of two. The halves of `at` are `2 * at` and `2 * at + 1`; all is at 1.
+    /// For each node of the tree its minimums. Its leaves are the builds, a power of two. The root is at 1, and
+    /// the children of `at` are `2 * at` and `2 * at + 1`.
     tree: Vec<LeastSize>,
-    /// How many wait.
+    /// Number of waiting builds.
     count: usize,
 }
 
 impl WaitingBuilds {
-    /// A queue without builds.
+    /// An empty queue.
     pub(super) fn new() -> Self {
         Self { builds: Vec::new(), tree: vec![EMPTY_SLOT_SIZE; 2 * LEAST_BUILDS], count: 0 }
     }
 
-    /// One more, behind all others.
+    /// Adds a build at the end.
     pub(super) fn push(&mut self, build: usize, size: BuildSize) {
         if self.builds.len() == self.room() {
             self.close_ranks();
@@ -45,8 +51,8 @@ impl WaitingBuilds {
         self.set(self.builds.len() - 1, (size.milli, size.memory));
     }
 
-    /// The first build at position `from` or after it that is not too large: its position, number and size. A build that is too large stays
-    /// so with more cores, more memory, or both.
+    /// The first build at position `from` or later that is not too large: its position, number and size.
+    /// `too_large` must also be true for every larger size: with more cores, more memory, or both.
     pub(super) fn first(
         &self,
         from: usize,
@@ -56,7 +62,7 @@ impl WaitingBuilds {
         self.builds.get(at).copied().flatten().map(|(build, size)| (at, build, size))
     }
 
-    /// Takes one out. The others keep their places.
+    /// Removes the build at this position. The other builds keep their positions.
     pub(super) fn remove(&mut self, at: usize) {
         if let Some(build) = self.builds.get_mut(at)
             && build.take().is_some()
@@ -70,7 +76,8 @@ impl WaitingBuilds {
         self.tree.len() / 2
     }
 
-    /// The first build from position `from` on that is not too large, among those `below` a node of the tree.
+    /// Searches the positions `below` a node of the tree for the first build from `from` on that is not too
+    /// large.
     fn find(
         &self,
         node: usize,
@@ -105,7 +112,7 @@ impl WaitingBuilds {
         }
     }
 
-    /// Takes the gaps out, and makes room for as many more as wait.
+    /// Removes the gaps of removed builds, and makes room for as many further builds as wait now.
     fn close_ranks(&mut self) {
         let waiting: Vec<(usize, BuildSize)> = self.builds.drain(..).flatten().collect();
         let room = (2 * waiting.len()).next_power_of_two().max(LEAST_BUILDS);

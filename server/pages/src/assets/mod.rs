@@ -1,19 +1,20 @@
-//! The stylesheet, the script and the sign: part of the program, so that a page needs nothing else.
+//! The stylesheet, the script and the icon. They are part of the program, so that a page loads nothing from
+//! other servers.
 
-/// Name, type, text.
+/// Name, media type and content of each asset.
 const ASSETS: [(&str, &str, &str); 3] = [
     ("style.css", "text/css; charset=utf-8", include_str!("style.css")),
     ("page.js", "text/javascript; charset=utf-8", include_str!("page.js")),
     ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];
 
-/// The address of an asset, which changes with its text: browsers keep it as long as they like.
+/// The address of an asset. It changes with the content, so browsers may keep the asset for any time.
 pub(super) fn path(name: &str) -> String {
     let text = ASSETS.iter().find(|(known, ..)| *known == name).map_or("", |(.., text)| text);
     format!("/assets/{name}?{:08x}", crc32fast::hash(text.as_bytes()))
 }
 
-/// A file that pages name: its type and its text.
+/// The media type and the content of the asset with this file name.
 pub fn find(name: &str) -> Option<(&'static str, &'static str)> {
     ASSETS.iter().find(|(known, ..)| *known == name).map(|(_, kind, text)| (*kind, *text))
 }

@@ -1,4 +1,4 @@
-//! Memory and CPU of one attempt over its time.
+//! Charts of one attempt's memory and CPU over time.
 
 use maud::html;
 use plimsoll_proto::{
@@ -14,10 +14,10 @@ use crate::{
 
 const MIB: f64 = 1_048_576.0;
 
-/// Memory is shown in GiB from this many bytes on.
+/// From this many bytes on, memory is shown in GiB.
 const IN_GIB: f64 = 1024.0 * MIB;
 
-/// Need, memory with page cache, what was asked for, phases, and the moments when the kernel killed.
+/// The memory chart: need, memory with page cache, request and limit, phases, and the times of OOM kills.
 pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let resources = summary.resources.unwrap_or_default();
     let size = |bytes: Option<u64>| bytes.filter(|bytes| measured::is_size(*bytes)).map(float);
@@ -27,7 +27,7 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let need = measured::proven_need(summary).unwrap_or(0);
     let used = points.iter().map(|point| point.memory).max().unwrap_or(0).max(need);
     let used = float(used);
-    // a limit far above everything would press the rest flat: it is shown in words alone
+    // a limit far above the curves would make them too flat: it appears only in the description
     let near = |level: &f64| *level <= used * 6.0;
     let (limit_drawn, asked_drawn) = (limit.filter(near), asked.filter(near));
     let highest = [limit_drawn, asked_drawn].into_iter().flatten().fold(used, f64::max);
@@ -80,7 +80,7 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     }
 }
 
-/// Cores in use, and what was asked for.
+/// The CPU chart: cores in use, request and limit.
 pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
     let resources = summary.resources.unwrap_or_default();
     let rows = series::points(series, summary);
@@ -122,7 +122,7 @@ fn axis(series: &[Sample], summary: &Summary) -> Axis {
     Axis::elapsed(float(last.max(summary.wall_ms)))
 }
 
-/// Phases as stretches in the background, every other one a little darker.
+/// Phases as bands in the background, alternately lighter and darker.
 fn bands(summary: &Summary) -> Vec<Layer> {
     let band = |(n, phase): (usize, &plimsoll_proto::v1::Phase)| Layer::Band {
         from: float(phase.started_ms),
@@ -133,7 +133,7 @@ fn bands(summary: &Summary) -> Vec<Layer> {
     summary.phases.iter().enumerate().map(band).collect()
 }
 
-/// Why the curve is above what was read.
+/// Explains why the curve is higher than the highest reading.
 fn proof(points: &[SeriesPoint]) -> &'static str {
     if points.iter().any(|point| point.killed && point.need > point.read) {
         "the kill proves more, and the curve reaches that there"
@@ -142,12 +142,12 @@ fn proof(points: &[SeriesPoint]) -> &'static str {
     }
 }
 
-/// When the kernel had killed more processes than before, milliseconds.
+/// Times at which the kernel had killed more processes than before, milliseconds.
 fn kills(points: &[SeriesPoint]) -> Vec<u64> {
     points.iter().filter(|point| point.killed).map(|point| point.elapsed_ms).collect()
 }
 
-/// The first kill, and the first moment in which the build was starved.
+/// Marks for the first OOM kill, and for the first time at which the build was starved of memory.
 fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
     let killed = kills(points).first().copied();
     let starved = points.iter().find(|point| point.starved).map(|point| point.elapsed_ms);
@@ -160,7 +160,7 @@ fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
         .collect()
 }
 
-/// Rows of the table at most: all of them are in the JSON.
+/// Most rows of the table; the JSON has all of them.
 const MOST_ROWS: usize = 60;
 
 fn table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {

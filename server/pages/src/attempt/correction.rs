@@ -8,7 +8,8 @@ use plimsoll_proto::{
 
 use crate::{times, words};
 
-/// For how long a correction may hold for other failures with the same signature: milliseconds, and in words.
+/// How long a correction may also hold for other failures with the same signature: milliseconds, and the words
+/// for it.
 const TIMES: [(&str, &str); 4] = [
     ("", "this attempt"),
     ("3600000", "the same failures for 1 hour"),
@@ -16,7 +17,7 @@ const TIMES: [(&str, &str); 4] = [
     ("604800000", "the same failures for 7 days"),
 ];
 
-/// The form, for an attempt that ended and did not succeed.
+/// The form; it appears only for an attempt that ended without success.
 pub(super) fn form(shown: &GetAttemptResponse, address: &str) -> Markup {
     let summary = shown.summary.clone().unwrap_or_default();
     let correction = shown.verdict.as_ref().and_then(|verdict| verdict.correction.as_ref());

@@ -1,14 +1,16 @@
-//! The pages in GitLab of the job that an attempt was. A job's attempt is named `HOST:JOB`; project and pipeline stand in its key.
+//! Links to GitLab's pages about the job of an attempt. The attempt's id is `HOST:JOB`; its key has the project
+//! and the pipeline.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use plimsoll_proto::{job, v1::Summary};
 
-/// All that would end a path.
+/// Characters that are escaped in the path of a link.
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'\\').add(b'`');
 
-/// Names and addresses in GitLab: the job and, where it is known, its pipeline. None for an attempt that no job of GitLab was.
-/// GitLab is expected at `https`, at its usual port, unless the job said that its own host is at `http`.
+/// Names and addresses of GitLab's pages: the job and, if known, its pipeline. Empty for an attempt that is not of
+/// a GitLab job. The addresses begin with `https://` and the host, unless the job has reported an `http` address of
+/// the same host.
 pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     let Some((host, job)) = summary.attempt.split_once(':') else { return Vec::new() };
     let key = summary.key.clone().unwrap_or_default();
@@ -27,7 +29,7 @@ pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     [Some(link("job", job)), pipeline.map(|id| link("pipeline", id))].into_iter().flatten().collect()
 }
 
-/// Whether the address is this host's, in plain text, perhaps with a port: nothing else may get into a link.
+/// Whether the address is `http`, of this host, with an optional port. No other address may become a link.
 fn is_of(url: &str, host: &str) -> bool {
     let rest = url.strip_prefix("http://").and_then(|rest| rest.trim_end_matches('/').strip_prefix(host));
     rest.is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_number))

@@ -1,4 +1,4 @@
-//! One attempt, running or finished.
+//! The page of one attempt, running or finished.
 
 mod charts;
 mod correction;
@@ -24,17 +24,17 @@ use super::{
     words,
 };
 
-/// Points of a curve that are drawn at most; more would not be seen.
+/// Most points of a curve; more would not be visible.
 pub const POINTS: usize = chart::POINTS;
 
 /// What the page of one attempt shows.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptPage<'a> {
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
     /// The attempt with its series, of at most [`POINTS`] samples.
     pub shown: &'a GetAttemptResponse,
-    /// Whether the reader may correct its cause.
+    /// Whether the reader may correct the cause of the failure.
     pub may_correct: bool,
 }
 
@@ -142,7 +142,7 @@ fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
     }
 }
 
-/// How the attempt ended, by the kernel and the command.
+/// How the attempt ended: what the kernel and the command reported.
 fn ending(summary: &Summary) -> Markup {
     let exit = summary.exit.unwrap_or_default();
     let some = |name: &str, value: Option<String>| html! { @if let Some(value) = value { dt { (name) } dd { (value) } } };
@@ -217,7 +217,7 @@ fn evidence(verdict: &Verdict) -> Markup {
     }
 }
 
-/// Memory and build jobs of a next attempt, each with its reason.
+/// Memory and build jobs for a next attempt, each with its reason.
 fn sizes(next: &Prediction) -> Markup {
     let kinds = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuLimit, SizeKind::BuildJobs];
     html! {
@@ -230,7 +230,7 @@ fn sizes(next: &Prediction) -> Markup {
     }
 }
 
-/// Verdicts that are no longer in force: more was known later.
+/// Verdicts that were replaced by a later one.
 fn earlier(verdicts: &[Verdict]) -> Markup {
     html! {
         @if !verdicts.is_empty() {

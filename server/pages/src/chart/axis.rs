@@ -1,4 +1,4 @@
-//! Axes of charts: where they begin and end, and their labels.
+//! Axes of charts: their ends, and the labels of their marks.
 
 use crate::{numbers, times};
 
@@ -7,7 +7,7 @@ const MINUTE: f64 = 60.0 * SECOND;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Distances between marks of a calendar, milliseconds.
+/// Possible distances between marks on a calendar axis, milliseconds.
 const CALENDAR: [f64; 16] = [
     MINUTE,
     5.0 * MINUTE,
@@ -27,7 +27,7 @@ const CALENDAR: [f64; 16] = [
     3650.0 * DAY,
 ];
 
-/// Distances between marks of time since a start, milliseconds.
+/// Possible distances between marks on an axis of elapsed time, milliseconds.
 const ELAPSED: [f64; 20] = [
     100.0,
     500.0,
@@ -53,9 +53,9 @@ const ELAPSED: [f64; 20] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Milliseconds since 1970.
+    /// Dates, in milliseconds since 1970.
     Calendar,
-    /// Milliseconds since a start.
+    /// Time since a start, milliseconds.
     Elapsed,
     /// Whole numbers.
     Whole,
@@ -72,17 +72,17 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Between two points in time, milliseconds since 1970.
+    /// A calendar axis between two times, in milliseconds since 1970.
     pub(crate) fn calendar(from: f64, to: f64) -> Self {
         Self { from, to: if to > from { to } else { from + MINUTE }, kind: Kind::Calendar, unit: "UTC" }
     }
 
-    /// An axis of time since the start, milliseconds.
+    /// An axis of elapsed time from 0 to `to`, milliseconds.
     pub(crate) fn elapsed(to: f64) -> Self {
         Self { from: 0.0, to: to.max(SECOND), kind: Kind::Elapsed, unit: "" }
     }
 
-    /// Between two whole numbers, with half a step of room on both sides.
+    /// An axis for whole numbers, with half a step of space at both ends.
     pub(crate) fn whole(from: u32, to: u32) -> Self {
         let (from, to) = (f64::from(from.min(to)), f64::from(to.max(from)));
         Self { from: from - 0.5, to: to + 0.5, kind: Kind::Whole, unit: "" }
@@ -95,23 +95,23 @@ impl Axis {
         Self { from: 0.0, to: (highest / step).ceil() * step, kind: Kind::Number, unit }
     }
 
-    /// An axis as [`Self::from_zero`] for whole numbers.
+    /// Like [`Self::from_zero`], for whole numbers.
     pub(crate) fn counts(highest: f64, unit: &'static str) -> Self {
         let axis = Self::from_zero(highest, unit);
         Self { to: axis.to.ceil().max(1.0), kind: Kind::Whole, ..axis }
     }
 
-    /// Where it ends.
+    /// The value at the end of the axis.
     pub(crate) fn end(&self) -> f64 {
         self.to
     }
 
-    /// The unit of its numbers.
+    /// The unit of the axis' numbers.
     pub(crate) fn unit(&self) -> &'static str {
         self.unit
     }
 
-    /// Positions of at most `most + 1` marks.
+    /// The values that get a mark; at most `most + 1` of them.
     pub(super) fn marks(&self, most: u32) -> Vec<f64> {
         let length = self.to - self.from;
         let step = match self.kind {
@@ -125,7 +125,7 @@ impl Axis {
         marks.take_while(|at| *at <= self.to + step * 1e-9).collect()
     }
 
-    /// The label of a mark, if the distance of two marks is `step`.
+    /// The label of the mark at this value; `step` is the distance between two marks.
     pub(super) fn label(&self, at: f64, step: f64) -> String {
         let ms = numbers::whole(at);
         match self.kind {
@@ -139,20 +139,21 @@ impl Axis {
     }
 }
 
-/// Times of what is usual from which on a value would press all others flat.
+/// A value above this multiple of the usual values is an outlier: it would make all other values too flat.
 const FAR_FROM_USUAL: f64 = 6.0;
 
-/// Where an axis may end that shows all of `values` but the few that are far above nearly all others. Those must be named in words.
+/// A height for an axis that shows all `values` except outliers, which are far above nearly all other values.
+/// The chart must name those in words.
 pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
-    // nine tenths are no more than this
+    // nine tenths of the values are not higher than this
     let usual =
         values.len().checked_sub(1).and_then(|last| values.get(last * 9 / 10)).copied().unwrap_or(0.0);
     values.into_iter().rfind(|value| *value <= usual * FAR_FROM_USUAL).unwrap_or(0.0)
 }
 
-/// `30 s`, `5 min`, `1:30 h`.
+/// Elapsed time as text: `30 s`, `5 min`, `1:30 h`.
 fn elapsed(ms: f64) -> String {
     if ms < MINUTE {
         return format!("{} s", numbers::amount(ms / SECOND));
@@ -166,13 +167,13 @@ fn elapsed(ms: f64) -> String {
     }
 }
 
-/// The smallest distance that gives no more marks than `most`.
+/// The smallest of the distances `steps` with which there are at most `most` marks.
 fn fitting(steps: &[f64], length: f64, most: u32) -> f64 {
     let fits = steps.iter().copied().find(|step| length / step <= f64::from(most));
     fits.unwrap_or_else(|| length / f64::from(most.max(1)))
 }
 
-/// 1, 2 or 5 times a power of ten.
+/// The smallest distance of the form 1, 2 or 5 times a power of ten with which there are at most `most` marks.
 fn round_step(length: f64, most: u32) -> f64 {
     let raw = length / f64::from(most.max(1));
     if !raw.is_finite() || raw <= 0.0 {

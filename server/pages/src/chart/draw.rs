@@ -1,36 +1,38 @@
-//! The picture of a chart as SVG. The stylesheet colours each shape by its tone, on light screens and on dark ones.
+//! Draws a chart as SVG. The stylesheet gives each shape the colour of its tone, for light and for dark
+//! screens.
 
 use maud::{Markup, html};
 
 use super::{Axis, Break, Chart, Layer, Tone};
 use crate::numbers;
 
-/// Pixels that one letter takes, about.
+/// Approximate width of a letter, pixels.
 const LETTER_PIXELS: f64 = 7.0;
-/// Pixels between two marks of the horizontal axis at least.
+/// Least distance between two marks of the horizontal axis, pixels.
 const MARK_EVERY: u32 = 90;
-/// Marks of the vertical axis.
+/// Most marks of the vertical axis.
 const HEIGHTS: u32 = 5;
-/// Pixels around the plane: names of bands above, the last mark at the right, marks below.
+/// Space around the drawing area, pixels: above it for the names of bands, to the right for half of the last
+/// mark's label, below for the labels.
 const ABOVE: f64 = 18.0;
 const RIGHT: f64 = 20.0;
 const BELOW: f64 = 26.0;
 
-/// Pixels.
+/// Width and height of a picture, pixels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     pub(super) width: u32,
     pub(super) height: u32,
 }
 
-/// A place in the picture, in tenths of a pixel at most.
+/// A position in the picture, pixels.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     x: f64,
     y: f64,
 }
 
-/// Horizontal position of text relative to its point.
+/// Which end of a text is at its position.
 #[derive(Debug, Clone, Copy)]
 enum Anchor {
     Start,
@@ -38,7 +40,7 @@ enum Anchor {
     End,
 }
 
-/// The part of the picture in which the axes reach from end to end.
+/// The drawing area between the axes.
 struct Plane<'a> {
     chart: &'a Chart,
     left: f64,
@@ -46,7 +48,7 @@ struct Plane<'a> {
     height: f64,
 }
 
-/// The content of the SVG element, from back to front.
+/// The content of the SVG element; shapes further back come first.
 pub(super) fn draw(chart: &Chart, size: Size) -> Markup {
     let (across, up) = (chart.x.marks(size.width / MARK_EVERY), chart.y.marks(HEIGHTS));
     let longest = up.iter().map(|at| label(&chart.y, *at, &up).chars().count()).max().unwrap_or(1);
@@ -80,7 +82,7 @@ impl Plane<'_> {
         }
     }
 
-    /// The places of points that have one.
+    /// Positions in the picture of the points with finite coordinates.
     fn seen(&self, points: &[(f64, f64)]) -> Vec<Point> {
         let finite = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
         finite.map(|point| self.at(*point)).collect()
@@ -160,7 +162,7 @@ impl Plane<'_> {
         }
     }
 
-    /// A stretch in the background with its name at the top.
+    /// A band in the background, with its name at the top.
     fn band(&self, (from, to): (f64, f64), tone: Tone, name: &str) -> Markup {
         let top = self.chart.y.to;
         let Point { x, y } = self.at((from, top));
@@ -172,7 +174,7 @@ impl Plane<'_> {
         }
     }
 
-    /// An upright line with its name at the foot, on the side where there is room.
+    /// A vertical line with its name at the bottom, on the side with more space.
     fn moment(&self, at: f64, tone: Tone, name: &str) -> Markup {
         let Point { x, y } = self.at((at, self.chart.y.to * 0.04));
         let is_late = at > f64::midpoint(self.chart.x.from, self.chart.x.to);
@@ -183,7 +185,7 @@ impl Plane<'_> {
         }
     }
 
-    /// Two slanted gaps near the top of a bar, and its true height above it.
+    /// Two slanted gaps near the top of a bar, and above it the true height of the bar.
     fn broken(&self, one: &Break) -> Markup {
         let (top, slant) = (self.chart.y.to, self.chart.y.to * 0.02);
         let beside = (one.to - one.from) * 0.2;
@@ -197,7 +199,7 @@ impl Plane<'_> {
     }
 }
 
-/// A length or a place, to a tenth of a pixel.
+/// A number of pixels with one decimal.
 fn px(pixels: f64) -> String {
     let text = format!("{pixels:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -227,7 +229,7 @@ fn text(tone: Tone, Point { x, y }: Point, anchor: Anchor, words: &str) -> Marku
     }
 }
 
-/// As much of a name as fits into this many characters.
+/// A name, cut to this many characters.
 fn cut(name: &str, letters: f64) -> String {
     let letters = usize::try_from(numbers::whole(letters)).unwrap_or(0);
     if name.chars().count() <= letters {

@@ -1,8 +1,8 @@
 //! Charts as SVG, drawn on the server.
 //!
-//! A chart is drawn twice, for wide and for narrow screens, and the stylesheet shows the one that fits: text in it keeps its
-//! size. The stylesheet gives each [`Tone`] its colour, on light screens and on dark ones. Beside the
-//! picture stand a title, a description, a legend, and all of its numbers as a table.
+//! A chart is drawn twice, for wide and for narrow screens, and the stylesheet shows the one that fits. So its text has the same size
+//! on every screen. The stylesheet gives each [`Tone`] a colour, for light and for dark screens. A chart also has a title, a
+//! description, a legend, and a table with all of its numbers.
 
 mod axis;
 mod draw;
@@ -13,24 +13,24 @@ use draw::Size;
 use maud::{Markup, html};
 pub(super) use tone::Tone;
 
-/// Points of one line at most; more would not be seen.
+/// Most points of a line; more would not be visible.
 pub(super) const POINTS: usize = 600;
 
 const WIDE: Size = Size { width: 1160, height: 320 };
 const HALF: Size = Size { width: 580, height: 260 };
 const NARROW: Size = Size { width: 380, height: 260 };
 
-/// The parts that are drawn, from back to front.
+/// A part of a chart. Parts further back come first.
 #[derive(Debug, Clone)]
 pub(super) enum Layer {
-    /// A stretch of the horizontal axis, named at its top.
+    /// A band over a range of the horizontal axis, with its name at the top.
     Band {
         from: f64,
         to: f64,
         tone: Tone,
         name: String,
     },
-    /// The area below a line.
+    /// A line, and the area below it.
     Area {
         tone: Tone,
         points: Vec<(f64, f64)>,
@@ -39,7 +39,7 @@ pub(super) enum Layer {
         tone: Tone,
         points: Vec<(f64, f64)>,
     },
-    /// Short level lines, one at each point.
+    /// A short horizontal line at each point.
     Ticks {
         tone: Tone,
         points: Vec<(f64, f64)>,
@@ -48,32 +48,32 @@ pub(super) enum Layer {
         tone: Tone,
         points: Vec<(f64, f64)>,
     },
-    /// Crosses, for what failed.
+    /// A cross at each point, for failures.
     Crosses {
         tone: Tone,
         points: Vec<(f64, f64)>,
     },
-    /// A height over the whole width.
+    /// A horizontal line at this height.
     Level {
         tone: Tone,
         at: f64,
     },
-    /// A moment.
+    /// A vertical line at this time, with a name.
     Moment {
         tone: Tone,
         at: f64,
         name: String,
     },
-    /// Rectangles: from, to, bottom, top.
+    /// Rectangles, each with its left, right, bottom and top.
     Bars {
         tone: Tone,
         bars: Vec<(f64, f64, f64, f64)>,
     },
-    /// Marks that say of a bar: it is higher than it is drawn.
+    /// Marks on bars that are higher than the chart.
     Breaks(Vec<Break>),
 }
 
-/// Where a bar is broken that is higher than the chart.
+/// A bar that is higher than the chart: its left and right edge.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Break {
     pub(super) from: f64,
@@ -82,10 +82,10 @@ pub(super) struct Break {
     pub(super) name: String,
 }
 
-/// A chart and its words.
+/// A chart with its title, description, legend and table.
 #[derive(Debug, Clone)]
 pub(super) struct Chart {
-    /// Names this chart within its page.
+    /// Id of the chart, unique within its page.
     pub(super) id: &'static str,
     pub(super) title: String,
     /// Description of the chart, for readers who cannot see it.
@@ -94,17 +94,17 @@ pub(super) struct Chart {
     pub(super) y: Axis,
     pub(super) layers: Vec<Layer>,
     pub(super) legend: Vec<(Tone, String)>,
-    /// The numbers.
+    /// The numbers of the chart as a table.
     pub(super) table: Markup,
 }
 
 impl Chart {
-    /// The picture with its words, over the whole width of a page.
+    /// The chart over the whole width of the page.
     pub(super) fn figure(&self) -> Markup {
         self.sized(WIDE, "chart")
     }
 
-    /// The chart beside another one, over half the width of a page.
+    /// The chart over half of the page's width, beside another one.
     pub(super) fn half(&self) -> Markup {
         self.sized(HALF, "chart half")
     }
@@ -145,7 +145,7 @@ impl Chart {
     }
 }
 
-/// Every n-th point, so that at most [`POINTS`] are left, and the highest of each stretch is among them.
+/// Reduces points to at most [`POINTS`]: of each group of successive points the highest remains.
 pub(super) fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(POINTS);
     if stretch <= 1 {

@@ -1,4 +1,4 @@
-//! The meanings of colours.
+//! The tones of charts: what each colour means.
 
 use plimsoll_proto::v1::Cause;
 
@@ -9,7 +9,7 @@ macro_rules! tones {
         pub(crate) enum Tone { $($tone),* }
 
         impl Tone {
-            /// All of them, for the test that the stylesheet knows each.
+            /// All tones, for the test that the stylesheet has a class for each.
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$tone),*];
 

@@ -1,4 +1,4 @@
-//! Bars of parts that stand on each other, also where one is far higher than the chart.
+//! Bars made of stacked parts; also bars that are far higher than the chart.
 
 use super::{Flow, Series};
 use crate::{
@@ -7,7 +7,8 @@ use crate::{
 };
 
 impl Flow<'_> {
-    /// The parts of each bar, one on the other. One that is higher than the chart is drawn as high as that, its parts in proportion.
+    /// The stacked parts of each bar. A bar that is higher than `top` is shrunk to `top`, with all its parts in
+    /// proportion.
     pub(super) fn bars(&self, series: &[Series], heights: &[f64], top: f64) -> Vec<Layer> {
         let scales: Vec<f64> = heights.iter().map(|height| (top / height).min(1.0)).collect();
         let mut feet = vec![0.0; heights.len()];
@@ -26,7 +27,8 @@ impl Flow<'_> {
         series.iter().map(&mut layer).collect()
     }
 
-    /// Bars that are higher than the chart; the height of the highest is written at it.
+    /// Marks for the bars that are higher than `top`. The highest one shows its height as text. `None` if there
+    /// are none.
     pub(super) fn breaks(&self, heights: &[f64], top: f64) -> Option<Vec<Break>> {
         let highest = heights.iter().copied().fold(0.0, f64::max);
         let mut name = Some(numbers::amount(highest));
@@ -39,7 +41,7 @@ impl Flow<'_> {
         Some(breaks.collect::<Vec<_>>()).filter(|breaks| !breaks.is_empty())
     }
 
-    /// Left and right edge of the bar of a step.
+    /// Left and right edge of the bar for the step with this index.
     fn edges(&self, step: usize) -> Option<(f64, f64)> {
         let (from, width) =
             (numbers::float(self.steps.get(step)?.from_unix_ms), numbers::float(self.step_ms));

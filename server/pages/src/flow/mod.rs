@@ -1,4 +1,4 @@
-//! Statistics over time, drawn.
+//! Charts of statistics over time.
 
 mod bars;
 
@@ -15,21 +15,21 @@ use super::{
     words,
 };
 
-/// Failures that are drawn by cause; the rarer ones are drawn together.
+/// Number of causes with a colour of their own; rarer causes are drawn together.
 const CAUSES: usize = 5;
 
-/// The services' name for the sum of groups that are not listed one by one.
+/// The server's name for the group that combines all groups it does not list.
 pub const OTHERS: &str = "(others)";
 
-/// The groups that have a name of their own.
+/// The groups without the one that combines the others.
 pub(super) fn named_groups(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
     groups.iter().filter(|group| group.name != OTHERS)
 }
 
-/// The unit of what is counted.
+/// The unit of charts that count attempts.
 const ATTEMPTS: &str = "attempts";
 
-/// Steps in time with their width.
+/// Statistics over time, for charts: the steps, and the time that each covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flow<'a> {
     pub(super) view: &'a View,
@@ -37,7 +37,7 @@ pub(super) struct Flow<'a> {
     pub(super) step_ms: u64,
 }
 
-/// Titles of a chart.
+/// Id, title and unit of a chart.
 #[derive(Clone, Copy)]
 struct Named {
     id: &'static str,
@@ -45,14 +45,15 @@ struct Named {
     unit: &'static str,
 }
 
-/// One kind of thing in each step.
+/// One quantity: its value in each step.
 struct Series {
     tone: Tone,
     name: String,
     values: Vec<f64>,
 }
 
-/// A tone that no other has: two causes of one colour could not be distinguished. There are more of them than [`CAUSES`].
+/// A tone that no series uses yet, because two causes with one colour could not be distinguished. There are
+/// more spare tones than [`CAUSES`].
 fn free(tone: Tone, series: &[Series]) -> Tone {
     let spare = [tone, Tone::Other, Tone::Same, Tone::Predicted, Tone::Memory, Tone::Ink];
     let is_free = |tone: &Tone| series.iter().all(|other| other.tone != *tone);
@@ -60,7 +61,7 @@ fn free(tone: Tone, series: &[Series]) -> Tone {
 }
 
 impl Flow<'_> {
-    /// Memory that was asked for, used and wasted.
+    /// The chart of requested memory: what was used of it, and what was wasted.
     pub(super) fn memory(&self) -> Chart {
         let of = |pick: fn(&pb::StatsTotals) -> f64| self.totals().map(pick).collect::<Vec<_>>();
         let asked: f64 = self.totals().map(|totals| totals.memory_asked_gib_hours).sum();
@@ -96,7 +97,7 @@ impl Flow<'_> {
         self.stacked(named, description, &series)
     }
 
-    /// Failures by cause.
+    /// The chart of failures by cause.
     pub(super) fn failures(&self) -> Chart {
         let mut sums: Vec<(Cause, u64)> = Vec::new();
         for (cause, count) in self.totals().flat_map(causes) {
@@ -150,7 +151,7 @@ impl Flow<'_> {
         let sums = |step: usize| series.iter().filter_map(move |one| one.values.get(step)).sum::<f64>();
         let heights: Vec<f64> = (0..self.steps.len()).map(sums).collect();
         let highest = heights.iter().copied().fold(0.0, f64::max);
-        // counts stay whole: a day with many failures is what their chart is for
+        // counts have no outliers: the chart of failures must show a day with many failures in full
         let end = if unit == ATTEMPTS { highest } else { without_outliers(heights.iter().copied()) };
         let y = if unit == ATTEMPTS { Axis::counts(end, unit) } else { Axis::from_zero(end, unit) };
         let mut layers = self.bars(series, &heights, y.end());
@@ -198,7 +199,7 @@ fn named(cause: Cause) -> String {
     if cause == Cause::Unspecified { "without a cause".to_owned() } else { words::cause(cause).to_owned() }
 }
 
-/// Failures by cause; where they are not counted by cause, what is known of them.
+/// Failures by cause. If the server does not count by cause, the counts of the two causes that it has.
 fn causes(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<> {
     let known: u64 = totals.causes.iter().map(|one| one.count).sum();
     let mut counts: Vec<(Cause, u64)> = totals.causes.iter().map(|one| (one.cause(), one.count)).collect();
@@ -206,7 +207,7 @@ fn causes(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<
         counts.extend([(Cause::Oom, totals.oom), (Cause::Starved, totals.starved)]);
         counts.push((Cause::Unspecified, totals.failed.saturating_sub(totals.oom + totals.starved)));
     }
-    // what was canceled has not failed
+    // canceled attempts have not failed
     counts.into_iter().filter(|(cause, _)| *cause != Cause::Canceled)
 }
 

@@ -1,4 +1,4 @@
-//! Need against ask over time, and need at other numbers of build jobs.
+//! Charts of one package: need and request over time, and the need at other numbers of build jobs.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -17,7 +17,7 @@ use crate::{
 const MIB: f64 = 1_048_576.0;
 const GIB: f64 = 1024.0 * MIB;
 
-/// The need of each attempt, and what it asked for.
+/// The chart with the need of each attempt, and what it requested.
 pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
     let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
     let oldest_first = || newest.iter().rev();
@@ -72,14 +72,14 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
     }
 }
 
-/// The highest need in words.
+/// The highest need of the attempts, in words.
 fn highest_need(newest: &[Summary]) -> String {
-    // of two that are equal, one that memory stopped proves that there is more
+    // if two needs are equal, take the attempt that memory stopped, because it needs more than that
     let highest = newest.iter().max_by_key(|one| (measured::proven_need(one), one.censored));
     highest.map_or_else(|| figures::NOT_KNOWN.to_owned(), measured::need_words)
 }
 
-/// The asks that are above the chart.
+/// Names the requests that are above the chart; empty if there are none.
 fn far_above(asks: &[f64]) -> String {
     let highest = asks.iter().copied().fold(0.0, f64::max);
     let highest = bytes(numbers::whole(highest));
@@ -115,7 +115,7 @@ fn attempts_table(newest: &[Summary]) -> Markup {
     }
 }
 
-/// Need at each number of build jobs.
+/// The chart of the need at each number of build jobs.
 pub(super) fn jobs(curve: &JobsCurve) -> Chart {
     let highest = curve.points.iter().map(|point| point.need_p95_bytes).max().map_or(0.0, float);
     let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
@@ -157,7 +157,7 @@ pub(super) fn jobs(curve: &JobsCurve) -> Chart {
     }
 }
 
-/// The numbers of a curve, or those that were tried where there is no curve.
+/// The numbers of the curve as a table; without a curve, the numbers of jobs that were tried.
 pub(super) fn jobs_table(curve: &JobsCurve) -> Markup {
     html! {
         table {

@@ -1,4 +1,4 @@
-//! Groups of need that one prediction is over.
+//! Shows the groups of attempts with different needs that one prediction covers.
 
 use maud::{Markup, html};
 use plimsoll_proto::{
@@ -11,7 +11,7 @@ use crate::{
     words,
 };
 
-/// Each group with what it needs and whether the sizes cover it; nothing if there is one group alone.
+/// Each group with its need, and whether the predicted sizes cover it. Empty if there is only one group.
 pub(super) fn show(prediction: &Prediction) -> Markup {
     let Some(groups) = prediction.need_groups.as_ref().filter(|groups| !groups.groups.is_empty()) else {
         return Markup::default();
@@ -45,7 +45,7 @@ fn field(groups: &NeedGroups) -> &str {
     groups.told_apart_by.as_ref().map_or("Told apart by", |by| by.field.as_str())
 }
 
-/// The values that distinguish the group at this position.
+/// The values of the key's field that distinguish this group.
 fn values(groups: &NeedGroups, at: usize) -> String {
     let of = groups.told_apart_by.as_ref().and_then(|by| by.values.get(at));
     let joined = of.map(|values| values.values.join(", ")).unwrap_or_default();

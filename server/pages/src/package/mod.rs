@@ -1,4 +1,5 @@
-//! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
+//! The page of one package: need and request over time, other numbers of build jobs, versions, and why the next
+//! size is what it is.
 
 mod charts;
 mod groups;
@@ -21,13 +22,13 @@ use super::{
     words,
 };
 
-/// Newest attempts that are drawn.
+/// Most attempts in the chart; the newest ones.
 pub const DRAWN: u32 = 200;
 
-/// Newest attempts that are listed.
+/// Most attempts in the list; the newest ones.
 const LISTED: usize = 10;
 
-/// Attempts behind a prediction that are listed.
+/// Most attempts in the list of those that the prediction is based on.
 const USED: usize = 12;
 
 /// What the page of one package shows.
@@ -35,17 +36,17 @@ const USED: usize = 12;
 pub struct PackagePage<'a> {
     /// The name of the package.
     pub name: &'a str,
-    /// What the reader has chosen.
+    /// The reader's choice of time, project and stack.
     pub view: &'a View,
-    /// Sums of the package, with steps in time.
+    /// Statistics of the package, with steps over time.
     pub stats: &'a GetStatsResponse,
-    /// The width of a step.
+    /// Time that one step covers, milliseconds.
     pub step_ms: u64,
-    /// Sums of the package by version, where it is known.
+    /// Statistics of the package by version, if known.
     pub versions: Option<&'a GetStatsResponse>,
     /// The newest attempts, at most [`DRAWN`].
     pub newest: &'a [Summary],
-    /// The prediction for the newest build, where the reader may see it.
+    /// The prediction for the newest build, if the reader may see it.
     pub explained: Option<&'a ExplainResponse>,
     /// The proposal for all builds of the package together, as on the page of savings.
     pub proposal: Option<&'a Recommendation>,
@@ -107,7 +108,7 @@ fn cards(totals: &StatsTotals) -> Markup {
     }
 }
 
-/// The sizes for the next attempt of one build, and why.
+/// The sizes for the next attempt of the newest build, and the reasons for them.
 fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     let prediction = explained.prediction.clone().unwrap_or_default();
     let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(&prediction);
@@ -132,7 +133,7 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     }
 }
 
-/// The build that the next size is for.
+/// Describes the build that the next size is for.
 fn build(newest: Option<&Summary>) -> String {
     let Some(newest) = newest else { return "a build of which only the package is known".to_owned() };
     let key = newest.key.clone().unwrap_or_default();
@@ -145,7 +146,8 @@ fn build(newest: Option<&Summary>) -> String {
     }
 }
 
-/// One size for every build of the package, which is another question: versions and variants differ.
+/// The proposed size for all builds of the package together. It differs from the size above, because versions
+/// and variants differ.
 fn for_all_builds(proposal: Option<&Recommendation>, view: &View) -> Markup {
     let Some(proposal) = proposal else { return Markup::default() };
     let [request, limit] =
@@ -164,7 +166,8 @@ fn for_all_builds(proposal: Option<&Recommendation>, view: &View) -> Markup {
     }
 }
 
-/// Why the sizes are as they are. The reader sees attempts on the same page, so "nothing is known" would be read as a contradiction.
+/// The reason for the sizes. If no attempt shows the need, the text says why: the page lists attempts, so
+/// "nothing is known" would seem wrong.
 fn why(explained: &ExplainResponse, newest: Option<&Summary>) -> String {
     let prediction = explained.prediction.clone().unwrap_or_default();
     let basis = prediction.memory_request_bytes.and_then(|request| request.basis).unwrap_or_default();
@@ -224,14 +227,14 @@ fn mean_ms(totals: &StatsTotals) -> u64 {
     numbers::whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
-/// Whether no attempt decides the memory, so that it is the configured default.
+/// Whether the memory size is the configured default, because no attempt determines it.
 fn is_default(explained: &ExplainResponse) -> bool {
     let request =
         explained.prediction.as_ref().and_then(|prediction| prediction.memory_request_bytes.as_ref());
     request.and_then(|request| request.basis.as_ref()).is_some_and(|basis| basis.rung() == Rung::Default)
 }
 
-/// The attempts that the prediction learnt from.
+/// A table of the attempts that the prediction is based on.
 fn behind(explained: &ExplainResponse, view: &View) -> Markup {
     html! {
         @if !explained.attempts.is_empty() {

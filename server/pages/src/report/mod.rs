@@ -1,27 +1,28 @@
-//! A report as one file for a browser or a printer: no script, no request to any server, light or dark as the reader likes.
+//! A report as one HTML file for a browser or a printer. It has no script and loads nothing; its colours are
+//! light or dark as the reader's system is.
 //!
-//! It is plain data: those who write a report say what its figures are, and this says how they look.
+//! The report comes as plain data: the caller decides on its figures, this module on their look.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_proto::shown;
 
-/// How it looks.
+/// The stylesheet of the report.
 const STYLE: &str = include_str!("style.css");
 
-/// Keeps a browser from sending any request, whatever the file says.
+/// Content security policy of the file: a browser then sends no request, whatever names the file contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The head of a column of bars.
+/// The heading of a column of bars.
 pub const DRAWN: &str = "drawn";
 
-/// The whole file.
+/// The content of the report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReportPage {
     /// Title of the report.
     pub title: String,
-    /// A line below the title that says what the report is about.
+    /// A line below the title: which builds the report covers.
     pub about: String,
-    /// What to do next, a sentence each. Text between backquotes is a command.
+    /// What to do next, one sentence each. Text between backquotes is shown as a command.
     pub advice: Vec<String>,
     /// Tables and paragraphs of the report, in order. A section without rows or lines is left out.
     pub sections: Vec<ReportSection>,
@@ -29,23 +30,23 @@ pub struct ReportPage {
     pub notes: Vec<String>,
 }
 
-/// A part with its heading.
+/// A section of the report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReportSection {
-    /// A table, whose first column names the row.
+    /// A table; its first column has the names of the rows.
     Table {
         /// Heading of the table.
         heading: &'static str,
-        /// The heads of all columns.
+        /// The headings of all columns.
         columns: Vec<&'static str>,
         /// The rows in their order.
         rows: Vec<ReportRow>,
     },
-    /// Sentences.
+    /// Sentences, one paragraph each.
     Paragraphs {
         /// Heading of the paragraphs.
         heading: &'static str,
-        /// Each a paragraph.
+        /// The text of each paragraph.
         lines: Vec<String>,
     },
 }
@@ -68,7 +69,8 @@ pub enum ReportCell {
     Better(String),
     /// A change for the worse.
     Worse(String),
-    /// A bar as long as this share of its column, which draws the number before it. Nothing for those who cannot see it.
+    /// A bar that is this share of the column long. It shows the number before it again, so screen readers skip
+    /// it.
     Bar(f64),
 }
 
@@ -100,7 +102,7 @@ impl ReportPage {
                 }
             }
         };
-        // names come from callers
+        // names from outside may contain characters that reorder or hide text: write these out
         shown::in_lines(&whole.into_string()).into_owned()
     }
 }
@@ -119,7 +121,7 @@ impl ReportSection {
             Self::Table { heading, columns, rows } if !rows.is_empty() => html! {
                 section {
                     h2 { (heading) }
-                    // on a narrow screen it scrolls, also for those who have no mouse
+                    // on a narrow screen the table scrolls; `tabindex` lets a keyboard scroll it too
                     div.wide tabindex="0" role="region" aria-label=(heading) {
                         table {
                             thead { tr { @for column in columns { th scope="col" class=[(*column == DRAWN).then_some(DRAWN)] { (column) } } } }

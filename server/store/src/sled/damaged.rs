@@ -105,7 +105,7 @@ impl DamagedStore {
     }
 }
 
-/// The marker of a store whose log has the identity `own`, with the commit number of the witness if that is
+/// The marker of a store with the identity `own` in its log, with the commit number of the witness if that is
 /// higher.
 fn known(dir: &Path, own: Option<StoreIdentity>) -> Result<Marker, OpenError> {
     let marker = match Marker::read(dir) {

@@ -202,7 +202,7 @@ impl Directory {
         if !own.is_dir() && replaced.is_dir() { replaced } else { own }
     }
 
-    /// Refuses engine files that sled would take for a new store, or whose writes would not be safe on disk.
+    /// Refuses engine files that sled would take for a new store, or would not write safely to disk.
     fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
         let engine = self.engine();
         small_files::refuse_links(&engine)?;

@@ -28,8 +28,8 @@ use crate::{
     kv::{KeyValue, PageLimit, StoreIdentity},
 };
 
-/// Entries of one batch. For entries whose keys are not written first, large batches save disk: files of 1.6
-/// times the payload, instead of 2.4 for single writes. Even larger batches lose that again.
+/// Entries of one batch. For entries without keys written first, large batches save disk: files of 1.6 times
+/// the payload, instead of 2.4 for single writes. Even larger batches lose that again.
 const BATCH_ENTRIES: usize = 512;
 
 /// Values of at least this many bytes have their keys written first.

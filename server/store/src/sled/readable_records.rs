@@ -103,7 +103,7 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Kinds whose entries are parts of records.
+/// Kinds with entries that are parts of records.
 const RECORD_KINDS: [KeyKind; 6] =
     [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Numbers];
 

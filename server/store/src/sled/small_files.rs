@@ -44,7 +44,7 @@ pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenErr
     Ok(unusable)
 }
 
-/// The small files that are incomplete or whose checksum is wrong.
+/// The small files that are incomplete or have a wrong checksum.
 fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     let mut unusable = Vec::new();
     for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {

@@ -56,7 +56,7 @@ fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
     Figure { name: name.to_owned(), ..shown }
 }
 
-/// A figure whose value may be unknown. An unknown value is shown as a dash, without a comparison.
+/// A figure with a value that may be unknown. An unknown value is shown as a dash, without a comparison.
 fn known(name: &str, (now, before): (Option<f64>, Option<f64>), more: More) -> Figure {
     match now.zip(before) {
         Some(both) => figure(name, both, more, &amount),

@@ -75,7 +75,7 @@ fn builds(number: u64) -> String {
     figures::counted(number, "build")
 }
 
-/// The cause of failures, other than memory, whose failures increased most.
+/// The cause, other than memory, with the largest increase of failures.
 fn rising(digest: &Digest) -> Option<String> {
     let before = rows::counts(&digest.before);
     let earlier =
@@ -126,7 +126,7 @@ fn shifted_builds(digest: &Digest) -> Option<String> {
     ))
 }
 
-/// A build whose attempts have such different needs that no single size is right.
+/// A build with attempts that have such different needs that no single size is right.
 fn mixed(digest: &Digest) -> Option<String> {
     let worst = digest.stats.mixed.first()?;
     let groups = worst.groups.as_ref()?.groups.len();

@@ -1,4 +1,4 @@
-//! Prints findings for people: packages whose need changed or varies, and failures that retries fix.
+//! Prints findings for people: packages with a changed or varying need, and failures that retries fix.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ fn and_more(all: usize, what: &str) -> String {
     }
 }
 
-/// Two lines for each build whose need changed.
+/// Two lines for each build with a changed need.
 fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
     if regressions.is_empty() {
         return String::new();

@@ -1,12 +1,12 @@
-//! Variants as Gantry keeps them, in the spelling of Spack.
+//! Converts the variants of a Gantry database to Spack's spelling.
 
 use std::fmt::Write as _;
 
 use plimsoll_proto::spack;
 use serde_json::{Map, Value};
 
-/// The variants and the build system, as an agent and the generator of the jobs come to them: switches first, run together, then
-/// `name=value`, each in the order of the alphabet.
+/// The variants and the build system, spelled as agents and Spack's job generator do: first the switches
+/// (`+shared~static`), then each `name=value`, both in alphabetical order.
 pub(super) fn variants(json: &str) -> Result<(String, String), String> {
     if json.trim().is_empty() {
         return Ok((String::new(), String::new()));
@@ -15,7 +15,7 @@ pub(super) fn variants(json: &str) -> Result<(String, String), String> {
         serde_json::from_str(json).map_err(|error| format!("is not a JSON object: {error}"))?;
     let (mut switches, mut values) = (String::new(), String::new());
     for (name, value) in &variants {
-        // an older Gantry kept the colon of `name:=value` in the name
+        // older versions of Gantry stored `name:=value` with the colon as part of the name
         let name = name.trim_end_matches(':');
         let _written = match value {
             Value::Bool(on) => write!(switches, "{}{name}", if *on { '+' } else { '~' }),

@@ -1,11 +1,11 @@
-//! Answers of Prometheus' HTTP API: series with their samples.
+//! Parses answers of Prometheus' HTTP API: series with their samples.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A series of an answer.
+/// A time series in an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PrometheusSeries {
     /// Labels of the series.
@@ -26,12 +26,12 @@ impl PrometheusSeries {
         })
     }
 
-    /// The last of them.
+    /// Value of the last sample.
     pub(super) fn last(&self) -> Option<f64> {
         self.samples().last().map(|(_, value)| value)
     }
 
-    /// The names of its labels.
+    /// Names of the series' labels.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.labels.keys().map(String::as_str)
     }
@@ -39,20 +39,21 @@ impl PrometheusSeries {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a time")]
 fn unix_ms(seconds: f64) -> Option<u64> {
-    // the year 2200
+    // 0 to 7.3e9 seconds since 1970: up to the year 2201
     (0.0..7.3e9).contains(&seconds).then(|| (seconds * 1000.0).round() as u64)
 }
 
-/// An answer of Prometheus. Its series are kept as text: read all at once, they take eight times the memory.
+/// An answer of Prometheus. Its series are kept as text, because parsed all at once they take eight times the
+/// memory.
 #[derive(Debug, Default)]
 pub struct PrometheusAnswer {
     series: Vec<Box<RawValue>>,
-    /// The first thing that Prometheus warns of, such as a part that did not answer.
+    /// The first warning of Prometheus, for example about a store that did not answer.
     pub warning: Option<String>,
 }
 
 impl PrometheusAnswer {
-    /// The series of the answer, one after the other; the memory of each is freed after it was read.
+    /// Parses the series of the answer one after the other, and frees the text of each after that.
     pub fn series(self) -> impl Iterator<Item = Result<PrometheusSeries, String>> {
         self.series
             .into_iter()
@@ -60,7 +61,7 @@ impl PrometheusAnswer {
     }
 }
 
-/// The text of what is no answer.
+/// The error for a body that is not an answer.
 fn no_answer(body: &[u8]) -> String {
     let begin = String::from_utf8_lossy(body.get(..body.len().min(60)).unwrap_or_default()).into_owned();
     format!("the answer is not one of Prometheus; it begins with {begin:?}")
@@ -86,7 +87,7 @@ struct Data {
 /// Reads the body of an answer.
 ///
 /// # Errors
-/// Says why it is none: Prometheus' own words if it has some.
+/// The body is not an answer. The text is that of Prometheus, if the body has one.
 pub fn read_answer(body: &[u8]) -> Result<PrometheusAnswer, String> {
     let read: Result<Body, _> = serde_json::from_slice(body);
     let body = read.map_err(|error| {

@@ -1,4 +1,4 @@
-//! The pods of an import as attempts, one for each job, and how much is known of them.
+//! Turns the pods of an import into attempts, one for each job, and counts how much is known of the pods.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -17,45 +17,46 @@ use crate::import::{
     refusals::{BUILD_UNIT, Refusals},
 };
 
-/// Sums of the use of a namespace's builds over time.
+/// Resources that the builds of a namespace used and requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NamespaceTotals {
-    /// Builds.
+    /// Number of builds.
     pub builds: u64,
-    /// Memory that they used, GiB x h.
+    /// Memory used, GiB x h.
     pub used: f64,
-    /// Memory that they requested, GiB x h.
+    /// Memory requested, GiB x h.
     pub requested: f64,
-    /// CPU time that they used, hours.
+    /// CPU time used, core hours.
     pub core_hours: f64,
 }
 
-/// The attempts that the pods are.
+/// The attempts that were found among the pods.
 #[derive(Debug)]
 pub struct PodAttempts<'j> {
-    /// Pods whose job makes no attempt.
+    /// Pods with a known job, but with invalid data.
     pub refusals: Refusals,
-    /// How much is known of the pods.
+    /// How many pods are known, and how.
     pub coverage: PodCoverage,
-    /// Use of the builds, by namespace.
+    /// Resources by namespace.
     pub totals: BTreeMap<String, NamespaceTotals>,
     source: PodSource<'j>,
-    /// Which of the pods are attempts, in order: one for each job.
+    /// Indices of the pods that become attempts, sorted: one pod for each job.
     chosen: Vec<usize>,
 }
 
-/// An attempt, and how its job ended, if GitLab lists that.
+/// An attempt, and how its job ended if GitLab's list has the job.
 pub type PodAttempt = (Record, Option<JobEnd>);
 
-/// Pods of one project that say no job: which they are, and when they were seen.
+/// Pods of one project that do not name their job: the index of each, and the time in which it was seen.
 type BarePods = Vec<(usize, TimeRange)>;
 
-/// A pod that may be the attempt of its job: fingerprint of the attempt, first reading, which pod.
+/// A candidate for the attempt of a job: fingerprint of the attempt, time of the pod's first reading, index of
+/// the pod.
 type ChosenPod = (u64, u64, usize);
 
 impl BuildPods {
-    /// The attempts of `range`. `host` is that of the CI system, where pods do not name it, and may be empty. `jobs` are those of GitLab,
-    /// as far as it was asked.
+    /// Finds the attempts of `range`. `host` is the host of the CI system for pods that do not name it; it may
+    /// be empty. `jobs` are GitLab's jobs, as far as they were requested.
     ///
     /// # Errors
     /// A pod cannot be packed or unpacked.
@@ -81,7 +82,7 @@ impl BuildPods {
 }
 
 impl PodAttempts<'_> {
-    /// The attempts, in the order in which their pods ended.
+    /// The attempts, sorted by the end of their pods.
     pub fn records(&self) -> impl Iterator<Item = io::Result<PodAttempt>> {
         let (mut line, mut unseen) = (0, PodCoverage::default());
         let known = self.source.known().filter(|pod| match pod {
@@ -100,7 +101,7 @@ impl PodAttempts<'_> {
         })
     }
 
-    /// Counts the pods, and finds the jobs of those that do not say them.
+    /// Counts the pods, and looks for the jobs of pods that do not name theirs.
     fn find_by_time(&mut self) -> io::Result<()> {
         let (source, coverage, mut by_time) = (&self.source, &mut self.coverage, Vec::new());
         let (mut bare, mut taken) = (BTreeMap::<u64, BarePods>::new(), HashMap::<u64, HashSet<u64>>::new());
@@ -135,7 +136,8 @@ impl PodAttempts<'_> {
         Ok(())
     }
 
-    /// If a job had several pods, the last one did the work: the earlier ones had to be replaced.
+    /// Chooses one pod for each job. If a job had several pods, the last one did the work, because it replaced
+    /// the others.
     fn choose(&mut self) -> io::Result<()> {
         let hasher = RandomState::new();
         let mut found: Vec<ChosenPod> = Vec::new();

@@ -1,5 +1,5 @@
-//! Which jobs of a project the pods are that say no job, by time. It holds a few bytes for each pod and job, and no list of what fits what: in a
-//! busy project hundreds of jobs fit each of many thousand pods.
+//! Finds the jobs of pods that do not name theirs, by time. A few bytes for each pod and each job are in
+//! memory, and no list of possible pairs: in a busy project, hundreds of jobs fit each of many thousand pods.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,17 +8,17 @@ use super::{
     pod::TimeRange,
 };
 
-/// Jobs and pods of one project.
+/// The jobs and the pods of one project.
 #[derive(Debug)]
 pub(super) struct FitByTime<'j, 'p> {
-    /// The jobs, in order of their start.
+    /// The jobs, sorted by their start.
     jobs: &'j [HeldJob],
     pods: &'p [TimeRange],
-    /// Places of the pods, in order of their start.
+    /// Indices of the pods, sorted by their start.
     order: Vec<usize>,
-    /// Jobs that no pod can take any more.
+    /// For each job, whether it has already been given to a pod.
     taken: Vec<bool>,
-    /// How many jobs fit each pod.
+    /// For each pod, how many free jobs fit it.
     fits: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         all
     }
 
-    /// The job of each pod, by the place of the pod.
+    /// The job of each pod, in the order of the pods; `None` if exactly one job could not be found.
     pub(super) fn found(mut self) -> Vec<Option<&'j HeldJob>> {
         let mut found: BTreeMap<usize, usize> = BTreeMap::new();
         let mut alone: Vec<usize> = (0..self.pods.len()).filter(|pod| self.fits_one(*pod)).collect();
@@ -41,7 +41,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
             let claims = self.claims(&alone);
             alone.clear();
             alone.extend(claims.keys().flat_map(|place| self.take(*place)).collect::<Vec<_>>());
-            // what several pods claim is none of theirs
+            // if several pods fit only this one job, none of them gets it
             let only = claims.iter().filter(|(_, pods)| pods.len() == 1);
             for (pod, place) in only.filter_map(|(place, pods)| Some((pods.first()?, place))) {
                 found.insert(*pod, *place);
@@ -54,7 +54,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         (0..self.pods.len()).map(job_of).collect()
     }
 
-    /// Pods that only one job fits, by that job.
+    /// For each job, the pods of `alone` that only this job fits.
     fn claims(&self, alone: &[usize]) -> BTreeMap<usize, Vec<usize>> {
         let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let job_of = |pod: usize| self.jobs_of(*self.pods.get(pod)?).next();
@@ -68,7 +68,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         self.fits.get(pod) == Some(&1)
     }
 
-    /// Jobs that fit a pod and are not taken.
+    /// Indices of the free jobs that fit a pod.
     fn jobs_of(&self, pod: TimeRange) -> impl Iterator<Item = usize> {
         let first = self.jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.start_ms);
         let behind = self.jobs.partition_point(|job| job.started_ms <= pod.start_ms + CLOCKS_MS);
@@ -77,7 +77,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         near.filter(move |place| self.jobs.get(*place).is_some_and(|job| job.may_have_run_in(pod)))
     }
 
-    /// Takes a job from the pods that it fits, and returns these.
+    /// Marks a job as taken; returns the pods that it fits, which now have one job less.
     fn take(&mut self, place: usize) -> Vec<usize> {
         let Some(job) = self.jobs.get(place) else { return Vec::new() };
         let start = |pod: &usize| self.pods.get(*pod).map_or(0, |pod| pod.start_ms);

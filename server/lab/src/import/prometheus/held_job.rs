@@ -1,4 +1,4 @@
-//! A job of GitLab's list while an import holds it, and which pods it may have run in.
+//! A job of GitLab's list in a compact form, and which pods it may have run in.
 
 use std::sync::Arc;
 
@@ -8,15 +8,17 @@ use prost::Message as _;
 
 use super::pod::TimeRange;
 
-/// Largest difference between the clocks of GitLab and of Prometheus, milliseconds.
+/// Largest accepted difference between the clocks of GitLab and Prometheus, milliseconds.
 pub(super) const CLOCKS_MS: u64 = 60_000;
-/// Longest time from the start of a job to the first reading of its build, milliseconds: a node is started, images are pulled. The runner
-/// waits for a pod for 3 minutes by default (`poll_timeout`); jobs whose nodes are slower wait longer.
+/// Longest time from the start of a job to the first reading of its build, milliseconds. In this time a node is
+/// started and images are pulled. By default the runner waits 3 minutes for a pod (`poll_timeout`), and longer
+/// if it is configured so.
 pub(super) const UP_TO_BUILD_MS: u64 = 30 * 60_000;
-/// Longest time from the last reading of a build to the end of its job, milliseconds: caches and artifacts are uploaded.
+/// Longest time from the last reading of a build to the end of its job, milliseconds. In this time caches and
+/// artifacts are uploaded.
 const AFTER_BUILD_MS: u64 = 30 * 60_000;
 
-/// A job of the list, packed.
+/// A job of GitLab's list, in a compact form.
 #[derive(Debug)]
 pub(super) struct HeldJob {
     pub(super) id: u64,
@@ -25,18 +27,18 @@ pub(super) struct HeldJob {
     pub(super) end: Option<JobStatus>,
     pub(super) untrusted: bool,
     pub(super) reason: Arc<str>,
-    /// The key as a message.
+    /// The key of the job, as the bytes of a message.
     pub(super) key: Box<[u8]>,
 }
 
 impl HeldJob {
     /// The key of the job.
     pub(super) fn key(&self) -> pb::Key {
-        // it was a key before it was packed
+        // cannot fail: the bytes were made from a key
         pb::Key::decode(&*self.key).unwrap_or_default()
     }
 
-    /// Whether the pod may be the one in which it ran.
+    /// Whether the job may have run in a pod that was seen in this time.
     pub(super) fn may_have_run_in(&self, pod: TimeRange) -> bool {
         let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCKS_MS);
         let is_inside = self.started_ms <= pod.start_ms + CLOCKS_MS && pod.end_ms <= end_ms + CLOCKS_MS;

@@ -1,7 +1,9 @@
-//! Jobs as GitLab lists them, beside the pods in which they ran.
+//! GitLab's list of jobs, used to identify the jobs of pods.
 //!
-//! A pod that names its job gets how that job ended. A pod that names its project alone (its name has the number) is the one job of that
-//! project that fits it in time. Where two jobs fit, or two pods claim one job, nothing is taken: a wrong key teaches a wrong size.
+//! If a pod names its job, the list has the outcome of that job. Some pods name only their project, by its
+//! number in the pod's name. Such a pod belongs to a job of that project if it is the only job that fits the
+//! pod's time. If two jobs fit, or two pods fit the same job, none is used: a wrong key would lead to wrong
+//! predictions.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -23,40 +25,41 @@ pub struct ListedJob {
     pub project: u64,
     /// Key of the job, without sizes.
     pub key: pb::Key,
-    /// When a runner took it, milliseconds since 1970.
+    /// When a runner started the job, milliseconds since 1970.
     pub started_ms: u64,
-    /// When it ended; `None` while it runs.
+    /// When the job ended, milliseconds since 1970; `None` while it runs.
     pub finished_ms: Option<u64>,
-    /// How it ended; `None` while it runs.
+    /// How the job ended; `None` while it runs.
     pub end: Option<JobStatus>,
-    /// Why it failed, in GitLab's words; may be empty.
+    /// Why the job failed, in GitLab's words; may be empty.
     pub reason: String,
-    /// Whether the job's code came from outside of the project: a fork, or a merge request of one.
+    /// Whether the code of the job came from outside of the project: from a fork, or from a merge request of a
+    /// fork.
     pub untrusted: bool,
 }
 
-/// How a job ended, as GitLab lists it.
+/// How a job ended, according to GitLab's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEnd {
-    /// How.
+    /// The job's status at its end.
     pub status: JobStatus,
-    /// Why, in GitLab's words; may be empty.
+    /// Why the job failed, in GitLab's words; may be empty.
     pub reason: String,
 }
 
-/// Jobs of projects, by which pods are known: some 200 bytes each.
+/// The jobs of projects, in some 200 bytes each.
 #[derive(Debug, Default)]
 pub struct ListedJobs {
-    /// The jobs by project, in order of their start.
+    /// The jobs by project, sorted by their start.
     by_project: BTreeMap<u64, Vec<HeldJob>>,
-    /// The number of each job and its place in the list of its project, in order.
+    /// By project: the number of each job and its index in the project's list, sorted by number.
     places: BTreeMap<u64, Vec<(u64, u32)>>,
-    /// Each reason once.
+    /// The texts of reasons; jobs with the same reason share one text.
     reasons: BTreeSet<Arc<str>>,
 }
 
 impl ListedJobs {
-    /// The jobs, in any order. The host of their GitLab is that of the import.
+    /// The jobs in `jobs`, which may have any order. All are of the import's GitLab host.
     pub fn new(jobs: impl IntoIterator<Item = ListedJob>) -> Self {
         let mut all = Self::default();
         jobs.into_iter().for_each(|job| all.push(job));
@@ -64,7 +67,7 @@ impl ListedJobs {
         all
     }
 
-    /// Adds a job. [`Self::order`] is to be called after the last one.
+    /// Adds a job. Call [`Self::order`] after the last one.
     pub fn push(&mut self, job: ListedJob) {
         let ListedJob { id, project, key, started_ms, finished_ms, end, reason, untrusted } = job;
         let reason = self.reasons.get(reason.as_str()).cloned().unwrap_or_else(|| reason.into());
@@ -76,12 +79,12 @@ impl ListedJobs {
         self.by_project.entry(project).or_default().push(held);
     }
 
-    /// Takes the jobs of a project away.
+    /// Removes the jobs of a project.
     pub fn forget(&mut self, project: u64) {
         self.by_project.remove(&project);
     }
 
-    /// Brings the jobs in order, each once.
+    /// Sorts the jobs, and removes duplicates.
     pub fn order(&mut self) {
         for (project, jobs) in &mut self.by_project {
             jobs.sort_by_key(|job| (job.started_ms, job.id));
@@ -93,23 +96,24 @@ impl ListedJobs {
         }
     }
 
-    /// A job of a project by its number.
+    /// The job of a project with this number.
     pub(super) fn find(&self, project: u64, id: u64) -> Option<&HeldJob> {
         let places = self.places.get(&project)?;
         let (_, place) = places.get(places.binary_search_by_key(&id, |(id, _)| *id).ok()?)?;
         self.by_project.get(&project)?.get(usize::try_from(*place).ok()?)
     }
 
-    /// Whether the jobs of this project were listed.
+    /// Whether the list has jobs of this project.
     pub(super) fn knows(&self, project: u64) -> bool {
         self.by_project.contains_key(&project)
     }
 
-    /// Which job each pod is, by the place of the pod in `pods` (first and last reading of those of one project). `taken`: jobs that pods name
-    /// themselves.
+    /// Finds the jobs of pods of one project. `pods` are the times of the first and last reading of each pod;
+    /// the result has the same order. `taken` are the jobs that other pods name themselves.
     ///
-    /// A pod that only one job fits takes that job, which then fits no other pod, and so on. Two pods that only one job fits prove that
-    /// something else is wrong: neither gets it.
+    /// If only one job fits a pod, the pod gets that job, which is then not available to other pods; this may
+    /// leave another pod with only one job, and so on. If two pods are left with the same job, the times cannot
+    /// be right, and neither gets it.
     pub(super) fn fit(
         &self,
         project: u64,

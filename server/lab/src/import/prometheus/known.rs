@@ -1,4 +1,4 @@
-//! A pod that names its job, or that was found among those of GitLab: an attempt, or why it is none.
+//! Turns a pod with a known job into an attempt, or explains why that is not possible.
 
 use std::io;
 
@@ -25,45 +25,45 @@ use crate::import::{
     refusals::Refusal,
 };
 
-/// A pod without a sample for this long has ended; a pod whose first sample is within this time after the start of the range began before
-/// it. Prometheus looks back as far for the last value of a series.
+/// A pod without a sample for this long has ended. A pod with its first sample within this time after the start
+/// of the range began before the range. Prometheus itself looks back this far for the last value of a series.
 const SILENCE_MS: u64 = 300_000;
 
-/// How much is known of the pods.
+/// How many pods are known, and how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PodCoverage {
     /// Pods in which something was built.
     pub builds: u64,
-    /// Pods of these whose job and job name are known.
+    /// Pods in `builds` with a known job and job name.
     pub keyed: u64,
-    /// Pods of `keyed` whose job was found by its time among the jobs that GitLab lists.
+    /// Pods in `keyed` with a job that was found by time in GitLab's list.
     pub by_time: u64,
-    /// Pods of `keyed` whose end GitLab reports.
+    /// Pods in `keyed` that have their end in GitLab's list.
     pub ended: u64,
-    /// Pods of which only the project is known, from the pod's name.
+    /// Pods of which only the project is known, from the name of the pod.
     pub project_alone: u64,
-    /// Pods of `project_alone` whose project's jobs were listed, but not exactly one of them fits.
+    /// Pods in `project_alone` that belong to a listed project, but do not fit exactly one of its jobs.
     pub unfit: u64,
-    /// Pods that still run at the end of the range.
+    /// Pods that still ran at the end of the range.
     pub running: u64,
     /// Pods that already ran at the start of the range.
     pub began_before: u64,
 }
 
-/// Pods, and what is known of their jobs.
+/// The pods of an import, and what is known of their jobs.
 #[derive(Debug)]
 pub(super) struct PodSource<'j> {
     pub(super) pods: BuildPods,
     pub(super) range: TimeRange,
     pub(super) host: String,
     pub(super) jobs: &'j ListedJobs,
-    /// Jobs of the pods that were found by time.
+    /// The pods with a job that was found by time: index of the pod, and its job. Sorted by index.
     pub(super) by_time: Vec<(usize, &'j HeldJob)>,
 }
 
 /// A pod with a known job.
 pub(super) struct KnownPod<'j> {
-    /// Namespace and name.
+    /// Namespace and name of the pod.
     name: PodName,
     pub(super) pod: BuildPod,
     attempt: String,
@@ -72,7 +72,7 @@ pub(super) struct KnownPod<'j> {
 }
 
 impl<'j> PodSource<'j> {
-    /// The pods with a known job, each with its place among all.
+    /// The pods with a known job, each with its index among all pods.
     pub(super) fn known(&self) -> impl Iterator<Item = io::Result<(usize, KnownPod<'j>)>> {
         let pods = self.pods.built().enumerate();
         pods.filter_map(|(place, pod)| match pod {
@@ -91,7 +91,7 @@ impl<'j> PodSource<'j> {
         Some(KnownPod { name, pod, attempt, key: job.key(), listed: Some(job) })
     }
 
-    /// A pod that names its job.
+    /// The pod with its job, if the pod's labels name the job.
     pub(super) fn named(&self, name: PodName, pod: BuildPod) -> Option<KnownPod<'j>> {
         let lookup = |variable: &str| match self.pods.labels.variable(&pod.described, variable) {
             None if variable == "CI_SERVER_HOST" => Some(self.host.clone()),
@@ -101,7 +101,7 @@ impl<'j> PodSource<'j> {
         if key.package.is_empty() {
             return None;
         }
-        // the same number may be a job of another GitLab
+        // a job of another GitLab may have the same number
         let is_of_host = self.host.is_empty() || JobExecution::read(&attempt).host == self.host;
         let id = JobExecution::read(&attempt).number().filter(|_| is_of_host);
         let listed = project_number(&name.1).zip(id).and_then(|(project, id)| self.jobs.find(project, id));
@@ -110,13 +110,14 @@ impl<'j> PodSource<'j> {
 }
 
 impl KnownPod<'_> {
-    /// How its job ended, if GitLab lists that.
+    /// How the pod's job ended, if GitLab's list has the job.
     pub(super) fn end(&self) -> Option<JobEnd> {
         let job = self.listed?;
         Some(JobEnd { status: job.end?, reason: job.reason.to_string() })
     }
 
-    /// The pod as an attempt; `None` if it did not run in all of the range, which is counted.
+    /// Turns the pod into an attempt. `None` if the pod began before the range or still ran at its end;
+    /// `coverage` then counts it.
     pub(super) fn attempt(
         self,
         range: TimeRange,
@@ -144,11 +145,12 @@ impl KnownPod<'_> {
 }
 
 impl BuildPod {
-    /// The build as an attempt; else which column is wrong, and why.
+    /// Turns the pod's readings into a summary. The error names the invalid column, and why it is invalid.
     fn summary(&self, attempt: &str, key: Key) -> Result<Summary, (&'static str, String)> {
         let attempt = AttemptId::parse(attempt).map_err(|reason| ("attempt", reason))?;
         let most = if self.high_water > 0.0 { self.high_water } else { f64::INFINITY };
-        // the working set counts hot file pages, which are no need where the high-water mark says so
+        // the working set contains active page cache, which is not part of the need; the high-water mark bounds
+        // it
         let need = Bytes::from_f64(self.peak.max(self.resident).min(most));
         if !(LEAST_BYTES..=MOST_BYTES).contains(&need.0) {
             return Err(("peak_bytes", format!("{} cannot be the memory of a build", need.0)));

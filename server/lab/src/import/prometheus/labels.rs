@@ -8,10 +8,10 @@ use std::{
 use plimsoll_proto::job_pod::{COPIES, JOB_URL, OF_RUNNER, PROJECT, of_page};
 use serde::Deserialize;
 
-/// Annotations and labels, in order of their names. Those of all pods share their names.
+/// Annotations and labels of a pod, sorted by name. The names are shared by all pods.
 pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
 
-/// A variable of no job: the address of its page.
+/// Key in `variables` for the address of the job's page, which is not a variable of the job.
 const JOB_URL_VARIABLE: &str = "CI_JOB_URL";
 /// Most labels that a file may name.
 const MOST_VARIABLES: usize = 64;
@@ -58,10 +58,10 @@ impl Default for PrometheusLabels {
 }
 
 impl PrometheusLabels {
-    /// Checks the names: each goes into a question to Prometheus.
+    /// Checks the names, because they become part of queries to Prometheus.
     ///
     /// # Errors
-    /// Says which key is wrong.
+    /// The text says which key is wrong.
     pub fn check(&self) -> Result<(), String> {
         let names = [
             ("pod", &self.pod),
@@ -89,21 +89,21 @@ impl PrometheusLabels {
         Ok(())
     }
 
-    /// Labels that only pods of jobs have: by these the annotations of pods are asked for.
+    /// Labels that only pods of CI jobs have. With them the annotations of these pods are selected.
     pub(super) fn of_jobs(&self) -> Vec<String> {
         let own = self.variables.get("CI_JOB_ID").filter(|label| !is_of_labels(label)).cloned();
         let known = OF_RUNNER.iter().chain(&COPIES).filter(|(variable, _)| *variable == "CI_JOB_ID");
         own.into_iter().chain(known.map(|(_, name)| of_annotation(name))).collect()
     }
 
-    /// Labels of `kube_pod_labels` that are asked for.
+    /// Labels of `kube_pod_labels` by which job pods are selected.
     pub(super) fn of_labels(&self) -> Vec<String> {
         let own = self.variables.values().filter(|label| is_of_labels(label)).cloned();
         let known = [PROJECT[0][1], PROJECT[1][1], "metrics/gitlab_ci_pipeline_id"];
         own.chain(known.map(of_label)).collect()
     }
 
-    /// A variable of the job, from all labels that its pod has.
+    /// The value of a variable of the job, from any of the pod's labels that contain it.
     pub(super) fn variable(&self, labels: &Described, name: &str) -> Option<String> {
         let text = |label: &str| {
             let place = labels.binary_search_by(|(known, _)| (**known).cmp(label)).ok()?;
@@ -143,7 +143,7 @@ impl PrometheusLabels {
         known.chain(self.variables.values().cloned()).collect()
     }
 
-    /// The option of kube-state-metrics that exports what is asked for.
+    /// The option for kube-state-metrics with which it exports the annotations that an import reads.
     pub fn allowlist() -> String {
         let all = OF_RUNNER.iter().map(|(_, name)| *name).chain([JOB_URL]);
         let copies = COPIES.iter().map(|(_, name)| *name).filter(|name| name.contains("spack"));
@@ -156,7 +156,7 @@ fn is_of_labels(label: &str) -> bool {
     label.starts_with("label_")
 }
 
-/// The label that kube-state-metrics makes of an annotation.
+/// The Prometheus label that kube-state-metrics makes of an annotation.
 fn of_annotation(name: &str) -> String {
     format!("annotation_{}", plain(name))
 }
@@ -166,7 +166,8 @@ fn of_label(name: &str) -> String {
     format!("label_{}", plain(name))
 }
 
-/// A name as a label of Prometheus may hold it (kube-state-metrics, `sanitizeLabelName`).
+/// A name with the characters that Prometheus does not allow in labels replaced, as kube-state-metrics does it
+/// (`sanitizeLabelName`).
 fn plain(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }

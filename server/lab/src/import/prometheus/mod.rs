@@ -1,19 +1,19 @@
-//! History that Prometheus has of the pods in which GitLab's runner builds: series become attempts. Pure: who asks is a matter of the server.
+//! Turns Prometheus' series about the pods of GitLab's runner into attempts. No I/O: the server sends the queries.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `labels` | names of labels, which differ between clusters |
-//! | `question` | what is asked about one window of time |
+//! | `question` | the queries about one window of time |
 //! | `answer` | Prometheus' answers |
-//! | `pod` | what was seen of one pod |
+//! | `pod` | the readings of one pod |
 //! | `pods` | all pods, from the windows in which they were seen |
-//! | `spool` | pods that have ended, packed |
+//! | `spool` | pods that have ended, in compressed form |
 //! | `jobs` | jobs of GitLab's list |
-//! | `held_job`, `fit_by_time` | one of them, packed; which pods they ran in |
-//! | `known` | a pod with a known job, as an attempt or as why it is none |
-//! | `attempts` | one attempt for each job, and how much is known of the pods |
+//! | `held_job`, `fit_by_time` | a job in a compact form; finds the pods that jobs ran in |
+//! | `known` | turns a pod with a known job into an attempt |
+//! | `attempts` | chooses one attempt for each job, and counts how much is known of the pods |
 //!
-//! Prometheus reads now and then, so a peak is at least what it saw: [`MeasurementSource::Prometheus`].
+//! Prometheus reads at long intervals, so the true peak may be higher than the recorded one: [`MeasurementSource::Prometheus`].
 //!
 //! [`MeasurementSource::Prometheus`]: plimsoll_core::domain::MeasurementSource::Prometheus
 

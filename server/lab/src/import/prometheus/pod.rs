@@ -1,4 +1,4 @@
-//! What was seen of one pod.
+//! The readings of one pod.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,12 +18,12 @@ pub struct TimeRange {
 /// Namespace and name of a pod.
 pub(super) type PodName = (String, String);
 
-/// What was seen of a pod. What was not is 0 or empty.
+/// The readings of a pod. A value without a reading is 0 or empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct BuildPod {
     pub(super) first_ms: u64,
     pub(super) last_ms: u64,
-    /// End of the last window in which something was read of it, its memory or else.
+    /// End of the last window with any reading of the pod.
     pub(super) seen_ms: u64,
     pub(super) peak: f64,
     pub(super) sum: f64,
@@ -34,12 +34,12 @@ pub(super) struct BuildPod {
     pub(super) resources: Resources,
     pub(super) oom_events: f64,
     pub(super) oom_killed: bool,
-    /// Annotations and labels of the pod, by the labels that kube-state-metrics makes of them.
+    /// Annotations and labels of the pod, by the names of kube-state-metrics' labels for them.
     pub(super) described: Described,
 }
 
 impl BuildPod {
-    /// Takes in what was read of it later.
+    /// Adds the readings of a later part of the same pod.
     pub(super) fn join(&mut self, later: Self) {
         let before = std::mem::replace(self, later);
         if before.samples == 0 {
@@ -71,7 +71,7 @@ impl BuildPod {
 
     pub(super) fn add_memory(&mut self, window: TimeRange, series: &PrometheusSeries) -> bool {
         let before = self.samples;
-        // the first moment of a window is the last one of the window before
+        // the first moment of this window is the last moment of the window before, so it is left out here
         for (at, bytes) in series.samples().filter(|(at, _)| *at > window.start_ms && *at <= window.end_ms) {
             self.first_ms = if self.samples == 0 { at } else { self.first_ms.min(at) };
             self.last_ms = self.last_ms.max(at);
@@ -82,7 +82,7 @@ impl BuildPod {
         self.samples > before
     }
 
-    /// Keeps what is used of its annotations and labels. A later answer counts.
+    /// Stores the annotations and labels that are used. Later values replace earlier ones.
     pub(super) fn describe(&mut self, used: &BTreeSet<Arc<str>>, series: &PrometheusSeries) {
         for (name, text) in series.labels.iter().filter(|(_, text)| !text.is_empty()) {
             let Some(name) = used.get(name.as_str()) else { continue };
@@ -125,7 +125,7 @@ impl BuildPod {
     }
 }
 
-/// The project's number in the name of a runner's pod, `runner-TOKEN-project-23-concurrent-0-...`.
+/// The project's number in the name of a runner's pod: 23 in `runner-TOKEN-project-23-concurrent-0-...`.
 pub(super) fn project_number(pod: &str) -> Option<u64> {
     let (_, rest) = pod.strip_prefix("runner-")?.split_once("project-")?;
     rest.split_once("-concurrent-")?.0.parse().ok()

@@ -1,7 +1,9 @@
-//! Pods of builds, from the windows of time in which they were seen. A pod that is seen in several windows is one build.
+//! Collects the pods of builds, one window of time after the other. A pod that is seen in several windows is
+//! one build.
 //!
-//! Windows come in the order of time. A pod of which nothing was read for all of a window has ended: it is packed and leaves the table of
-//! those that run. One that is seen again all the same (nothing was scraped for a while) has several parts, which are joined at the end.
+//! The windows come in the order of time. A pod without any reading in a whole window has ended: it is
+//! compressed, and leaves the table of running pods. If it is seen again after all, because Prometheus had no
+//! readings for a while, it has several parts, which are joined at the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -16,10 +18,11 @@ use super::{
     spool::PodSpool,
 };
 
-/// Most pods of an import: some 60 MB where all have ended, by 120 bytes each (packed, fingerprints, which attempt they are).
+/// Most pods of an import. If all have ended they take some 60 MB, 120 bytes each (compressed pod,
+/// fingerprints, index).
 const MOST_PODS: usize = 500_000;
 
-/// More pods than are held.
+/// There are more pods than an import can have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
 pub struct TooManyPods;
@@ -28,33 +31,33 @@ pub struct TooManyPods;
 #[derive(Debug)]
 pub struct BuildPods {
     pub(super) labels: PrometheusLabels,
-    /// Labels by which jobs are known: of all that a pod says, these are kept.
+    /// Names of the labels that are kept: those that identify the job of a pod.
     used: BTreeSet<Arc<str>>,
     pub(super) running: HashMap<PodName, BuildPod>,
     ended: PodSpool,
-    /// Pods in `ended`, by their fingerprints.
+    /// Fingerprints of the pods in `ended`.
     known: HashSet<u64>,
-    /// Pods of these that have more than one part.
+    /// Fingerprints of the pods in `known` that have more than one part.
     parted: HashSet<u64>,
-    /// The pods of several parts with their parts joined, once all were read.
+    /// The pods of several parts, with their parts joined. Filled after the last window.
     joined: Vec<(PodName, BuildPod)>,
-    /// Numbers of the projects of pods in `ended`.
+    /// Project numbers of the pods in `ended`.
     projects: BTreeSet<u64>,
     hasher: RandomState,
     unread: UnreadSeries,
 }
 
-/// Series that were found and name no build, so that an import which finds none can say why. The first of each sort.
+/// The first unusable series of each kind. If an import finds no builds, these show the reason.
 #[derive(Debug, Default)]
 struct UnreadSeries {
-    /// Why the first series of a build's memory was not used.
+    /// Why the first series about a build's memory was not used.
     memory: Option<String>,
-    /// Labels of the first series with a job's annotations whose pod no series of memory names.
+    /// Labels of the first series with annotations of a job, if its pod has no memory series.
     annotations: Option<Vec<String>>,
 }
 
 impl BuildPods {
-    /// None yet.
+    /// An empty collection.
     pub fn new(labels: PrometheusLabels) -> Self {
         let used: BTreeSet<Arc<str>> = labels.used().into_iter().map(Into::into).collect();
         Self {
@@ -71,25 +74,26 @@ impl BuildPods {
         }
     }
 
-    /// Numbers of the projects whose builds were seen, as the names of pods say them.
+    /// Numbers of the projects that have builds among the pods, taken from the pods' names.
     pub fn projects(&self) -> BTreeSet<u64> {
         let running = self.running.iter().filter(|(_, pod)| pod.samples > 0);
         let running = running.filter_map(|((_, name), _)| project_number(name));
         self.projects.iter().copied().chain(running).collect()
     }
 
-    /// Why none of the series of a build's memory was used; `None` if there were none.
+    /// Why the first memory series was not used; `None` if it was used, or if there was none.
     pub fn unread_memory(&self) -> Option<&str> {
         self.unread.memory.as_deref()
     }
 
-    /// Labels of a series with a job's annotations that is of no pod which builds: the names of labels differ, and
-    /// [`PrometheusLabels::kube_pod`] is wrong. `None` if there is no such series.
+    /// Labels of a series with annotations of a job, but of a pod without memory readings. Then the clusters'
+    /// names of labels differ, and [`PrometheusLabels::kube_pod`] is wrong. `None` if there is no such series.
     pub fn unread_annotations(&self) -> Option<&[String]> {
         self.unread.annotations.as_deref()
     }
 
-    /// Adds a series of the answer to a question about a window. Whether it is the memory of a build.
+    /// Adds a series of the answer to `question` about `window`. Returns whether the series has memory readings
+    /// of a build.
     ///
     /// # Errors
     /// There are too many pods.
@@ -130,7 +134,8 @@ impl BuildPods {
         Ok(false)
     }
 
-    /// All of a window was read: packs the pods that have ended before it, and forgets those that never built.
+    /// Call this when all answers about a window were added: compresses the pods that ended before the window,
+    /// and removes those that had no build.
     ///
     /// # Errors
     /// A pod cannot be packed.
@@ -153,7 +158,7 @@ impl BuildPods {
         Ok(())
     }
 
-    /// Called when no more windows follow.
+    /// Call this after the last window: compresses the remaining pods, and joins pods of several parts.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.pack(|_pod| true)?;
         if self.parted.is_empty() {
@@ -170,7 +175,7 @@ impl BuildPods {
         Ok(())
     }
 
-    /// All pods in which something was built, once each; in the same order each time. To be called after [`Self::end`].
+    /// All pods with a build, each once, in the same order at each call. Call this after [`Self::end`].
     pub(super) fn built(&self) -> impl Iterator<Item = io::Result<(PodName, BuildPod)>> {
         let is_whole = |pod: &io::Result<(PodName, BuildPod)>| match pod {
             Ok((name, _)) => !self.is_parted(name),
@@ -189,7 +194,7 @@ impl BuildPods {
 }
 
 impl UnreadSeries {
-    /// Notes a series that says nothing of a build. `pod` are the labels by which a pod is known.
+    /// Records a series that cannot be used. `pod` are the names of the labels for namespace and pod.
     fn note(
         &mut self,
         question: PrometheusQuestion,

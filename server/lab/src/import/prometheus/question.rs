@@ -1,25 +1,25 @@
-//! What Prometheus is asked about one window of time.
+//! The queries to Prometheus about one window of time.
 
 use super::PrometheusLabels;
 
-/// What is asked.
+/// A query to Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrometheusQuestion {
-    /// Working set of each build, each reading: start, end, peak and mean.
+    /// All readings of each build's working set. They give its start, end, peak and mean.
     Memory,
-    /// Highest resident memory: the need is not below it.
+    /// The highest resident memory of each build. The need is at least this.
     Resident,
-    /// High-water mark with page cache: the need is not above it.
+    /// The kernel's memory peak of each build, page cache included. The need is at most this.
     HighWater,
-    /// CPU seconds used.
+    /// CPU seconds that each build used.
     Cpu,
     /// Requests of the build's container.
     Requests,
     /// Limits of the build's container.
     Limits,
-    /// Kills for memory that cAdvisor saw.
+    /// Processes killed for lack of memory, as cAdvisor counted them.
     OomEvents,
-    /// Containers that Kubernetes calls killed for memory.
+    /// Containers that Kubernetes reports as `OOMKilled`.
     OomKilled,
     /// Annotations of pods.
     Annotations,
@@ -28,7 +28,7 @@ pub enum PrometheusQuestion {
 }
 
 impl PrometheusQuestion {
-    /// All of them, in the order in which they are asked.
+    /// All queries, in the order in which they are sent.
     pub const ALL: [Self; 10] = [
         Self::Memory,
         Self::Resident,
@@ -42,7 +42,8 @@ impl PrometheusQuestion {
         Self::Labels,
     ];
 
-    /// The question in `PromQL`, about the `seconds` before the time of the question. `selector` is `name="value",...` or empty.
+    /// The query in `PromQL`, about the `seconds` before its evaluation time. `selector` is `name="value",...`,
+    /// or empty.
     pub fn text(self, labels: &PrometheusLabels, selector: &str, seconds: u64) -> String {
         let PrometheusLabels {
             pod,

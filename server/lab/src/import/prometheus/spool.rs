@@ -1,6 +1,7 @@
-//! Pods that have ended, packed: an import of weeks sees hundreds of thousands of them, and few run at the same time.
+//! Keeps pods that have ended in compressed form. An import of some weeks has hundreds of thousands of them, of
+//! which few run at the same time.
 //!
-//! A pod of 700 bytes takes some 70. It is unpacked each time when it is looked at.
+//! A pod of 700 bytes takes some 70 bytes. It is unpacked each time it is read.
 
 use std::{
     io::{self, Write as _},
@@ -12,25 +13,26 @@ use plimsoll_core::domain::Resources;
 
 use super::pod::{BuildPod, PodName};
 
-/// Bytes of text that are packed together: more of them gain little, and all are unpacked at once.
+/// Bytes of text that are compressed together. Larger blocks save little more, and a block is always unpacked
+/// as a whole.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// A pod as text: namespace and name; begin and end; numbers, bit by bit; readings; sizes; killed; annotations, the first number being that
-/// of the name.
+/// A pod in the form in which it is compressed: namespace and name; start and end; numbers as bits; count of
+/// readings; sizes; whether it was killed; annotations, each with the index of its name.
 type PodText = (String, String, [u64; 2], [u64; 6], u32, Resources, bool, Vec<(usize, Box<str>)>);
 
-/// Packed pods, in the order in which they came.
+/// Compressed pods, in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct PodSpool {
-    /// Names of annotations, in order.
+    /// Names of annotations, sorted.
     names: Vec<Arc<str>>,
     blocks: Vec<Box<[u8]>>,
-    /// What is not packed yet.
+    /// Text that is not compressed yet.
     text: Vec<u8>,
 }
 
 impl PodSpool {
-    /// None yet. `names` has all names of annotations, in order.
+    /// An empty spool. `names` are all names of annotations, sorted.
     pub(super) fn new(names: Vec<Arc<str>>) -> Self {
         Self { names, blocks: Vec::new(), text: Vec::new() }
     }
@@ -38,7 +40,7 @@ impl PodSpool {
     /// Adds a pod.
     ///
     /// # Errors
-    /// It has no form as text.
+    /// The pod cannot be written as text, or not compressed.
     pub(super) fn push(&mut self, (namespace, name): PodName, pod: &BuildPod) -> io::Result<()> {
         let BuildPod { peak, sum, resident, high_water, cpu_seconds, oom_events, .. } = *pod;
         let numbers = [peak, sum, resident, high_water, cpu_seconds, oom_events].map(f64::to_bits);
@@ -66,7 +68,7 @@ impl PodSpool {
         Ok(())
     }
 
-    /// All of them.
+    /// Unpacks all pods, in the order in which they were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = io::Result<(PodName, BuildPod)>> {
         let packed = self.blocks.iter().map(|block| {
             let mut text = Vec::new();

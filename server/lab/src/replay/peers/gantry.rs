@@ -1,7 +1,8 @@
 //! spack-gantry (gantry/routes/prediction.py): the mean of the last five, over six combinations of the key.
 //!
-//! Gantry takes the mean of the *mean* use, which as a limit would kill nearly every build; here it is the mean of the peaks, the
-//! kinder reading. It makes no retry larger: doubled, as GitLab users do by hand. Architecture is not used, as there.
+//! Gantry takes the mean of the *mean* use. As a limit this would kill nearly every build, so this policy takes
+//! the mean of the peaks, which is better for Gantry. Gantry does not enlarge retries; this policy doubles
+//! them, as users of GitLab do by hand. Like Gantry, it ignores the architecture.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,20 +10,21 @@ use plimsoll_core::domain::Key;
 
 use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
-/// Builds that it wants.
+/// Number of builds that Gantry averages.
 const WANTED_BUILDS: usize = 5;
-/// Builds that it is content with.
+/// Least number of builds with which Gantry predicts.
 const ENOUGH_BUILDS: usize = 4;
-/// Memory for a spec that nothing is known of: 2 GB.
+/// Memory for a spec without history: 2 GB.
 const DEFAULT_MEMORY: f64 = 2e9;
 
-/// Gantry's policy: history by combination of package, version and compiler.
+/// Gantry's policy. It has the history of each combination of package, version and compiler.
 #[derive(Debug, Default)]
 pub(in crate::replay) struct Gantry {
     seen: HashMap<String, VecDeque<f64>>,
 }
 
-/// The combinations, from all parts of the spec down to package and variants.
+/// The combinations of the key's parts for which history is kept, from the most to the least specific: from all
+/// parts down to package and variants.
 fn combinations(key: &Key) -> [String; 6] {
     let (version, compiler) = (&key.version, &key.compiler);
     let exact = format!("{compiler}@{}", key.compiler_version);
@@ -51,7 +53,7 @@ impl SizingPolicy for Gantry {
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
-        // it learns nothing from failures
+        // Gantry does not use the memory of failed builds
         if done.stopped {
             return;
         }

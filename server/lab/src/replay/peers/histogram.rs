@@ -1,7 +1,8 @@
-//! Kubernetes VPA recommender (`pkg/recommender/config/config.go`, `model/aggregations_config.go`, `input/oom`): a histogram with buckets
-//! that grow by 5 % from 10 MB, half-life of 24 h, its 90 % quantile and 15 %; after an OOM the larger of 20 % and 100 MiB more.
+//! Kubernetes VPA recommender (`pkg/recommender/config/config.go`, `model/aggregations_config.go`,
+//! `input/oom`): a histogram with buckets that grow by 5 % from 10 MB, and a half-life of 24 h. The size is its
+//! 90 % quantile plus 15 %; after an OOM it grows by 20 %, or by 100 MiB if that is more.
 //!
-//! One peak for each attempt, and the floor of 250 MB for each pod. Without a time in the file nothing decays.
+//! Each attempt adds one peak. A pod gets at least 250 MB. If the file has no times, nothing decays.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +17,7 @@ const OOM_BUMP_RATIO: f64 = 1.2;
 const OOM_BUMP_MIN_BYTES: f64 = 100.0 * 1_048_576.0;
 const FLOOR_BYTES: f64 = 250.0 * 1_048_576.0;
 
-/// Histograms by workload.
+/// VPA's policy. It has a histogram for each workload.
 #[derive(Debug)]
 pub(in crate::replay) struct Vpa {
     default: f64,
@@ -30,7 +31,7 @@ impl Vpa {
     }
 }
 
-/// Upper edges: `FIRST_BUCKET_BYTES * (BUCKET_RATIO^(n + 1) - 1) / (BUCKET_RATIO - 1)`.
+/// Index of the bucket for a value. The upper edge of bucket n is `FIRST_BUCKET_BYTES * (BUCKET_RATIO^(n + 1) - 1) / (BUCKET_RATIO - 1)`.
 fn bucket(value: f64) -> u32 {
     let number = (value.max(0.0) * (BUCKET_RATIO - 1.0) / FIRST_BUCKET_BYTES + 1.0).ln() / BUCKET_RATIO.ln();
     u32::try_from(plimsoll_core::domain::Bytes::from_f64(number.floor()).0).unwrap_or(u32::MAX)
@@ -66,7 +67,8 @@ impl SizingPolicy for Vpa {
             done.peak
         };
         let histogram = self.seen.entry(ask.workload).or_default();
-        // newer ones weigh more, which is the same as older ones fading; bounded, because years would overflow
+        // instead of reducing the weight of old values, new values get more weight; limited, because years
+        // would overflow
         *histogram.entry(bucket(peak)).or_default() += (age / HALF_LIFE_MS).min(900.0).exp2();
     }
 }

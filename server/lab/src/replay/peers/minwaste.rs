@@ -1,8 +1,9 @@
-//! `TaskVine`'s `MIN_WASTE` (cctools dttools/src/category.c; Tovar et al. 2018): the first allocation `a` that minimises
-//! `a * mean time + largest * sum over needs above a of their share of time`, in buckets of 250 MB; then the largest seen.
+//! `TaskVine`'s `MIN_WASTE` (cctools dttools/src/category.c; Tovar et al. 2018): the first allocation `a` that
+//! minimises `a * mean time + largest * sum over needs above a of their share of time`, in buckets of 250 MB. A
+//! retry gets the largest need seen.
 //!
-//! There it is worked out anew after every 25 tasks, here after every one. Before the first task: the preset. When the largest is not
-//! enough: doubled, for a bigger worker.
+//! `TaskVine` computes the allocation after every 25 tasks, this policy after every task. Before the first task
+//! it uses the preset. If the largest need seen is not enough, it doubles the size, as for a bigger worker.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +13,7 @@ use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
 const BUCKET_BYTES: f64 = 250e6;
 
-/// Time spent by need, by workload.
+/// For each workload: the time spent, by need.
 #[derive(Debug)]
 pub(in crate::replay) struct MinWaste {
     default: f64,
@@ -54,7 +55,7 @@ impl SizingPolicy for MinWaste {
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
         let bucket = Bytes::from_f64((done.peak / BUCKET_BYTES).ceil()).0;
-        // a task without time would not count at all
+        // a task must have some time: otherwise it would have no weight
         *self.seen.entry(ask.workload).or_default().entry(bucket).or_default() += done.wall_ms.max(1.0);
     }
 }

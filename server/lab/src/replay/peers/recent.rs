@@ -1,4 +1,4 @@
-//! Rules over the peaks of one workload: pod-scaler, krr and the maximum ever seen.
+//! Rules that use the peaks of one workload: pod-scaler, krr, and the maximum ever seen.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,8 +6,9 @@ use plimsoll_core::domain::Bytes;
 
 use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 
-/// `OpenShift` pod-scaler (cmd/pod-scaler): p80 of the last 25 executions, their maximum below 10, and 20 %; 50 % more after each
-/// OOM. Its cap of 20 GiB is left out, because nothing larger could ever be built.
+/// `OpenShift` pod-scaler (cmd/pod-scaler): p80 of the last 25 executions (their maximum if there are fewer
+/// than 10) plus 20 %; 50 % more after each OOM. Its limit of 20 GiB is left out, because larger builds could
+/// then never succeed.
 #[derive(Debug)]
 pub(in crate::replay) struct PodScaler {
     default: f64,
@@ -51,7 +52,7 @@ impl SizingPolicy for PodScaler {
     }
 }
 
-/// Robusta krr (strategies/simple.py): the maximum and 15 %; 25 % more after an OOM.
+/// Robusta krr (strategies/simple.py): the maximum plus 15 %; 25 % more after an OOM.
 #[derive(Debug)]
 pub(in crate::replay) struct Krr {
     default: f64,
@@ -86,7 +87,7 @@ impl SizingPolicy for Krr {
     }
 }
 
-/// The maximum ever seen; doubled after a failure.
+/// The highest need ever seen; doubled after a failure.
 #[derive(Debug)]
 pub(in crate::replay) struct MaxSeen {
     default: f64,

@@ -41,7 +41,7 @@ pub(super) enum MessageKind {
     Link,
     /// sled's counter or its table of trees: contains no entries of this store.
     Internal,
-    /// A page or a change whose content is in a separate file. This server never writes one.
+    /// A page or a change that is stored in a separate file. This server never writes one.
     Elsewhere,
 }
 

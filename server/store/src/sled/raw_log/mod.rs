@@ -76,7 +76,7 @@ pub(crate) struct RawLog {
     before_holes: Vec<u64>,
     /// The highest version of all values in the log.
     newest: u64,
-    /// Number of values whose key is unknown, so that they are lost.
+    /// Number of values that are lost because their keys are unknown.
     unplaced: u64,
 }
 
@@ -215,7 +215,7 @@ impl RawLog {
         Ok(value.and_then(|value| versioned(&value)))
     }
 
-    /// Passes all entries with a version to `take`, sorted by key, except those whose key has one byte (the
+    /// Passes all entries with a version to `take`, sorted by key, except those with a key of one byte (the
     /// store's identity).
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Finds the full keys of changes whose page was lost, or may have been rewritten where the log is damaged. In
-//! the log their keys lack the leading bytes (the prefix) that all keys of a page share.
+//! Finds the full keys of changes to pages that were lost, or may have been rewritten where the log is damaged.
+//! In the log their keys lack the leading bytes (the prefix) that all keys of a page share.
 //!
 //! The prefix is taken from these sources, in this order. A record contains the id of its attempt or ticket, so
 //! it shows its whole key, and with it the prefix of the page. Other pages may show which keys the page had.
@@ -35,7 +35,7 @@ struct PageSpan {
     page: u64,
 }
 
-/// Changes of one page, made between two holes of the log, whose full keys are unknown.
+/// Changes of one page, made between two holes of the log; their full keys are unknown.
 struct KeylessChanges {
     span: PageSpan,
     /// The leading bytes of all keys of the page, if another change of the page shows them.
@@ -44,7 +44,7 @@ struct KeylessChanges {
 }
 
 impl RawLog {
-    /// Finds the full keys of changes, and applies those changes; returns the number of values whose key
+    /// Finds the full keys of changes, and applies those changes; returns the number of values with a key that
     /// remains unknown.
     pub(super) fn place(&mut self) -> u64 {
         let mut waiting: BTreeMap<PageSpan, Vec<UnplacedChange>> = BTreeMap::new();
@@ -155,7 +155,7 @@ impl RawLog {
         (is_record && keys::is_sound(&key) && page.range.holds(&key)).then_some(key)
     }
 
-    /// Whether a change whose key has this prefix belongs to a known attempt, or removes a known key.
+    /// Whether a change, if its key has this prefix, belongs to a known attempt, or removes a known key.
     fn fits(&self, prefix: &[u8], change: &UnplacedChange) -> bool {
         let key = [prefix, &change.key].concat();
         let is_known = match change.value {

@@ -143,7 +143,7 @@ impl Replay {
         self.mark_pages_outdated(u64::MAX);
     }
 
-    /// Marks the pages whose message would fit into this many lost bytes. A split may shorten a page, but not
+    /// Marks each page if its message would fit into this many lost bytes. A split may shorten a page, but not
     /// its first key, so only the first key counts.
     fn mark_pages_outdated(&mut self, bytes: u64) {
         let fits = |page: &ReplayedPage| page.range.lo.len() as u64 + LEAST_PAGE <= bytes;
@@ -257,7 +257,7 @@ impl Replay {
         }
     }
 
-    /// Key ranges of the child pages whose own messages are missing.
+    /// Key ranges of the child pages that have no message of their own.
     pub(super) fn missing(&self) -> impl Iterator<Item = &KeyRange> {
         let children = self.pages.values().filter_map(|page| page.below.as_ref()).flatten();
         let gone = children.filter(|(_, page)| !self.pages.contains_key(page) && !self.freed.contains(page));

@@ -339,7 +339,7 @@ impl LogSurvey {
 /// page of up to 1/8 MiB into it.
 const MOST_SEGMENTS: u64 = 1024;
 
-/// The number of a segment whose header is damaged, from its first valid message.
+/// The number of a segment with a damaged header, from its first valid message.
 fn number_within(bytes: &[u8]) -> Option<u64> {
     (SEGMENT_HEADER..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
 }
