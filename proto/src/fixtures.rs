@@ -93,7 +93,7 @@ impl Maker {
             (Type::Bool, _) => seed % 2,
             // the number of attempts is larger than the other counts, which count some of the attempts
             (Type::Uint64, _) if field.name() == "attempts" => seed * 1_000_000_007,
-            // larger than a float can hold exactly
+            // this number is larger than a float can hold exactly
             (Type::Uint64, _) if seed.is_multiple_of(5) => (1 << 60) + seed,
             _ => seed,
         }

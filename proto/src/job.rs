@@ -35,8 +35,8 @@ pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
 /// Label with GitLab's address, for links to it. It is only set if GitLab is not at `https`.
 pub const SERVER_URL: &str = "ci_server_url";
 
-/// Labels, and the variables that they are read from. They distinguish the jobs of a pipeline, which gives the order of a job's attempts,
-/// and say why it is built, which decides where.
+/// Labels, and the variables that they are read from. Some distinguish the jobs of a pipeline, which is needed to order the attempts of a
+/// job; others say why it is built, which decides where it runs.
 const LABELS: [(&str, &str); 6] = [
     ("stage", "CI_JOB_STAGE"),
     ("pipeline", "CI_PIPELINE_ID"),

@@ -1,5 +1,5 @@
-//! Measures one build in the first of these ways that works on the machine: by a cgroup of its own, by the cgroup that the agent is in, by
-//! the process tree, or not at all. A measurement that fails never fails the build.
+//! Measures one build. Of these ways, the first one that works on the machine is used: a cgroup of the build's own, the cgroup that the
+//! agent is in, the process tree. If none works, nothing is measured. A measurement that fails never fails the build.
 
 use plimsoll_proto::{figures, v1::Source};
 

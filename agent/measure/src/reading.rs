@@ -19,7 +19,7 @@ pub struct Reading {
     pub oom_group_kill: Option<u64>,
     /// Number of charges that failed without reclaim (v2 `max`, v1 `failcnt`), at the build's own limit and at the limit in force.
     pub reclaim_failures: Option<u64>,
-    /// Number of these charges that failed at a limit above the build's group, if such a limit is in force.
+    /// Number of failed charges at a limit above the build's group, if such a limit is in force; `reclaim_failures` includes them.
     pub failures_above: Option<u64>,
     /// Number of failures, at the build's own limit or one below it, that may have caused a kill: v2 `oom`, v1 every failed charge.
     pub limit_hits: Option<u64>,

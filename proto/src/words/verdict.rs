@@ -79,7 +79,7 @@ fn remedy(verdict: &Verdict) -> &'static str {
     let cause = verdict.cause();
     match verdict.action() {
         Action::No | Action::Unspecified => "Do not retry",
-        // the next size can differ even in an unchanged retry, if the old one is not available: the reason says which it is
+        // an unchanged retry can get another size, if the old size is not available: the reason says which
         Action::AsIs if verdict.reason.is_empty() || verdict.reason.contains("same size") => {
             "Retry with the same size"
         }

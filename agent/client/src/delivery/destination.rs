@@ -54,7 +54,7 @@ impl SpoolDestination {
     }
 }
 
-/// The end of such a part, `ADDRESS-IDENTITY`: only this is compared.
+/// The last two fields of such a part, `ADDRESS-IDENTITY`: only these are compared.
 fn marks(part: &str) -> &str {
     part.split_once('-').map_or(part, |(_host, marks)| marks)
 }

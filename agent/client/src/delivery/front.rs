@@ -1,4 +1,4 @@
-//! Positions at the beginning of a spool file, whose first samples may have been dropped.
+//! Positions at the beginning of a spool file. The first samples of the file may have been dropped.
 
 /// Positions at the front of a spool file. A place is a position in the file as it is now; an offset also counts the bytes that were
 /// dropped.

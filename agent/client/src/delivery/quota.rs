@@ -30,7 +30,7 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) struct SpoolFile {
     /// Path of the file.
     pub(super) path: PathBuf,
-    /// Number of bytes that the file counts for.
+    /// Number of bytes that the file counts as, at least one block.
     pub(super) bytes: u64,
     /// Time of the last write.
     pub(super) modified: SystemTime,

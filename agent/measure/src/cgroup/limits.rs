@@ -28,7 +28,8 @@ impl CgroupLimits {
             .memory
             .and_ancestors()
             .filter_map(|dir| Some((memory_limit(dir, groups.memory.version)?, dir)));
-        // of equal limits the nearest one is taken: its counters are about this build alone, those above it also about others
+        // if limits are equal, the nearest one is taken: its counters are about this build alone, those of groups above also about other
+        // builds
         let smallest = seen.min_by_key(|&(bytes, _dir)| bytes);
         let above = hierarchical_limit(&groups.memory);
         let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();

@@ -31,7 +31,7 @@ pub(super) struct AttemptCounters {
 }
 
 impl AttemptCounters {
-    /// Counts from the reading `before`, which was taken before the start.
+    /// Starts to count from the reading `before`, which was taken before the build started.
     pub(super) fn new(before: Reading) -> Self {
         Self { before, latest: before, ..Self::default() }
     }

@@ -49,7 +49,7 @@ fn change(row: &Recommendation, of: impl Fn(&RequestedSizes) -> Option<u64>) -> 
     SizeChange { today: row.today.as_ref().and_then(&of), proposed: row.proposed.as_ref().and_then(&of) }
 }
 
-/// Words that say why nothing is proposed; `None` if something is. A reason that only a newer server knows has words too.
+/// Words that say why nothing is proposed; `None` if something is. For a reason that only a newer server knows there are general words.
 pub fn reason(row: &Recommendation) -> Option<&'static str> {
     if row.proposed.is_some() {
         return None;

@@ -179,7 +179,7 @@ pub struct PredictionSnapshot {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasurementSource {
-    /// Not specified.
+    /// The agent did not say where.
     #[default]
     Unspecified,
     /// Counters of a cgroup of version 2.

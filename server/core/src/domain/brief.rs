@@ -1,4 +1,4 @@
-//! The part of a finished attempt that stays in memory. The whole summary is on disk; a million of these take some hundred MB.
+//! The part of a finished attempt that stays in memory. The whole summary is on disk. A million attempts in this form take some hundred MB.
 
 use std::{num::NonZeroU64, sync::Arc};
 

@@ -38,7 +38,7 @@ pub struct VerdictCorrection {
     /// Which other failures the correction applies to; `None`: only to this attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<CorrectionRule>,
-    /// Whether the correction was taken back: the cause is again what the rules find.
+    /// Whether the correction was taken back, so that the cause is again the one that the rules find.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undone: bool,
 }
@@ -46,7 +46,7 @@ pub struct VerdictCorrection {
 /// Which other failures of a project a correction applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorrectionRule {
-    /// The signature of these failures.
+    /// The signature of the failures that the correction applies to.
     pub id: String,
     /// When the rule expires, milliseconds since 1970.
     pub until_unix_ms: u64,

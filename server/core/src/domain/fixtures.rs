@@ -30,7 +30,7 @@ pub fn test_summary(id: &str, package: &str, version: &str, need_mib: u64) -> Su
     }
 }
 
-/// A history of these attempts, in this order.
+/// A history with the attempts of these summaries, in this order.
 pub fn test_history(summaries: impl IntoIterator<Item = Summary>) -> History {
     let mut history = History::new(10_000);
     summaries.into_iter().for_each(|summary| history.learn(Arc::new(summary)));

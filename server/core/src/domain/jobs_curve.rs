@@ -7,7 +7,7 @@ use super::{Bytes, Millis, Rung};
 pub struct JobsCurve {
     /// How much is known about other numbers of jobs.
     pub known: CurveKnown,
-    /// The least similar rung with attempts that were used.
+    /// The least similar rung from which attempts were used.
     pub rung: Rung,
     /// One point for each number of jobs of interest, fewest jobs first. If no line could be fitted, there are points only for numbers that
     /// attempts ran with.
@@ -49,7 +49,7 @@ pub struct JobsPoint {
     pub jobs: u32,
     /// Attempts with exactly this number; 0 if the point is interpolated.
     pub attempts: u32,
-    /// How many of these attempts memory stopped.
+    /// Number of attempts with exactly this number of jobs that memory stopped.
     pub stopped: u32,
     /// Memory that half of the builds need. An attempt that memory stopped counts as a lower bound.
     pub need_p50: Bytes,

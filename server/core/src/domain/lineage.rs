@@ -22,7 +22,7 @@ use super::{
     history::LINEAGE_STEPS,
 };
 
-/// One execution of a job, with the values that order it among the others.
+/// One execution of a job, with the values that decide its position among the job's other executions.
 #[derive(Debug, Clone, Copy)]
 pub struct JobRun<'a> {
     attempt: &'a AttemptId,

@@ -77,7 +77,8 @@ pub struct LowerBound {
     pub attempts: u32,
     /// The rung that the attempt stopped at `above` is on.
     pub rung: Rung,
-    /// The least size to try next, the same that the verdict on such an attempt gives. No predicted size is below it, unless a cap applies.
+    /// The least size to try next: the size that a verdict on the attempt stopped at `above` gives. No predicted size is below it, unless a
+    /// cap applies.
     pub least: Bytes,
 }
 
@@ -113,7 +114,7 @@ impl PoolAssignment {
 /// One number of a prediction, and what determined it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
-    /// The number, in the unit of the field that holds it.
+    /// The number; its unit is that of the field in [`Prediction`].
     pub value: u64,
     /// What determined the number.
     pub basis: Basis,
@@ -198,17 +199,17 @@ pub enum Rung {
     Default,
     /// Every attempt of the fleet.
     Fleet,
-    /// The same build system.
+    /// Attempts with the same build system.
     BuildSystem,
     /// Other parts of the same parallel job of the same project: `test 1/4` for `test 2/4`.
     Siblings,
-    /// The same package of the same project.
+    /// Attempts of the same package in the same project.
     Package,
-    /// The same package, build options and architecture: all fields but version and compiler.
+    /// Attempts with the same package, build options and architecture: all fields but version and compiler are equal.
     NoCompiler,
-    /// All fields but the version.
+    /// Attempts with equal keys except for the version.
     NoVersion,
-    /// All fields: exactly this key.
+    /// Attempts with exactly this key.
     Exact,
 }
 

@@ -1,4 +1,4 @@
-//! Fields of an ended attempt that only statistics use, beside its [`super::AttemptBrief`].
+//! Fields of an ended attempt that only statistics use. The [`super::AttemptBrief`] has its other fields.
 
 use std::collections::BTreeMap;
 

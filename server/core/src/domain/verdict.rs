@@ -251,7 +251,7 @@ pub struct RetryOutlook {
     /// uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_failure: Option<String>,
-    /// Number of retries that the policy allows after such a failure, if it is lower than the budget; else `None`.
+    /// Number of retries that the policy allows after a failure with this cause, if it is lower than the budget; else `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries_allowed: Option<u32>,
 }

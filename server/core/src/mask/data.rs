@@ -73,7 +73,7 @@ impl Pattern {
 pub(super) struct Named {
     /// Regular expressions for parts of such names.
     pub(super) names: Vec<String>,
-    /// Words that such a name consists of or ends with.
+    /// Words that a name which marks a secret consists of or ends with.
     pub(super) words: Vec<String>,
     /// Those of `words` with a value that is a setting, and no secret, if it is a plain word.
     pub(super) settings: Vec<String>,

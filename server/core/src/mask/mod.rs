@@ -55,8 +55,9 @@ pub fn text(text: &str) -> Cow<'_, str> {
 /// secrets have.
 const AROUND: usize = 160;
 
-/// Whether this invisible sequence separates a word from a secret that matches only at the start of a word. The second part of a split
-/// secret can look like the start of another one: then the sequence counts as a separator if joining both parts masks less.
+/// Whether an invisible sequence separates a word from a secret that is only found at the start of a word. The sequence may also split one
+/// secret, and the second part of a secret can look like the start of another one. So it counts as a separator only if joining both parts
+/// would not mask more.
 fn separates_words(text: &str, found: &Captures<'_>) -> bool {
     let Some(invisible) = found.get(0) else { return false };
     let before = text.get(..invisible.start()).unwrap_or_default();

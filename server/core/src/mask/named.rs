@@ -66,7 +66,7 @@ pub(super) fn begins(text: &str) -> bool {
     NAMES.as_ref().is_some_and(|names| names.at_a_border.is_match(text))
 }
 
-/// Which values after such a name are secrets.
+/// Which values after a name that marks a secret are secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     /// Nearly all values after `=`.

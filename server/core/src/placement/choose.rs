@@ -43,7 +43,7 @@ struct RuleQuestion<'q> {
     busy: &'q dyn Fn(&str) -> u32,
 }
 
-/// What one rule does with a key.
+/// The result of one rule for a key: whether the rule decides, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleTrace {
     /// Name of the rule.

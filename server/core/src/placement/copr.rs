@@ -84,7 +84,7 @@ impl CoprTable {
         Err(CoprError { line: entry.line, text })
     }
 
-    /// A table of these entries.
+    /// Creates a table from entries.
     pub fn of(entries: Vec<CoprEntry>) -> Self {
         Self { entries, before: 0 }
     }

@@ -76,7 +76,7 @@ pub(super) enum RuleMismatch<'r> {
     Need(NeedThreshold),
     /// No pattern of Copr's table matches.
     Copr,
-    /// The rule matches, but no pool has all of these tags.
+    /// The rule matches, but no pool has all of the tags in this list.
     NoPool(Vec<String>),
     /// The rule matches, but the attempt cannot run in the pool or is not allowed to.
     Pool(&'r Pool),

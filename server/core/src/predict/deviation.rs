@@ -52,8 +52,8 @@ impl Deviation {
         variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(similar, variance))
     }
 
-    /// The deviation within groups of need ([`NeedSplit`]): the next build belongs to one of the groups, so their distance does not show
-    /// how far above the highest group it may be. `None` if there is one group.
+    /// The deviation within groups of need ([`NeedSplit`]): the next build belongs to one of the groups, so the distance between groups
+    /// does not show how far above the highest group its need may be. `None` if there is one group.
     pub(super) fn within_groups(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
         variance_within_groups(points).map(|variance| Self::mixed(similar, variance))
     }

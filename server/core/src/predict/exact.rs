@@ -39,7 +39,7 @@ pub(super) struct RateQuantile<'p, 'h> {
     pub(super) share: f64,
 }
 
-/// Whether the operator's default counts as a value beside those of attempts.
+/// Whether the operator's default counts as one more value, in addition to the values of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultCounts {
     /// The default counts for the share that attempts leave unknown.

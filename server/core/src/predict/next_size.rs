@@ -80,8 +80,8 @@ struct OpenKill {
     rung: Rung,
 }
 
-/// If no attempt of the package succeeded: all of its attempts that memory stopped. Otherwise: those of exactly this key after the last
-/// success. Includes memory ends whose attempts are not in the history yet.
+/// If no attempt of the package succeeded: all of its attempts that memory stopped. Otherwise: the attempts of exactly this key that memory
+/// stopped after the last success. Memory ends of attempts that are not in the history yet are included.
 fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
     let exact = || similar.used.iter().filter(|used| used.rung == Rung::Exact);
     let ended = |used: &WeightedAttempt<'_>| used.observation.brief.ended_unix_ms();

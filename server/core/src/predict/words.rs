@@ -85,7 +85,7 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
 const FAR_ABOVE: f64 = 2.0;
 /// A limit is explained by the least room for file pages if it is at most that room above this multiple of the highest need.
 const SMALL_ROOM: f64 = 1.5;
-/// Below this number the reason says that there are few attempts: values not yet seen may be far above the observed ones.
+/// With fewer attempts than this, the reason says that few are known: values not yet seen may be far above the observed ones.
 const FEW_ATTEMPTS: usize = 5;
 
 /// One sentence for a CI engineer. A default number of build jobs is not mentioned, because neither the caller nor an attempt has a number.

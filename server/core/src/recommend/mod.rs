@@ -148,7 +148,7 @@ pub struct Savings {
 }
 
 impl Savings {
-    /// The sums over the packages of these drafts.
+    /// The sums over these packages.
     pub fn of(drafts: &[Draft]) -> Self {
         drafts.iter().fold(Self::default(), |sums, draft| Self {
             packages: sums.packages + 1,
@@ -168,7 +168,7 @@ pub struct Recommendation {
     pub package: String,
     /// Number of attempts in the window.
     pub attempts: u64,
-    /// Number of these attempts that failed for memory.
+    /// Number of attempts in the window that failed for memory.
     pub failed_for_memory: u64,
     /// Median sizes of the newest attempts.
     pub today: Sizes,
@@ -325,7 +325,7 @@ fn least_limit(attempts: &[WorkloadAttempt]) -> Bytes {
     least.max().unwrap_or_default().ceil_mib()
 }
 
-/// The median of each size, over those that have it; of an even number, the higher middle value.
+/// The median of each size, over the attempts that have it; of an even number of attempts, the higher middle value.
 fn median(sizes: &[Sizes]) -> Sizes {
     let mut requests: Vec<Bytes> = sizes.iter().filter_map(|sizes| sizes.memory_request).collect();
     let mut limits: Vec<Bytes> = sizes.iter().filter_map(|sizes| sizes.memory_limit).collect();

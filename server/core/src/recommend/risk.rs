@@ -15,7 +15,7 @@ const BISECTION_STEPS: u32 = 40;
 pub struct Risk {
     /// Number of attempts for which it is known whether they fit, trusted or not.
     pub judged: u64,
-    /// Number of these attempts with a need above the size.
+    /// Number of judged attempts with a need above the size.
     pub above: u64,
     /// Upper bound, with 95 % confidence, for the share of future attempts that exceed the size; 1 if nothing is known.
     pub at_most: f64,

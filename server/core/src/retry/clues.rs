@@ -14,8 +14,8 @@ const STARVED_RATE: f64 = 3_000.0;
 /// Failed memory charges a second that show starvation even if the need was not near the limit: ten times the threshold, still below every
 /// measured starved build.
 const STARVED_ALONE: f64 = 30_000.0;
-/// Share of the limit above which the need counts as near the limit: starved builds held 92 to 94 % (the rest is the compiler's own code,
-/// read again and again).
+/// Share of the limit above which the need counts as near the limit: starved builds used 92 to 94 % of it (the rest is the compiler's own
+/// code, which is read again and again).
 const NEAR: f64 = 0.9;
 
 /// Share of its time that a build was starved, above which starvation is the cause. This is a judgement: a build that lost a fifth of its

@@ -13,8 +13,8 @@ use crate::{
 const HELD_BACK: f64 = 0.25;
 /// Share of the CPU limit that the build used on average; below it, something else made the build slow.
 const BUSY: f64 = 0.5;
-/// Highest next limit, as a multiple of the one that was too small. Throttled time overestimates what is missing: it counts every CPU that
-/// waited, also one that would have been idle a moment later.
+/// Highest next CPU limit, as a multiple of the limit that was too small. Throttled time overestimates what is missing: it counts every CPU
+/// that waited, also one that would have been idle a moment later.
 const MOST: f64 = 2.0;
 
 /// The clue that a CPU limit throttled the build. Only for a build that exceeded its time, because others did not fail for lack of CPU.

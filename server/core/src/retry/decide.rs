@@ -99,7 +99,7 @@ fn by_processes(measured: &Summary, cause: Cause) -> Option<EvidenceLine> {
     (cause.is_memory() && is_by_processes).then_some(line)
 }
 
-/// Whether an unchanged retry of such a failure can pass, and no better evidence than the log speaks against that.
+/// Whether an unchanged retry after a failure with this cause can pass, and no better evidence than the log speaks against that.
 fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     let from_log = finding.decided_by.is_none_or(|source| source >= EvidenceSource::Exit);
     let by_person = finding.decided_by == Some(EvidenceSource::Person);

@@ -32,13 +32,13 @@ pub struct FailureGroup {
     pub newest: AttemptId,
     /// End of `newest`, milliseconds since 1970.
     pub ended_unix_ms: u64,
-    /// Number of retries of these attempts that have ended.
+    /// Number of retries of the group's attempts that have ended.
     pub retried: u64,
     /// Number of attempts in `retried` that passed.
     pub passed: u64,
-    /// Memory that these retries requested, multiplied by their duration, GiB x h; a retry without a request counts as 0.
+    /// Memory that the retries requested, multiplied by their duration, GiB x h; a retry without a request counts as 0.
     pub retries_gib_h: f64,
-    /// Wall time of these retries, hours.
+    /// Wall time of the retries, hours.
     pub retries_h: f64,
 }
 

@@ -77,7 +77,7 @@ enum RetryAfter {
 pub struct RetrySuccess {
     /// Number of retries that have ended.
     pub tried: u32,
-    /// Number of those retries that succeeded.
+    /// Number of ended retries that succeeded.
     pub passed: u32,
 }
 

@@ -90,7 +90,7 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     let name = own.map(|run| run.name.as_str()).or(label).or(only)?;
     let before = |run: &&ListedRun| match (run.id.parse::<u64>(), this.job.parse::<u64>()) {
         (Ok(run), Ok(this)) => run < this,
-        // ids that are not numbers: the creation times decide, all of them from the CI system's clock
+        // the ids are not numbers, so the creation times decide; all of them are from the CI system's clock
         _ => own.is_none_or(|own| run.created_unix_ms < own.created_unix_ms),
     };
     let tried = |run: &&ListedRun| !NOT_TRIED.contains(&run.status.as_str());

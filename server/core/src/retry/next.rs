@@ -59,7 +59,7 @@ impl SizingInputs<'_> {
 pub(super) struct StoppedAt {
     /// The size that proved too small.
     pub(super) size: Bytes,
-    /// Whether nothing was measured, so that the size is the limit predicted for such a build.
+    /// Whether nothing was measured, so that the size is the limit predicted for a build of this key.
     pub(super) is_assumed: bool,
 }
 

@@ -199,7 +199,7 @@ impl LogRules {
 struct Consequences(VecDeque<String>);
 
 impl Consequences {
-    /// The nearest of these lines, at most 3.
+    /// The summary lines nearest to the current line, at most 3.
     fn nearest(&self) -> Vec<String> {
         self.0.iter().cloned().collect()
     }

@@ -21,7 +21,7 @@ pub struct Price {
 pub struct PoolPrices {
     /// Prices by name of the pool.
     pub pools: BTreeMap<String, Price>,
-    /// Currency of these prices; empty if the file names none.
+    /// Currency of the prices in the file; empty if the file names none.
     pub currency: String,
 }
 

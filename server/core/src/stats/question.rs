@@ -72,7 +72,7 @@ impl Filter {
 /// How attempts are grouped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum GroupBy {
-    /// Not at all: one group of all attempts.
+    /// No grouping: one group of all attempts.
     #[default]
     Nothing,
     /// By package.

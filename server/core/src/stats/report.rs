@@ -54,7 +54,7 @@ pub struct Report {
 /// All attempts that the answer could include, before the filter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Number of these attempts.
+    /// Number of attempts that were available.
     pub attempts: u64,
     /// Earliest and latest end, seconds since 1970; `None` if there are no attempts.
     pub ended: Option<(u32, u32)>,

@@ -31,15 +31,15 @@ pub struct StatsTotals {
     pub memory_used_gib_hours: f64,
     /// The part of the requested memory that was used ([`RequestUsage`]), over attempts with a request and a measured need.
     pub memory_used_of_asked_gib_hours: f64,
-    /// Memory that these attempts requested.
+    /// Memory that attempts with a request and a measured need requested, GiB x h.
     pub memory_asked_gib_hours: f64,
-    /// The part of it that was not used.
+    /// The part of the requested memory that was not used, GiB x h.
     pub memory_wasted_gib_hours: f64,
     /// The part of the requested CPU that was used, over attempts with a request and a measured use.
     pub cpu_used_of_asked_core_hours: f64,
-    /// CPU that these attempts requested.
+    /// CPU that attempts with a request and a measured use requested, cores x h.
     pub cpu_asked_core_hours: f64,
-    /// The part of it that was not used.
+    /// The part of the requested CPU that was not used, cores x h.
     pub cpu_wasted_core_hours: f64,
     /// Number of attempts left out of the memory sums, because their need was not measured.
     pub memory_not_measured: u64,
@@ -53,7 +53,7 @@ pub struct StatsTotals {
     pub cpu_wall_hours: f64,
     /// Price of the requested memory and CPU.
     pub asked_money: f64,
-    /// Price of the part that was not used.
+    /// Price of the part of the requests that was not used.
     pub wasted_money: f64,
     /// Ratio of highest need to requested memory.
     pub need_over_ask: NeedToRequest,
@@ -95,7 +95,7 @@ pub struct ShadowTotals {
     pub asked_gib_hours: f64,
     /// Memory that they would have requested as predicted, GiB x h.
     pub predicted_gib_hours: f64,
-    /// Number of these attempts that memory ended.
+    /// Number of attempts that memory ended.
     pub failed: u64,
     /// Number of attempts with a need above the predicted limit.
     pub would_fail: u64,

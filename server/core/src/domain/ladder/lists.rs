@@ -34,7 +34,7 @@ impl Lists {
         self.put(List { observations: VecDeque::with_capacity(room.min(PER_RUNG)), rungs })
     }
 
-    /// Copies a list for `rungs` of its rungs, which then no longer share it with the others.
+    /// Copies a list for some of its rungs (`rungs` of them), which then use the copy instead of the shared list.
     pub(super) fn split(&mut self, id: ListId, rungs: usize) -> ListId {
         let observations = self.all.get_mut(id).map_or_else(VecDeque::new, |list| {
             list.rungs = list.rungs.saturating_sub(rungs);

@@ -49,8 +49,9 @@ impl Reading<'_> {
         }
     }
 
-    /// The same check for a file without nodes: the labels that orchestrators select may not include all labels of another kind, nor the
-    /// reverse. A kind without labels passes, because it may run on any node, so also on nodes without orchestrators.
+    /// Checks in a file without nodes that orchestrators do not share nodes with builds of other kinds: the labels that orchestrators
+    /// select may not include all labels of another kind, nor the reverse. A kind without labels passes, because it may run on any node, so
+    /// also on nodes without orchestrators.
     pub(super) fn apart(
         &mut self,
         line: usize,

@@ -43,7 +43,8 @@ impl Placement {
         rule.copr.as_ref().map(of_copr).unwrap_or_default()
     }
 
-    /// Warnings about pools that get no builds, and about pools with a price that is probably incomplete. `rules`: those that can match.
+    /// Warnings about pools that get no builds, and about pools with a price that is probably incomplete. `rules`: the rules that can
+    /// match.
     pub(super) fn pool_warnings(&self, rules: &[&PlacementRule]) -> Vec<PoolFileWarning> {
         let free = |pool: &Pool| pool.price == PoolPrice::default();
         let is_mixed = self.pools.iter().any(free) && !self.pools.iter().all(free);

@@ -50,8 +50,8 @@ impl Tickets {
         self.start_timeout(id, now);
     }
 
-    /// Notes that the client asked for such a ticket by its id. From then on it is open until the client closes it. Returns true the first
-    /// time.
+    /// Notes that the client of a ticket with a number as its id asked for it by this id. From then on the ticket stays open until the
+    /// client closes it. Returns true the first time.
     pub fn collect(&mut self, id: &TicketId, now: ClockReading) -> bool {
         let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.collected == Some(false)) else {
             return false;

@@ -19,7 +19,7 @@ const ENOUGH_ATTEMPTS: u32 = 5;
 /// The need does not depend on the number of jobs if it changes by less than this share over all tried numbers: repetitions of one build
 /// differ by up to 15 % where page cache is counted.
 const FLAT: f64 = 0.1;
-/// Needs further from their median than this share of it are too noisy for a line.
+/// Attempts do not show a line if their needs are further from the median than this share of it.
 const NOISE_LIMIT: f64 = 0.2;
 /// Least share of the pairs in which more jobs need more; below it there is no line.
 const LEAST_AGREEING_PAIRS: f64 = 0.75;

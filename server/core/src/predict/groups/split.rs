@@ -25,7 +25,7 @@ const FEWEST_OF_GROUP: usize = 3;
 const LEAST_SHARE: f64 = 0.08;
 /// Most groups.
 pub(super) const MOST_GROUPS: usize = 4;
-/// Number of the widest gaps that are tried as cuts: more than the groups, so that gaps beside single outliers do not use them up.
+/// Number of the widest gaps that are tried as cuts: more than the groups, because some gaps only separate single outliers.
 const MOST_GAPS: usize = 12;
 /// Least ratio between the medians of neighbouring groups.
 const LEAST_MEDIAN_RATIO: f64 = 1.4;
