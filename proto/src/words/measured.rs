@@ -29,7 +29,7 @@ pub fn need(summary: &Summary) -> Option<u64> {
     above_zero(summary.need_peak_bytes)
 }
 
-/// The need that the attempt proves, bytes: its highest need, or the size that it needs more than ([`stopped_at`]) if memory stopped it.
+/// The need that the attempt proves, bytes: its highest need or, if memory stopped it, the size that was too small ([`stopped_at`]).
 pub fn proven_need(summary: &Summary) -> Option<u64> {
     let limit = summary.resources.and_then(|resources| resources.memory_limit_bytes);
     let limit = limit.filter(|_| summary.censored);

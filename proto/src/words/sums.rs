@@ -33,7 +33,7 @@ pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
-/// Whether no attempt is known to have succeeded: then everything that they reserved counts as wasted.
+/// Whether no attempt is known to have succeeded: then everything that the attempts reserved counts as wasted.
 pub fn is_nothing_built(totals: &StatsTotals) -> bool {
     let StatsTotals { attempts, failed, lost, ended, canceled, .. } = totals;
     *attempts > 0 && failed + lost + ended + canceled >= *attempts

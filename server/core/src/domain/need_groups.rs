@@ -9,7 +9,7 @@ pub struct NeedGroups {
     pub groups: Vec<NeedGroup>,
     /// The field that distinguishes the groups best; `None` if no field does.
     pub told_apart_by: Option<Distinction>,
-    /// Fields of the key that are empty in all of these attempts.
+    /// Fields of the key that are empty in all attempts of the groups.
     pub unrecorded: Vec<&'static str>,
     /// Whether labels, refs and phases were compared too, from the summaries on disk. Otherwise only the values in memory were: keys and
     /// times.

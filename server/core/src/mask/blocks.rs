@@ -1,7 +1,7 @@
 //! Masks private keys: everything between their first and last lines (RFC 7468), and the remainder of a key that was cut off.
 //!
-//! A log may have a timestamp or a number in front of each line, or the whole key on one line with `
-//! ` in it. So only the BEGIN and END markers are recognized; the text between them is not parsed.
+//! A log may have a timestamp or a number before each line, or the whole key on one line with `\n` between its parts. So only the BEGIN and
+//! END markers are recognized; the text between them is not parsed.
 
 use std::borrow::Cow;
 

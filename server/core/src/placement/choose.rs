@@ -85,8 +85,8 @@ impl Placement {
         pick(&may, needs, "")
     }
 
-    /// The pool for a ticket that names tags: one with all of these tags (tags that no pool has are ignored) that not only a rule may
-    /// choose. A pool that is not full is preferred to a full one, then a cheaper pool. `None` if no pool suits the subject.
+    /// The pool for a ticket that names tags: it has all of these tags (tags that no pool has are ignored), and is not reserved for rules.
+    /// A pool that is not full is preferred to a full one, then a cheaper pool. `None` if no pool suits the subject.
     pub fn tagged(
         &self,
         subject: &RuleSubject<'_>,

@@ -15,7 +15,7 @@ const MIDDLE: f64 = 1.28;
 pub(super) struct NumberConfidence {
     /// The rung that contributes most.
     pub(super) rung: Rung,
-    /// 0 to 1; `None` if no attempt shows the number.
+    /// The confidence, 0 to 1; `None` if no attempt shows the number.
     pub(super) confidence: Option<f64>,
 }
 

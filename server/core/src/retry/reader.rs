@@ -22,7 +22,7 @@ const MOST_WRAPPERS: usize = 8;
 static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()][0-9A-Z])",
-        // the rest of a colour sequence that lost its escape character, or has it printed as text
+        // what remains of a colour sequence after its escape character was lost, or printed as text
         r"|(?:#033|\\033|\\x1[bB]|\\u001[bB]|\^\[)\[[0-9;]*[mK]|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m",
     ))
     .ok()

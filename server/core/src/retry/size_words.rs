@@ -74,7 +74,8 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: Siz
     }
 }
 
-/// The default that is larger than the next size, and its name, if the next size grew from the last attempt's.
+/// Name and value of a default that is larger than the next size; `None` if there is none, or if the next size did not grow from that of
+/// the last attempt.
 fn default_above(next: &Prediction, first: &Prediction) -> Option<(&'static str, Bytes)> {
     let sizes = [
         ("limit", &next.memory_limit, &first.memory_limit),

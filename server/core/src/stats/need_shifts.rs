@@ -19,7 +19,7 @@ use super::{
 };
 use crate::domain::AttemptBrief;
 
-/// Most lines checked in one pass over all rows: their positions take some MB.
+/// Most lines of builds checked in one pass over all rows: the positions of their rows take some MB.
 const AT_ONCE: usize = 4096;
 
 /// The findings of each line.

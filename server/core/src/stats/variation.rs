@@ -20,9 +20,9 @@ pub struct PackageVariation {
     pub attempts: u32,
     /// Coefficient of variation of the need within builds, weighed by attempts.
     pub variation: f64,
-    /// Lowest need among these attempts.
+    /// Lowest need of an attempt that was compared.
     pub need_min: Bytes,
-    /// Highest need among these attempts.
+    /// Highest need of an attempt that was compared.
     pub need_max: Bytes,
 }
 
