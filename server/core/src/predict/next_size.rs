@@ -4,7 +4,7 @@
 //!
 //! - a step above the size at which memory stopped the build,
 //! - the size that its growth extrapolates to,
-//! - the size needed by attempts of the same package that needed more than the size at which it was stopped,
+//! - the size that covers attempts of the same package which needed more than the size at which the build was stopped,
 //!
 //! within the operator's floor and cap. Needs of other packages are ignored: a build that was stopped at 128 MiB is unlike them.
 

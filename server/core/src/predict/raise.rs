@@ -15,9 +15,9 @@ use crate::domain::{Bytes, Prediction, Quantity};
 /// and the verdict on that attempt gives the larger size.
 pub(super) const MOST: u64 = 4;
 
-/// Raises each number of `own` to that of `all`; returns whether any was raised. If `known` (the package has trusted attempts), the
-/// increase is at most [`MOST`] times their number. Otherwise memory is bounded by the `highest` need of trusted attempts in any project,
-/// or by [`MOST`] times the default if that is more. Other numbers are bounded only by the operator's caps.
+/// Raises each number of `own` to that of `all`; returns whether any was raised. If `known` (the package has trusted attempts), the raised
+/// number is at most [`MOST`] times that of `own`. Otherwise memory is bounded by the `highest` need of trusted attempts in any project, or
+/// by [`MOST`] times the default if that is more. Other numbers are bounded only by the operator's caps.
 pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest: Option<Bytes>) -> bool {
     let (mut raised, mut held) = (false, false);
     let bound = if known { SizeBound::TrustedTimes(MOST) } else { SizeBound::TrustedNeed };

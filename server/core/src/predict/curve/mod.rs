@@ -3,7 +3,7 @@
 //! Attempts with different numbers of jobs define two lines (`tried`): memory is a constant and a part for each job; time is a serial part
 //! and a part that the jobs share (Amdahl, "Validity of the single processor approach", 1967). Attempts are moved along these lines to the
 //! requested number of jobs, so their other differences stay. Where enough attempts ran with exactly that number, only they are used. If
-//! the attempts show nothing about other numbers, no line is invented.
+//! the attempts show nothing about other numbers, no line is used.
 
 mod tried;
 mod words;
