@@ -21,14 +21,14 @@ use crate::{
 
 pub(crate) use crate::standard_error::write_line;
 
-/// Which attempt is measured, how, and where samples are sent.
+/// Settings of an attempt: its id and key, how it is measured, and where its samples are sent.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// ID of the attempt; `None` generates a ULID.
     pub id: Option<String>,
     /// Key of the attempt.
     pub key: Key,
-    /// 1 for the first execution.
+    /// Number of the attempt: 1 for the first execution.
     pub number: u32,
     /// Id of the attempt that this one retries; may be empty.
     pub retries: String,
@@ -255,8 +255,8 @@ fn interruption_report(signal: &str) -> DeliveryReport {
     DeliveryReport { problem: Some(format!("interrupted by {signal}")), ..DeliveryReport::default() }
 }
 
-/// Writes the reports. A failed write is only logged. If the reader is slow, the wait for it is as long as that
-/// for the server; after an interruption there is no wait.
+/// Writes the reports. A failed write is only logged. A slow reader gets as much time as the server; after an
+/// interruption it gets none.
 async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
     let report = &settings.report;
     if let Some(path) = &report.file

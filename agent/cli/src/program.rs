@@ -19,7 +19,7 @@ use tracing_subscriber::{
 
 use crate::{commands::Cli, standard_error::StderrLog};
 
-/// Name that stands for the agent in a log filter, and the other crates that it covers.
+/// The name by which a log filter selects the agent, and the other crates that this name includes.
 const AGENT: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "plimsoll_measure"]);
 
 /// Runs the command line of this process. The process must not have another thread yet.

@@ -47,7 +47,7 @@ pub struct AttemptsPage<'a> {
     pub view: &'a View,
     /// The fields of the form.
     pub fields: &'a Fields,
-    /// One page of attempts.
+    /// The attempts on the current page of the table.
     pub answer: &'a ListAttemptsResponse,
 }
 

@@ -23,7 +23,7 @@ const WORST_ROWS: usize = 8;
 pub struct OverviewPage<'a> {
     /// The reader's choice of time, project and stack.
     pub view: &'a View,
-    /// Statistics by package, with steps in time.
+    /// Statistics by package, with steps over time.
     pub stats: &'a pb::GetStatsResponse,
     /// Time that one step covers, milliseconds.
     pub step_ms: u64,

@@ -8,7 +8,7 @@ use super::{
     view::{Fields, View},
     words,
 };
-/// One setting in force.
+/// A setting in force, as a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingRow<'a> {
     /// Name of the setting.

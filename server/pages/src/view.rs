@@ -132,7 +132,7 @@ impl View {
         self.filter().from_unix_ms
     }
 
-    /// The choice with another range.
+    /// The same choice with another range.
     #[must_use]
     pub fn with(&self, range: Range) -> Self {
         Self { range, ..self.clone() }

@@ -70,10 +70,11 @@ impl BackupStream {
         Self { snapshot, packer: Some(packer), head: Some(head) }
     }
 
-    /// The next bytes, never empty; `None` at the end.
+    /// Returns the next bytes of the archive, never empty; `None` at the end.
     ///
     /// # Errors
-    /// The store cannot be read, or changes faster than it is read. The archive then ends without its end frame, which its reader notices.
+    /// The store cannot be read, or it changes faster than the backup reads it. The archive then lacks its last
+    /// frame, so a restore reports that it is cut short.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, BackupError> {
         if let Some(head) = self.head.take() {
             return Ok(Some(head));

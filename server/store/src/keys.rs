@@ -18,7 +18,7 @@ pub enum KeyKind {
     Fragment = b'f',
     /// Sealed samples.
     Block = b'b',
-    /// The numbers that were given out as ids of tickets.
+    /// The record of the numbers that were used as ticket ids.
     Numbers = b'n',
     /// Sizes of a CI job's pod.
     Pod = b'p',
@@ -107,7 +107,7 @@ pub(super) fn verdict(id: &AttemptId, fingerprint: u64) -> Vec<u8> {
     key
 }
 
-/// The attempt id in a key of any kind that has one.
+/// The attempt id in a key; `None` if the key has none.
 pub(super) fn id_of(key: &[u8]) -> Option<AttemptId> {
     let id = key.get(1..)?.split(|byte| *byte == END).next()?;
     AttemptId::parse(std::str::from_utf8(id).ok()?).ok()

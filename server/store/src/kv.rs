@@ -25,7 +25,7 @@ pub struct Batch {
     pub writes: Vec<WriteOp>,
 }
 
-/// One write.
+/// A write: stores or removes one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteOp {
     /// Stores a value under a key, replacing any other.

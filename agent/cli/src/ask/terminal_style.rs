@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Color, Effects, Style};
 
-/// How text may be shown where it is written to.
+/// What the output can show: its width, and whether it has colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalStyle {
     /// Columns of a line; `None` for a file or a pipe, where lines may have any length.

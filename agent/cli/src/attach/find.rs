@@ -18,7 +18,7 @@ use super::{
 
 /// Shortest and longest pause between two searches.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How many times longer than a search the pause after it is.
+/// The pause after a search is this many times as long as the search.
 const PAUSE_FACTOR: u32 = 100;
 
 /// Searches repeatedly until the build is found.

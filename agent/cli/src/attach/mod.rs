@@ -51,10 +51,10 @@ const STATUS_NOTHING: u8 = 4;
 /// Exit status of the agent if the command line is wrong, or several containers match.
 const STATUS_USAGE: u8 = 2;
 
-/// Which build to follow, and how.
+/// Settings of `attach`: which build to follow, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which build.
+    /// The build to follow.
     pub target: Target,
     /// The host's `/sys/fs/cgroup`, if it is mounted for the agent.
     pub host_cgroup: Option<PathBuf>,

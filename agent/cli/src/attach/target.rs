@@ -25,7 +25,7 @@ pub enum Target {
 /// Which container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerChoice {
-    /// The only other container.
+    /// The only container of the pod besides the agent's own.
     Only,
     /// The container with an id that starts with this.
     Id(String),

@@ -63,10 +63,10 @@ pub(super) struct AttachArgs {
     measured: DeliveryArgs,
     #[command(flatten)]
     report: ReportArgs,
-    /// Refused with a reason.
+    /// Hidden option of `run`: using it here is an error with an explanation.
     #[arg(long, hide = true)]
     exit_code_for: Vec<String>,
-    /// Refused with a reason.
+    /// Hidden option of `run`: using it here is an error with an explanation.
     #[arg(long, hide = true)]
     retry_in_place: Option<String>,
 }

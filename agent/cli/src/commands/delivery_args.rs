@@ -10,7 +10,7 @@ use plimsoll_proto::{job::is_id_char, limits, quantity, v1::Resources};
 use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
 use crate::{attempt, job_summary, key::CiJob};
 
-/// Which attempt is measured, how, and where its samples go.
+/// Options for the attempt: its id, its key, how it is measured, and where its samples are sent.
 #[derive(Debug, Args)]
 pub(super) struct DeliveryArgs {
     /// Address of the server; `none` measures without one.
@@ -48,7 +48,7 @@ pub(super) struct DeliveryArgs {
     patience: Duration,
 }
 
-/// Where samples wait for the server.
+/// Options for the directory where samples wait until the server has them.
 #[derive(Debug, Args)]
 pub(super) struct SpoolArgs {
     /// Directory for samples that are not delivered yet [default: ~/.local/state/plimsoll/spool].
@@ -95,7 +95,7 @@ impl DeliveryArgs {
         self.attempt.is_some()
     }
 
-    /// Where samples are sent.
+    /// The settings for sending samples to the server.
     fn delivery(&self, job: &CiJob) -> delivery::Settings {
         let server = named_server(&self.server);
         let (spool_dir, spool_bytes) = self.spool.directory_and_bound(job);

@@ -98,7 +98,7 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// Which server to ask.
+/// Options for the server to ask.
 #[derive(Debug, Args)]
 struct ServerArgs {
     /// Address of the server.
@@ -108,7 +108,7 @@ struct ServerArgs {
     trust: TrustArgs,
 }
 
-/// Whom to trust, and what to show.
+/// Options for TLS and the token.
 #[derive(Debug, Args)]
 struct TrustArgs {
     /// CA certificates (PEM) to trust instead of the system's, for an https:// address.
@@ -126,7 +126,7 @@ struct TrustArgs {
     token_file: Option<OsString>,
 }
 
-/// What is built.
+/// The option that sets fields of the key.
 #[derive(Debug, Args)]
 struct KeyArgs {
     /// Assignments, in their order.

@@ -13,7 +13,7 @@ use crate::{
     output::{PATTERNS, Pattern, PhaseMarks},
 };
 
-/// What counts as the beginning of a phase.
+/// Options for finding the phases of a build in its output.
 #[derive(Debug, Args)]
 pub(super) struct PhaseArgs {
     /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab`, `spack` and `rpm`. `auto` reads the output for all in
@@ -79,7 +79,7 @@ fn add(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
     }
 }
 
-/// What is said at the end.
+/// Options for the report at the end of the build.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
     /// Report at the end: `text`, `line` or `none`, and `json=FILE` besides [default: text in a CI job; else line, and on a terminal the

@@ -49,7 +49,7 @@ pub(super) struct VerdictArgs {
     output: Format,
 }
 
-/// What becomes of the correction of an attempt.
+/// What to do with the correction of an attempt's cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Change {
     /// Say another cause.

@@ -7,7 +7,7 @@ use crate::{
     run::{ExitCodes, RETRIES, VerdictActions},
 };
 
-/// What is done when the build fails.
+/// Options that say what to do when the build fails.
 #[derive(Debug, Args)]
 pub(super) struct ActArgs {
     /// End a failed build with this exit code if the server gives this verdict: no, as-is, bigger, fewer-jobs, longer or elsewhere. A list

@@ -31,7 +31,7 @@ pub(crate) use line::name;
 pub enum Style {
     /// No report is written.
     None,
-    /// One line.
+    /// The report is one line.
     #[default]
     Line,
     /// A page.

@@ -52,7 +52,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// Which limit the kernel enforced.
+/// Describes the memory limit at which the kernel killed a process.
 pub(super) fn origin(origin: OomOrigin) -> &'static str {
     match origin {
         // the kernel's counters do not show which of these two limits it was

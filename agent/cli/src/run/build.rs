@@ -24,7 +24,7 @@ use crate::{
 /// must not be needed.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
-/// One execution of the command.
+/// A try: one execution of the command.
 #[derive(Debug)]
 pub(super) struct Try<'a> {
     pub(super) attempt: &'a attempt::Settings,

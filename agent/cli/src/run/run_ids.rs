@@ -71,7 +71,7 @@ pub(super) async fn sweep(claim: RunNumber) {
 async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, answer) = oneshot::channel();
     let work = move || {
-        // this fails if the caller no longer waits, which does not matter
+        // an error means that the caller no longer waits, so the result is not needed
         let _late = done.send(work());
     };
     thread::Builder::new().name("runs".to_owned()).spawn(work).ok()?;

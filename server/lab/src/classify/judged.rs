@@ -30,7 +30,7 @@ pub struct JudgedLine {
     pub id: String,
     /// The cause; `none` if the build did not fail.
     pub cause: &'static str,
-    /// What to do.
+    /// What the verdict says to do.
     pub verdict: Action,
     /// Confidence in the cause, 0 to 1.
     pub confidence: f64,

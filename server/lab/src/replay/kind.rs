@@ -1,4 +1,4 @@
-//! The policies by name, and how each is made.
+//! The policies by name, and how each is created.
 
 use plimsoll_core::predict::Settings;
 
@@ -15,9 +15,10 @@ pub enum PolicyKind {
     Plimsoll,
     /// The limit of this server's Predict.
     PlimsollLimit,
-    /// Both in force together, as a pod has them: the request is held, the limit kills.
+    /// Request and limit of this server's Predict together, as in a pod: the request is reserved, and a build
+    /// is killed at the limit.
     PlimsollPod,
-    /// What the file says was asked for.
+    /// The memory request that the file has for the build.
     Preset,
     /// spack-gantry: mean of the last five.
     Gantry,

@@ -36,7 +36,7 @@ pub struct FinishedBuild {
     pub untrusted: bool,
 }
 
-/// Memory of one try, bytes. Most policies have the same size for both.
+/// Memory of one try, bytes. For most policies the request and the limit are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemorySizes {
     /// Memory that the node reserves for the build.

@@ -11,12 +11,12 @@ use plimsoll_core::{
 
 use crate::replay::{PolicyKind, ReplayTape, SizingPolicy, TapeRow};
 
-/// Which cores every build holds.
+/// Which cores each build holds in a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CpuRule {
-    /// Those that were asked for by hand.
+    /// The cores that the recorded build requested.
     Asked,
-    /// Those that this server predicts.
+    /// The cores that this server predicts for the build.
     Predicted,
 }
 

@@ -62,7 +62,7 @@ enum Kind {
     Number,
 }
 
-/// One axis.
+/// The horizontal or the vertical axis of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(super) from: f64,

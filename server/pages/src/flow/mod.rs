@@ -21,7 +21,7 @@ const CAUSES: usize = 5;
 /// The server's name for the group that combines all groups it does not list.
 pub const OTHERS: &str = "(others)";
 
-/// The groups without the one that combines the others.
+/// The groups, without the group that combines all that the server does not list.
 pub(super) fn named_groups(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
     groups.iter().filter(|group| group.name != OTHERS)
 }

@@ -56,7 +56,7 @@ pub enum ReportSection {
 pub struct ReportRow {
     /// Text of the first column.
     pub name: String,
-    /// The other columns.
+    /// Cells of the other columns.
     pub cells: Vec<ReportCell>,
 }
 

@@ -1,4 +1,5 @@
-//! The data directory before the engine opens it: checks that it is ours and not in use, and removes what would break the engine.
+//! Checks and prepares the data directory before the engine opens it: the directory must belong to this program
+//! and not be in use, and files that would break the engine are removed.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},

@@ -49,7 +49,7 @@ pub(crate) struct EngineError(pub(crate) String);
 /// A write: a key, with a version and a value, or with `None` to remove the key.
 pub(crate) type EngineWrite<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
 
-/// An open sled; `None` once it is closed.
+/// An open sled database; `None` after it was closed.
 #[derive(Debug)]
 pub(crate) struct Engine(Option<::sled::Db>);
 

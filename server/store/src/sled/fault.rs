@@ -26,7 +26,7 @@ pub enum OpenError {
     Foreign {
         /// The data directory.
         dir: PathBuf,
-        /// One of the files.
+        /// Name of one of those files.
         found: String,
     },
     /// There is no store.

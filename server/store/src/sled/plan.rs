@@ -18,13 +18,13 @@ pub(crate) struct CommitJob {
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
-/// The plan of a group.
+/// The plan for a group of commits.
 pub(crate) struct CommitPlan<'a> {
     /// The writes of all accepted commits, in order.
     pub(crate) changes: Vec<EngineWrite<'a>>,
     /// The result of each commit, valid once the writes are on disk.
     pub(crate) outcomes: Vec<Result<CommitReceipt, CommitError>>,
-    /// Number of the last commit.
+    /// Number of the last commit of the group.
     pub(crate) sequence: u64,
 }
 

@@ -45,7 +45,7 @@ impl EngineState {
         }
     }
 
-    /// The current engine.
+    /// The open engine; `None` while there is none.
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -27,7 +27,7 @@ struct DigestJson {
     currency: String,
     /// Suggestions, one sentence each.
     next: Vec<String>,
-    /// What limits the meaning of the numbers, as sentences.
+    /// Notes on what the numbers leave out, as sentences.
     notes: Vec<String>,
 }
 

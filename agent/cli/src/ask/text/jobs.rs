@@ -50,8 +50,9 @@ fn mark(curve: &JobsCurve, jobs: u32) -> String {
     }
 }
 
-/// A note for the cheapest number of jobs: up to which number this is known. It is needed if a higher number,
-/// which was never tried, so that its time is a guess, would use less memory.
+/// A note for the cheapest number of jobs, which says up to which number it is known to be the cheapest. The
+/// note is needed if a higher number seems to use less memory, but was never tried, so that its time is a
+/// guess.
 fn up_to(curve: &JobsCurve, jobs: u32) -> String {
     let tried = curve.points.iter().filter(|point| point.attempts > 0).map(|point| point.jobs).max();
     let least = curve.points.iter().find(|point| point.jobs == jobs).map(|point| point.held_gib_hours);

@@ -61,7 +61,7 @@ fn coverage(stats: &GetStatsResponse) -> String {
     format!("attempts counted here: {}, which ended from {first} to {last} UTC\n", count(all.attempts))
 }
 
-/// The server's notes on what limits the meaning of the numbers.
+/// The server's notes on what the numbers leave out.
 pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let note = |note: &String| look.paint(Paint::Warn, &format!("note: {}", clean(note))) + "\n";
     stats.notes.iter().map(note).collect()

@@ -15,7 +15,7 @@ use super::time::{TimeArg, moment};
 /// Most labels in a filter; the wire allows no more.
 const MOST_LABELS: usize = 8;
 
-/// Which attempts count. All that is said must be so.
+/// Options that select attempts. An attempt must match all of them.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Which attempts")]
 pub(super) struct FilterArgs {

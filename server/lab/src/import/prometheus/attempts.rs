@@ -136,8 +136,8 @@ impl PodAttempts<'_> {
         Ok(())
     }
 
-    /// Chooses one pod for each job. If a job had several pods, the last one did the work, because it replaced
-    /// the others.
+    /// Chooses one pod for each job. If a job had several pods, only the last one counts: it was started
+    /// because the earlier ones had failed.
     fn choose(&mut self) -> io::Result<()> {
         let hasher = RandomState::new();
         let mut found: Vec<ChosenPod> = Vec::new();

@@ -55,8 +55,8 @@ pub(super) fn identity_of_sound(
     }
     let reach = survey.reach(since);
     match newest_identity(path, survey, reach)? {
-        // since the position that the engine recorded nothing was committed (so it is after a clean stop): look
-        // for the identity before it
+        // nothing was committed after the position that the engine recorded (as after a clean stop): look for
+        // the identity before that position
         None => newest_identity(path, &LogSurvey::of_headers(path)?, reach),
         found => Ok(found),
     }
@@ -76,8 +76,8 @@ fn forecast_from_all(path: &Path, reach: u64, known: u64) -> io::Result<OpenFore
 }
 
 impl RawLog {
-    /// Whether nothing acknowledged is lost with the part of the log from `reach` on: each acknowledged entry
-    /// in it is the same in `seen`, the part before it.
+    /// Whether the engine loses nothing acknowledged if it drops the log from `reach` on: `seen`, the part
+    /// before `reach`, has each acknowledged entry with the same value.
     fn adds_nothing_acknowledged(&self, seen: &Self, reach: u64, known: u64) -> io::Result<bool> {
         let behind = self.replay.entries.iter().filter(|(key, stored)| stored.lsn >= reach && key.len() > 1);
         for (key, stored) in behind {

@@ -99,7 +99,7 @@ pub enum LogLoss {
         /// The first key after the page; `None` for the end of the store.
         until: Option<KeyText>,
     },
-    /// So many changes of pages are lost because their keys are unknown.
+    /// The number of changes that are lost because their keys are unknown.
     Changes(u64),
 }
 
@@ -287,7 +287,7 @@ fn version_in(message: &message::LogMessage<'_>) -> u64 {
         (message.kind == message::MessageKind::Link).then(|| page::PageChange::read(message.body)).flatten();
     let Some(page::PageChange::Set(_, value)) = change else { return 0 };
     let value = message.body.get(value.at..value.at + value.len);
-    // the store's identity is the only value without a version; its length shows which it is
+    // the store's identity is the only value without a version; it is recognized by its length
     let value = value.filter(|value| value.len() != IDENTITY_BYTES);
     value.and_then(<[u8]>::first_chunk).map_or(0, |version| u64::from_be_bytes(*version))
 }

@@ -1,4 +1,4 @@
-//! Content of a message about a page: the whole page, or one change.
+//! Parses the content of a message about a page: the whole page, or one change of it.
 
 use super::message::LogCursor;
 

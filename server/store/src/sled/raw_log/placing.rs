@@ -30,7 +30,7 @@ const FRAGMENTS: u8 = 1;
 /// The time in which one page is known not to have been rewritten: from one hole of the log to the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PageSpan {
-    /// Log position of the start of the hole before this time.
+    /// Log position at which the hole before this time starts.
     last_hole: u64,
     page: u64,
 }

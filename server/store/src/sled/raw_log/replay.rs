@@ -1,7 +1,8 @@
 //! Replays the messages in the order in which they were written, and keeps the newest state of each key.
 //!
 //! A message with a page has all keys of a range; a message with a change has one key. The newest message about
-//! a key counts, whichever page it is about. So a lost message costs only what no other message contains.
+//! a key counts, whichever page it is about. So if a message is lost, only what no other message contains is
+//! lost.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -177,8 +177,8 @@ impl LogSurvey {
         self.stable = self.stable.max(header.map_or(0, |header| header.stable));
         let Some(number) = header.map(|header| header.number).or_else(|| number_within(bytes)) else {
             self.nameless = true;
-            // a free segment is all zeros: fewer other bytes than a header has mean that it is free and
-            // slightly damaged
+            // a free segment is all zeros: if only a few bytes are not 0, the segment is free and slightly
+            // damaged
             if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER {
                 let len = bytes.len() as u64;
                 self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
@@ -310,8 +310,8 @@ impl LogSurvey {
         self.absent_may_be_lost = behind || self.nameless;
     }
 
-    /// Whether nothing of the segment with this number was lost: it is in the file, or it was once on disk and
-    /// was reused since.
+    /// Whether nothing of the segment with this number was lost: the segment is in the file, or it was once on
+    /// disk and its space was reused.
     fn is_accounted_for(&self, number: u64) -> bool {
         let was_on_disk = (number + 1).saturating_mul(SEGMENT as u64) <= self.stable;
         let is_there = self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
