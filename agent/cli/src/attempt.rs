@@ -32,7 +32,7 @@ pub struct Settings {
     pub number: u32,
     /// Id of the attempt that this one retries; may be empty.
     pub retries: String,
-    /// Name of the pool it runs in; may be empty.
+    /// Name of the pool that the attempt runs in; may be empty.
     pub pool: String,
     /// Id of the ticket that holds a pool slot for the attempt; may be empty.
     pub ticket: String,
@@ -42,11 +42,11 @@ pub struct Settings {
     pub asked: Resources,
     /// Time between two samples once the build has run for some seconds.
     pub interval: Duration,
-    /// Where samples are sent.
+    /// The server and the spool for the samples.
     pub delivery: delivery::Settings,
     /// How long to wait for the server at the end.
     pub patience: Duration,
-    /// The report at the end.
+    /// Settings of the report at the end.
     pub report: job_summary::Settings,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) sampler: Sampler,
 }
 
-/// The end of a build.
+/// How a build ended, and what is needed to close its attempt.
 #[derive(Debug, Default)]
 pub(crate) struct BuildEnd {
     /// A short name of the build, for the report.
@@ -79,7 +79,7 @@ pub(crate) struct BuildEnd {
     pub(crate) keeps_ticket: bool,
 }
 
-/// A closed attempt.
+/// The result of a closed attempt.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedAttempt {
     /// ID of the attempt.
@@ -88,7 +88,7 @@ pub(crate) struct ClosedAttempt {
     pub(crate) resources: Resources,
     /// The server's verdict, if the build failed.
     pub(crate) verdict: Option<Verdict>,
-    /// Why there is no verdict, if one was requested.
+    /// Why there is no verdict although one was requested.
     pub(crate) problem: Option<String>,
     /// Whether the server has acknowledged all samples.
     pub(crate) delivered: bool,

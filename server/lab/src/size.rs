@@ -41,9 +41,9 @@ const AGENT_BYTES: f64 = 163.0 * 1024.0;
 
 /// Builds at the busiest time, as a multiple of the daily mean.
 const PEAK_FACTOR: f64 = 3.0;
-/// Days of a month.
+/// Days in a month, for estimates per month.
 const MONTH_DAYS: f64 = 30.0;
-/// A day, seconds.
+/// Seconds in a day.
 const DAY_SECONDS: f64 = 86_400.0;
 
 /// Most builds a day that are accepted; above any real fleet.
@@ -53,7 +53,7 @@ pub const MOST_MINUTES: f64 = 10_080.0;
 /// Most agents at once that are accepted.
 pub const MOST_AGENTS: f64 = 1e6;
 
-/// The builds of a fleet.
+/// How many builds a fleet runs, how long they take, and how many run at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FleetLoad {
     /// Builds in a day; above 0, at most [`MOST_BUILDS`].
@@ -86,7 +86,7 @@ pub struct ServerSize {
     pub samples_per_second: f64,
     /// Most cores in use at the busiest time, without predictions and web pages.
     pub cores: f64,
-    /// Memory after a month, bytes.
+    /// Memory that the server needs after a month, bytes.
     pub memory_bytes: f64,
     /// Bytes that a month adds to the store's files, while samples are kept in full.
     pub disk_month_bytes: f64,
@@ -106,7 +106,7 @@ pub fn disk_bytes(builds: f64, seconds: f64) -> f64 {
     EMPTY_STORE_BYTES + builds * (SUMMARY_BYTES + samples(seconds) * SAMPLE_BYTES) * FILES_OVER_ENTRIES
 }
 
-/// Estimates the resources for these builds.
+/// Estimates the resources that a server needs for these builds.
 pub fn size(load: &FleetLoad, terms: &MemoryTerms) -> ServerSize {
     let seconds = load.mean_minutes * 60.0;
     let mean_agents = load.builds_per_day * seconds / DAY_SECONDS;

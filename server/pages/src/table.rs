@@ -5,7 +5,7 @@ use maud::{Markup, html};
 /// How rows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sort<'a> {
-    /// The name of a column.
+    /// Name of the column by which rows are sorted.
     pub(super) by: &'a str,
     pub(super) down: bool,
 }

@@ -35,7 +35,7 @@ pub enum ArchiveError {
     /// The source cannot be read.
     #[error("the backup cannot be read: {0}")]
     Io(io::Error),
-    /// The file is not a backup.
+    /// The file is not a backup of this program.
     #[error("this is no backup: it does not begin as one; name a file that plimsoll-server backup wrote")]
     Foreign,
     /// The backup was written in another format.
@@ -45,26 +45,26 @@ pub enum ArchiveError {
     OtherFormat {
         /// Name of the number that differs.
         what: &'static str,
-        /// The number in the file.
+        /// The number that the archive has.
         found: u32,
-        /// The supported number.
+        /// The number that this program supports.
         known: u32,
     },
-    /// The backup ends early.
+    /// The archive ends before its last frame.
     #[error(
         "the backup ends in the middle, after {}: it was cut short; take another one",
         counted_as(*entries, "entry", "entries")
     )]
     Short {
-        /// Complete entries before the end.
+        /// Number of complete entries before the end.
         entries: u64,
     },
     /// A frame is damaged.
     #[error("the backup is damaged after {}: {reason}; take another one", counted_as(*entries, "entry", "entries"))]
     Damaged {
-        /// Complete entries before the damage.
+        /// Number of complete entries before the damage.
         entries: u64,
-        /// The reason, in words.
+        /// What is damaged, in words.
         reason: String,
     },
 }

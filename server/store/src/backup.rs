@@ -64,7 +64,7 @@ pub struct BackupStream {
 }
 
 impl BackupStream {
-    /// Begins an archive.
+    /// Begins the archive of a snapshot.
     pub fn new(snapshot: Snapshot) -> Self {
         let (packer, head) = Packer::begin(snapshot.identity());
         Self { snapshot, packer: Some(packer), head: Some(head) }

@@ -20,12 +20,12 @@ const COLUMNS: u8 = 1;
 /// Codec 4: samples as lanes, for blocks.
 const LANES: u8 = 4;
 
-/// How much a chunk is compressed.
+/// How much effort is spent to make a chunk small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CompressionEffort {
-    /// Codec 1, of up to 900 samples.
+    /// Little effort: codec 1, for up to 900 samples.
     Fast,
-    /// Codec 4, of up to 4,096 samples.
+    /// Much effort: codec 4, for up to 4,096 samples.
     Smallest,
 }
 

@@ -11,7 +11,7 @@ use super::{
     kv::{Batch, KeyValue},
 };
 
-/// Most parts, because one byte counts them.
+/// Most parts of a record, because one byte has their number.
 const MAX_PARTS: usize = 255;
 /// Bytes of a record in one part; the byte before them is the number of parts.
 const PART_BYTES: usize = MAX_VALUE - 1;
@@ -36,7 +36,7 @@ pub enum RecordError {
     Unencodable {
         /// Key of the record.
         key: KeyText,
-        /// The reason.
+        /// Why the value cannot be encoded.
         reason: String,
     },
 }

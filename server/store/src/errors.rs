@@ -20,19 +20,19 @@ impl fmt::Debug for KeyText {
     }
 }
 
-/// The bound that a commit breaks.
+/// Which limit a commit exceeds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitBound {
-    /// Too many writes.
+    /// The commit has this many writes, which is too many.
     #[error("{0} writes, at most {BATCH_OPERATIONS} fit into one commit: split it")]
     Operations(usize),
-    /// Too many bytes.
+    /// The commit has this many bytes, which is too many.
     #[error("{0} bytes of keys and values, at most {BATCH_BYTES} fit into one commit: split it")]
     Bytes(usize),
-    /// A key that is empty or too long.
+    /// The commit has a key of this length, which is 0 or too long.
     #[error("a key of {0} bytes; a key has 1 to {MAX_KEY}")]
     Key(usize),
-    /// A value that is too long.
+    /// The commit has a value that is too long.
     #[error("a value of {bytes} bytes under key {key}, at most {MAX_VALUE} are allowed: split it into parts")]
     Value {
         /// Key of the value.
@@ -48,7 +48,7 @@ pub enum CommitError {
     /// The store cannot write now. The commit may or may not have been applied; the same batch may be sent again.
     #[error("the store cannot write now: {0}")]
     Unavailable(String),
-    /// The batch breaks a bound; nothing was written.
+    /// The batch exceeds a limit; nothing was written.
     #[error("the batch is too large: {0}")]
     TooLarge(CommitBound),
 }
@@ -64,7 +64,7 @@ pub enum StoreError {
     Damaged {
         /// Key of the record.
         key: KeyText,
-        /// The reason, in words.
+        /// Why the record cannot be decoded, in words.
         reason: String,
     },
 }

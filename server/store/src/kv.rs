@@ -15,10 +15,10 @@ use super::{
 
 /// Most entries of one page.
 pub const PAGE_ITEMS: usize = 1000;
-/// Bytes after which a page is complete.
+/// A page ends when it has this many bytes.
 pub const PAGE_BYTES: usize = 1 << 20;
 
-/// Writes that are applied together or not at all.
+/// A batch of writes that are applied together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     /// The writes in order: the last one for a key wins.
@@ -64,7 +64,8 @@ pub struct VersionedValue {
 pub struct PageLimit {
     /// Most entries of the page.
     pub items: usize,
-    /// The page ends when it has this many bytes; it has at least one entry if there is one.
+    /// The page ends when it has this many bytes. It has at least one entry, however large, if any entry is
+    /// left.
     pub bytes: usize,
 }
 
@@ -190,7 +191,7 @@ impl WriteOp {
 pub struct StoreStatus {
     /// Whether it accepts commits.
     pub mode: StoreMode,
-    /// Size on disk, at most some seconds old.
+    /// Size of the store's files on disk, at most some seconds old.
     pub bytes_on_disk: u64,
     /// Commits since the store was created.
     pub commits: u64,
@@ -203,14 +204,14 @@ pub struct StoreStatus {
     pub last_commit_micros: u64,
 }
 
-/// Whether a store accepts commits.
+/// Whether a store accepts commits, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreMode {
     /// The store accepts writes.
     Writable,
     /// The store does not accept writes.
     ReadOnly {
-        /// The reason, and what helps.
+        /// Why the store accepts no commits, and what helps.
         reason: String,
     },
 }
@@ -218,9 +219,9 @@ pub enum StoreMode {
 /// Identity of a store, and the number of its last commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreIdentity {
-    /// Format version.
+    /// Version of the store's format.
     pub format: u32,
-    /// Random id, drawn when the store was created.
+    /// Random id of the store, chosen when it was created.
     pub id: Ulid,
     /// Number of the store's last commit.
     pub sequence: u64,
@@ -233,7 +234,7 @@ pub struct UnreadableRange {
     pub after: KeyText,
     /// The first readable key after the range; `None` if the range ends with the store.
     pub until: Option<KeyText>,
-    /// The engine's error.
+    /// The engine's error when it read this range.
     pub reason: String,
 }
 

@@ -25,11 +25,11 @@ const AHEAD: usize = 4;
 /// How many records of a kind were read, and how many could not be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Records read.
+    /// Number of records that were read.
     pub records: u64,
-    /// Records that could not be decoded; each is logged.
+    /// Number of records that could not be decoded; each is logged.
     pub damaged: u64,
-    /// Ranges of keys that could not be read; each is logged.
+    /// Number of key ranges that could not be read; each is logged.
     pub unreadable: u64,
 }
 

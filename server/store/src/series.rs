@@ -24,7 +24,7 @@ const FIRST: u64 = 1;
 pub struct SeriesRead {
     /// Runs of samples in order; each run after the first starts after a gap.
     pub runs: Vec<SampleRun>,
-    /// Totals over all samples.
+    /// Extent of the series, and what is missing.
     pub extent: SeriesExtent,
 }
 
@@ -64,7 +64,7 @@ pub fn append_fragment(
     put_chunks(batch, KeyKind::Fragment, id, vec![run], CompressionEffort::Fast)
 }
 
-/// Adds chunks of a kind for consecutive runs.
+/// Adds the chunks of consecutive runs to a batch, as fragments or blocks.
 pub(super) fn put_chunks(
     batch: &mut Batch,
     kind: KeyKind,

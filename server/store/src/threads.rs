@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::{Batch, Store, StoreSettings};
 
-    /// Field 19 of proc(5), after the name.
+    /// Parses the niceness from `/proc/PID/stat`: field 19 of proc(5), counted after the process's name.
     fn niceness(stat: &str) -> Option<i32> {
         stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
     }

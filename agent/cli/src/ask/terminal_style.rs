@@ -14,18 +14,18 @@ pub struct TerminalStyle {
 /// Meaning of a text, for its colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Paint {
-    /// Without a special meaning.
+    /// Text without a special meaning.
     #[default]
     Plain,
     /// The head of a table or of a section.
     Head,
-    /// Less important.
+    /// Less important text.
     Faint,
-    /// A good value.
+    /// Text about something good.
     Good,
-    /// Needs attention.
+    /// Text about something that needs attention.
     Warn,
-    /// Broken or lost.
+    /// Text about something broken or lost.
     Bad,
 }
 

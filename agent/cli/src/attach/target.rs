@@ -7,12 +7,12 @@ const SHORTEST_ID: usize = 8;
 /// Longest name or id in Kubernetes.
 const LONGEST_NAME: usize = 253;
 
-/// Which build to follow.
+/// The build to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A process and its descendants.
     Process(i32),
-    /// The container with an id that starts with this.
+    /// The container with an id that starts with this text.
     Container(String),
     /// The container of the agent's own pod that has this name.
     Named(String),
@@ -22,12 +22,12 @@ pub enum Target {
     Pod(String, ContainerChoice),
 }
 
-/// Which container of a pod.
+/// The container of a pod to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerChoice {
     /// The only container of the pod besides the agent's own.
     Only,
-    /// The container with an id that starts with this.
+    /// The container with an id that starts with this text.
     Id(String),
     /// The container with this name.
     Named(String),

@@ -32,10 +32,10 @@ use super::{
     process::Process,
 };
 
-/// Polling interval.
+/// Interval at which the end of a build is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What shows the end of one build.
+/// What is watched to detect the end of one build.
 #[derive(Debug)]
 pub(super) struct Watch {
     proc: PathBuf,

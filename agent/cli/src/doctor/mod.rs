@@ -25,9 +25,9 @@ use crate::{
 pub(crate) struct Settings {
     /// Address of the server; `None` if builds are measured without one.
     pub(crate) server: Option<String>,
-    /// Credentials and trust for the server.
+    /// Credentials for the server, and which certificates to trust.
     pub(crate) trust: Trust,
-    /// Where samples wait for the server.
+    /// Directory where samples wait for the server.
     pub(crate) spool_dir: PathBuf,
     /// Most bytes of the spool.
     pub(crate) spool_bytes: u64,

@@ -19,7 +19,7 @@ const MARGIN_PERCENT: u64 = 25;
 /// Sizes are rounded up to a multiple of this.
 const STEP_BYTES: u64 = 16 << 20;
 
-/// The server's advice.
+/// The server's advice after a build: a verdict and sizes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Advice {
     pub(crate) prediction: Option<Prediction>,

@@ -18,7 +18,7 @@ use crate::ask::outlook;
 /// A need counts as having reached a limit if it is within this part (an eighth) of it.
 const NEAR_LIMIT_PART: u64 = 8;
 
-/// The whole line.
+/// The report as one line.
 #[derive(Debug)]
 pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
 

@@ -26,7 +26,7 @@ pub(crate) use advice::{Advice, AdviceRequest, ask};
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
 
-/// Length of the report.
+/// How long the report on standard error is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
     /// No report is written.
@@ -34,7 +34,7 @@ pub enum Style {
     /// The report is one line.
     #[default]
     Line,
-    /// A page.
+    /// The report is a page.
     Text,
 }
 
@@ -95,7 +95,7 @@ impl Default for MeasurementEnd {
 /// What is known of a build when its measurement ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuildFacts {
-    /// A short name of the build.
+    /// A short name of the build, for the report.
     pub(crate) name: String,
     pub(crate) end: MeasurementEnd,
     pub(crate) wall: Duration,

@@ -28,7 +28,7 @@ impl LogTail {
         tail.extend(bytes);
     }
 
-    /// A copy of the content.
+    /// Returns a copy of the bytes that are kept.
     pub(super) fn copy(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }

@@ -33,7 +33,7 @@ pub(super) enum PhaseMark {
     SectionEnd(String),
     /// A phase starts. It lasts until the next phase starts.
     Phase(String),
-    /// The last phase of this kind has ended.
+    /// The current phase has ended, and no other phase starts.
     PhaseEnd,
 }
 
@@ -68,7 +68,7 @@ impl Pattern {
     }
 }
 
-/// Which markers are searched for.
+/// Which kinds of markers are searched for.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each says of one kind of marks whether it counts")]
 pub struct PhaseMarks {

@@ -68,7 +68,7 @@ impl PhaseBoard {
         }
     }
 
-    /// Returns a waiting change of phase, without waiting for one.
+    /// Returns the next change of phase if there is one; does not wait for one.
     pub(super) fn take(&self) -> Option<PhaseChange> {
         self.state().waiting.pop_front()
     }

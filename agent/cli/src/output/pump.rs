@@ -94,7 +94,7 @@ impl DroppedOutput {
     }
 }
 
-/// What can be done now without waiting.
+/// Which operations of a pump are possible now without waiting.
 struct Ready {
     read: bool,
     stop: bool,

@@ -38,7 +38,7 @@ pub(super) struct Terminal {
     /// the stream.
     pub(super) slave: Option<OwnedFd>,
     real: BorrowedFd<'static>,
-    /// Whether typed input is forwarded to the build.
+    /// Whether the agent forwards typed input to the build.
     pub(super) typed: bool,
     /// Original settings of the real terminal, to restore them.
     before: Vec<(BorrowedFd<'static>, Termios)>,

@@ -102,7 +102,7 @@ impl Try<'_> {
     }
 }
 
-/// A command that runs and is being measured.
+/// A build that runs: its command, its attempt, and its output.
 struct Build<'a> {
     running: ChildProcess,
     signals: &'a Signals,

@@ -15,7 +15,7 @@ use memchr::memmem;
 
 use crate::key;
 
-/// Placeholder for the number in the command.
+/// Text in a command that is replaced by the number of jobs.
 const PLACEHOLDER: &[u8] = b"{jobs}";
 /// Variables that have only the number: of Spack, `cmake --build` and cargo.
 const NUMBER_VARIABLES: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
@@ -28,7 +28,7 @@ const WORD_ENDS: &str = ";&|()<>`'\"";
 /// Options of make for the number of jobs, and for its jobserver, with which an outer make shares out the jobs.
 const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
 
-/// A command's number of jobs, and how to change it.
+/// The number of jobs of a command, and how to change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BuildJobs {
     command: Vec<OsString>,
@@ -38,7 +38,7 @@ pub(super) struct BuildJobs {
     /// Whether the command runs a tool that reads the variables with the number.
     heeds: bool,
     make_flags: String,
-    /// The current number; `None` if unknown.
+    /// The current number of jobs; `None` if unknown.
     now: Option<u32>,
     /// Whether the number is no longer the original one.
     changed: bool,

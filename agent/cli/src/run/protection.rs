@@ -16,7 +16,7 @@ const NEVER_KILLED: &str = "-1000";
 #[derive(Debug)]
 pub(super) struct Protection {
     file: PathBuf,
-    /// The original value, while the process is protected.
+    /// The process's score adjustment before it was protected; `None` while it is not protected.
     before: Option<String>,
 }
 

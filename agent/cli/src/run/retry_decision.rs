@@ -22,7 +22,7 @@ pub(super) enum NextStep {
         jobs: Option<u32>,
         /// How long to wait before the retry.
         wait: Duration,
-        /// The reason, in words.
+        /// Why the command is run again, in words.
         why: String,
     },
     /// Do not retry, for this reason.
@@ -32,7 +32,7 @@ pub(super) enum NextStep {
 /// What matters about this run and its machine for the decision.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RetryConditions {
-    /// Parallel jobs of the failed try, if known.
+    /// Number of parallel jobs of the failed try, if known.
     pub(super) jobs: Option<u32>,
     /// Why the command cannot get another number of jobs; `None` if it can.
     pub(super) fixed: Option<String>,

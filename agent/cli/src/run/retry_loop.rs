@@ -171,7 +171,7 @@ impl<'a> RetryLoop<'a> {
         self.say(&format!("ticket {ticket} holds its place for some minutes more: {}", clean(&problem)));
     }
 
-    /// Decides on a retry; `None` for none.
+    /// Decides whether the command is run again; `None` if not.
     fn decide(&self, tried: &TryResult) -> Option<NextTry> {
         let acting = &self.settings.acting;
         if acting.retries == 0 || ended_on_purpose(tried) {

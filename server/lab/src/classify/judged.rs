@@ -66,7 +66,7 @@ pub struct JudgedLine {
 /// The log line with which a failure began.
 #[derive(Debug, Serialize)]
 pub struct JudgedRoot {
-    /// The line.
+    /// Text of the line.
     pub line: String,
     /// Position of the line in the kept part of the log, counted from 1; `None` if no rule knows the line.
     #[serde(flatten)]

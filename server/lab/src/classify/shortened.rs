@@ -35,7 +35,7 @@ struct Text {
 enum Escape {
     #[default]
     None,
-    /// After the backslash.
+    /// Directly after the backslash.
     Begun,
     /// After `\u`, with `missing` digits to come; `half` is true if it is the first half of a surrogate pair.
     Digits { missing: u8, half: bool },

@@ -45,7 +45,7 @@ pub struct ImportReport {
 /// Why an import ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The file cannot be used.
+    /// The file cannot be opened, or its format is not supported.
     #[error(transparent)]
     File(#[from] FileError),
     /// Data that was packed in memory cannot be unpacked.
@@ -61,7 +61,7 @@ pub enum ImportError {
         unit: &'static str,
         /// Number of the row.
         line: u64,
-        /// The reason, in words.
+        /// Why the row cannot be stored, in words.
         reason: String,
     },
     /// The store refused a commit.

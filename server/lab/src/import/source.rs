@@ -18,7 +18,7 @@ pub enum FileError {
     /// The file cannot be opened or read.
     #[error("{path}: cannot be read: {cause}")]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         cause: io::Error,
@@ -26,19 +26,19 @@ pub enum FileError {
     /// The file is truncated or damaged.
     #[error("{path}: unreadable behind {unit} {line}: {reason}")]
     Broken {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is counted: lines, or rows of a table.
         unit: &'static str,
         /// The last line or row that could be read.
         line: u64,
-        /// What is wrong.
+        /// What is wrong with the file, in words.
         reason: String,
     },
     /// A required column is missing.
     #[error("{path}: {reason}")]
     Columns {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The missing column, and the columns that the file has.
         reason: String,

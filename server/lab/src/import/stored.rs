@@ -14,13 +14,13 @@ use super::draft::Record;
 /// How the project of a stored attempt compares with the one in the row that is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProjectOfStored {
-    /// Both name the same project, or the row names none.
+    /// Both the stored attempt and the row name the same project, or the row names none.
     Same,
-    /// Neither names a project.
+    /// Neither the stored attempt nor the row names a project.
     Missing,
     /// The stored attempt, written by an import, has no project, and the row names one.
     Fillable,
-    /// They name different projects.
+    /// The stored attempt and the row name different projects.
     Other,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct StoredAttempts {
     projects: HashSet<Arc<str>>,
     /// Host and number of the CI job of each attempt; the host is empty if it is unknown.
     jobs: HashSet<(String, u64)>,
-    /// The numbers of these jobs, without the hosts.
+    /// The numbers of all these CI jobs, without their hosts.
     numbers: HashSet<u64>,
 }
 

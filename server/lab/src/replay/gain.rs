@@ -22,9 +22,11 @@ const BISECTION_STEPS: u32 = 6;
 /// The failure rates at which predicted sizes have more surplus than the requested ones, and less.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GainThreshold {
-    /// Share of first tries that were too small where the predictor has more surplus, 0 to 1.
+    /// Failure rate at which the predictor has more surplus than the requested sizes: the share of builds with
+    /// a first try that was too small, 0 to 1.
     pub(crate) lost_at: f64,
-    /// The lowest such share at which the predictor has less surplus; `None` if no setting was found.
+    /// Lowest failure rate at which the predictor has less surplus than the requested sizes; `None` if there is
+    /// none.
     pub(crate) gains_from: Option<f64>,
 }
 

@@ -1,11 +1,11 @@
-//! The interface of all policies.
+//! The interface that all policies implement.
 
 use plimsoll_core::domain::{Key, Millis};
 
-/// What is known before an attempt starts.
+/// What a policy gets before an attempt starts.
 #[derive(Debug, Clone)]
 pub struct PolicyQuestion {
-    /// What is built.
+    /// Key of the build.
     pub key: Key,
     /// Number of the workload: equal for keys that differ only in the version and the hints, which other policies treat as one workload.
     pub(crate) workload: u64,
@@ -17,7 +17,7 @@ pub struct PolicyQuestion {
     pub need: f64,
 }
 
-/// What is known when an attempt has ended.
+/// What a policy gets when an attempt has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedBuild {
     /// Number of the row in the file.
@@ -46,7 +46,7 @@ pub struct MemorySizes {
 }
 
 impl MemorySizes {
-    /// The same size for request and limit.
+    /// Uses the same size as request and limit.
     pub fn of(size: f64) -> Self {
         Self { request: size, limit: size }
     }
@@ -63,7 +63,7 @@ pub struct PolicyPlan {
     pub wall_p95: Option<Millis>,
 }
 
-/// A rule that chooses sizes, in bytes.
+/// A policy: a rule that chooses sizes, in bytes.
 pub trait SizingPolicy {
     /// The size for the first try.
     fn size(&mut self, ask: &PolicyQuestion) -> f64;

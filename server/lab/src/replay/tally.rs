@@ -13,12 +13,12 @@ const GIB_HOUR: f64 = 1_073_741_824.0 * 3_600_000.0;
 /// A retry that reserves more than this multiple of the need is too large.
 const OVERSIZED_ABOVE: f64 = 1.5;
 
-/// Totals over the builds that count.
+/// What a policy cost, added up over the builds that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PolicyCost {
     /// Number of builds that count.
     pub(crate) scored: u64,
-    /// Builds with a first try that was too small.
+    /// Number of builds with a first try that was too small.
     pub(crate) first_failed: u64,
     /// Number of attempts that were lost.
     pub failures: u64,

@@ -28,7 +28,7 @@ pub enum FailureTarget {
 /// What a policy is tuned to, and which rows count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TuneGoal {
-    /// The failure rate.
+    /// The failure rate that the policy should have.
     pub target: FailureTarget,
     /// Share of the rows, from the first on, that the policy only learns from and that do not count.
     pub warmup: f64,

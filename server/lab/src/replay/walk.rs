@@ -1,4 +1,4 @@
-//! Runs one policy over the tape.
+//! Runs one policy over the recorded attempts, in order of time.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
 

@@ -47,7 +47,7 @@ pub(super) struct PlacedBuild {
 /// Identifies a node: index of its kind, and index among the nodes of its kind.
 pub(super) type NodeSlot = (usize, usize);
 
-/// An open node.
+/// An open node: its free resources, and its builds.
 #[derive(Debug, Clone)]
 struct Node {
     free_milli: u64,

@@ -21,7 +21,7 @@ impl RowWindow {
 /// The rows for a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedRows<'t> {
-    /// Recorded history.
+    /// The recorded attempts.
     pub tape: &'t ReplayTape,
     /// Which of the rows are simulated.
     pub window: RowWindow,

@@ -61,7 +61,7 @@ struct SimulatedBuild {
 /// Where the sizes of the builds come from.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedSizes {
-    /// The policy.
+    /// The policy that chooses the sizes.
     pub kind: PolicyKind,
     /// If set, builds with a longer predicted p95 of wall time are kept on nodes of their own where possible.
     pub spread: Option<Millis>,

@@ -53,11 +53,11 @@ const ELAPSED: [f64; 20] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Dates, in milliseconds since 1970.
+    /// An axis with dates, in milliseconds since 1970.
     Calendar,
-    /// Time since a start, milliseconds.
+    /// An axis with the time since a start, in milliseconds.
     Elapsed,
-    /// Whole numbers.
+    /// An axis with whole numbers.
     Whole,
     Number,
 }

@@ -32,7 +32,7 @@ struct Point {
     y: f64,
 }
 
-/// Which end of a text is at its position.
+/// Which part of a text is at the text's position: its start, middle or end.
 #[derive(Debug, Clone, Copy)]
 enum Anchor {
     Start,

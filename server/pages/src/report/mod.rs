@@ -39,7 +39,7 @@ pub enum ReportSection {
         heading: &'static str,
         /// The headings of all columns.
         columns: Vec<&'static str>,
-        /// The rows in their order.
+        /// The rows of the table, in order.
         rows: Vec<ReportRow>,
     },
     /// Sentences, one paragraph each.

@@ -16,23 +16,23 @@ use crate::{
 /// Result of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Entries of all kinds.
+    /// Number of entries of all kinds.
     pub entries: u64,
-    /// Attempts that have not ended.
+    /// Number of attempts that have not ended.
     pub open: u64,
-    /// Attempts that have ended.
+    /// Number of attempts that have ended.
     pub summaries: u64,
-    /// Verdicts.
+    /// Number of verdicts.
     pub verdicts: u64,
-    /// Tickets that have not ended.
+    /// Number of tickets that have not ended.
     pub tickets: u64,
     /// Samples in fragments and blocks; a sample that the agent sent twice counts twice.
     pub samples: u64,
-    /// Bytes of keys and values.
+    /// Number of bytes in keys and values.
     pub bytes: u64,
-    /// Records that cannot be decoded.
+    /// Number of records that cannot be decoded.
     pub damaged: u64,
-    /// Ranges of keys that cannot be read.
+    /// Number of key ranges that cannot be read.
     pub unreadable: u64,
 }
 

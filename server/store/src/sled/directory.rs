@@ -152,7 +152,7 @@ impl Directory {
         sizes.is_ok_and(|(copy, now)| copy < now)
     }
 
-    /// Removes an unneeded copy.
+    /// Removes a copy that is not used.
     pub(crate) fn drop_copy(&self) -> Result<(), OpenError> {
         remove_all(&self.path.join(COPY))
     }

@@ -12,7 +12,7 @@ pub const FORMAT_VERSION: u32 = 6;
 /// Name of the engine's directory.
 pub(crate) const ENGINE: &str = "sled";
 
-/// Why a store did not open. Unless the text says otherwise, nothing was changed.
+/// Why a store did not open. Unless the error's text says otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The path is not a directory.
@@ -104,17 +104,17 @@ pub enum OpenError {
     IntoItself {
         /// The data directory.
         dir: PathBuf,
-        /// The target.
+        /// The target directory of the repair.
         into: PathBuf,
     },
-    /// There is no space for a copy to read.
+    /// There is no space for the copy that is read in place of the store.
     #[error("a copy of {dir} to look at needs {needed} bytes, and {places}: name a directory with room (--scratch DIR), make room, or let verify or backup read the files themselves (--in-place), which may change what is damaged in them", dir = dir.display())]
     NoRoom {
         /// The data directory.
         dir: PathBuf,
-        /// Bytes of the copy.
+        /// Number of bytes that the copy needs.
         needed: u64,
-        /// Where the copy was tried, and why it failed.
+        /// The directories in which the copy was tried, and why each failed.
         places: String,
     },
     /// The marker cannot be parsed.
@@ -122,21 +122,21 @@ pub enum OpenError {
     Marker {
         /// The marker file.
         path: PathBuf,
-        /// The reason, in words.
+        /// What is wrong with the marker, in words.
         reason: String,
     },
     /// The engine has values in separate files, which it never syncs.
     #[error("{path} is not empty: sled keeps large values there and never syncs them, and this server never writes such; restore a backup of the whole directory, or save what is left{way}", path = path.display(), way = way_out(above(above(path))))]
     Blobs {
-        /// The directory with those files.
+        /// The directory with the values in separate files.
         path: PathBuf,
     },
-    /// The engine failed.
+    /// The engine could not open its files.
     #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(above(dir)))]
     Engine {
         /// The engine's directory.
         dir: PathBuf,
-        /// The error of the system or of the engine.
+        /// The error of the system or the engine.
         reason: String,
     },
     /// The engine's flush does not reach the disk.
@@ -158,7 +158,7 @@ pub enum OpenError {
     Io {
         /// The action that failed, as a verb.
         action: &'static str,
-        /// Path of the file.
+        /// Path of the file or directory.
         path: PathBuf,
         /// The system's error. The text contains it, so it is not marked as the `source`: an error chain would
         /// print it twice.

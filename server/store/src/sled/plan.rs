@@ -9,7 +9,7 @@ use crate::{
     kv::{Batch, CommitReceipt, WriteOp},
 };
 
-/// A commit that waits for its result.
+/// A commit in the queue, with the channel for its result.
 #[derive(Debug)]
 pub(crate) struct CommitJob {
     pub(crate) batch: Batch,
@@ -28,7 +28,7 @@ pub(crate) struct CommitPlan<'a> {
     pub(crate) sequence: u64,
 }
 
-/// Plans the commits in order.
+/// Plans the commits of a group in order.
 ///
 /// In a damaged store, a commit that writes into an unreadable range of keys is refused: the engine would fail
 /// in the middle of the group, after it had applied the earlier writes.

@@ -43,7 +43,7 @@ pub struct RepairReport {
     pub attempts: Option<u64>,
     /// What the new store contains.
     pub checked: CheckReport,
-    /// What could not be recovered.
+    /// Which records and commits could not be recovered.
     pub losses: Vec<RepairLoss>,
 }
 

@@ -33,7 +33,7 @@ fn rank(key: &[u8]) -> usize {
     ORDER.iter().position(|prefix| key.starts_with(prefix)).unwrap_or(ORDER.len())
 }
 
-/// State shared by the writer and the reader.
+/// State of a snapshot that the writer and the snapshot's reader share.
 #[derive(Debug)]
 pub(crate) struct Rescue {
     sequence: u64,

@@ -43,7 +43,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// The marker is updated after at most this many commits.
 const MARK_EVERY: u64 = 1000;
 
-/// A message from a handle.
+/// A message from a handle of the store to the writer thread.
 #[derive(Debug)]
 pub(crate) enum WriterMessage {
     Commit(CommitJob),
@@ -72,7 +72,7 @@ pub(crate) struct Writer {
     carried: Option<WriterMessage>,
     /// The store's identity, with the number of the last acknowledged commit.
     identity: StoreIdentity,
-    /// Records every acknowledged commit.
+    /// The witness file, in which every acknowledged commit is recorded.
     witness: CommitWitness,
     /// Whether a failed write to the witness was already logged.
     witness_failed: bool,

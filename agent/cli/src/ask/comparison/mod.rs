@@ -17,7 +17,7 @@ pub(super) use table::render_comparison;
 /// One value of each of two attempts, as text; empty for an attempt that has no such value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ComparisonRow {
-    /// Name of the value.
+    /// Name of the row: what is compared.
     pub(super) name: String,
     /// The value of the first attempt.
     pub(super) first: String,

@@ -1,4 +1,4 @@
-//! Prints a key.
+//! Prints the key of a build.
 
 use std::fmt::Write as _;
 

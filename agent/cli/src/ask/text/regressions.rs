@@ -19,7 +19,7 @@ use crate::ask::{
 /// Most rows of each section.
 const SHOWN_ROWS: usize = 10;
 
-/// A section for each kind of finding.
+/// The findings as text: a section for each kind of finding.
 pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     regressions(&stats.regressions, look)
         + &mixed(&stats.mixed, look)

@@ -90,7 +90,7 @@ impl Table {
         self.notes.insert(self.rows.len(), text);
     }
 
-    /// The heads, and a line for each row and note.
+    /// The table as text: a line with the heads, then a line for each row and note.
     pub(in crate::ask) fn render(&self, look: TerminalStyle) -> String {
         let shown = self.shown(look.columns);
         let head = |column: &Column| Cell::painted(column.head.to_owned(), Paint::Head);

@@ -35,7 +35,7 @@ pub struct NamespaceTotals {
 pub struct PodAttempts<'j> {
     /// Pods with a known job, but with invalid data.
     pub refusals: Refusals,
-    /// How many pods are known, and how.
+    /// How many of the pods are known, and by what.
     pub coverage: PodCoverage,
     /// Resources by namespace.
     pub totals: BTreeMap<String, NamespaceTotals>,

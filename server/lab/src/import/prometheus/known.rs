@@ -29,7 +29,7 @@ use crate::import::{
 /// of the range began before the range. Prometheus itself looks back this far for the last value of a series.
 const SILENCE_MS: u64 = 300_000;
 
-/// How many pods are known, and how.
+/// How many of the pods are known, and by what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PodCoverage {
     /// Pods in which something was built.

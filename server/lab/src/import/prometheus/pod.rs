@@ -1,4 +1,4 @@
-//! The readings of one pod.
+//! The readings that Prometheus has of one pod.
 
 use std::{collections::BTreeSet, sync::Arc};
 

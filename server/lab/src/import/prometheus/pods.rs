@@ -27,7 +27,7 @@ const MOST_PODS: usize = 500_000;
 #[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
 pub struct TooManyPods;
 
-/// The pods of builds.
+/// The pods of builds that an import has seen so far.
 #[derive(Debug)]
 pub struct BuildPods {
     pub(super) labels: PrometheusLabels,
@@ -57,7 +57,7 @@ struct UnreadSeries {
 }
 
 impl BuildPods {
-    /// An empty collection.
+    /// Starts with no pods.
     pub fn new(labels: PrometheusLabels) -> Self {
         let used: BTreeSet<Arc<str>> = labels.used().into_iter().map(Into::into).collect();
         Self {

@@ -29,7 +29,7 @@ const LONGEST_HEADER: usize = 4 + 1 + 3 * 9;
 pub(crate) struct FlippedBit {
     /// Position of the byte in the file.
     pub(crate) at: u64,
-    /// The byte's value now, and the right value.
+    /// The byte's value in the file; the next field is the right value.
     pub(crate) found: u8,
     pub(crate) right: u8,
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{kv::StoreIdentity, sled::engine::IDENTITY};
 
-/// What the engine would find.
+/// What the engine would find in its log if it opened it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenForecast {
     /// The engine would find everything that was acknowledged, once these bits are corrected. The identity is

@@ -24,7 +24,7 @@ pub(super) struct SegmentHeader {
     pub(super) stable: u64,
 }
 
-/// Kind of a message.
+/// Kind of a message in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
     /// A message that was canceled before it was complete.
@@ -33,7 +33,7 @@ pub(super) enum MessageKind {
     Cap,
     /// The start of a batch; contains the log position of the last byte of the batch.
     Batch,
-    /// The removal of a page.
+    /// The removal of a page from the tree.
     Free,
     /// A whole page.
     Node,

@@ -11,7 +11,7 @@ use super::{
     walk::{WalkStep, walk},
 };
 
-/// A readable segment of the log file.
+/// A readable segment of the log file, and its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentSlot {
     /// Position of its first byte in the file.
