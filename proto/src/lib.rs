@@ -3,11 +3,11 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`v1`], [`externalscaler`] | messages and services, compiled from the `.proto` files of this crate |
-//! | [`limits`] | the bounds that both ends keep |
-//! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | spellings of counters, jobs, pods, quantities and Spack's variables |
-//! | [`words`] | what people and programs read: numbers, times, sums, reasons, verdicts, proposals, JSON |
-//! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate ends; checks of `doctor`; how both programs open their own files; the filter of their logs |
-//! | [`codec`] | how messages are put into bytes |
+//! | [`limits`] | the largest messages and values that agent and server send and accept |
+//! | [`counters`], [`job`], [`job_pod`], [`quantity`], [`spack`] | how counters, jobs, pods, quantities and Spack's variables are written |
+//! | [`words`] | converts messages to text: numbers, times, sums, reasons, verdicts, proposals, JSON |
+//! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate expires; the results of `doctor`; how both programs open their own files; which lines they log |
+//! | [`codec`] | encodes messages as bytes |
 
 pub mod certificate;
 pub mod checks;

@@ -3,13 +3,13 @@
 //! Another program may have created a link under such a name: a symbolic link, or a hard link to a file that has another name. Writing to
 //! it would change that other file, with the rights of this process.
 //!
-//! | what is opened | rule |
+//! | what is opened | what happens to a link |
 //! |---|---|
-//! | a new file under a name that no other process uses | [`create_new`]: refused if the name is taken, by a link too |
-//! | a new file in the place of a left-over one | [`create`]: the old name goes first; of a link, only the link |
-//! | a file that is replaced in one step | [`replace`]: a new file takes its name; a link goes, and what it leads to stays |
-//! | a file that stays (lock, witness, spool) | [`open`], [`open_or_create`]: refused if it is a link or has another name |
-//! | a directory | [`make_dir`]: refused if it is a link |
+//! | a new file under a name that no other process uses | [`create_new`] fails if anything has the name, also a link |
+//! | a new file that replaces one left behind | [`create`] first removes what has the name; if that is a link, the file that it leads to stays |
+//! | a file that is replaced in one step | [`replace`] gives its name to a new file; a link is replaced too, and the file that it leads to stays |
+//! | a file that stays (lock, witness, spool) | [`open`] and [`open_or_create`] fail if it is a symbolic link, or a file with a second name |
+//! | a directory | [`make_dir`] fails if it is a link |
 //!
 //! A path that a user names is different, because the user may mean the link: each command documents what it does with one.
 

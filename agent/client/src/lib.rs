@@ -3,14 +3,14 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`delivery`] | keeps samples, in memory and on disk, until the server has them on its disk |
-//! | [`questions`] | asks the server, once, within a time |
-//! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, the agent's identity |
+//! | [`questions`] | sends requests to the server, once each, with a time limit |
+//! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, the agent's credentials |
 //! | [`connection_check`] | checks a server and the spool directory, for `plimsoll doctor` |
-//! | `tls`, `reasons` | why a connection or a call failed, in words that say what to change |
+//! | `tls`, `reasons` | texts that say why a connection or a request failed, and what to change |
 //! | `files` | reads certificates and tokens without waiting for a file system that hangs |
-//! | `fuzz` | the parsers of foreign bytes, for a fuzzer (feature `fuzz`) |
+//! | `fuzz` | parsers of untrusted bytes as fuzz targets (feature `fuzz`) |
 //!
-//! Nothing here waits for a server longer than its caller allows, and nothing fails a build.
+//! No function waits for a server longer than its caller allows, and no failure here fails a build.
 
 pub mod channel;
 pub mod connection_check;

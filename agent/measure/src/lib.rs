@@ -2,14 +2,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`kernel`] | files of the kernel, read through a root path |
-//! | [`reading`] | what is measured at one moment |
-//! | [`cgroup`] | finds groups, makes one for a run, reads their counters |
-//! | [`proctree`] | adds up processes, where no cgroup counts them |
+//! | [`kernel`] | reads files of the kernel below a root path |
+//! | [`reading`] | the measurements of a build at one moment |
+//! | [`cgroup`] | finds cgroups, creates one for a run, reads their counters |
+//! | [`proctree`] | adds up the memory and CPU time of processes, if no cgroup counts them |
 //! | [`meter`] | chooses the best of these ways for one build |
-//! | [`offload`] | builds that have their work done elsewhere, by docker, bazel, distcc and the like |
-//! | [`sampler`] | when to read, and counters that never go back: readings become samples |
-//! | [`clock`] | the time of day |
+//! | [`offload`] | detects builds that have their work done elsewhere: by docker, bazel, distcc and others |
+//! | [`sampler`] | decides when to take readings, and converts them to samples |
+//! | [`clock`] | reads the time of day |
 //! | `fake_kernel` | a kernel of text files, for tests (feature `fixtures`) |
 //!
 //! This crate has no code for servers, command lines, or the delivery of samples.

@@ -1,15 +1,15 @@
 //! Words and numbers for people, made from the messages of the wire. There is one function for each, so that terminal, page, report and
 //! JSON show the same. These texts are not sent, except those of a size's bound ([`reasons::SizeBound`]), which are also parsed.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `figures`, `times` | how numbers and points in time are written |
+//! | `figures`, `times` | formats numbers and points in time |
 //! | `measured`, `series` | the numbers of one attempt |
-//! | `sums` | the numbers of many |
-//! | `reasons`, `evidence`, `verdict` | why a size is what it is, what a verdict stands on, what it says first |
+//! | `sums` | the numbers of many attempts together |
+//! | `reasons`, `evidence`, `verdict` | the reasons for a size, the evidence for a verdict, the first line of a verdict |
 //! | `recommendations` | what jobs should request: table, CSV, patches |
 //! | `json` | messages as JSON |
-//! | `shown`, `wrap` | words of others on a terminal, and lines of a width |
+//! | `shown`, `wrap` | makes text from callers safe to show, and wraps lines to a width |
 
 pub mod evidence;
 pub mod figures;

@@ -105,7 +105,7 @@ pub fn grouped_attempts(groups: &NeedGroups) -> String {
 /// A number of a prediction with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedSize {
-    /// Which number it is.
+    /// Which number of the prediction this is.
     pub kind: SizeKind,
     /// The number, in the unit of its kind.
     pub value: u64,

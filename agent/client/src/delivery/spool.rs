@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A record is a length, a checksum and a message; `record.rs` has the bytes. The first Batch need not have number 1: samples that the
-//! server has are dropped from the front, all but the newest of them (`compact.rs`). What each end leaves behind:
+//! server has are dropped from the front, all but the newest of them (`compact.rs`). If an attempt ends badly:
 //!
 //! - The agent is killed: every sample that was added and not dropped is in the file, because it is written there before anything else is
 //!   done with it. There is no Finish.

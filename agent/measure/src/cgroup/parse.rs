@@ -146,8 +146,8 @@ impl MemoryStat {
         self.pages.pgmajfault
     }
 
-    /// Bytes of file pages that are locked in memory. `unevictable` includes locked anonymous and shared memory, which `anon` and `shmem`
-    /// have already, so that part is subtracted: it is the difference between these two and their lists.
+    /// Bytes of file pages that are locked in memory. `unevictable` also includes locked anonymous and shared memory. That part is
+    /// subtracted, because `anon` and `shmem` include it: it is what these two count and `anon_lists` does not.
     fn unevictable_file(&self) -> u64 {
         let counted = (self.anon + self.shmem).saturating_sub(self.anon_lists);
         self.unevictable.saturating_sub(counted).min(self.file.saturating_sub(self.shmem))

@@ -3,11 +3,11 @@
 //! For `smaps_rollup` the kernel walks all pages of a process. Measured on Linux 6.18 with 140 mappings in each process: 0.3 ms for 4 MiB,
 //! 1.6 ms for 128 MiB, 7 ms for 512 MiB; 50 processes of 128 MiB take 79 ms, and their `status` takes 0.6 ms. So it is read at these times:
 //!
-//! | process | when |
+//! | process | when its share is read |
 //! |---|---|
-//! | a new one, and its parent, which shares its pages | at once |
-//! | one that shares | when processes came or went |
-//! | every other one | in turn, for [`TURN`] in each reading |
+//! | a new process, and its parent, which shares pages with it | at once |
+//! | a process that shares many pages | when processes were started or ended |
+//! | every other process | in turn, for at most [`TURN`] in each reading |
 //!
 //! Between two readings, the growth of a process is added to its last share, because new pages are its own.
 
@@ -21,7 +21,7 @@ use crate::{clock::thread_cpu_time, kernel};
 
 /// Resident bytes of a process from which `smaps_rollup` is read: the many small tools of a build share little. This is an estimate.
 const LEAST_WALKED: u64 = 4 << 20;
-/// CPU time in each reading for processes with a share that is still valid: ten readings a second then take 1 % of a core.
+/// CPU time that each reading spends on renewing shares that are still valid: ten readings a second then take 1 % of a core.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Resident bytes of one process, by kind.

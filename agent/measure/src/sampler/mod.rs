@@ -2,11 +2,11 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `pace` | when to read, and when a row of readings is complete |
-//! | `row` | several readings in one sample |
-//! | `counters` | since the start, never going back; whose limit killed |
-//! | `starved` | tells a starved build from one that merely fills its limit |
-//! | `phases`, `curve` | the need in the parts of the build, and over all of it |
+//! | `pace` | decides when to take a reading, and when the readings are combined to a sample |
+//! | `row` | combines several readings into one sample |
+//! | `counters` | counts from the start of the attempt, and finds the kind of limit at which the kernel killed |
+//! | `starved` | distinguishes a starved build from one that only fills its memory limit |
+//! | `phases`, `curve` | the need in each phase that is reported, and over the whole build |
 //!
 //! Samples keep the rules of the wire: times strictly increase, counters begin with the attempt and never decrease. A failed reading leaves
 //! a gap, and is not replaced by an estimate.

@@ -1,29 +1,29 @@
 //! What decided a number besides the attempts: a cap, a floor, the last attempt, and so on.
 //!
-//! | text on the wire and on disk | value |
+//! | text on the wire and on disk | why the number is what it is |
 //! |---|---|
-//! | (empty) | none: the attempts alone decided |
+//! | (empty) | the attempts alone decided |
 //! | `default` | nothing is known |
-//! | `asked for` | the question named the number |
-//! | `cap of 400 MiB`, `floor of 64 MiB` | a setting of the operator |
-//! | `the preset` | a preset that holds until more is known |
+//! | `asked for` | the request for a prediction contains the number |
+//! | `cap of 400 MiB`, `floor of 64 MiB` | the operator set a largest or smallest size |
+//! | `the preset` | the operator set a size that is used until more attempts are known |
 //! | `the request` | a limit is never below its request |
-//! | `last size of 15.62 GiB` | decreases go in steps |
-//! | `4 times what trusted attempts say`, `what trusted attempts of any project need` | what untrusted attempts may raise |
-//! | `peaks from Prometheus`, `needs measured by processes` | a limit beside which only lower bounds of the peak are known: they raise it and do not lower it |
-//! | `pool big takes 256.00 GiB at most` | the largest builder of a pool |
-//! | `size of the last attempt`, `limit of the last attempt` | a retry with the same size; an ask above the limit counts as the limit |
-//! | `step above 280 MiB, where it was stopped` | memory was short there |
-//! | `needs above 280 MiB, where it was stopped` | memory was short there, and similar builds say how much more is needed |
-//! | `growth above 280 MiB, where it was stopped` | memory was short there, and it was still growing |
-//! | `size of the verdict before` | the verdict on the attempt before named it: a next size never goes down |
-//! | `use above the request of 100 MiB` | the node evicted it for memory, and it used more than it had requested |
-//! | `weight of the attempts` | build jobs that no more attempts used than others, by the newer and more similar ones |
-//! | `step above 4.00 GiB, which it may have had` | memory was short, and its size is not known |
-//! | `step above 1 min 0 s, which was not enough` | time was short |
-//! | `step above 2.00 cores, where it was held back` | CPU was short |
-//! | `half of 4, because 400 MiB is the most memory there is` | fewer build jobs |
-//! | `room in 400 MiB, the most memory there is` | as many build jobs as fit |
+//! | `last size of 15.62 GiB` | sizes decrease in steps, so this one may not be far below the last one |
+//! | `4 times what trusted attempts say`, `what trusted attempts of any project need` | untrusted attempts may raise a size only up to this |
+//! | `peaks from Prometheus`, `needs measured by processes` | only lower bounds of the peak are known: they may raise a limit, but not lower it |
+//! | `pool big takes 256.00 GiB at most` | the largest builder of the pool has no more |
+//! | `size of the last attempt`, `limit of the last attempt` | the retry gets the same size; a request above the limit counts as the limit |
+//! | `step above 280 MiB, where it was stopped` | memory was short at this size |
+//! | `needs above 280 MiB, where it was stopped` | memory was short at this size, and similar builds show how much more is needed |
+//! | `growth above 280 MiB, where it was stopped` | memory was short at this size, and the need was still growing |
+//! | `size of the verdict before` | the verdict on the attempt before named this size, and a next size is never smaller |
+//! | `use above the request of 100 MiB` | the node evicted the attempt for memory, and the attempt used more than it had requested |
+//! | `weight of the attempts` | several numbers of build jobs were used equally often; the one of the newer and more similar attempts was taken |
+//! | `step above 4.00 GiB, which it may have had` | memory was short, and the attempt's size is not known |
+//! | `step above 1 min 0 s, which was not enough` | the time limit was too short |
+//! | `step above 2.00 cores, where it was held back` | the CPU limit slowed the build down |
+//! | `half of 4, because 400 MiB is the most memory there is` | memory cannot be raised, so the build gets fewer jobs |
+//! | `room in 400 MiB, the most memory there is` | memory cannot be raised, so the build gets as many jobs as fit |
 //!
 //! Texts are only added and never changed, because agent and server may be of different releases.
 

@@ -79,7 +79,7 @@ pub enum Cause {
     Flaky,
     /// The CI system or the runner is misconfigured.
     Configuration,
-    /// No evidence explains it.
+    /// No evidence explains the failure.
     Unknown,
     /// Either a fault outside the build or the build itself: the log shows both, but not which of them ended the build.
     Undecided,

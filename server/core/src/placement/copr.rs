@@ -11,7 +11,7 @@ use super::{backtracking::MOST_CHOICES, pattern::Pattern};
 /// Most entries of one table.
 const ENTRIES: usize = 500;
 
-/// The table.
+/// Copr's table of patterns and tags.
 #[derive(Debug, Clone, Default)]
 pub struct CoprTable {
     pub(super) entries: Vec<CoprEntry>,
@@ -19,7 +19,7 @@ pub struct CoprTable {
     pub(super) before: usize,
 }
 
-/// One pattern and its tags.
+/// One entry of the table: a pattern, and the tags for builds that match it.
 #[derive(Debug, Clone)]
 pub struct CoprEntry {
     pub(super) pattern: Pattern,

@@ -42,7 +42,7 @@ pub(super) struct RateQuantile<'p, 'h> {
 /// Whether the operator's default counts as one more value, in addition to the values of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultCounts {
-    /// The default counts for the share that attempts leave unknown.
+    /// The default gets the share of the weight that attempts leave, so it counts while there are few of them.
     AmongFew,
     /// The default counts only while no attempt of the package has a value.
     Alone,

@@ -108,7 +108,7 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
         request.basis.quantile = covered(&spread, request.value);
     }
     at_most_preset(&mut request, similar, settings, &spread);
-    // a preset limit is lowered only once the share that attempts leave unknown is below the failure ceiling
+    // a preset limit is lowered only once enough attempts of the package are known: `unknown` is below the failure ceiling
     if settings.preset && similar.unknown > ceiling && limit.value < settings.memory_limit.0 {
         limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
         limit.basis.bound = SizeBound::Preset;

@@ -42,7 +42,7 @@ pub(super) fn half_known(rung: Rung) -> f64 {
 /// Weight of an attempt relative to the next newer one of its rung; the weight halves after 69 attempts. Replayed: 0.97 to 0.99 give the
 /// same result, 0.9 and 0.95 forget a package's rare large variant.
 const DECAY: f64 = 0.99;
-/// Once the attempts of narrower rungs leave less than this share unknown, wider rungs are not read.
+/// Wider rungs are not read once [`SimilarAttempts::unknown`] is below this, because narrower rungs have enough attempts.
 const KNOWN_ENOUGH: f64 = 0.02;
 /// Like [`KNOWN_ENOUGH`], for the rung of sibling parts of one parallel job. Parts of a matrix can need very different sizes, so after
 /// three attempts a part is predicted by itself.
@@ -104,8 +104,8 @@ pub(super) struct SimilarAttempts<'h> {
     fitted_left: f64,
     /// The share of the total weight that the default gets.
     pub(super) left: f64,
-    /// The share that attempts leave unknown: 1 without attempts. Censored attempts do not count, so that a further failure never
-    /// suppresses a wider rung.
+    /// How little is known about the package, from 1 (no attempt of it is known) towards 0. Censored attempts do not lower it, so that a
+    /// further failure never keeps wider rungs from being read.
     pub(super) unknown: f64,
 }
 

@@ -61,7 +61,7 @@ pub struct WorkloadAttempt {
     pub source: NeedSource,
     /// Whether the attempt is untrusted, so that it may not lower a size.
     pub untrusted: bool,
-    /// Whether memory ended it.
+    /// Whether memory ended the attempt.
     pub failed_for_memory: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct WrongVerdicts {
     pub found: Cause,
     /// The cause that people corrected it to.
     pub cause: Cause,
-    /// Number of attempts.
+    /// Number of attempts that were corrected so.
     pub count: u64,
 }
 

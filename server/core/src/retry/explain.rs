@@ -40,7 +40,7 @@ pub struct FiredRule {
     pub cause: Cause,
     /// Whether the rule counts only if no other rule matches.
     pub weak: bool,
-    /// Whether the rule decides.
+    /// Whether the cause of the failure is taken from this rule.
     pub decides: bool,
     /// Why the rule decides or not.
     pub why: String,

@@ -18,11 +18,11 @@ const MOST_PACKAGES: usize = 10;
 pub struct FailureGroup {
     /// Project of the attempts; empty for none.
     pub project: String,
-    /// The cause.
+    /// The cause of these failures.
     pub cause: Cause,
-    /// The signature.
+    /// The signature of these failures.
     pub signature: Signature,
-    /// Number of attempts.
+    /// Number of attempts that failed like this.
     pub attempts: u64,
     /// Packages of the attempts, those with most attempts first; at most 10.
     pub packages: Vec<String>,

@@ -130,7 +130,7 @@ pub(super) fn went_well(text: &str) -> bool {
     numbered || starts || [" ok", " Passed", " PASSED"].iter().any(|end| words.ends_with(end))
 }
 
-/// Whether a tool reports that it will retry, so that this was not the end.
+/// Whether a tool reports that it will retry, so that the failure in this line did not end the build.
 pub(super) fn tries_again(line: &str) -> bool {
     says(&TRIES_AGAIN, line) && !says(&GIVES_UP, line)
 }

@@ -48,7 +48,7 @@ impl Default for RetryPolicy {
 /// Terms for retries after one cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// Most retries.
+    /// Most retries after a failure with this cause.
     pub retries: u32,
     /// Wait before the first retry; each further one waits twice as long.
     pub wait: Millis,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::domain::Cause;
 
-/// One rule.
+/// A rule: which lines of a log it matches, and the cause of failure that such a line shows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]

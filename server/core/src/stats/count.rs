@@ -14,7 +14,7 @@ use super::{
 use crate::domain::FieldViolation;
 use plimsoll_proto::limits;
 
-/// Parameters of a count.
+/// What to compute from which rows: input of one pass over the rows.
 #[derive(Debug)]
 pub(super) struct Aggregation {
     pub(super) rows: RowsSnapshot,
@@ -25,7 +25,7 @@ pub(super) struct Aggregation {
     pub(super) step_ms: u64,
 }
 
-/// Result of a count.
+/// Sums over the rows, in total and by group and time step: result of one pass over the rows.
 #[derive(Debug)]
 pub(super) struct Aggregates {
     pub(super) totals: StatsTotals,

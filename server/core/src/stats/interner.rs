@@ -16,7 +16,7 @@ pub(super) const NONE: u16 = 0;
 /// A limited set of texts, each with a number.
 #[derive(Debug)]
 pub(super) struct Interner {
-    /// Most texts.
+    /// Most texts that the set takes.
     most: usize,
     entries: Vec<InternedText>,
     codes: HashMap<Arc<str>, u16, RandomState>,

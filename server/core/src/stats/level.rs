@@ -6,7 +6,7 @@
 
 use crate::domain::float;
 
-/// A change of level.
+/// A change of the level of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LevelChange {
     pub(super) kind: ChangeKind,
@@ -17,7 +17,7 @@ pub(super) struct LevelChange {
     pub(super) now: f64,
 }
 
-/// How the level changed.
+/// How the level of a series changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The level changed from one value to the next.

@@ -6,7 +6,7 @@ use regex::{Regex, RegexBuilder};
 
 /// Most bytes that one compiled expression may take.
 const PATTERN_BYTES: usize = 256 * 1024;
-/// Most classes.
+/// Most classes that the operator may define.
 const CLASSES: usize = 32;
 /// Name of the class of a ref that no expression matches.
 const OTHER: &str = "other";

@@ -176,7 +176,7 @@ impl AttemptRow {
         self.flags & flag as u8 != 0
     }
 
-    /// Number of the outcome.
+    /// The attempt's [`Outcome`] as a number.
     pub(super) fn outcome(&self) -> usize {
         usize::from((self.end & !CENSORED) >> 5)
     }

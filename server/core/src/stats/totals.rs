@@ -10,7 +10,7 @@ use crate::domain::{Bytes, Cause, RequestUsage};
 /// Sums over a set of attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatsTotals {
-    /// Number of attempts.
+    /// Number of attempts in the set.
     pub attempts: u64,
     /// Number of attempts by outcome; canceled attempts are among the failures.
     outcomes: [u32; 4],
@@ -59,7 +59,7 @@ pub struct StatsTotals {
     pub need_over_ask: NeedToRequest,
     /// Highest need of any attempt, GiB.
     need_max: CensoredMax,
-    /// Number of samples.
+    /// Number of samples of all these attempts.
     pub samples: u64,
     /// How accurate the predictions were.
     pub calibration: Calibration,
@@ -89,7 +89,7 @@ pub struct Calibration {
 /// What attempts would have requested with the predicted sizes, and how many would have failed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ShadowTotals {
-    /// Number of attempts.
+    /// Number of attempts that are compared.
     pub attempts: u64,
     /// Memory that these attempts requested, GiB x h.
     pub asked_gib_hours: f64,

@@ -1,4 +1,4 @@
-//! The form of the operator's file. What it means is decided elsewhere.
+//! The tables and fields of the operator's file. Other modules decide what they mean.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) struct File {
     pub(super) tickets: TicketsTable,
 }
 
-/// How places are shared.
+/// The table `tickets`: how slots are shared among tickets.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TicketsTable {
@@ -178,7 +178,7 @@ pub(super) struct PoolTable {
     pub(super) priority_class: String,
 }
 
-/// What the runner's `*_overwrite_max_allowed` are.
+/// The largest sizes that a job may set itself: the runner's settings `*_overwrite_max_allowed`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OverwriteMax {

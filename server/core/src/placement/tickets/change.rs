@@ -5,7 +5,7 @@ use crate::domain::{Ticket, TicketId};
 /// A moment by two clocks: the wall clock, for times that are shown and stored, and the monotonic clock, for timeouts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970, by the wall clock.
     pub unix_ms: u64,
     /// Milliseconds since an arbitrary moment, by the monotonic clock.
     pub steady_ms: u64,

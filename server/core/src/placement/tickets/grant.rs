@@ -174,7 +174,7 @@ impl Tickets {
     pub(super) fn update_owner_limit(&mut self, owner_at: OwnerIndex) {
         let is_open = self.counts.free(owner_at) > 0;
         let Some(owner) = self.owners.get_mut(&owner_at) else { return };
-        // most calls change nothing
+        // in most calls the owner's limit changes nothing, so no class is visited
         if std::mem::replace(&mut owner.is_open, is_open) == is_open {
             return;
         }

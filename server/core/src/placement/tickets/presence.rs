@@ -17,11 +17,11 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// Times for which tickets stay open without a sign of life, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TicketTimeouts {
-    /// For a ticket that waits.
+    /// Time for a ticket that waits.
     pub ask_within_ms: u64,
-    /// For a granted ticket without an attempt in its slot.
+    /// Time for a granted ticket without an attempt in its slot.
     pub start_within_ms: u64,
-    /// For a ticket with a running attempt. The agent sends something every few seconds; the caller measures its silence.
+    /// Time for a ticket with a running attempt. The agent sends something every few seconds; the caller measures its silence.
     pub silent_within_ms: u64,
 }
 

@@ -3,7 +3,7 @@
 //! It is stored as sorted lists of limited length. Each operation examines one list and the lengths of the others, which are some hundred
 //! numbers for a hundred thousand pairs. An order-statistics tree would examine less, but need four times the code.
 
-/// A pair in the set.
+/// A pair of numbers in a set.
 pub(super) type Rank = (u64, u64);
 
 /// Longest list. It is about twice the square root of the number of pairs on a busy server, where both costs are small.

@@ -21,9 +21,9 @@ pub struct TicketStatus {
 pub struct PoolDemand {
     /// Name of the pool; empty if the operator defined no pools.
     pub pool: String,
-    /// Waiting tickets.
+    /// Number and resources of the tickets that wait.
     pub queued: Amount,
-    /// Held tickets.
+    /// Number and resources of the tickets that hold slots.
     pub held: Amount,
     /// Number of held tickets that an attempt names: these are counted as open attempts too.
     pub attended: u32,

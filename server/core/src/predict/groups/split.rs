@@ -23,7 +23,7 @@ pub(super) const FEWEST_TO_SPLIT: usize = 8;
 const FEWEST_OF_GROUP: usize = 3;
 /// Least share of all attempts in a group.
 const LEAST_SHARE: f64 = 0.08;
-/// Most groups.
+/// Most groups into which attempts are split.
 pub(super) const MOST_GROUPS: usize = 4;
 /// Number of the widest gaps that are tried as cuts: more than the groups, because some gaps only separate single outliers.
 const MOST_GAPS: usize = 12;
