@@ -22,11 +22,11 @@ use crate::domain::AttemptBrief;
 /// Most lines of builds checked in one pass over all rows: the positions of their rows take some MB.
 const AT_ONCE: usize = 4096;
 
-/// The findings of each line.
+/// What was found in each line of builds.
 #[derive(Debug, Default)]
 pub(super) struct NeedShifts(HashMap<u32, LineFindings>);
 
-/// What was found in one line.
+/// What was found in one line of builds.
 #[derive(Debug)]
 struct LineFindings {
     regression: Option<PlacedFinding<Regression>>,
@@ -69,7 +69,7 @@ impl<T> PlacedFinding<T> {
     }
 }
 
-/// Line, end, chunk and index of a row. Sorted, the rows of a line are together and its newest row comes first.
+/// Line of builds, end, chunk and index of a row. Sorted, the rows of a line are together, the newest row first.
 type RowPosition = (u32, Reverse<u32>, usize, usize);
 
 impl NeedShifts {
@@ -134,7 +134,7 @@ fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
     sorted_rows
 }
 
-/// Checks one line, with its newest rows first; `None` if nothing was found.
+/// Checks one line of builds, with its newest rows first; `None` if nothing was found.
 fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings> {
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::level::{self, ChangeKind, LevelChange};
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
 
-/// Number of the newest attempts of a line that are checked.
+/// Number of attempts that are checked in each line of builds, the newest ones.
 pub(super) const WINDOW: usize = 64;
 /// Least shift in bytes that is reported, whatever its factor: the default memory floor.
 const LEAST: Bytes = Bytes(64 << 20);
@@ -43,7 +43,7 @@ pub struct Regression {
 /// An attempt of the history, and the need that it proves.
 pub(super) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
 
-/// The shift in one line of builds, if there is one; oldest attempt first.
+/// The shift in one line of builds, whose attempts are given oldest first; `None` if there is none.
 pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
