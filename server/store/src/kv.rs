@@ -189,7 +189,7 @@ impl WriteOp {
 /// Status of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreStatus {
-    /// Whether it accepts commits.
+    /// Whether the store accepts commits.
     pub mode: StoreMode,
     /// Size of the store's files on disk, at most some seconds old.
     pub bytes_on_disk: u64,

@@ -11,10 +11,10 @@ use super::kubernetes::ContainerName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
-    /// Time of its start, in clock ticks since the machine started.
+    /// When the process started, in clock ticks since the machine started.
     pub(super) started: u64,
     pub(super) parent: i32,
-    /// Name of its program, which the kernel cuts to 15 bytes.
+    /// Name of the process's program, which the kernel cuts to 15 bytes.
     pub(super) name: String,
 }
 
@@ -33,12 +33,12 @@ impl Process {
         entries.filter_map(pid).filter_map(|pid| Self::read(proc, pid)).collect()
     }
 
-    /// Whether it is still running; another process with the same id does not count.
+    /// Whether the process is still running; another process with the same id does not count.
     pub(super) fn runs(&self, proc: &Path) -> bool {
         Self::read(proc, self.pid).is_some_and(|now| now.started == self.started)
     }
 
-    /// Time since its start; zero if the time is unknown.
+    /// Time since the process started; zero if that is unknown.
     pub(super) fn age(&self, proc: &Path) -> Duration {
         let ticks = u32::try_from(procfs::ticks_per_second().max(1)).unwrap_or(100);
         let uptime = kernel::read(&proc.join("uptime")).ok().flatten();

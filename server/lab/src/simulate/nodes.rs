@@ -27,7 +27,7 @@ impl BuildSize {
         self.needs.min(self.limit)
     }
 
-    /// The part of its use that is above its request, bytes.
+    /// The part of the build's use that is above its request, bytes.
     fn above_request(self) -> u64 {
         self.uses().saturating_sub(self.memory)
     }
@@ -59,7 +59,7 @@ struct Node {
     /// number of the build.
     above_request: Vec<(u64, usize)>,
     builds: u32,
-    /// Whether one of its builds is long; meaningless if the node has no builds.
+    /// Whether one of the node's builds is long; meaningless if the node has no builds.
     is_long: bool,
     /// When the node has booted and can start builds.
     ready_ms: u64,

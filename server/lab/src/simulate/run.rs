@@ -50,11 +50,11 @@ struct SimulatedBuild {
     row: usize,
     size: BuildSize,
     slot: Option<NodeSlot>,
-    /// Start of its current wait.
+    /// When the build began its current wait.
     waits_since_ms: u64,
     waited_ms: u64,
     tries: u32,
-    /// Whether its current try is stopped because its node has too little memory.
+    /// Whether the build's current try is stopped because its node has too little memory.
     evicted: bool,
 }
 

@@ -124,7 +124,7 @@ impl OfflineStore {
         self.identity
     }
 
-    /// Size of its files, bytes.
+    /// Size of the store's files, bytes.
     pub fn bytes_on_disk(&self) -> u64 {
         self.directory.bytes()
     }

@@ -21,7 +21,7 @@ use super::{fit_by_time::FitByTime, held_job::HeldJob, pod::TimeRange};
 pub struct ListedJob {
     /// Number of the job.
     pub id: u64,
-    /// Number of its project.
+    /// Number of the job's project.
     pub project: u64,
     /// Key of the job, without sizes.
     pub key: pb::Key,

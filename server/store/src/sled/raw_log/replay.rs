@@ -18,7 +18,7 @@ use super::{
 /// Position of a value in the log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueLocation {
-    /// Position of its first byte in the file.
+    /// Position of the value's first byte in the file.
     pub(super) at: u64,
     pub(super) len: usize,
     /// Log position of the message that contains it.

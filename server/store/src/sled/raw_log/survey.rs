@@ -14,7 +14,7 @@ use super::{
 /// A readable segment of the log file, and its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentSlot {
-    /// Position of its first byte in the file.
+    /// Position of the segment's first byte in the file.
     pub(super) at: u64,
     /// Number of the segment, counted since the log was created.
     pub(super) number: u64,
