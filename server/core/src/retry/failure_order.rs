@@ -6,6 +6,7 @@
 //! | the fault, then another failure of the build itself | was overcome: the build went on, and its own failure counts |
 //! | a failure of the build, then the fault | came last and is the cause |
 //! | a failure of the build, a tool's report that it failed, then the fault | came after the end: the build's own failure counts |
+//! | the fault, then rpmbuild begins a phase, then a failure of any kind | was overcome: rpmbuild ends at the first phase that fails |
 //!
 //! "Another failure" is recognized by its form. Errors in the sources never follow from a download (`own` in `rules/*.toml`). A failed test
 //! does not follow from the fault if tests began after it. A missing file may follow from the fault, unless a later line shows that the
@@ -44,6 +45,9 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
+/// rpmbuild begins a phase.
+static PHASE_BEGINS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?-u)^Executing\(%[a-z_]{1,40}\): ").ok());
 /// Matches a failure that may follow from a failed download: something is missing, or a tool gives up without a reason of its own.
 static MAY_FOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -103,6 +107,19 @@ pub(super) struct OrderReader {
     /// Whether they have a failure that an earlier fault explains, unless a download succeeded in between.
     unless_fetched: bool,
     afterwards: Afterwards,
+    phase: ReadPhase,
+}
+
+/// Which phase of rpmbuild the lines are of that are read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ReadPhase {
+    /// No failure was read yet.
+    #[default]
+    Unknown,
+    /// The phase that failed.
+    Failed,
+    /// One before it.
+    Earlier,
 }
 
 impl OrderReader {
@@ -114,12 +131,16 @@ impl OrderReader {
             outside.for_each(|(place, _)| self.trouble(*place, line, tries_again));
             return;
         }
+        rules.iter().filter(|(_, rule)| is_vague(rule)).for_each(|(place, _)| self.vague_trouble(*place));
         let fails = |weak: bool| {
             rules.iter().any(|(_, rule)| {
                 let is_own = rule.cause == Cause::Deterministic || (weak && rule.cause == Cause::Unknown);
                 is_own && rule.weak == weak && !rule.place
             })
         };
+        if self.phase == ReadPhase::Unknown && (fails(false) || fails(true)) {
+            self.phase = ReadPhase::Failed;
+        }
         if fails(false) {
             self.own_failure(line, rules.iter().any(|(_, rule)| rule.own));
         } else if fails(true) {
@@ -129,6 +150,9 @@ impl OrderReader {
             self.afterwards = Afterwards::WentOn;
         } else if says(&TESTS_BEGIN, line) {
             self.other |= self.unless_tests;
+        } else if self.phase == ReadPhase::Failed && says(&PHASE_BEGINS, line) {
+            self.other = true;
+            self.phase = ReadPhase::Earlier;
         }
     }
 
@@ -145,6 +169,22 @@ impl OrderReader {
         let is_over = tries_again && self.afterwards == Afterwards::WentOn;
         let lines = if is_over { TroubleLines::Overcome } else { TroubleLines::Open };
         self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });
+    }
+
+    /// A line that says little of a fault outside. Only its phase shows that the fault was overcome.
+    fn vague_trouble(&mut self, rule: usize) {
+        if self.troubles.iter().all(|trouble| trouble.rule != rule) {
+            let order = if self.phase == ReadPhase::Earlier { LogOrder::Overcome } else { LogOrder::Alone };
+            let lines = TroubleLines::Open;
+            self.troubles.push(Trouble {
+                rule,
+                order,
+                tool_failed: false,
+                is_taken: false,
+                weighed: true,
+                lines,
+            });
+        }
     }
 
     /// Records a line that shows a failure of the build itself. `own`: an error in the sources.
@@ -176,4 +216,9 @@ impl OrderReader {
 /// fails after it.
 fn is_outside(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
+}
+
+/// A fault outside the build in a line that says little.
+fn is_vague(rule: &Rule) -> bool {
+    matches!(rule.cause, Cause::Infra | Cause::Contention) && rule.weak
 }

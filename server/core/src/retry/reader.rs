@@ -8,6 +8,7 @@
 //! | `Apr 19 17:50:10 host runner[71]: `, `2014/07/25 18:00:59 `, `[  12.345678] ` | syslog, Go, the kernel |
 //! | `#12 51.29 `, `51.29 `, `builder-1  \| `, `[linux-gcc] ` | `BuildKit`, Compose, jobs that run side by side |
 //! | `##[error]`, `::error file=x::`, `[ERROR] `, `INFO: ` | commands of GitHub and Azure, loggers |
+//! | `DEBUG util.py:463:  `, `BUILDSTDERR: ` | mock in its `root.log` and `build.log` |
 //! | `  >> 124    `, `     123    `, `│ ` | Spack's summary of a log, pip |
 //!
 //! Colours are removed too, also where only their letters are left (`#033[0m`, `[31m`), and so are Buildkite's markers.
@@ -43,6 +44,8 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
           | \[ [A-Za-z] [A-Za-z0-9_\ .,:/@+-]{0,60} \] (?: [\ \t] | $ )
           | \#\#\[ [a-z]+ \]
           | :: (?: error | notice | debug | group ) (?: \ [^:]{1,200} )? ::
+          | (?: DEBUG | INFO | ERROR | CRITICAL ) \ [a-z_]{1,40}\.py:[0-9]{1,6}: \ {1,2}
+          | BUILDSTDERR: (?: \ | $ )
           | (?: TRACE | DEBUG | INFO | NOTICE ) :? [\ ]
         ) | ^\ \ + (?:>>\ )? [0-9]+ \ {4}
           | ^[\ \t]* [│┃] \ ?",
@@ -104,6 +107,8 @@ pub(super) mod tests {
         "##[error]",
         "::error file=x.c,line=3::",
         "INFO: ",
+        "DEBUG util.py:463:  ",
+        "BUILDSTDERR: ",
         "  >> 124    ",
         "     123    ",
         "  │ ",

@@ -26,7 +26,7 @@ const LINE: usize = 4 << 10;
 /// library's fallback is 20 times as slow; automata of a few rules stay small for every log.
 const TOGETHER: usize = 4;
 /// Ids of the rules for summaries of test results.
-const TESTS: [&str; 2] = ["test-named", "tests-summary"];
+const TESTS: [&str; 3] = ["test-named", "tests-summary", "rpm-check"];
 /// Most lines kept that follow from a root line.
 const CONSEQUENCES: usize = 3;
 /// Most bytes of the compiled patterns of one pass.
@@ -74,7 +74,7 @@ struct File {
 }
 
 /// The built-in rule files, in the order of their rules.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     include_str!("rules/machine.toml"),
     include_str!("rules/network.toml"),
     include_str!("rules/runner.toml"),
@@ -82,6 +82,7 @@ const FILES: [&str; 8] = [
     include_str!("rules/compilers.toml"),
     include_str!("rules/languages.toml"),
     include_str!("rules/packages.toml"),
+    include_str!("rules/rpm.toml"),
     include_str!("rules/summaries.toml"),
 ];
 // a test checks that the built-in files are valid, so the fallback is never used

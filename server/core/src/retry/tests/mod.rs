@@ -17,6 +17,7 @@ mod masked;
 mod next_size;
 mod order;
 mod root;
+mod rpm;
 mod sentences;
 mod short;
 mod strange;
