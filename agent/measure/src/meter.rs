@@ -4,7 +4,9 @@
 use plimsoll_proto::{figures, v1::Source};
 
 use crate::{
-    cgroup::{self, BuildCgroup, CgroupLimits, CgroupReader, CgroupVersion, Cgroups, MIN_LIMIT_BYTES},
+    cgroup::{
+        self, BuildCgroup, CgroupLimits, CgroupReader, CgroupVersion, Cgroups, MIN_LIMIT_BYTES, MovedGroups,
+    },
     kernel::{Error, Kernel},
     offload::ServicePrograms,
     proctree::{self, ProcessTree},
@@ -34,6 +36,8 @@ enum MeterSource {
 pub struct Meter {
     way: MeterSource,
     own: Option<BuildCgroup>,
+    /// Groups to which processes of the build moved; `None` before its start, and where processes are counted.
+    moved: Option<MovedGroups>,
     limits: CgroupLimits,
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     no_limit: Option<String>,
@@ -56,7 +60,7 @@ impl Meter {
         });
         let (way, own, limits, no_limit) = (MeterSource::Nothing, None, CgroupLimits::default(), None);
         let kernel = kernel.clone();
-        let mut meter = Self { way, own, limits, no_limit, kernel, agent, limit, failed: false };
+        let mut meter = Self { way, own, moved: None, limits, no_limit, kernel, agent, limit, failed: false };
         if let Err(error) = meter.use_own(id) {
             tracing::debug!(%error, "no cgroup of its own for the build");
             meter.step_down();
@@ -82,7 +86,17 @@ impl Meter {
             (None, None) => return Ok(None),
         };
         let (own, no_limit, agent, limit, failed) = (None, None, None, None, false);
-        Ok(Some(Self { way, own, limits, no_limit, kernel: kernel.clone(), agent, limit, failed }))
+        Ok(Some(Self {
+            way,
+            own,
+            moved: None,
+            limits,
+            no_limit,
+            kernel: kernel.clone(),
+            agent,
+            limit,
+            failed,
+        }))
     }
 
     fn use_own(&mut self, id: &str) -> Result<(), Error> {
@@ -176,16 +190,31 @@ impl Meter {
         if let Some(own) = &self.own {
             own.leave();
         }
+        let home = self.own.as_ref().map(BuildCgroup::groups).or(self.agent.as_ref());
+        let home = home.filter(|_| matches!(self.way, MeterSource::Group(..)));
+        self.moved = home.map(|home| MovedGroups::of_this_process(&self.kernel, home));
         (before, started)
+    }
+
+    /// A part of the build that is not measured, for the reader of the job's log.
+    pub fn unmeasured(&self) -> Option<&str> {
+        self.moved.as_ref()?.notice()
     }
 
     /// Reads all counters; `None` if that fails, which leaves a gap in the series.
     pub fn read(&mut self) -> Option<Reading> {
+        let moved = &mut self.moved;
+        let mut with_moved = |mut reading: Reading| {
+            if let Some(moved) = moved {
+                moved.add_to(&mut reading);
+            }
+            reading
+        };
         let reading = match &mut self.way {
-            MeterSource::Group(reader, None) => reader.read(),
+            MeterSource::Group(reader, None) => reader.read().map(with_moved),
             MeterSource::Group(reader, Some(tree)) => reader.read().and_then(|reading| {
                 let cpu_usec = tree.read()?.cpu_usec;
-                Ok(Reading { cpu_usec, ..reading })
+                Ok(Reading { cpu_usec, ..with_moved(reading) })
             }),
             MeterSource::Tree(tree) => tree.read(),
             MeterSource::Nothing => return None,
@@ -196,7 +225,12 @@ impl Meter {
     /// Reads the memory alone, which costs a small part of what [`Self::read`] costs.
     pub fn read_size(&mut self) -> Option<MemorySize> {
         let size = match &mut self.way {
-            MeterSource::Group(reader, _cpu) => reader.read_size(),
+            MeterSource::Group(reader, _cpu) => reader.read_size().map(|mut size| {
+                if let Some(moved) = &mut self.moved {
+                    moved.add_size_to(&mut size);
+                }
+                size
+            }),
             MeterSource::Tree(tree) => {
                 tree.read().map(|Reading { memory, need, .. }| MemorySize { memory, need })
             }

@@ -32,7 +32,8 @@ pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
 /// Swap in bytes that a v1 group may use: more than one huge page. Without any swap, the limit of memory with swap would be reached first,
 /// and Linux 6.18 counts failures at that limit in neither `memory.failcnt` nor `memory.memsw.failcnt`.
 const SWAP_BYTES: u64 = 4 << 20;
-const PREFIX: &str = "plimsoll-";
+/// Beginning of the name of every group that an agent makes.
+pub(super) const PREFIX: &str = "plimsoll-";
 /// Age from which an empty group was left behind by an earlier run; a group is entered within milliseconds of its creation.
 const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
 /// How often the removal of a group is tried: the group stays busy for a moment after its last process ended.

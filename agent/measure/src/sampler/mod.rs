@@ -58,6 +58,7 @@ pub struct Sampler {
     need: u64,
     kill_notice: OneTimeNotice,
     starved_notice: OneTimeNotice,
+    unmeasured_notice: OneTimeNotice,
 }
 
 /// Everything that was measured about one build.
@@ -97,6 +98,7 @@ impl Sampler {
             need: 0,
             kill_notice: OneTimeNotice::default(),
             starved_notice: OneTimeNotice::default(),
+            unmeasured_notice: OneTimeNotice::default(),
         }
     }
 
@@ -163,7 +165,8 @@ impl Sampler {
 
     /// A line for the job's log that people should see at once; each kind of line is returned once.
     pub fn take_notice(&mut self) -> Option<String> {
-        self.kill_notice.take().or_else(|| self.starved_notice.take())
+        let notice = self.kill_notice.take().or_else(|| self.starved_notice.take());
+        notice.or_else(|| self.unmeasured_notice.take())
     }
 
     /// Takes the last reading, after the end of the command.
@@ -206,6 +209,9 @@ impl Sampler {
         }
         if let Some(evidence) = self.starvation.add(now, &reading) {
             self.starved_notice.put(|| starving(&evidence));
+        }
+        if let Some(part) = self.meter.unmeasured() {
+            self.unmeasured_notice.put(|| part.to_owned());
         }
         true
     }

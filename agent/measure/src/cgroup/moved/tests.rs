@@ -1,0 +1,156 @@
+//! Processes that leave the group of their build, on kernels of text files.
+
+use super::*;
+use crate::{fake_kernel::FakeKernel, meter::Meter};
+
+const SCOPE: &str = "/machine.slice/machine-4c26.scope";
+
+/// A v2 kernel whose group `/build` has a need of 1,600, with the processes 100 (mock) and 101 (nspawn) of this one.
+fn kernel_with_nspawn() -> FakeKernel {
+    let fake = FakeKernel::v2("/build");
+    process(&fake, 100, own(), "/build");
+    process(&fake, 101, 100, "/build");
+    fake.write("/sys/fs/cgroup/build/cgroup.procs", &format!("{}\n", own()));
+    fake
+}
+
+fn own() -> i32 {
+    i32::try_from(std::process::id()).unwrap()
+}
+
+fn process(fake: &FakeKernel, pid: i32, parent: i32, group: &str) {
+    let zeros = "0 ".repeat(48);
+    fake.write(&format!("/proc/{pid}/stat"), &format!("{pid} (a) S {parent} {zeros}\n"));
+    fake.write(&format!("/proc/{pid}/cgroup"), &format!("0::{group}\n"));
+}
+
+/// A group with this need, peak, CPU time and kills, and its processes; more memory below it counts too, as the kernel does.
+fn group(fake: &FakeKernel, path: &str, [need, peak, cpu, kills]: [u64; 4], procs: &str) {
+    let file = |name: &str, text: &str| fake.write(&format!("/sys/fs/cgroup{path}/{name}"), text);
+    file("cgroup.type", "domain\n");
+    file("memory.current", &format!("{}\n", need + 5_000));
+    file("memory.stat", &format!("anon {need}\nfile 5000\nkernel 0\nshmem 0\nslab_reclaimable 0\n"));
+    file("memory.peak", &format!("{peak}\n"));
+    file("memory.events", &format!("low 0\nhigh 0\nmax 0\noom {kills}\noom_kill {kills}\n"));
+    file("cpu.stat", &format!("usage_usec {cpu}\n"));
+    file("cgroup.procs", procs);
+}
+
+fn measured(fake: &FakeKernel) -> Meter {
+    let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+    meter.inside(|| ());
+    meter
+}
+
+/// Readings until one looks for processes again.
+fn next_look(meter: &mut Meter) -> Reading {
+    (1..READINGS_PER_LOOK).for_each(|_n| assert!(meter.read().is_some()));
+    meter.read().unwrap()
+}
+
+#[test]
+fn a_container_of_nspawn_counts_with_the_build_and_stays_counted_after_its_end() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    // the payload is below the scope, and the counters of the scope include it
+    group(&fake, SCOPE, [70_000, 90_000, 4_000, 2], "");
+    group(&fake, &format!("{SCOPE}/payload"), [70_000, 90_000, 4_000, 2], "102\n103\n");
+    process(&fake, 102, 101, &format!("{SCOPE}/payload"));
+    process(&fake, 103, 102, &format!("{SCOPE}/payload"));
+    let with = next_look(&mut meter);
+    assert_eq!(with.need, alone.need + 70_000);
+    assert_eq!(with.memory, alone.memory + 75_000);
+    assert_eq!((with.cpu_usec, with.oom_kill), (alone.cpu_usec + 4_000, Some(1 + 2)));
+    assert_eq!(with.memory_peak, Some(90_000), "no more than was seen at one time");
+    assert_eq!(meter.read_size().unwrap().need, with.need);
+    assert_eq!(meter.unmeasured(), None);
+    group(&fake, SCOPE, [0, 120_000, 9_000, 3], "");
+    assert_eq!(meter.read().unwrap().cpu_usec, alone.cpu_usec + 9_000);
+    // the kernel's files of a removed group cannot be read
+    fake.write(&format!("/sys/fs/cgroup{SCOPE}/memory.current"), "?\n");
+    let after = meter.read().unwrap();
+    assert_eq!((after.need, after.memory), (alone.need, alone.memory));
+    assert_eq!((after.cpu_usec, after.oom_kill), (alone.cpu_usec + 9_000, Some(1 + 3)));
+}
+
+#[test]
+fn a_group_with_processes_of_others_is_not_counted_and_the_log_says_so() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    // 200 is a child of another process, 0 is one that is not visible here
+    for (path, procs) in [("/shared", "102\n200\n"), ("/hidden", "102\n0\n")] {
+        process(&fake, 200, 1, path);
+        process(&fake, 102, 101, path);
+        group(&fake, path, [70_000, 90_000, 4_000, 2], procs);
+        assert_eq!(next_look(&mut meter), alone);
+    }
+    let notice = meter.unmeasured().unwrap();
+    assert!(notice.contains("/shared") && notice.contains("not measured"), "{notice}");
+}
+
+#[test]
+fn a_group_that_was_there_before_counts_from_when_the_build_came() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    group(&fake, "/reused", [70_000, 900_000, 4_000, 2], "102\n");
+    process(&fake, 102, 101, "/reused");
+    let found = next_look(&mut meter);
+    assert_eq!((found.need, found.cpu_usec), (alone.need + 70_000, alone.cpu_usec));
+    assert_eq!((found.oom_kill, found.memory_peak), (alone.oom_kill, Some(found.memory)));
+    group(&fake, "/reused", [80_000, 900_000, 4_500, 3], "102\n");
+    let later = meter.read().unwrap();
+    assert_eq!((later.need, later.cpu_usec), (alone.need + 80_000, alone.cpu_usec + 500));
+    assert_eq!(later.oom_kill, Some(2));
+}
+
+#[test]
+fn groups_below_the_builds_own_and_scopes_that_hold_it_count_once() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    group(&fake, "/build/payload", [1_000, 2_000, 100, 0], "102\n");
+    process(&fake, 102, 101, "/build/payload");
+    assert_eq!(next_look(&mut meter), alone, "with --keep-unit the kernel adds them up");
+    group(&fake, "/plimsoll-00", [1_000, 2_000, 100, 0], "103\n");
+    process(&fake, 103, own(), "/plimsoll-00");
+    assert_eq!(next_look(&mut meter), alone, "a daemon of an earlier attempt is not of this one");
+    assert_eq!(meter.unmeasured(), None);
+}
+
+#[test]
+fn a_group_that_cannot_be_read_is_named() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    fake.write(&format!("/sys/fs/cgroup{SCOPE}/cgroup.procs"), "102\n");
+    fake.write(&format!("/sys/fs/cgroup{SCOPE}/cgroup.type"), "domain\n");
+    process(&fake, 102, 101, SCOPE);
+    next_look(&mut meter);
+    let notice = meter.unmeasured().unwrap();
+    assert!(notice.contains(SCOPE) && notice.contains("cannot be read"), "{notice}");
+}
+
+#[test]
+fn with_v1_a_process_that_moves_in_one_hierarchy_has_its_cpu_time_counted_once() {
+    let fake = FakeKernel::hybrid("/build", "/build");
+    fake.write("/sys/fs/cgroup/memory/build/cgroup.procs", &format!("{}\n", own()));
+    process(&fake, 100, own(), "/");
+    fake.write("/proc/100/cgroup", "4:memory:/other\n2:cpuacct:/build\n0::/\n");
+    let file = |name: &str, text: &str| fake.write(&format!("/sys/fs/cgroup/memory/other/{name}"), text);
+    file("cgroup.procs", "100\n");
+    file("tasks", "100\n");
+    file("memory.usage_in_bytes", "75000\n");
+    file("memory.stat", "total_cache 5000\ntotal_rss 70000\ntotal_active_anon 70000\n");
+    file("memory.max_usage_in_bytes", "90000\n");
+    file("memory.failcnt", "0\n");
+    file("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
+    file("memory.limit_in_bytes", "9223372036854771712\n");
+    let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+    let alone = meter.read().unwrap();
+    meter.inside(|| ());
+    let with = next_look(&mut meter);
+    assert_eq!((with.memory, with.cpu_usec), (alone.memory + 75_000, alone.cpu_usec));
+    assert_eq!(with.need, alone.need + 70_000);
+}
