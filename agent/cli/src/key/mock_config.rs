@@ -11,7 +11,7 @@
 
 use std::{fs, io::Read as _, path::Path};
 
-/// Most that is read of a file, bytes: Copr's are shorter than 4 KiB.
+/// Most that is read of a file, bytes: those of Copr's builder are shorter than 4 KiB.
 const FILE_BYTES: u64 = 64 << 10;
 /// What mock's files end in.
 const CONFIG_SUFFIX: &str = ".cfg";
@@ -33,7 +33,7 @@ impl MockConfig {
         if !named.contains('/') && !named.ends_with(CONFIG_SUFFIX) {
             return Self { chroot: Some(named.to_owned()), macros: Vec::new() };
         }
-        let mut config = text(named).map(|text| Self::parse(&text)).unwrap_or_default();
+        let mut config = read_start(named).map(|text| Self::parse(&text)).unwrap_or_default();
         let own = || chroot(named).filter(|name| name.matches('-').count() >= CHROOT_DASHES);
         config.chroot = config.chroot.or_else(|| own().map(str::to_owned));
         config
@@ -70,7 +70,7 @@ fn chroot(file: &str) -> Option<&str> {
 }
 
 /// The beginning of a file. `None` for a pipe or a device, which could block.
-fn text(path: &str) -> Option<String> {
+pub(super) fn read_start(path: &str) -> Option<String> {
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }

@@ -9,7 +9,7 @@
 //! | arch | `SPACK_JOB_SPEC_ARCH`, this machine's |
 //! | stack, project, ref, owner | `SPACK_CI_STACK_NAME`, `CI_PROJECT_PATH`, `CI_COMMIT_REF_NAME`, `GITLAB_USER_LOGIN` |
 //! | labels `stage`, `pipeline`, `job`, `commit` | `CI_JOB_STAGE`, `CI_PIPELINE_ID`, `CI_JOB_NAME`, `CI_COMMIT_SHA` |
-//! | package, version, arch, owner, project, `build_system` of an RPM | `mock` or `rpmbuild` and its options (`rpm`), before the others |
+//! | package, version, arch, owner, project, `build_system` of an RPM | `mock`, `rpmbuild` or `copr-rpmbuild` and its options (`rpm`), before the others |
 //! | `build_jobs` | of an RPM the macros of RPM or the processors (`rpm`), `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
 //!
 //! A retry of a job has another id, but the same pipeline and name: the server uses these labels to find earlier attempts, and the commit
@@ -20,6 +20,7 @@
 //! settings that clap declares. Values from the environment are cut to the bounds of the wire; invalid options are refused with a reason.
 
 mod assign;
+mod copr_task;
 mod mock_config;
 mod rpm;
 mod secrets;

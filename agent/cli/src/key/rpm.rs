@@ -1,4 +1,4 @@
-//! The key of an RPM build, from the command `mock` or `rpmbuild`, also behind `unbuffer`.
+//! The key of an RPM build, from the command `mock`, `rpmbuild` or `copr-rpmbuild` (`copr_task`), also behind `unbuffer`.
 //!
 //! | part of the key | from |
 //! |---|---|
@@ -19,7 +19,12 @@ use plimsoll_proto::{
     v1::Key,
 };
 
-use super::{jobs_flag, mock_config::MockConfig, processors};
+use super::{
+    copr_task::{COPR_BUILDER, CoprTask},
+    jobs_flag,
+    mock_config::MockConfig,
+    processors,
+};
 
 /// Programs that build RPMs.
 const RPM_PROGRAMS: [&str; 2] = ["mock", "rpmbuild"];
@@ -28,10 +33,13 @@ const UNBUFFER: &str = "unbuffer";
 
 /// Puts what the command says into the key. Does nothing for other commands. `ncpus`: `RPM_BUILD_NCPUS`.
 pub(super) fn describe(key: &mut Key, command: &[OsString], ncpus: Option<u32>) {
+    let words: Vec<&str> = behind_unbuffer(command).iter().skip(1).filter_map(|word| word.to_str()).collect();
+    if behind_unbuffer(command).first().and_then(file_name) == Some(COPR_BUILDER) {
+        describe_task(key, &CoprTask::of(|names| option(&words, names)));
+        return;
+    }
     let Some(program) = program(command) else { return };
     let is_mock = program == "mock";
-    let words: Vec<&str> = behind_unbuffer(command).iter().skip(1).filter_map(|word| word.to_str()).collect();
-    let set = |field: &mut String, value: &str| *field = fitting(value, limits::KEY_FIELD_BYTES);
     set(&mut key.build_system, "rpm");
     if let Some((package, version)) = words.iter().rev().find_map(|word| source(word)) {
         set(&mut key.package, package);
@@ -57,6 +65,26 @@ pub(super) fn describe(key: &mut Key, command: &[OsString], ncpus: Option<u32>) 
     if let Some(jobs) = jobs(&macros, ncpus.filter(|_| !is_mock)) {
         key.hints.get_or_insert_default().build_jobs = Some(jobs);
     }
+}
+
+/// Puts a task of Copr into the key.
+fn describe_task(key: &mut Key, task: &CoprTask) {
+    set(&mut key.build_system, "rpm");
+    for (field, value) in [
+        (&mut key.package, task.package_name.as_deref()),
+        (&mut key.version, task.version()),
+        (&mut key.arch, task.chroot.as_deref()),
+        (&mut key.owner, task.project_owner.as_deref()),
+        (&mut key.project, task.project_name.as_deref()),
+    ] {
+        if let Some(value) = value {
+            set(field, value);
+        }
+    }
+}
+
+fn set(field: &mut String, value: &str) {
+    *field = fitting(value, limits::KEY_FIELD_BYTES);
 }
 
 /// The program of a command that builds RPMs.
@@ -130,4 +158,4 @@ fn option<'w>(words: &[&'w str], names: &[&str]) -> Vec<&'w str> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

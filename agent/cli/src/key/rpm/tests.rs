@@ -6,7 +6,7 @@ fn command(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-fn described(words: &[&str]) -> Key {
+pub(in crate::key) fn described(words: &[&str]) -> Key {
     let mut key = Key::default();
     describe(&mut key, &command(words), Some(6));
     key

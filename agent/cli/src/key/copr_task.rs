@@ -1,0 +1,125 @@
+//! The task that Copr's builder works on, from the command line of `copr-rpmbuild` and the file that it names.
+//!
+//! | part of the key | first of these |
+//! |---|---|
+//! | package, version | `package_name` and `package_version` of the task, without epoch and release |
+//! | arch | `--chroot`, the task's `chroot`, the end of `--task-url` (`.../get-build-task/7-fedora-42-x86_64`) |
+//! | owner, project | `project_owner` and `project_name` of the task, `--copr` (`@group/project`) |
+//!
+//! The task is the JSON of `--task-file` (`get_task` in Copr's `rpmbuild/main.py`). An address is never asked: with `--task-url` and
+//! `--build-id` only the words of the command are known.
+
+use serde::Deserialize;
+
+use super::mock_config::read_start;
+
+/// The program.
+pub(super) const COPR_BUILDER: &str = "copr-rpmbuild";
+
+/// What the agent needs of a task. Copr writes `null` for what it does not know.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct CoprTask {
+    pub(super) project_owner: Option<String>,
+    pub(super) project_name: Option<String>,
+    /// The project, and after a colon its directory.
+    project_dirname: Option<String>,
+    pub(super) package_name: Option<String>,
+    /// `epoch:version-release`, with or without epoch and release.
+    package_version: Option<String>,
+    pub(super) chroot: Option<String>,
+}
+
+impl CoprTask {
+    /// What the options of `copr-rpmbuild` tell. `option` gives the values of an option, by all its names.
+    pub(super) fn of<'w>(option: impl Fn(&[&str]) -> Vec<&'w str>) -> Self {
+        let last = |names: &[&str]| option(names).last().copied();
+        let file = last(&["--task-file"]).and_then(read_start);
+        let mut task: Self = file.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let chroot = last(&["-r", "--chroot"]).map(str::to_owned);
+        let of_address = || chroot_of_task(last(&["--task-url"])?.rsplit('/').next()?).map(str::to_owned);
+        task.chroot = chroot.or(task.chroot).or_else(of_address);
+        if let Some((owner, project)) = last(&["--copr"]).and_then(|copr| copr.rsplit_once('/')) {
+            task.project_owner.get_or_insert_with(|| owner.to_owned());
+            task.project_name.get_or_insert_with(|| project.to_owned());
+        }
+        let of_directory = task.project_dirname.as_deref().and_then(|name| name.split(':').next());
+        task.project_name = task.project_name.or_else(|| of_directory.map(str::to_owned));
+        task
+    }
+
+    /// The version alone.
+    pub(super) fn version(&self) -> Option<&str> {
+        let version = self.package_version.as_deref()?;
+        let version = version.split_once(':').map_or(version, |(_epoch, version)| version);
+        Some(version.split_once('-').map_or(version, |(version, _release)| version))
+    }
+}
+
+/// `fedora-42-x86_64` of the task `7-fedora-42-x86_64`. Sources are made in no chroot: their task is a number.
+fn chroot_of_task(task: &str) -> Option<&str> {
+    let (build, chroot) = task.split_once('-')?;
+    build.bytes().all(|byte| byte.is_ascii_digit()).then_some(chroot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rpm::tests::described;
+
+    /// A task as Copr's frontend makes it (`get_build_record`), cut.
+    const TASK: &str = r#"{"task_id": "7-fedora-42-x86_64", "build_id": 7, "project_owner": "@team", "sandbox": "@team/apps--me",
+        "background": false, "chroot": "fedora-42-x86_64", "tags": ["arch_x86_64"], "arch": "x86_64", "project_dirname": "apps:custom:1",
+        "project_name": "apps", "submitter": "me", "repos": [], "git_repo": "@team/apps/hello", "git_hash": "c0ffee", "source_type": 8,
+        "source_json": "{}", "package_name": "hello", "package_version": "1:2.12-1.fc42", "timeout": 18000, "isolation": null}"#;
+
+    #[test]
+    fn a_task_file_names_package_version_chroot_owner_and_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("task.json");
+        std::fs::write(&file, TASK).unwrap();
+        let named = format!("--task-file={}", file.display());
+        let key = described(&["/usr/bin/copr-rpmbuild", "--verbose", "--drop-resultdir", &named]);
+        assert_eq!([key.package, key.version, key.arch], ["hello", "2.12", "fedora-42-x86_64"]);
+        assert_eq!([key.owner, key.project, key.build_system], ["@team", "apps", "rpm"]);
+        let chroot = described(&["copr-rpmbuild", &named, "--chroot", "epel-9-x86_64"]).arch;
+        assert_eq!(chroot, "epel-9-x86_64", "as for Copr, the option wins");
+        std::fs::write(&file, TASK.replace("\"project_name\": \"apps\",", "")).unwrap();
+        assert_eq!(described(&["copr-rpmbuild", &named]).project, "apps");
+    }
+
+    #[test]
+    fn without_a_file_the_options_are_read_and_no_address_is_asked() {
+        let url = "https://copr.example.org/backend/get-build-task/7-fedora-42-x86_64";
+        for words in [
+            &["copr-rpmbuild", "--task-url", url][..],
+            &["copr-rpmbuild", "--task-url", url, "--chroot", "fedora-42-x86_64", "--detached"],
+            &["copr-rpmbuild", "--build-id", "7", "-r", "fedora-42-x86_64"],
+            &["copr-rpmbuild", "--copr", "@team/apps", "-r", "fedora-42-x86_64"],
+        ] {
+            let key = described(words);
+            assert_eq!(
+                [key.arch.as_str(), key.build_system.as_str()],
+                ["fedora-42-x86_64", "rpm"],
+                "{words:?}"
+            );
+            let is_named = words.contains(&"--copr");
+            let expected = if is_named { ["@team", "apps"] } else { ["", ""] };
+            assert_eq!([key.owner, key.project], expected, "{words:?}");
+        }
+        let sources =
+            described(&["copr-rpmbuild", "--srpm", "--task-url", "https://x/get-srpm-build-task/7"]);
+        assert_eq!([sources.arch, sources.package], ["", ""]);
+    }
+
+    #[test]
+    fn a_task_file_that_is_no_task_changes_nothing_but_the_build_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("task.json");
+        for text in ["", "null", "[]", "{", r#"{"package_name": 7}"#, "{\"chroot\": null}"] {
+            std::fs::write(&file, text).unwrap();
+            let key = described(&["copr-rpmbuild", "--task-file", file.to_str().unwrap()]);
+            assert_eq!([key.package.as_str(), &key.arch, &key.build_system], ["", "", "rpm"], "{text:?}");
+        }
+        assert_eq!(described(&["copr-rpmbuild", "--task-file", "/nowhere"]).package, "");
+    }
+}
