@@ -126,10 +126,7 @@ fn millis(time: std::time::Duration) -> Millis {
 impl Simulate {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         if self.list.is_given() {
-            if matches!(self.output, Output::Json) {
-                bail!("--output json: two pools are shown as text alone");
-            }
-            let text = self.list.effects(config, &self.file)?;
+            let text = self.list.effects(config, &self.file, self.output)?;
             return io::stdout().write_all(text.as_bytes()).context("standard output");
         }
         let pools = config.pools_file.as_deref().map(pools::read).transpose()?.unwrap_or_default();

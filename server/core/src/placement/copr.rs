@@ -8,9 +8,6 @@ use std::fmt;
 
 use super::{backtracking::MOST_CHOICES, pattern::Pattern};
 
-/// Most entries of one table.
-const ENTRIES: usize = 500;
-
 /// Copr's table of patterns and tags.
 #[derive(Debug, Clone, Default)]
 pub struct CoprTable {
@@ -59,6 +56,9 @@ impl CoprEntry {
 }
 
 impl CoprTable {
+    /// Most entries of one table. The one of Copr itself has some dozens; suggestions add one for each package.
+    pub const MAX_ENTRIES: usize = 5000;
+
     /// Parses a table.
     ///
     /// # Errors
@@ -153,8 +153,8 @@ impl PythonLiteralReader<'_> {
         self.need("[")?;
         let mut entries = Vec::new();
         while !self.take("]") {
-            if entries.len() >= ENTRIES {
-                return Err(self.wrong(format!("has more than {ENTRIES} entries")));
+            if entries.len() >= CoprTable::MAX_ENTRIES {
+                return Err(self.wrong(format!("has more than {} entries", CoprTable::MAX_ENTRIES)));
             }
             entries.push(self.entry()?);
             if !self.take(",") {

@@ -54,7 +54,10 @@ macro_rules! number {
     };
 }
 
-/// All columns, in the order in which the documentation lists them.
+/// So many columns, the first ones, are part of a fingerprint also where they are empty. Later ones are not: rows that a store has keep their IDs.
+const COLUMNS_COUNTED_IF_EMPTY: usize = 23;
+
+/// All columns, in the order in which the documentation lists them. New ones go to the end.
 pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
     ImportColumn { name: "attempt", needed: false, set: |draft, text| draft.set_attempt(text) },
     text!("project", project, false),
@@ -91,6 +94,11 @@ pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
         needed: false,
         set: |draft, text| parse_flag(text).map(|yes| draft.untrusted = yes),
     },
+    ImportColumn {
+        name: "pool",
+        needed: false,
+        set: |draft, text| plain(text, limits::KEY_FIELD_BYTES).map(|pool| draft.pool = pool),
+    },
 ];
 
 impl RecordDraft {
@@ -108,9 +116,11 @@ impl RecordDraft {
         let mut draft = self;
         let mut print = Fingerprint::default();
         let (mut empty, mut wrong) = (Vec::new(), None);
-        for (column, text) in IMPORT_COLUMNS.iter().zip(texts) {
+        for (number, (column, text)) in IMPORT_COLUMNS.iter().zip(texts).enumerate() {
             let text = text.trim();
-            print.add(text);
+            if number < COLUMNS_COUNTED_IF_EMPTY || !text.is_empty() {
+                print.add(text);
+            }
             match (text.is_empty(), column.needed) {
                 (true, true) => empty.push(column.name),
                 (true, false) => {}

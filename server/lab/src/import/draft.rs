@@ -65,6 +65,8 @@ pub(super) struct RecordDraft {
     pub(super) requested: Option<Bytes>,
     pub(super) outcome: RecordedEnd,
     pub(super) untrusted: bool,
+    /// Pool in which it ran; empty if that is not known.
+    pub(super) pool: String,
     /// Fields that CSV and JSON files do not have.
     pub(super) beside: DatabaseFields,
 }
@@ -124,7 +126,7 @@ impl RecordDraft {
             exit,
             cause,
             censored: matches!(self.outcome, RecordedEnd::Stopped(_)),
-            opening: OpeningRecord { untrusted: self.untrusted, ..OpeningRecord::default() },
+            opening: OpeningRecord { untrusted: self.untrusted, pool: self.pool, ..OpeningRecord::default() },
             ..Summary::recorded(attempt, self.key)
         };
         Ok(Record { line, timed: self.submitted_ms.is_some(), summary, unnamed })

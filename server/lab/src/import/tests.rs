@@ -286,6 +286,24 @@ async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
 }
 
 #[test]
+fn a_pool_is_read_and_an_empty_one_leaves_the_id_of_a_row_as_it_was() {
+    let ids = |text: &str| {
+        let (records, _) = read(text.as_bytes());
+        let record = |record: &Record| (record.unnamed.unwrap(), record.summary.opening.pool.clone());
+        records.iter().map(record).collect::<Vec<_>>()
+    };
+    let without = ids("package,wall_ms,peak_bytes\nzlib,1,1000000\n");
+    let with = ids("package,wall_ms,peak_bytes,pool\nzlib,1,1000000,\nzlib,1,1000000, x86 \n");
+    assert_eq!(with[0], without[0]);
+    // what a store of an earlier version has
+    assert_eq!(without[0].0.id().unwrap().as_str(), "row-2d20fa3376755f56-1");
+    assert_eq!((with[1].1.as_str(), with[1].0.print == without[0].0.print), ("x86", false));
+    let (_, refusals) =
+        read(format!("package,wall_ms,peak_bytes,pool\nz,1,1000000,{}\n", "x".repeat(257)).as_bytes());
+    assert_eq!(refusals.first[0].column, "pool");
+}
+
+#[test]
 fn texts_of_a_key_have_the_bounds_of_the_wire() {
     let row = |package: usize, variants: usize| {
         let [package, variants] = [package, variants].map(|length| "x".repeat(length));

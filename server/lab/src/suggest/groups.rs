@@ -44,8 +44,8 @@ pub struct BuildGroup {
     pub archs: BTreeSet<String>,
     /// `owner/project/arch/package`, one for each architecture.
     pub names: Vec<String>,
-    /// Builds in a month, failed ones included; the builds of the file if it has no times.
-    pub per_month: f64,
+    /// Builds in a month, failed ones included; `None` if the file has no times.
+    pub per_month: Option<f64>,
     /// All builds, failed ones included.
     pub builds: u32,
     pub(super) runs: Vec<RecordedRun>,
@@ -95,16 +95,12 @@ impl RecordedBuilds {
             }
             group.runs.extend(run(&summary, name));
         }
-        let months = if timed {
-            Millis(span.1.saturating_sub(span.0).max(DAY_MS)).as_f64() / Millis(MONTH_MS).as_f64()
-        } else {
-            1.0
-        };
+        let months = Millis(span.1.saturating_sub(span.0).max(DAY_MS)).as_f64() / Millis(MONTH_MS).as_f64();
         let finished = groups.into_iter().map(|((owner_project, family, package), group)| BuildGroup {
             owner_project,
             family,
             package,
-            per_month: f64::from(group.builds) / months,
+            per_month: timed.then(|| f64::from(group.builds) / months),
             ..group
         });
         Ok(Self { groups: finished.collect(), refusals: reader.refusals, timed })

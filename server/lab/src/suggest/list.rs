@@ -7,7 +7,8 @@ use super::{BuildGroup, ListVerdict, Suggestion};
 /// The new list. An entry of the old one loses the tag only if it matches packages that do not profit, and no others; it goes if no tag is left.
 ///
 /// # Errors
-/// An entry has a pattern for which Python may take exponential time, or a pattern cannot be read.
+/// An entry has a pattern for which Python may take exponential time, a pattern cannot be read, or the list has more entries than
+/// [`CoprTable::parse`] reads back.
 pub fn new_list(old: &CoprTable, suggestions: &[Suggestion<'_>], tag: &str) -> Result<CoprTable, String> {
     old.check_backtracking().map_err(|error| error.to_string())?;
     let useless = |entry: &CoprEntry| {
@@ -26,7 +27,15 @@ pub fn new_list(old: &CoprTable, suggestions: &[Suggestion<'_>], tag: &str) -> R
     let kept = kept.filter(|entry| !entry.tags.is_empty());
     let added = suggestions.iter().filter(|one| one.verdict == ListVerdict::Add);
     let added = added.map(|one| CoprEntry::new(&pattern(one.group), vec![tag.to_owned()]));
-    Ok(CoprTable::of(kept.chain(added.collect::<Result<Vec<_>, _>>()?).collect()))
+    let entries: Vec<CoprEntry> = kept.chain(added.collect::<Result<Vec<_>, _>>()?).collect();
+    if entries.len() > CoprTable::MAX_ENTRIES {
+        let most = CoprTable::MAX_ENTRIES;
+        return Err(format!(
+            "the new list has {} entries, at most {most} are allowed: ask for a higher --speedup",
+            entries.len()
+        ));
+    }
+    Ok(CoprTable::of(entries))
 }
 
 /// The pattern of a package: its project with all its directories, chroots of its architecture, and the whole name. No part repeats another

@@ -24,7 +24,7 @@ use plimsoll_core::{
 use self::speed::GroupSpeed;
 pub use groups::{BuildGroup, RecordedBuilds};
 pub use list::new_list;
-pub use queue::{ListEffect, effect, effect_text};
+pub use queue::{ListEffect, effect, effect_json, effect_text};
 pub use report::{json, text};
 pub use speed::{BuilderTimes, SpeedBasis};
 
@@ -129,14 +129,19 @@ pub struct Suggestion<'g> {
 }
 
 impl Suggestion<'_> {
-    /// Hours that the powerful builder saves in a month; 0 if the times are not known.
-    pub fn hours_saved(&self) -> f64 {
-        self.times.map_or(0.0, |times| times.saved().hours() * self.group.per_month)
+    /// Builds in a month; those of the file if it has no times.
+    fn counted_builds(&self) -> f64 {
+        self.group.per_month.unwrap_or_else(|| f64::from(self.group.builds))
     }
 
-    /// What the powerful builder costs more in a month.
+    /// Hours that the powerful builder saves in a month, or in a file without times; 0 if its speed is not known.
+    pub fn hours_saved(&self) -> f64 {
+        self.times.map_or(0.0, |times| times.saved().hours() * self.counted_builds())
+    }
+
+    /// What the powerful builder costs more in that time.
     pub fn money_more(&self, terms: &SuggestTerms) -> f64 {
-        self.times.map_or(0.0, |times| times.cost_more(terms) * self.group.per_month)
+        self.times.map_or(0.0, |times| times.cost_more(terms) * self.counted_builds())
     }
 }
 

@@ -91,6 +91,25 @@ pub fn effect(builds: &RecordedBuilds, list: &CoprTable, tag: &str, terms: &Sugg
     effect
 }
 
+/// The same for programs: one JSON object. Times are in milliseconds.
+pub fn effect_json(effects: &[(&str, ListEffect)], currency: &str) -> String {
+    let one = |(name, effect): &(&str, ListEffect)| {
+        serde_json::json!({
+            "list": name,
+            "builds": effect.builds,
+            "powerful": effect.powerful,
+            "wait_p50_ms": effect.wait(0.5).0,
+            "wait_p95_ms": effect.wait(0.95).0,
+            "time_p50_ms": effect.time(0.5).0,
+            "time_p95_ms": effect.time(0.95).0,
+            "builder_hours": effect.builder_hours,
+            "money": effect.money,
+        })
+    };
+    let lists: Vec<serde_json::Value> = effects.iter().map(one).collect();
+    serde_json::json!({ "currency": currency, "lists": lists }).to_string() + "\n"
+}
+
 /// A table with a row for each list. It shows money only if one of them costs some.
 pub fn effect_text(effects: &[(&str, ListEffect)], currency: &str) -> String {
     let money = if currency.is_empty() { "money" } else { currency };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_core::placement::CoprTable;
 use plimsoll_proto::figures::counted;
 
-use super::{ListVerdict, MIN_SUCCESSFUL_BUILDS, SuggestTerms, Suggestion};
+use super::{BuilderTimes, ListVerdict, MIN_SUCCESSFUL_BUILDS, SuggestTerms, Suggestion};
 use crate::simulate::aligned;
 
 /// The parts of the text, in their order, with their headings.
@@ -38,10 +38,12 @@ fn row(one: &Suggestion<'_>, terms: &SuggestTerms) -> Option<Vec<String>> {
 /// For people: a table for each part, then what is not known. It shows money only if a pool has a price.
 pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> String {
     let mut text = String::new();
-    let money = if currency.is_empty() { "money/month" } else { currency };
+    let is_timed = all.iter().all(|one| one.group.per_month.is_some());
+    let (hours, money) =
+        if is_timed { ("hours/month", "money/month") } else { ("hours in file", "money in file") };
+    let money = if currency.is_empty() { money } else { currency };
     let (normal, powerful) = (&terms.normal, &terms.powerful);
-    let head =
-        ["package", "builds", normal.name.as_str(), &powerful.name, "speed-up", "from", "hours/month", money];
+    let head = ["package", "builds", normal.name.as_str(), &powerful.name, "speed-up", "from", hours, money];
     let columns = head.len() - usize::from(normal.price_hour <= 0.0 && powerful.price_hour <= 0.0);
     for (verdict, title) in LIST_SECTIONS {
         let rows = all.iter().filter(|one| one.verdict == verdict).filter_map(|one| row(one, terms));
@@ -77,7 +79,8 @@ pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> Str
     text
 }
 
-/// For programs: one JSON object, with the new list.
+/// For programs: one JSON object, with the new list. Numbers of a month are null for a file without times; those of the file are there for
+/// every file.
 pub fn json(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str, list: &CoprTable) -> String {
     let word = |verdict| match verdict {
         ListVerdict::Add => "add",
@@ -88,6 +91,10 @@ pub fn json(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str, list: 
         ListVerdict::OtherArch => "other_arch",
     };
     let one = |one: &Suggestion<'_>| {
+        let in_month = |value: f64| one.times.and(one.group.per_month).map(|_| value);
+        let in_file = |of: fn(&BuilderTimes, &SuggestTerms) -> f64| {
+            one.times.map(|times| of(&times, terms) * f64::from(one.group.builds))
+        };
         serde_json::json!({
             "project": one.group.owner_project,
             "arch": one.group.family,
@@ -100,8 +107,10 @@ pub fn json(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str, list: 
             "powerful_ms": one.times.map(|times| times.powerful.0),
             "speedup": one.times.map(|times| times.speedup()),
             "basis": one.times.map(|times| times.basis.as_str()),
-            "hours_saved_per_month": one.times.map(|_| one.hours_saved()),
-            "money_more_per_month": one.times.map(|_| one.money_more(terms)),
+            "hours_saved_per_month": in_month(one.hours_saved()),
+            "money_more_per_month": in_month(one.money_more(terms)),
+            "hours_saved_in_file": in_file(|times, _terms| times.saved().hours()),
+            "money_more_in_file": in_file(BuilderTimes::cost_more),
         })
     };
     let list: Vec<serde_json::Value> = list

@@ -15,13 +15,13 @@ use plimsoll_core::{
 use plimsoll_lab::{
     import::Reader,
     suggest::{
-        Builder, ListEffect, ListVerdict, RecordedBuilds, SuggestTerms, effect, effect_text, new_list,
-        suggest,
+        Builder, ListEffect, ListVerdict, RecordedBuilds, SuggestTerms, effect, effect_json, effect_text,
+        new_list, suggest,
     },
 };
 use plimsoll_proto::figures::counted;
 
-use super::super::{note, progress::Progress};
+use super::super::{Output, note, progress::Progress};
 use crate::{runtime::settings::Config, state::pools};
 
 /// Two pools, and the list that decides between them.
@@ -147,9 +147,9 @@ impl PowerfulList {
         Ok(list)
     }
 
-    /// The table of `simulate`: queue and cost without a list, with the list in force, and with the
+    /// What `simulate` prints: queue and cost without a list, with the list in force, and with the
     /// suggested list. A note names what is left out.
-    pub(crate) fn effects(&self, config: &Config, history: &Path) -> anyhow::Result<String> {
+    pub(crate) fn effects(&self, config: &Config, history: &Path, output: Output) -> anyhow::Result<String> {
         let ListInputs { builds, list, tag, terms, currency } = self.read(config, history)?;
         if !builds.timed {
             bail!("the file has no submitted_ms, so the queue is not known");
@@ -171,12 +171,17 @@ impl PowerfulList {
             rows.push(("in force", of(&list)));
         }
         rows.push(("suggested", of(&new)));
-        Ok(effect_text(&rows, &currency))
+        Ok(match output {
+            Output::Text => effect_text(&rows, &currency),
+            Output::Json => effect_json(&rows, &currency),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     const HEADER: &str = "attempt,owner,project,package,submitted_ms,wall_ms,peak_bytes\n";
@@ -212,6 +217,58 @@ mod tests {
         fs::write(&builds, history).unwrap();
         let config = Config { pools_file: Some(pools_file), ..Config::default() };
         given(&list).read(&config, &builds).map_err(|error| format!("{error:#}"))
+    }
+
+    /// What `simulate` prints of a history, with the pools and the list of [`read`].
+    fn simulated(history: &str, output: Output) -> anyhow::Result<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let [pools_file, builds] = ["pools.toml", "builds.csv"].map(|name| dir.path().join(name));
+        fs::write(
+            &pools_file,
+            "[[pool]]\nname = \"x86\"\ncores = 4\nmemory = \"16GiB\"\nprice_core_hour = 0.05\n\
+             [[pool]]\nname = \"powerful\"\ncores = 64\nmemory = \"64GiB\"\ntags = [\"extra_powerful\"]\n",
+        )
+        .unwrap();
+        fs::write(&builds, history).unwrap();
+        let config = Config { pools_file: Some(pools_file), ..Config::default() };
+        given("powerful", "extra_powerful", None).effects(&config, &builds, output)
+    }
+
+    #[test]
+    fn the_effect_of_a_list_is_shown_as_text_and_as_json_without_the_rows_that_are_refused() {
+        let mut history =
+            "attempt,owner,project,package,arch,build_jobs,submitted_ms,wall_ms,peak_bytes,cpu_usec,pool\n"
+                .to_owned();
+        for n in 0..16 {
+            let (pool, wall) = if n % 2 == 0 { ("x86", 6) } else { ("powerful", 1) };
+            let (start, wall) = (1_767_225_600_000_u64 + n * 86_400_000, wall * 3_600_000);
+            writeln!(history, "b{n},@a,b,gcc,fedora-42-x86_64,4,{start},{wall},1000000,0,{pool}").unwrap();
+        }
+        history += "w1,@a,b,gcc,fedora-42-x86_64,4,1767225600000,no,1000000,0,x86\n";
+        let value: serde_json::Value =
+            serde_json::from_str(&simulated(&history, Output::Json).unwrap()).unwrap();
+        let lists = value["lists"].as_array().unwrap();
+        let of = |at: usize| {
+            (
+                lists[at]["list"].as_str().unwrap(),
+                lists[at]["builds"].as_u64(),
+                lists[at]["powerful"].as_u64(),
+            )
+        };
+        assert_eq!(
+            (of(0), of(1)),
+            (("no list", Some(16), Some(0)), ("suggested", Some(16), Some(16))),
+            "{value}"
+        );
+        // measured in both pools: six hours become one
+        assert_eq!(
+            (lists[0]["time_p50_ms"].as_u64(), lists[1]["time_p50_ms"].as_u64()),
+            (Some(21_600_000), Some(3_600_000))
+        );
+        let text = simulated(&history, Output::Text).unwrap();
+        assert!(text.starts_with("list ") && text.contains("suggested      16        16 "), "{text}");
+        let untimed = history.replace(",submitted_ms", ",ref");
+        assert!(simulated(&untimed, Output::Json).unwrap_err().to_string().contains("no submitted_ms"));
     }
 
     #[test]

@@ -20,27 +20,19 @@ const BUSY: MadeRun<'_> =
 
 fn recorded<'r>(runs: impl IntoIterator<Item = MadeRun<'r>>) -> RecordedBuilds {
     let mut text =
-        "attempt,owner,project,package,arch,build_jobs,submitted_ms,wall_ms,peak_bytes,cpu_usec,outcome\n"
+        "attempt,owner,project,package,arch,build_jobs,submitted_ms,wall_ms,peak_bytes,cpu_usec,outcome,pool\n"
             .to_owned();
-    let mut pools = Vec::new();
     for (n, run) in runs.into_iter().enumerate() {
-        pools.push(run.pool);
-        let MadeRun { package, chroot, jobs, pool: _, wall, cpu } = run;
+        let MadeRun { package, chroot, jobs, pool, wall, cpu } = run;
         let submitted = START + u64::try_from(n).unwrap() * 3_600_000;
         let (wall, cpu) = (wall * HOUR, cpu * HOUR * 1000.0);
         writeln!(
             text,
-            "b{n},@team,apps,{package},{chroot},{jobs},{submitted},{wall:.0},1000000000,{cpu:.0},success"
+            "b{n},@team,apps,{package},{chroot},{jobs},{submitted},{wall:.0},1000000000,{cpu:.0},success,{pool}"
         )
         .unwrap();
     }
-    let mut builds = read(&text);
-    // a CSV does not name pools
-    for run in builds.groups.iter_mut().flat_map(|group| &mut group.runs) {
-        let at = usize::try_from((run.start_ms - START) / 3_600_000).unwrap();
-        run.pool = pools[at].to_owned();
-    }
-    builds
+    read(&text)
 }
 
 fn times_eight(run: impl Fn() -> MadeRun<'static>) -> impl Iterator<Item = MadeRun<'static>> {
@@ -148,4 +140,49 @@ fn pools_without_a_price_show_no_money() {
         text(&suggest(&builds, &none, TAG, &terms), &terms, "EUR") + &table
     };
     assert_eq!((shown(0.0).matches("EUR").count(), shown(1.0).matches("EUR").count()), (0, 2));
+}
+
+#[test]
+fn a_file_without_times_shows_hours_of_the_file_and_not_of_a_month() {
+    let timed = recorded(times_eight(|| BUSY));
+    let mut untimed = recorded(times_eight(|| BUSY));
+    untimed.groups.iter_mut().for_each(|group| group.per_month = None);
+    let shown = |builds: &RecordedBuilds| {
+        let all = suggest(builds, &CoprTable::default(), TAG, &terms());
+        let json: serde_json::Value =
+            serde_json::from_str(&json(&all, &terms(), "", &CoprTable::default())).unwrap();
+        (text(&all, &terms(), ""), json["packages"][0].clone())
+    };
+    let (text, json) = shown(&untimed);
+    assert!(text.contains("hours in file") && !text.contains("month"), "{text}");
+    // eight times six hours become 22.5 minutes
+    assert!((json["hours_saved_in_file"].as_f64().unwrap() - 8.0 * 5.625).abs() < 1e-6, "{json}");
+    for of_month in ["builds_per_month", "hours_saved_per_month", "money_more_per_month"] {
+        assert!(json[of_month].is_null(), "{of_month}: {json}");
+    }
+    let (text, json) = shown(&timed);
+    assert!(
+        text.contains("hours/month") && json["hours_saved_per_month"].as_f64().unwrap() > 100.0,
+        "{text}\n{json}"
+    );
+}
+
+#[test]
+fn a_long_list_is_read_back_and_one_that_is_too_long_is_not_printed() {
+    let names: Vec<String> = (0..=CoprTable::MAX_ENTRIES).map(|n| format!("package-{n}")).collect();
+    let group = |name: &String| BuildGroup {
+        owner_project: "@team/apps".to_owned(),
+        family: "x86_64",
+        package: name.clone(),
+        ..BuildGroup::default()
+    };
+    let groups: Vec<BuildGroup> = names.iter().map(group).collect();
+    let add = |group| Suggestion { group, listed: false, times: None, verdict: ListVerdict::Add };
+    let all: Vec<Suggestion<'_>> = groups.iter().map(add).collect();
+    let new = new_list(&CoprTable::default(), &all[..CoprTable::MAX_ENTRIES], TAG).unwrap();
+    let printed = new.to_string();
+    let read_back = CoprTable::parse(&printed).unwrap();
+    assert_eq!((read_back.entries().len(), read_back.to_string()), (CoprTable::MAX_ENTRIES, printed));
+    let refusal = new_list(&CoprTable::default(), &all, TAG).unwrap_err();
+    assert!(refusal.contains("5001 entries, at most 5000"), "{refusal}");
 }
