@@ -61,6 +61,7 @@ mod remote_backup;
 mod resalloc;
 mod retention;
 mod roles;
+mod rpm;
 mod see;
 mod settings;
 mod shadow;

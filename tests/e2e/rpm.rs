@@ -1,0 +1,202 @@
+//! RPM builds under the agent: key and phases come from the command and its output, and a failure is judged by both.
+//!
+//! `rpmbuild` runs for real. It is in Debian's package `rpm`; without it these tests are skipped, unless `PLIMSOLL_RPM_REQUIRED` is set.
+//! mock needs a Fedora chroot, so a script prints what it printed.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use plimsoll_tests::Site;
+use serde_json::Value;
+
+/// A source package `acme-1.0-1` with these commands in `%build` and `%check`; `None` without rpmbuild.
+fn source_package(dir: &Path, build: &str, check: &str) -> Option<PathBuf> {
+    let spec = format!(
+        "Name: acme\nVersion: 1.0\nRelease: 1\nSummary: x\nLicense: MIT\nBuildArch: noarch\n%description\nx\n%prep\ntrue\n\
+         %build\n{build}\n%install\nmkdir -p %{{buildroot}}/usr\n%check\n{check}\n%files\n/usr\n"
+    );
+    fs::write(dir.join("acme.spec"), spec).unwrap();
+    let mut rpmbuild = Command::new("rpmbuild");
+    rpmbuild.args(["--define", &top(dir), "-bs", "acme.spec"]).current_dir(dir);
+    let Ok(output) = rpmbuild.output() else {
+        let required = std::env::var_os("PLIMSOLL_RPM_REQUIRED").is_some();
+        assert!(!required, "rpmbuild is missing, and PLIMSOLL_RPM_REQUIRED is set");
+        eprintln!("skipped: no rpmbuild");
+        return None;
+    };
+    assert!(output.status.success(), "{output:?}");
+    Some(dir.join("SRPMS/acme-1.0-1.src.rpm"))
+}
+
+fn top(dir: &Path) -> String {
+    format!("_topdir {}", dir.display())
+}
+
+/// What was measured, reported and decided of a build.
+struct JudgedBuild {
+    code: Option<i32>,
+    stderr: String,
+    shown: Value,
+    phases: Vec<String>,
+    verdict: Value,
+}
+
+/// Runs a command under the agent, and asks for a verdict with its output.
+fn judged(site: &Site, attempt: &str, options: &[&str], command: &[&str]) -> JudgedBuild {
+    let [report, log] = ["report.json", "log"].map(|name| site.dir.path().join(format!("{attempt}.{name}")));
+    let run = ["run", "--attempt", attempt, "--phases", "rpm", "--report-file", report.to_str().unwrap()];
+    let ran = site.agent.call(&[&run[..], options, &["--"], command].concat());
+    fs::write(&log, format!("{}{}", ran.stdout, ran.stderr)).unwrap();
+    let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    let phases = report["phases"].as_array().unwrap().iter();
+    JudgedBuild {
+        code: ran.code,
+        stderr: ran.stderr,
+        shown: site.agent.json(&["show", "--attempt", attempt]),
+        phases: phases.map(|phase| phase["name"].as_str().unwrap().to_owned()).collect(),
+        verdict: site.agent.json(&["should-retry", "--attempt", attempt, "--log", log.to_str().unwrap()]),
+    }
+}
+
+impl JudgedBuild {
+    /// Cause and action of the verdict.
+    fn decision(&self) -> (&str, &str) {
+        (self.verdict["cause"].as_str().unwrap(), self.verdict["action"].as_str().unwrap())
+    }
+
+    /// Newer versions of rpmbuild make and remove a directory of their own around the sections.
+    fn sections(&self) -> Vec<&str> {
+        let of_spec = self.phases.iter().map(String::as_str);
+        of_spec.filter(|name| name.starts_with('%') && *name != "%mkbuilddir").collect()
+    }
+}
+
+#[test]
+fn a_rebuild_of_a_source_package_has_its_key_and_its_phases_and_a_failed_check_is_not_retried() {
+    let site = Site::start().unwrap();
+    let check = "echo '1 of 12 checks differ'; false";
+    let Some(package) = source_package(site.dir.path(), "sleep 0.3", check) else { return };
+    let top = top(site.dir.path());
+    let rebuild = ["rpmbuild", "--define", &top, "--rebuild", package.to_str().unwrap()];
+    let failed = judged(&site, "check", &[], &rebuild);
+    assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+    let shown = failed.shown.to_string();
+    for part in ["\"acme\"", "\"1.0\"", "\"rpm\""] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(failed.sections(), ["%prep", "%build", "%install", "%check"]);
+    assert_eq!(failed.decision(), ("deterministic", "no"), "{}", failed.verdict);
+    assert!(failed.verdict.to_string().contains("(%check)"), "{}", failed.verdict);
+}
+
+#[test]
+fn a_section_that_is_killed_for_memory_is_retried_with_more() {
+    let site = Site::start().unwrap();
+    let hold = "head -c 200M /dev/zero | tail >/dev/null";
+    let Some(package) = source_package(site.dir.path(), hold, "true") else { return };
+    let top = top(site.dir.path());
+    let rebuild = ["rpmbuild", "--define", &top, "--rebuild", package.to_str().unwrap()];
+    let killed = judged(&site, "killed", &["--limit-memory", "64MiB"], &rebuild);
+    if killed.stderr.contains("without the memory limit") {
+        eprintln!("skipped: {}", killed.stderr);
+        return;
+    }
+    assert_eq!(killed.code, Some(1), "{}", killed.stderr);
+    assert_eq!(killed.sections().last(), Some(&"%build"), "{:?}", killed.phases);
+    assert_eq!(killed.decision(), ("oom", "bigger"), "{}", killed.verdict);
+}
+
+/// What mock prints with `print_main_output`, up to the line that decides.
+const MOCK: &str = "INFO: mock.py version 6.1 starting (python version = 3.13.2), args: mock -r fedora-42-x86_64\n\
+Start(bootstrap): init plugins\nFinish(bootstrap): init plugins\nINFO: Start(acme-1.0-1.fc42.src.rpm)  Config(fedora-42-x86_64)\n\
+Start: dnf5 install\n>>> Curl error (28): Timeout was reached for https://mirror.example.org/repodata/repomd.xml []\n\
+WARNING: Dnf command failed, retrying, attempt #2, sleeping 10s\nFinish: dnf5 install\n\
+Start: build phase for acme-1.0-1.fc42.src.rpm\nStart: rpmbuild acme-1.0-1.fc42.src.rpm\n\
+Executing(%prep): /bin/sh -e /var/tmp/rpm-tmp.4kGfUT\n+ umask 022\n\
+Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.Qx1abc\n+ make\n";
+const MOCK_ENDS: &str = "ERROR: Exception(acme-1.0-1.fc42.src.rpm) Config(fedora-42-x86_64) 1 minutes 2 seconds\n\
+INFO: Results and/or logs in: /var/lib/mock/fedora-42-x86_64/result\nERROR: Command failed: \n \
+# /usr/bin/systemd-nspawn -q -M 4c26 -D /var/lib/mock/fedora-42-x86_64/root bash --login -c /usr/bin/rpmbuild -bb acme.spec\n";
+
+#[test]
+fn mock_is_judged_by_the_phase_that_failed_and_not_by_a_mirror_that_answered_late() {
+    let site = Site::start().unwrap();
+    for (attempt, lines, phases, decision) in [
+        (
+            "sources",
+            "a.c:3:1: error: 'x' undeclared\nerror: Bad exit status from /var/tmp/rpm-tmp.Qx1abc (%build)",
+            &["%prep", "%build"][..],
+            ("deterministic", "no"),
+        ),
+        (
+            "tests",
+            "Executing(%check): /bin/sh -e /var/tmp/rpm-tmp.Zz9\nerror: Bad exit status from /var/tmp/rpm-tmp.Zz9 (%check)",
+            &["%prep", "%build", "%check"],
+            ("deterministic", "no"),
+        ),
+        (
+            "network",
+            "curl: (6) Could not resolve host: x.example.org\nerror: Bad exit status from /var/tmp/rpm-tmp.Qx1abc (%build)",
+            &["%prep", "%build"],
+            ("infra", "as_is"),
+        ),
+    ] {
+        let mock = site.dir.path().join("mock");
+        fs::write(site.dir.path().join("printed"), format!("{MOCK}{lines}\n{MOCK_ENDS}")).unwrap();
+        let script = format!("#!/bin/sh\ncat {}/printed\nexit 1\n", site.dir.path().display());
+        fs::write(&mock, script).unwrap();
+        fs::set_permissions(&mock, fs::Permissions::from_mode(0o755)).unwrap();
+        let command =
+            [mock.to_str().unwrap(), "-r", "fedora-42-x86_64", "--rebuild", "acme-1.0-1.fc42.src.rpm"];
+        let failed = judged(&site, attempt, &["--key", "owner=@team", "--key", "project=apps"], &command);
+        assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+        let shown = failed.shown.to_string();
+        for part in ["\"acme\"", "\"1.0\"", "fedora-42-x86_64", "@team", "apps"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert_eq!(failed.sections(), phases, "{attempt}");
+        assert_eq!(failed.decision(), decision, "{attempt}: {}", failed.verdict);
+    }
+}
+
+/// As `systemd-nspawn` does with its container: the build goes on in a scope outside of the group that was made for it.
+#[test]
+fn a_build_that_moves_to_another_cgroup_is_measured_there() {
+    let site = Site::start().unwrap();
+    let memory = Path::new("/sys/fs/cgroup/memory");
+    let (mount, field) =
+        if memory.is_dir() { (memory, "[0-9]*:memory:") } else { (Path::new("/sys/fs/cgroup"), "0::") };
+    let name = format!("moved-{}.scope", std::process::id());
+    let script = format!(
+        "own={}$(sed -n 's/^{field}//p' /proc/self/cgroup); mkdir $own/../{name} && echo 0 >$own/../{name}/cgroup.procs || exit 3; \
+         cd $own/../{name} && pwd -P; {{ head -c 100M /dev/zero; echo; sleep 1; }} | tail >/dev/null",
+        mount.display()
+    );
+    let report = site.dir.path().join("report.json");
+    let ran = site.agent.call(&[
+        "run",
+        "--key",
+        "package=mover",
+        "--report-file",
+        report.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let moved_to = ran.stdout.trim();
+    if ran.code == Some(3) || moved_to.is_empty() {
+        eprintln!("skipped, no cgroup can be made here: {}", ran.stderr);
+        return;
+    }
+    // a group stays busy for a moment after its last process
+    let removed = (0..10_000).any(|_try| fs::remove_dir(moved_to).is_ok());
+    assert!(removed, "{moved_to}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    let need = report["totals"]["need_peak_bytes"].as_u64().unwrap();
+    assert!((95 << 20..200 << 20).contains(&need), "{need}: {report}");
+}
