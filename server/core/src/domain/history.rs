@@ -39,7 +39,7 @@ pub struct History {
     trusted: TrustTier,
     untrusted: TrustTier,
     /// GiB x h of the trusted attempts that succeeded: this sum is over those with a complete need, `held_incomplete` over the others
-    /// ([`Summary::incomplete`]).
+    /// (`Summary::incomplete`).
     held_measured: HeldMemory,
     held_incomplete: HeldMemory,
     memory_ends: JudgedMemoryEnds,

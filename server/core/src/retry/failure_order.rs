@@ -203,7 +203,7 @@ impl OrderReader {
         }
     }
 
-    /// The order of the fault that the rule with this index matches.
+    /// Whether the fault that the rule with this index matches was the only failure, was overcome, or came last.
     pub(super) fn of(&self, rule: usize) -> LogOrder {
         let found = self.troubles.iter().find(|trouble| trouble.rule == rule);
         found.map_or(LogOrder::Alone, |found| {

@@ -208,7 +208,7 @@ impl KnownFailures {
         self.order.iter().rev().filter_map(|name| self.entries.get(name))
     }
 
-    /// Failures that have ended retries, the most retried first; at most `most`, among the newest failures.
+    /// Failures with at least one ended retry, the most retried first, at most `most`. Only the newest retried failures are examined.
     pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         let retried =
             self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));

@@ -69,7 +69,7 @@ impl StoppedAt {
         let limit = |summary: &Summary| sizes_had(&summary.resources).limit;
         let stopped = measured.map(Summary::stopped_at).filter(|size| is_size(*size));
         let predicted = &predicted.memory_limit;
-        // if the sizes of the attempt's pod are known, the prediction has them
+        // if the sizes of the attempt's pod are known, `predicted` has them in place of predicted sizes, with this bound
         let is_assumed = predicted.basis.bound != SizeBound::LastAttempt;
         let known = stopped.or_else(|| measured.and_then(limit)).map(|size| Self { size, is_assumed: false });
         known.unwrap_or(Self { size: Bytes(predicted.value), is_assumed })

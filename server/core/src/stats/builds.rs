@@ -37,7 +37,8 @@ pub(super) struct Builds {
 /// Number of entries in `guesses`: 256 KiB.
 const GUESSES: usize = 1 << 16;
 
-/// Numbers of lines, by a hash of their texts. Two of a million lines collide about once in 40,000 years.
+/// Numbers of lines (builds that differ only in version, compiler and stack), by a hash of their texts. Two of a million lines collide
+/// about once in 40,000 years.
 #[derive(Debug, Default)]
 struct LineIndex {
     numbers: HashMap<u64, u32, RandomState>,
