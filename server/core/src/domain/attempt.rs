@@ -81,7 +81,7 @@ pub struct Attempt {
     pub session: SessionId,
     /// What is built.
     pub key: Key,
-    /// 1 for the first execution.
+    /// Number of the attempt: 1 for the first execution, 2 for the first retry.
     pub number: u32,
     /// The attempt that this one retries.
     pub retries: Option<AttemptId>,

@@ -67,13 +67,13 @@ pub struct AttemptBrief {
     pub outcome: Outcome,
     /// Why the attempt failed; `None` if it did not fail.
     pub cause: Option<Cause>,
-    /// See [`Summary::is_nodes_fault`].
+    /// Whether the node is to blame: it ran out of memory under a build that stayed below its limit.
     pub is_nodes_fault: bool,
     /// [`MEMORY_ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: a further field would take eight.
     flags: u8,
-    /// See [`super::OpeningRecord::untrusted`].
+    /// Whether the sender is untrusted. Such an attempt never lowers the sizes of others.
     pub untrusted: bool,
-    /// See [`Summary::is_not_a_measurement`].
+    /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere.
     pub is_not_a_measurement: bool,
 }
 
@@ -90,7 +90,7 @@ impl AttemptBrief {
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement)
     }
 
-    /// See [`Summary::is_cause_unmeasured`].
+    /// Whether the cause follows from a log line or a person's correction, without a measurement.
     pub fn is_cause_by_log(&self) -> bool {
         self.flags & BY_LOG != 0
     }
@@ -100,7 +100,7 @@ impl AttemptBrief {
         self.flags & OWN_JOB != 0
     }
 
-    /// See [`Summary::incomplete`].
+    /// The source of the need, if that source gives only a lower bound of it.
     pub(crate) fn incomplete(&self) -> Option<IncompleteNeed> {
         match self.flags & (SCRAPED | BY_PROCESSES) {
             0 => None,
@@ -191,13 +191,13 @@ pub struct RungObservation {
     pub rates: [f32; 3],
     /// Logarithm to base 2 of the input size in bytes; NaN if not known.
     pub input: f32,
-    /// See [`AttemptBrief::jobs`].
+    /// Build jobs, as in [`AttemptBrief::jobs`].
     pub jobs: u16,
     /// Memory request and limit predicted when the attempt opened, encoded by [`step_of`]; 0 without a prediction.
     predicted_at_start: [u16; 2],
     /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,
-    /// See [`Summary::incomplete`].
+    /// The source of the need, if that source gives only a lower bound of it.
     pub incomplete: Option<IncompleteNeed>,
 }
 

@@ -63,7 +63,7 @@ struct KeyLists {
     attempts: usize,
     /// Ids of the lists, without repetitions.
     lists: Vec<ListId>,
-    /// Value of [`Rungs::splits`] when `lists` was filled.
+    /// Value of [`Rungs::splits`] when `lists` was filled: once they differ, `lists` is out of date.
     splits: u64,
 }
 

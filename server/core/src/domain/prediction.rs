@@ -264,6 +264,6 @@ pub struct UsedAttempt {
     pub wall: Millis,
     /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,
-    /// See [`Summary::incomplete`](super::Summary::incomplete).
+    /// The source of the need, if that source gives only a lower bound of it.
     pub incomplete: Option<IncompleteNeed>,
 }

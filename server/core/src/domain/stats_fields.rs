@@ -17,11 +17,11 @@ pub struct StatsFields<'s> {
     pub labels: &'s BTreeMap<String, String>,
     /// CPU that the attempt reserved ([`super::Resources::cpu_asked`]).
     pub cpu_asked: Option<Cores>,
-    /// See [`Summary::predicted_at_start`].
+    /// The prediction made when the attempt opened; `None` if it was only the configured default.
     pub predicted: Option<PredictionSnapshot>,
     /// The need that the attempt proves: its full need, or a lower bound if it is censored.
     pub proven: Option<Bytes>,
-    /// See [`Summary::censored`].
+    /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
     pub censored: bool,
 }
 

@@ -6,7 +6,7 @@
 use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{Bytes, Key};
 
-/// Fewest attempts for a line.
+/// Fewest attempts to which a line is fitted.
 const FEWEST_FOR_LINE: usize = 5;
 /// Least share of the needs' variance that the line must explain.
 const LEAST_EXPLAINED: f64 = 0.2;

@@ -34,7 +34,7 @@ pub(super) fn credible(left: f64, known: f64, k: f64) -> f64 {
     left * known / (known + k)
 }
 
-/// The `k` of [`credible`] for a rung.
+/// Weight of attempts on a rung at which they get half of the share that is left: the `k` of [`credible`].
 pub(super) fn half_known(rung: Rung) -> f64 {
     if rung.is_of_build() { HALF_KNOWN } else { HALF_KNOWN_WIDE }
 }

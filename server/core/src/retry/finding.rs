@@ -11,7 +11,7 @@ pub struct Finding {
     pub confidence: f64,
     /// Source of the clue that decided; `None` if nothing decided.
     pub decided_by: Option<EvidenceSource>,
-    /// The evidence, strongest first.
+    /// The evidence for and against the cause, strongest first.
     pub lines: Vec<EvidenceLine>,
     /// What would fix the failure, if the deciding clue names it.
     pub mend: Option<String>,

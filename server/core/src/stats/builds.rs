@@ -110,7 +110,7 @@ impl Builds {
         Arc::clone(&self.all)
     }
 
-    /// The line that a build is in.
+    /// Number of the line that a build is in: the line of builds that differ only in version, compiler and stack.
     pub(super) fn line(&self, number: u32) -> u32 {
         usize::try_from(number).ok().and_then(|at| self.all.get(at)).map_or(0, |build| build.line)
     }

@@ -25,11 +25,11 @@ const NEWEST: usize = 5;
 /// Which packages to make proposals for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkloadQuestion {
-    /// Which attempts are included.
+    /// Conditions that an attempt must meet to be included.
     pub filter: Filter,
     /// Price of a GiB for an hour in every pool; `None`: the prices of the pools and of the settings.
     pub gib_hour: Option<f64>,
-    /// See [`super::Question::confined`].
+    /// Whether the caller may not see other projects than the filter's: then not even sums include them.
     pub confined: bool,
 }
 

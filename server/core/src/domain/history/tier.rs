@@ -25,7 +25,7 @@ const BESIDE: usize = size_of::<ById>() * 3 / 2 + weight::in_table(size_of::<ByI
 /// Capacity of a history. The first limit that is reached applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Most attempts; at least 1.
+    /// Most attempts that are kept; at least 1.
     pub attempts: usize,
     /// Most bytes of memory, estimated from the parts of each attempt. One attempt is always kept.
     pub bytes: usize,

@@ -12,7 +12,7 @@ use crate::{
 
 /// Attempts compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
 const COMPARED_ATTEMPTS: usize = 24;
-/// Most distinct numbers of jobs.
+/// Most different numbers of jobs that are compared.
 const MOST_JOB_NUMBERS: usize = 16;
 /// Successful attempts with exactly the requested number of jobs that make the line unnecessary.
 const ENOUGH_ATTEMPTS: u32 = 5;
