@@ -44,7 +44,7 @@ pub const RETRIED_JOBS: usize = 100;
 pub const MEMORY_BYTES: u64 = 1 << 50;
 /// Longest time an attempt may claim to have run: 366 days in milliseconds.
 pub const ELAPSED_MS: u64 = 366 * 24 * 3600 * 1000;
-/// Most cores that a caller may claim.
+/// Highest number of cores that a message may contain.
 pub const CORES: f64 = 65_536.0;
 /// Most samples of one attempt.
 pub const ATTEMPT_SAMPLES: u64 = 100_000_000;
