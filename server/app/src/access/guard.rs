@@ -42,9 +42,9 @@ use crate::{
     },
 };
 
-/// The setting that names the file.
+/// Name of the setting with the access file, for messages.
 const WHAT: &str = "access_file";
-/// Refusals logged in one second; all of them are counted.
+/// Most refusals that are logged in one second. All of them are counted.
 const LOGGED: u64 = 10;
 
 /// A file, with its state on disk when it was read; `None` if the state could not be read.
@@ -53,16 +53,17 @@ type Look = (PathBuf, Option<Stamp>);
 /// Fetched key sets, by origin.
 type Origins = HashMap<Origin, Arc<Fetched>>;
 
-/// A handle to the access rules. Without a file every caller may do everything.
+/// The access rules in force. Cheap to clone; clones share the state. Without an access file every
+/// caller may do everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    /// `None` without a file: then callers need no identity.
+    /// The access rules; `None` if there is no access file, so that callers need no identity.
     kept: Kept<Option<Access>, Vec<Look>>,
-    /// The issuers in force whose keys are fetched.
+    /// Keys of the issuers in force, if they are fetched.
     origins: Mutex<Origins>,
     origins_changed: Notify,
     usages: Usages,
@@ -79,7 +80,7 @@ impl Guard {
     /// Reads the access file.
     ///
     /// # Errors
-    /// The file, or one that it names, cannot be read or is invalid.
+    /// The access file, or a file that it names, cannot be read or is invalid.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let usages = Usages::default();
         let read = file.as_deref().map(|path| Read::new(path, &Origins::new(), &usages));
@@ -218,7 +219,7 @@ impl Guard {
         self.0.metrics.access_tokens.set(gauge(tokens));
     }
 
-    /// Reads all files again if one has changed, or if a reload was requested.
+    /// Reloads all files if one has changed, or if a reload was requested.
     pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
         self.report_callers();

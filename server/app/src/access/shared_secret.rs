@@ -50,7 +50,8 @@ impl Token {
     /// Like [`Self::read`], for the path that the API server calls: Kubernetes allows only characters of DNS names there.
     ///
     /// # Errors
-    /// The file cannot be read, is empty, or a token is too short or has other characters.
+    /// The file cannot be read or is empty, or a token is too short, too long or has other
+    /// characters.
     pub(crate) fn read_for_path(path: &Path) -> anyhow::Result<Self> {
         let token = Self::read(path)?;
         let fits = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
@@ -130,7 +131,7 @@ impl Signing {
             let rule = "is not a time of the last five minutes, in seconds since 1970; compare the clocks";
             return Err(FieldViolation::new("webhook-timestamp", rule));
         }
-        // a dot would shift the boundary between id and time in the signed text
+        // a dot would allow another id and time with the same signed text
         if id.is_empty() || id.contains('.') {
             return Err(FieldViolation::new("webhook-id", "must be an id without dots, as GitLab sends it"));
         }

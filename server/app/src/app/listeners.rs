@@ -41,7 +41,7 @@ impl Listeners {
         })
     }
 
-    /// Certificates of the listeners with TLS.
+    /// The certificates of the listeners that use TLS.
     pub(super) fn certificates(&self) -> Arc<[Tls]> {
         let all = [Some(&self.grpc), Some(&self.http), self.admission.as_ref()];
         all.into_iter().flatten().filter_map(|listener| listener.tls.clone()).collect()

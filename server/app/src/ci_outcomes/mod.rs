@@ -1,4 +1,5 @@
-//! Outcomes of attempts according to the CI system, where the agent did not observe them, and when the fleet's counters count them.
+//! Outcomes of attempts according to the CI system, for attempts whose agent did not observe the
+//! end; and when the fleet's counters count an attempt.
 
 mod awaited;
 mod counted;

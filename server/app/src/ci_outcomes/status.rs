@@ -1,6 +1,6 @@
-//! Result of a report by the CI system.
+//! What became of a report by the CI system.
 
-/// Result of a report by the CI system.
+/// What became of a report by the CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutcomeStatus {
     /// The outcome was applied and is on disk.
@@ -16,7 +16,7 @@ pub(crate) enum OutcomeStatus {
 }
 
 impl OutcomeStatus {
-    /// Label in metrics.
+    /// Name of the status in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Now => "settled",

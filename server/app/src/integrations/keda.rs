@@ -24,8 +24,7 @@ const OF_KEDA: [&str; 8] = [
     "enableTLS",
 ];
 
-/// Suffix of a name. KEDA reads its value from the workload's environment, and passes it on under
-/// the name with the suffix.
+/// Suffix of a metadata name whose value KEDA reads from a variable of the workload's environment.
 const FROM_ENV: &str = "FromEnv";
 
 const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
@@ -85,7 +84,7 @@ impl Trigger {
     /// Parses the metadata.
     ///
     /// # Errors
-    /// A name is unknown, or a value is invalid; names the field.
+    /// A name is unknown, or a value is invalid; the error names the field.
     pub(crate) fn read(metadata: &HashMap<String, String>) -> Result<Self, FieldViolation> {
         let given = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let of = |name: &str| given(name).or_else(|| given(&format!("{name}{FROM_ENV}")));

@@ -1,4 +1,5 @@
-//! Retention: downsamples and deletes samples, and deletes summaries, verdicts and log lines, each after the configured time.
+//! Retention: downsamples and deletes samples, and deletes summaries, verdicts and log lines, each
+//! after its configured time.
 
 mod aging;
 mod samples;
@@ -49,7 +50,8 @@ impl Retention {
         Self { parts, samples: SampleWalk::default(), summaries: SummaryWalk::default() }
     }
 
-    /// One step, between two requests. `running_since` returns the start of an open attempt, milliseconds since 1970.
+    /// Does one step. `running_since` returns the start of an open attempt, milliseconds since
+    /// 1970; `None` if the attempt is not open.
     pub(crate) async fn step(&mut self, running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync)) {
         let now = self.trusted_now();
         let forgets = !self.samples.last_step_forgot && self.is_forgetting(now);

@@ -19,7 +19,7 @@ use std::{
 /// The platforms, with the names that container tools use and their ELF machine numbers.
 const PLATFORMS: [(&str, u16); 2] = [("linux-amd64", 62), ("linux-arm64", 183)];
 
-/// Prefix of a file's name, followed by the platform.
+/// Start of a file's name; the platform follows.
 const PREFIX: &str = "plimsoll-";
 
 /// Largest file that is read into memory, bytes; the static agent has about 6 MiB.

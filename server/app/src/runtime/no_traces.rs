@@ -4,7 +4,7 @@ use std::future::Ready;
 
 use tracing_subscriber::layer::Identity;
 
-/// Has no values.
+/// Has no values, because tracing cannot be started.
 #[derive(Debug)]
 pub(crate) enum Traces {}
 
@@ -12,7 +12,7 @@ impl Traces {
     /// Returns an error that names the missing feature.
     ///
     /// # Errors
-    /// Always.
+    /// Always: the program was built without traces.
     pub(crate) fn start(_endpoint: &str) -> anyhow::Result<Self> {
         anyhow::bail!("otlp_endpoint: {}", crate::runtime::settings::NO_TRACES)
     }

@@ -40,7 +40,7 @@ impl Traces {
         Ok(Self(SdkTracerProvider::builder().with_resource(about).with_batch_exporter(exporter).build()))
     }
 
-    /// The layer that collects spans.
+    /// The layer that passes spans to the sender.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,

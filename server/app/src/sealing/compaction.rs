@@ -63,7 +63,7 @@ pub(crate) struct CompactionQueue {
 }
 
 impl CompactionQueue {
-    /// A queue in which no compaction runs.
+    /// Starts without compactions.
     pub(crate) fn new(store: Store) -> Self {
         let (tasks, running) = (JoinSet::new(), HashMap::new());
         Self { store, tasks, running, waiting: VecDeque::new(), asked: HashSet::new() }

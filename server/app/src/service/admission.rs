@@ -31,7 +31,7 @@ pub(crate) enum SizeSource {
     },
 }
 
-/// Time limit of an answer, and the confidence that a prediction needs to lower a verdict's size.
+/// Time limit of an answer, and the confidence that a prediction needs to replace a verdict's size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerTerms {
     pub(crate) until: Instant,

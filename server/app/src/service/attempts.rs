@@ -93,7 +93,7 @@ impl AttemptService {
     /// A watch over all running attempts.
     ///
     /// # Errors
-    /// The caller may see only some projects.
+    /// The caller may see only some projects; a watch is over all.
     pub(crate) fn watch(&self, caller: &Arc<Identity>) -> Result<AttemptWatch, Refusal> {
         if !caller.projects.is_all() {
             let text =

@@ -35,7 +35,7 @@ impl Demands {
         Self(pools)
     }
 
-    /// The demand for all pools, in the order of the file.
+    /// The demand for all pools, in the order of the pools file.
     pub(crate) fn all(&self) -> Vec<PoolDemand> {
         self.0.now().pools().iter().map(|pool| self.demand(pool)).collect()
     }

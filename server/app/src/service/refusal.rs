@@ -1,17 +1,18 @@
-//! Why a service refuses. Each transport maps it to a code of its own; the text is the same.
+//! Why a service refuses a request. Each transport maps the reasons to codes of its own; the text
+//! is the same.
 
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_store::StoreError;
 
 use crate::{access::identity::Exceeded, runtime::answer_memory::TooLittleMemory, sessions};
 
-/// Why a question was refused.
+/// Why a request was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     /// A field breaks a rule.
     #[error(transparent)]
     Fault(#[from] FieldViolation),
-    /// The caller may not ask this.
+    /// The caller may not ask for this.
     #[error("{0}")]
     Forbidden(FieldViolation),
     /// The request is not allowed for a reason that is not in one of its fields.
@@ -25,7 +26,7 @@ pub(crate) enum Refusal {
     Crowded {
         /// Name of what is limited, for the error text.
         what: &'static str,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
     /// The answer would need more memory than is left.
@@ -43,7 +44,7 @@ pub(crate) enum Refusal {
     /// The server is about to stop.
     #[error("the server stops")]
     Stopping,
-    /// The work panicked.
+    /// The work for the request panicked.
     #[error("counting ended badly: {0}")]
     Panicked(tokio::task::JoinError),
 }

@@ -1,4 +1,5 @@
-//! Verdicts: decides whether a caller's report counts, then asks the sessions for the verdict.
+//! Verdicts. Decides whether a caller's report is stored, and then asks the sessions for the
+//! verdict.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::{
     sessions::{Asker, CorrectionJob, Ingest, ReadableWords},
 };
 
-/// Decides whether a failed attempt should be retried. Cheap to clone.
+/// Answers whether a failed attempt should be retried. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictService {
     pub(crate) ingest: Ingest,
@@ -28,7 +29,8 @@ pub(crate) struct CorrectionRequest {
     /// The corrected cause; `None` undoes an earlier correction.
     pub(crate) cause: Option<Cause>,
     pub(crate) why: String,
-    /// How long it applies to other failures with the same signature; `None`: only to this attempt.
+    /// How long the correction applies to other failures with the same signature, milliseconds;
+    /// `None`: it applies only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Passes reports of the CI system to the worker, which applies them.
+//! Passes reports of the CI system to the worker (the task that owns the open attempts), which
+//! applies them.
 
 mod applying;
 mod own_runs;
@@ -14,12 +15,13 @@ use super::{
 use crate::ci_outcomes::OutcomeStatus;
 
 impl Ingest {
-    /// Queues a report; false if the queue is full or the server is stopping.
+    /// Queues a report; returns false if the queue is full or the server is stopping.
     pub(crate) fn queue_report(&self, reported: ReportedOutcome) -> bool {
         self.try_queue_report(reported, None)
     }
 
-    /// Queues a report; the receiver gets the result. `None` if the queue is full or the server is stopping.
+    /// Queues a report; the result is sent to the returned receiver. `None` if the queue is full or
+    /// the server is stopping.
     pub(crate) fn queue_report_for_result(
         &self,
         reported: ReportedOutcome,
@@ -28,7 +30,8 @@ impl Ingest {
         self.try_queue_report(reported, Some(answer)).then_some(answered)
     }
 
-    /// Queues a report, waiting for space in the queue and for the result; `None` if the worker has stopped.
+    /// Queues a report, and waits for space in the queue and for the result; `None` if the worker
+    /// has stopped.
     pub(crate) async fn queue_report_when_free(&self, reported: ReportedOutcome) -> Option<OutcomeStatus> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request::Report(CiReport { reported, answer: Some(answer) })).await.ok()?;

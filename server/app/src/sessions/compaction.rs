@@ -6,8 +6,8 @@ use tokio::task::JoinError;
 use super::{commit::staged::PromisedAnswer, table::SessionTable};
 use crate::sealing::compaction::{CompactionOutcome, CompactionQueue, EndedCompaction};
 
-/// Compactions, and delayed answers of attempts that are far behind. Everything these acknowledge is on disk; their number is bounded by
-/// the streams' batches in flight.
+/// Compactions, and the answers that they delay. What these answers acknowledge is on disk. Their
+/// number is bounded by the number of batches that agents have in flight.
 #[derive(Debug)]
 pub(super) struct Compactions {
     queue: CompactionQueue,
@@ -19,12 +19,13 @@ impl Compactions {
         Self { queue, held: Vec::new() }
     }
 
-    /// Waits for the next compaction to end; forever if none runs. The future may be dropped and the method called again.
+    /// Waits for the next compaction to end; waits for ever if none runs. The future may be dropped
+    /// and the method called again.
     pub(super) async fn next(&mut self) -> Result<EndedCompaction, JoinError> {
         self.queue.next().await
     }
 
-    /// Starts compactions for those of the changed attempts that have many samples in fragments.
+    /// Starts the compaction of those changed attempts that have many samples in fragments.
     pub(super) fn compact_long(&mut self, sessions: &mut SessionTable, changed: &[AttemptId]) {
         for id in changed {
             self.queue.ask(id, sessions.loose(id));
@@ -32,8 +33,9 @@ impl Compactions {
         self.queue.begin(|id| sessions.take_loose(id));
     }
 
-    /// Sends an answer, unless its attempt has far too many samples in fragments and its agent would send even more: then it is sent after
-    /// the compaction, whether that succeeded or not. Other attempts are not delayed.
+    /// Sends an answer. If the attempt has too many samples in fragments and the answer would make
+    /// its agent send more, the answer is sent when the compaction has ended, even if it failed.
+    /// Other attempts are not delayed.
     pub(super) fn answer_or_hold(&mut self, sessions: &SessionTable, promise: PromisedAnswer) {
         let behind = |id: &AttemptId| self.queue.is_far_behind(id, sessions.loose(id));
         if promise.attempt().is_some_and(behind) {
@@ -43,7 +45,8 @@ impl Compactions {
         }
     }
 
-    /// Processes the result of a compaction, and starts the next one; returns the number of sealed samples.
+    /// Processes the result of a compaction, and starts the next one. Returns the number of sealed
+    /// samples.
     pub(super) fn finish_and_start_next(
         &mut self,
         sessions: &mut SessionTable,
@@ -62,7 +65,8 @@ impl Compactions {
         sealed
     }
 
-    /// Waits until these attempts are not being compacted, because their end reads the fragments; returns the number of sealed samples.
+    /// Waits until none of these attempts is being compacted, because ending them reads their
+    /// fragments. Returns the number of sealed samples.
     pub(super) async fn stop<'a>(
         &mut self,
         sessions: &mut SessionTable,
@@ -85,7 +89,7 @@ impl Compactions {
         self.held.drain(..).for_each(PromisedAnswer::send);
     }
 
-    /// Sends the answers that were delayed for a compaction that has ended.
+    /// Sends the answers whose attempts are no longer compacted.
     fn release(&mut self) {
         for promise in std::mem::take(&mut self.held) {
             if promise.attempt().is_some_and(|id| self.queue.is_busy_with(id)) {

@@ -1,4 +1,5 @@
-//! Records for an attempt, when it opens, the prediction for its key from the history before it.
+//! Stores with an attempt, when it opens, the prediction for its key. The prediction is later
+//! compared with what the attempt needed.
 
 use plimsoll_core::{
     domain::{Attempt, Bytes, Cores, Millis, OpeningRecord, Prediction, PredictionSnapshot, Rung},
@@ -8,25 +9,26 @@ use plimsoll_core::{
 use crate::sessions::Ingest;
 
 impl Ingest {
-    /// Adds the prediction to an attempt. Computed from memory on the stream's thread, because the writer has no time for it. An open
-    /// attempt keeps the prediction of its first opening, and a sealed one its summary.
+    /// Adds the prediction to an attempt. It is computed from memory on the stream's thread,
+    /// because the worker must not spend time on it. An attempt that is reopened keeps the
+    /// prediction of its first opening.
     pub(crate) fn with_prediction(&self, attempt: Attempt, takes_new_id: bool) -> Attempt {
         let parts = &self.parts;
-        // a record under the id of a proven job may be another caller's and be dropped; and an agent that takes a new id may be another
-        // run
+        // a known attempt needs no prediction; but one under the id of a proven job may be another
+        // caller's and be dropped, and an agent that takes a new id may be another run
         if parts.history.knows(&attempt.id) && !attempt.opening.proven && !takes_new_id {
             return attempt;
         }
         let prediction =
             parts.history.read(|history| predict::predict_known(history, &attempt.key, &parts.predict));
-        // the prediction as callers get it, lowered to the pool
+        // the prediction as callers get it, lowered to the sizes of the pool
         let prediction = parts.pools.lowered(&attempt.key, prediction);
         let opening = OpeningRecord { predicted: Some(noted(&prediction)), ..attempt.opening };
         Attempt { opening, ..attempt }
     }
 }
 
-/// The predicted numbers with which the ended attempt will be compared.
+/// The predicted values that are compared with measurements when the attempt has ended.
 fn noted(prediction: &Prediction) -> PredictionSnapshot {
     PredictionSnapshot {
         memory_request: Bytes(prediction.memory_request.value),

@@ -1,4 +1,4 @@
-//! Restores the state at a start: the history, and the open attempts.
+//! Restores the state when the server starts: the history and the open attempts.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::startup::{
 };
 
 impl Worker {
-    /// The attempts that are open.
+    /// The open attempts.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Attempt> {
         self.sessions.values().map(|session| &*session.attempt)
     }
@@ -45,7 +45,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The loader of finished attempts.
+    /// The loader for finished attempts.
     pub(crate) fn history_loader(&self) -> HistoryLoader {
         let Parts { store, history, metrics, verdict_engine, clock, .. } = &self.parts;
         HistoryLoader {
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// Restores the open attempts at their last stored number.
+    /// Restores the open attempts, each with its last stored sequence number.
     async fn resume_open(&mut self, open: &[Attempt]) -> Result<(), StoreError> {
         for attempt in open {
             let place = self.parts.pools.hold(attempt);

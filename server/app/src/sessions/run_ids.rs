@@ -1,8 +1,9 @@
-//! Unique ids for runs: a second run under the id of another becomes `ID.2`.
+//! Gives each run of a job an id of its own: a second run under the id of another becomes `ID.2`.
 //!
-//! An agent sends the id of its CI job. It cannot know whether another container of the job sends the same id, or a caller of another
-//! project that guessed it; the writer of all attempts does. A run gets the same id each time, because an attempt is stored with its
-//! agent's session.
+//! An agent sends the id of its CI job. It cannot know whether another container of the job sends
+//! the same id, or a caller of another project that guessed it; only the worker knows all attempts.
+//! A run that reconnects gets the same id again, because an attempt is stored with the session of
+//! its agent.
 
 use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::job;
@@ -10,7 +11,8 @@ use plimsoll_proto::job;
 use super::{refusal::Refusal, worker::Worker};
 
 impl Worker {
-    /// The attempt with its own id, or with the first following id that no other run has.
+    /// Returns the attempt with its requested id, or with the first following id that no other run
+    /// has.
     pub(super) async fn with_own_id(&self, mut attempt: Attempt) -> Result<Attempt, Refusal> {
         let asked = attempt.id.clone();
         let mut number = 1;
@@ -29,7 +31,8 @@ impl Worker {
         Ok(attempt)
     }
 
-    /// Whether the attempt may have its id: no run has it, or this one does, or one that gives it up.
+    /// Whether the attempt may have its id: no run has it, this run has it already, or the run that
+    /// has it gives way to this one.
     async fn may_have_id(&self, attempt: &Attempt) -> Result<bool, Refusal> {
         if let Some(open) = self.latest(&attempt.id) {
             return Ok(open.attempt.is_same_agent(attempt) || open.attempt.yields_to(attempt));

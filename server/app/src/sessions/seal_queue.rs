@@ -1,4 +1,5 @@
-//! Seals ended attempts: compacts each one's fragments into sealed blocks, and replaces the open record by the summary, in one commit.
+//! Seals ended attempts: compacts the fragments of each into sealed blocks, and replaces the record
+//! of the open attempt by the summary, in one commit.
 
 use plimsoll_core::domain::Summary;
 use plimsoll_store::{self as store, SealError, Store};
@@ -7,31 +8,32 @@ use tokio::task::JoinSet;
 use super::{request::Answer, session::Session};
 use crate::{state::verdict_engine::VerdictEngine, verdict_records::causes::judged_early};
 
-/// Attempts packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
+/// Attempts sealed at the same time: while one reads and packs, others wait for the disk, and their
+/// commits share a sync.
 const SEALS_AT_ONCE: usize = 16;
 
-/// An ended attempt, as it will be when it is sealed.
+/// An ended attempt that is ready to be sealed.
 #[derive(Debug)]
 pub(super) struct ClosedAttempt {
     pub(super) session: Session,
-    /// Once it is sealed, with the cause from all evidence of its verdicts.
+    /// The summary. While it is sealed, it gets the cause from all evidence of earlier verdicts.
     pub(super) summary: Summary,
-    /// Whether the start time is the agent's, not an estimate.
+    /// Whether the start time is the agent's, and not an estimate of the server.
     pub(super) believed: bool,
     pub(super) keeps_ticket: bool,
     pub(super) answer: Option<Answer<u64>>,
 }
 
-/// An attempt whose end is on disk, or could not be written.
+/// An attempt that was sealed, or could not be sealed.
 #[derive(Debug)]
 pub(super) struct SealedAttempt {
     pub(super) closed: ClosedAttempt,
-    /// Whether there was a verdict on it before its end.
+    /// Whether there is a verdict on it from before its end.
     pub(super) was_judged: bool,
     pub(super) result: Result<(), SealError>,
 }
 
-/// Seals attempts, a few at once.
+/// Seals attempts, a few at the same time.
 #[derive(Debug)]
 pub(super) struct SealQueue {
     store: Store,
@@ -41,12 +43,12 @@ pub(super) struct SealQueue {
 }
 
 impl SealQueue {
-    /// Seals all of these.
+    /// Starts with these attempts.
     pub(super) fn new(store: Store, verdict_engine: VerdictEngine, attempts: Vec<ClosedAttempt>) -> Self {
         Self { store, verdict_engine, waiting: attempts.into_iter(), sealing: JoinSet::new() }
     }
 
-    /// The next sealed attempt; `None` if none is being sealed.
+    /// Waits for the next attempt that is sealed; `None` if none is left.
     pub(super) async fn next(&mut self) -> Option<SealedAttempt> {
         loop {
             for attempt in self.waiting.by_ref().take(SEALS_AT_ONCE - self.sealing.len()) {

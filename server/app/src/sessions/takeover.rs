@@ -1,18 +1,21 @@
-//! A job's own agent takes the job's id from a caller that opened it before, without proof.
+//! A CI job's own agent takes over the job's id from a caller that opened an attempt under it
+//! before, without proof.
 //!
-//! Ids of CI jobs can be guessed, and a static token or a pod's token proves no job: a caller with one may open the attempt of a job that
-//! has not started. When an agent comes whose token proves that very job, everything sent under the id before is dropped, first from disk
-//! and then from memory, and the attempt starts as if its agent had come first.
+//! Ids of CI jobs can be guessed. A caller with a static token or a pod's token, which prove no
+//! job, may open the attempt of a job that has not started. When an agent connects whose token
+//! proves exactly this job, everything sent under the id before is dropped, first from disk and
+//! then from memory. The attempt then starts as if its own agent had connected first.
 //!
-//! | unproven attempt under the id | then |
+//! | attempt that has the id | result |
 //! |---|---|
-//! | open | it is dropped, and its stream ends with that reason |
-//! | ended, does not count for predictions | it is dropped with its verdicts |
-//! | ended, counts for predictions | it is dropped if the new one may count too; otherwise it stays: no untrusted caller lowers predictions for others |
+//! | open, not proven | it is dropped, and its stream ends with that reason |
+//! | ended, not proven, does not count for predictions | it is dropped with its verdicts |
+//! | ended, not proven, counts for predictions | it is dropped if the new one may count, too; otherwise it stays, because an untrusted caller must not lower predictions for others |
 //! | of an agent that proved the job, open or ended | it stays: the first agent of a job keeps its id |
 //!
-//! On disk the samples are removed first and the record with the id last, in steps. If the server dies in between, the rest is found under
-//! the same id, and the agent, which got no answer, comes again. Only what is to be dropped is incomplete then.
+//! On disk the samples are removed first and the record with the id last, in steps. If the server
+//! crashes in between, the rest is found under the same id. The agent got no answer, so it connects
+//! again, and the takeover is repeated. Only data that is to be dropped is incomplete in between.
 
 use std::sync::PoisonError;
 
@@ -30,9 +33,9 @@ use crate::{
 };
 
 impl Worker {
-    /// Drops the open attempt that has the id of `attempt`, which is proven.
+    /// Drops the open attempt that has the id of `attempt`. `attempt` is proven.
     pub(crate) async fn take_over_open(&mut self, attempt: &Attempt) -> Result<(), Refusal> {
-        // nothing of it is in flight any more, to the disk or into a block
+        // nothing of the attempt may be on its way to the disk or be compacted
         self.commit_all().await;
         self.stop_rolling([&attempt.id].into_iter()).await;
         self.drop_stored(&attempt.id).await?;
@@ -42,16 +45,16 @@ impl Worker {
         if let Some(stream) = holder {
             stream.mark_taken_over(&taken_over.id);
         }
-        // a ticket that the job names stays the job's
+        // if the job names the same ticket, the ticket stays open for the job
         self.parts.tickets.end(&taken_over, taken_over.opening.ticket == attempt.opening.ticket);
         drop(self.changes.send(Change::Ended(taken_over.id.clone())));
         self.note_takeover("open", attempt, &taken_over.key.project);
         Ok(())
     }
 
-    /// Drops the ended attempt that has the id of `attempt`, which is proven.
+    /// Drops the ended attempt that has the id of `attempt`. `attempt` is proven.
     pub(crate) async fn take_over_ended(&mut self, attempt: &Attempt, project: &str) -> Result<(), Refusal> {
-        // a verdict on it may be in flight
+        // a verdict on the attempt may be on its way to the disk
         self.commit_all().await;
         self.drop_stored(&attempt.id).await?;
         self.parts.history.unlearn(&attempt.id);

@@ -19,12 +19,12 @@ use crate::access::identity::{Denied, Exceeded, Identity, Roles};
 /// most this long.
 const CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-/// An admitted caller.
+/// An admitted caller, with what is needed to check it again.
 #[derive(Debug)]
 pub(crate) struct Pass {
     guard: Guard,
     authorization: Option<HeaderValue>,
-    /// DNS names in its client certificate.
+    /// DNS names in the caller's client certificate.
     names: Arc<[String]>,
     roles: Roles,
     identity: Arc<Identity>,
@@ -87,7 +87,8 @@ impl Pass {
                 return denied;
             }
             let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));
-            // if the library accepts the token a moment longer, do not spin during that moment
+            // the token library may accept the token a moment longer than `expires`; wait at
+            // least a second, so that this loop does not spin
             let left =
                 left.map_or(CHECK_INTERVAL, |left| Duration::from_secs(left.max(1)).min(CHECK_INTERVAL));
             select! {
@@ -98,7 +99,7 @@ impl Pass {
         }
     }
 
-    /// Identifies the caller again.
+    /// Identifies the caller again; fails if its identity has changed.
     fn check_identity_again(&self) -> Result<(), Denied> {
         let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.roles)?;
         if *now == *self.identity { Ok(()) } else { Err(Denied::Changed) }

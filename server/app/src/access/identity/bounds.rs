@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
-/// The things that are limited for each caller.
+/// What is limited for each caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Streams,
@@ -39,7 +39,7 @@ impl Bound {
     }
 }
 
-/// How much one caller may do.
+/// Limits of one caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     streams: u64,

@@ -31,14 +31,15 @@ pub(super) struct Grant {
     /// Required claims, each with its text or prefix (`spack/*`). All must match.
     pub(super) claims: BTreeMap<String, String>,
     pub(super) roles: Roles,
-    /// Empty: the project in the claims, or all if they name none.
+    /// Projects of the caller. Empty: the project in the claims, or all projects if the claims name
+    /// none.
     pub(super) projects: Projects,
     pub(super) trusted: bool,
     pub(super) bounds: BoundsTable,
 }
 
 impl Grant {
-    /// Whether the claims match.
+    /// Whether the claims of a token match this grant.
     pub(super) fn fits(&self, claims: &Claims) -> bool {
         self.claims
             .iter()

@@ -1,4 +1,4 @@
-//! Verifies signatures of tokens with ring, which TLS already uses here. Nothing is signed.
+//! Verifies signatures of tokens with the library ring, which TLS uses, too. It cannot sign.
 
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind,

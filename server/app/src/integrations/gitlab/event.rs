@@ -45,7 +45,7 @@ const OTHERS: [(&str, &str, &str); 20] = [
 /// Kind of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookEvent {
-    /// A job has changed.
+    /// A hook about a job.
     Job,
     /// A system hook, which can be about anything, including a job.
     System,

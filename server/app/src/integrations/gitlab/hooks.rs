@@ -31,7 +31,7 @@ const DISK_PATIENCE: Duration = Duration::from_secs(4);
 pub(crate) enum Taken {
     /// The hook was accepted; it is processed and counted later.
     Later,
-    /// The hook repeats an earlier one.
+    /// The hook repeats an earlier one, and is ignored.
     Repeated,
     /// The hook was not accepted, because the queue was full.
     Dropped,

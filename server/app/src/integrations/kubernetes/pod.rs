@@ -129,7 +129,7 @@ pub(crate) fn of_job(pod: &Pod, namespace: &str, settings: &Settings) -> Option<
     let sizes = build.resources.as_ref();
     let (requests, limits) =
         (sizes.and_then(|sizes| sizes.requests.as_ref()), sizes.and_then(|sizes| sizes.limits.as_ref()));
-    // a size of 0 means none
+    // a size of 0 means that none is set
     let bytes = |text: Option<String>| quantity::bytes(&text?).ok().filter(|bytes| *bytes > 0).map(Bytes);
     let cores = |text: Option<String>| quantity::cores(&text?).ok().filter(|cores| *cores > 0.0).map(Cores);
     let sizes = Resources {

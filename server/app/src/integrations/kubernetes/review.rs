@@ -34,7 +34,7 @@ pub(crate) struct PodReviewer {
 }
 
 impl PodReviewer {
-    /// The answer: the pod is admitted, with a patch or without.
+    /// Reviews a pod. It is always admitted, with or without a patch.
     pub(crate) async fn review(&self, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
         decide(self, asked).await
     }
@@ -45,7 +45,7 @@ impl PodReviewer {
     }
 }
 
-/// The answer: the pod is admitted, with a patch or without.
+/// Reviews a pod. It is always admitted, with or without a patch.
 async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
     let response = AdmissionResponse::from(&asked);
     let until = Instant::now() + reviewer.settings.answer_within;

@@ -13,7 +13,7 @@ pub(crate) enum SkipReason {
     Done,
     /// The pod's sizes are already right.
     Fits,
-    /// The pod opts out.
+    /// An annotation of the pod opts out.
     OptedOut,
     /// The pod has pod-level sizes, which might contradict those of a container.
     PodSizes,
@@ -58,7 +58,7 @@ impl SkipReason {
         Self::NotProven,
     ];
 
-    /// Label in metrics.
+    /// Name of the reason in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::NoPod => "no_pod",

@@ -22,7 +22,7 @@ pub(crate) struct HistoryQuestion {
     pub(crate) labels: PrometheusLabels,
     /// Label matchers `name="value",...` that are part of every expression; may be empty.
     pub(crate) selector: String,
-    /// Start and end of the time to read.
+    /// Time range to read.
     pub(crate) range: TimeRange,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct PrometheusHistory {
 /// Reads the history of a range. `tell` gets the progress.
 ///
 /// # Errors
-/// Prometheus does not answer, or has no builds.
+/// Prometheus does not answer, or has no build in this range.
 pub(crate) async fn read_history(
     client: &PrometheusClient,
     question: &HistoryQuestion,

@@ -19,7 +19,7 @@ pub(crate) struct Ended {
     pub(crate) cause: &'static str,
 }
 
-/// Labels for a cause that changed after its attempt was counted.
+/// Labels for a change of the cause after the attempt was counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CauseChanged {
     /// The cause with which the attempt was counted.
@@ -132,7 +132,7 @@ impl Metrics {
         self.packages.replace(before, now);
     }
 
-    /// Compares a prediction with the measurements.
+    /// Compares the prediction for an attempt with its measurements.
     fn compare(&self, summary: &Summary) {
         let Some(predicted) = summary.predicted_at_start() else { return };
         let in_time = summary.outcome == Outcome::Succeeded && !summary.is_not_a_measurement();

@@ -54,11 +54,11 @@ pub(super) fn namespaces(text: &str) -> Result<Vec<String>, String> {
     parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
 }
 
-/// Names of hosts, in lower case.
+/// A list of host names, in lower case.
 pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
     let is_name = |name: &str| {
         let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-        // RFC 1035, section 2.3.4
+        // length as in RFC 1035, section 2.3.4
         name.len() <= 253 && name.bytes().all(fits) && !name.starts_with('.') && !name.contains("..")
     };
     let wrong = |name: &str| {

@@ -73,7 +73,7 @@ impl Config {
         }
     }
 
-    /// Settings that contradict each other.
+    /// Finds settings that contradict each other.
     pub(super) fn contradictions(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut check = |wrong: bool, place: &str, text: &str| {

@@ -21,7 +21,7 @@ use super::Config;
 /// Memory that the process may use, and where the number comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// Bytes.
+    /// Memory that the process may use.
     pub bytes: Bytes,
     /// The file with the limit.
     pub source: String,
@@ -145,7 +145,8 @@ const KERNEL_PART: u64 = 16;
 /// MiB, and 377 MiB with 384 MiB (glibc, two cores).
 const TAKEN_FOR_HISTORY: (u64, u64) = (8, 5);
 
-/// Memory kept free when the history is full, for a backup or an answer over all attempts (see `answer_memory`).
+/// Bytes that must be free for a backup or an answer over all attempts, even if the history is full
+/// (see `answer_memory`).
 const ANSWER_BYTES: u64 = 64 << 20;
 
 /// Memory of the server without its history, in bytes.
@@ -155,7 +156,8 @@ pub(super) fn beside(config: &Config) -> u64 {
     engine.saturating_add(PROGRAM_BYTES)
 }
 
-/// Memory of the server without its history and with an empty store, and the increase for each byte of the store's files; bytes.
+/// Bytes of the server without its history and with an empty store, and how many more for each byte
+/// of the store's files.
 pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
     let empty = Config { log_bytes: 0, ..config.clone() };
     (Bytes(beside(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())

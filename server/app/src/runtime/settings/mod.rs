@@ -71,7 +71,7 @@ pub struct Config {
     pub tls: TlsFiles,
     /// Whether listeners without TLS may be reachable from other machines.
     pub plain_text: bool,
-    /// Folder with the agent's binaries, which jobs fetch.
+    /// Directory with the agent's binaries, which jobs download.
     pub agent_dir: Option<PathBuf>,
     /// The access file; without it every caller may do everything.
     pub access_file: Option<PathBuf>,
@@ -89,7 +89,7 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Collector to which spans are sent, by OTLP over gRPC.
     pub otlp_endpoint: Option<String>,
-    /// Memory that the storage engine may use as cache.
+    /// Memory for the cache of the storage engine.
     pub store_cache: Bytes,
     /// Most finished attempts in the history.
     pub history_attempts: usize,
@@ -108,7 +108,7 @@ pub struct Config {
     pub retain: RetentionPolicy,
     /// Time for running requests to end when the server stops.
     pub drain_timeout: Duration,
-    /// How sizes are chosen.
+    /// Settings of predictions.
     pub predict: predict::Settings,
     /// Shadow mode: builds whose predictions are shown, but not applied.
     pub shadow: shadow::Settings,
@@ -126,7 +126,7 @@ pub struct Config {
     pub gitlab: gitlab::Settings,
     /// Settings of the admission webhook.
     pub admission: admission::Settings,
-    /// How statistics count.
+    /// Settings of statistics.
     pub stats: stats::Settings,
     /// Source of each setting, by name. Settings with their default are missing.
     pub places: BTreeMap<&'static str, String>,
@@ -163,7 +163,7 @@ pub struct TlsFiles {
 pub enum LogFormat {
     /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object in each line.
     Json,
 }
 
@@ -301,7 +301,8 @@ impl Config {
         (float(self.history_attempts), float(HISTORY_MEMORY) / float(MILLION))
     }
 
-    /// Memory of the program and its caches with an empty store, bytes; and the increase for each byte of the store's files.
+    /// Bytes of the program and its caches with an empty store, and how many more for each byte of
+    /// the store's files.
     pub(crate) fn memory_beside_history(&self) -> (f64, f64) {
         machine::beside_an_empty_store(self)
     }

@@ -6,7 +6,7 @@ use clap::Arg;
 
 use super::Config;
 
-/// One setting.
+/// A setting, as declared.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// Name of the setting in the file: `grpc_listen` is the option `--grpc-listen` and the variable `PLIMSOLL_GRPC_LISTEN`.

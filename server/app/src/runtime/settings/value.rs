@@ -18,7 +18,7 @@ use super::{
     parse,
 };
 
-/// A value that can be written as text.
+/// A value that can be written as text in a settings file.
 pub(super) trait Written {
     /// The value as written in a file; empty if it is not set.
     fn written(&self) -> String;

@@ -1,4 +1,5 @@
-//! Tickets for callers: `claim` derives the claim of a request (access, sizes, pool), [`TicketRegistry`] keeps the ticket.
+//! Tickets for callers. `claim` derives from a request what the ticket needs (access, sizes, pool);
+//! [`TicketRegistry`] stores the ticket.
 
 mod claim;
 

@@ -1,5 +1,7 @@
-//! A report names a job, which may have several runs: `ID`, `ID.2` and so on. It applies to the newest, because GitLab reports the end of
-//! a job once. Attempts of another project may have claimed the job's id, because ids can be guessed: those are skipped.
+//! Finds the run to which a report applies. A report names a job, which may have several runs:
+//! `ID`, `ID.2` and so on. GitLab reports the end of a job once, so the report applies to the
+//! newest run. Attempts of other projects may have the job's id, because ids can be guessed; they
+//! are skipped.
 
 use plimsoll_core::domain::{AttemptId, ReportedOutcome, Reporter};
 use plimsoll_proto::job;
@@ -8,23 +10,25 @@ use plimsoll_store as store;
 use super::applying::CiReports;
 use crate::sessions::table::SessionTable;
 
-/// Runs of other projects that are passed over.
+/// Most runs of other projects that are skipped.
 const RUNS_PASSED_OVER: usize = 10;
 
-/// The attempt with an id.
+/// To whom the attempt with an id belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunOwner {
     /// No attempt has this id, or it cannot be read.
     None,
-    /// An attempt that the reporter may not report on, whose agent did not prove the job.
+    /// An attempt of a project on which the reporter may not report; its agent did not prove the
+    /// job.
     Others,
-    /// An attempt of the job.
+    /// An attempt of the reported job.
     Job,
 }
 
 impl CiReports {
-    /// Redirects the report from the first to the newest run of its job, and past runs of other projects. If the job has no run yet, the
-    /// report keeps the first free id.
+    /// Replaces each id in a report by the ids of runs under it: first runs of other projects,
+    /// which are skipped later, then the newest run of the job. If the job has no run yet, the last
+    /// id is the first free one.
     pub(super) async fn with_own_runs(
         &self,
         mut report: ReportedOutcome,
@@ -36,7 +40,8 @@ impl CiReports {
         report
     }
 
-    /// Runs of other projects under the id `first`, then the newest one of the job.
+    /// The ids of runs under the id `first`: those of other projects, then the job's newest run or
+    /// the first free id.
     async fn runs(&self, first: &AttemptId, by: &Reporter, open: &SessionTable) -> Vec<AttemptId> {
         let (mut own, mut others) = (None, Vec::new());
         let later = (2..=job::RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
@@ -62,7 +67,7 @@ impl CiReports {
         if let Some(open) = open.get(id) {
             return owner(open.attempt.opening.proven, &open.attempt.key.project);
         }
-        // read errors are handled where the report is applied
+        // a read error is handled later, when the report is applied
         let summary = store::read_summary(&self.store, id).await.ok().flatten();
         summary.map_or(RunOwner::None, |summary| owner(summary.opening.proven, &summary.key.project))
     }

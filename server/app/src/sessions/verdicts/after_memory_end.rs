@@ -1,4 +1,5 @@
-//! The size for a retry after memory ended a job, for callers that start the next attempt without asking for a verdict.
+//! The sizes for the next attempt of a job that ran out of memory, for callers that start the
+//! attempt without asking for a verdict.
 
 use std::sync::PoisonError;
 
@@ -6,14 +7,15 @@ use plimsoll_core::domain::{Action, AttemptId, Cause, JobMark, Key, Prediction, 
 
 use crate::sessions::{Ingest, Refusal};
 
-/// Sizes for the next attempt of a job that memory ended.
+/// Sizes for the next attempt of a job that ran out of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AfterMemoryEnd {
     /// The sizes from the verdict.
     pub(crate) next: Prediction,
-    /// Why that attempt ended.
+    /// Cause of the last attempt's end.
     pub(crate) cause: Cause,
-    /// Whether the last attempt's sizes are unknown: the new ones are based on the prediction.
+    /// Whether the sizes of the last attempt are unknown; then the new sizes are based on the
+    /// prediction.
     pub(crate) had_unknown: bool,
 }
 
@@ -26,7 +28,8 @@ impl AfterMemoryEnd {
 }
 
 impl Ingest {
-    /// Remembers the job of an attempt that memory ended, according to the verdict in force; forgets it if memory did not.
+    /// Remembers the job if its attempt ran out of memory according to this verdict, which is in
+    /// force; else removes the job.
     pub(crate) fn note_verdict(&self, verdict: &Verdict) {
         let mut short = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner);
         if !verdict.raises_memory() {
@@ -35,15 +38,16 @@ impl Ingest {
         short.note(verdict);
     }
 
-    /// Sizes for the next attempt of a job if memory ended its last one, from the verdict on it, asked for or not. Changes nothing. `None`
-    /// if the job did not run before, or ended otherwise.
+    /// Sizes for the next attempt of a job whose last attempt ran out of memory: from the verdict
+    /// on it, which is computed if there is none. Stores nothing. `None` if the job has not run
+    /// before, or ended otherwise.
     pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
         let judged = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).find(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await
     }
 
-    /// The size after an attempt that memory ended.
+    /// The sizes for the attempt after `attempt`, which ran out of memory.
     async fn next_of(&self, attempt: AttemptId, project: &str) -> Result<Option<AfterMemoryEnd>, Refusal> {
         // the verdict in force is based on all reports
         let in_force = self.verdicts(&attempt, project).await?.into_iter().next();
@@ -52,14 +56,14 @@ impl Ingest {
             Some(next) => Ok(Some(next)),
             None => match self.weigh(attempt, project).await {
                 Ok(verdict) => Ok(AfterMemoryEnd::of(verdict)),
-                // the attempt that has this id turned out to be another project's
+                // the attempt with this id is one of another project
                 Err(Refusal::Fault(_)) => Ok(None),
                 Err(refusal) => Err(refusal),
             },
         }
     }
 
-    /// The last attempt of the same job of the same pipeline, if memory ended it.
+    /// The last attempt of the same job in the same pipeline, if it ran out of memory.
     fn ended_by_memory(&self, key: &Key) -> Option<AttemptId> {
         let job = JobMark::of(key)?;
         self.parts.history.read(|history| {

@@ -1,4 +1,5 @@
-//! ShouldRetry: one question about an attempt at a time, each verdict on disk before it is answered, and verdicts that are renewed.
+//! `ShouldRetry` and `CorrectVerdict`: computes verdicts and writes them to disk before they are
+//! answered; computes a verdict again when its attempt ends.
 
 pub(crate) mod after_memory_end;
 mod answer;
@@ -17,8 +18,9 @@ use super::{Ingest, Refusal, refusal::unreadable};
 use crate::{runtime::audit::AUDIT, verdict_records::known::in_order};
 
 impl Ingest {
-    /// All verdicts on an attempt of this project (empty: of none), the one in force first. Without those requested by a caller that may
-    /// not report on the project, or for another one.
+    /// All verdicts on an attempt of this project (without project if it is empty), the one in
+    /// force first. Verdicts that were requested for another project, or by a caller that may not
+    /// report on the project, are left out.
     pub(crate) async fn verdicts(&self, id: &AttemptId, project: &str) -> Result<Vec<Verdict>, Refusal> {
         let mut given = in_order(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
         given.retain(|verdict| verdict.counts_for(project));
@@ -26,7 +28,7 @@ impl Ingest {
         Ok(given)
     }
 
-    /// Removes the verdict of this time on an attempt of unknown project.
+    /// Removes the verdict with this time on an attempt of unknown project.
     async fn make_room(&self, attempt: &AttemptId, given_unix_ms: u64) -> Result<(), Refusal> {
         tracing::warn!(target: AUDIT, %attempt, "forgot an old verdict: too many callers ask about an attempt without measurements");
         let is_meant = |verdict: &Verdict| verdict.given_unix_ms.unwrap_or(0) == given_unix_ms;

@@ -1,11 +1,12 @@
-//! Fingerprints of a question and of an attempt's evidence. Both are stored, so they are stable over releases.
+//! Fingerprints of a question and of an attempt's evidence. Both are stored, so they must not
+//! change between releases.
 
 use std::borrow::Cow;
 
 use plimsoll_core::domain::{Evidence, Fnv, Key, ListedRun, ReportedEvidence, Summary};
 
-/// Fingerprint of a question, stable over releases, because it is part of a key on disk. [`Fnv`] over the fields with their lengths. A
-/// missing key or list of runs adds nothing.
+/// Fingerprint of a question. It must not change between releases, because it is part of a key on
+/// disk. [`Fnv`] over the fields with their lengths. A missing key or list of runs adds nothing.
 pub(super) fn fingerprint(asked: &Evidence) -> u64 {
     let exit = asked.exit.map(|exit| exit.to_string()).unwrap_or_default();
     let number = asked.number.to_string();
@@ -19,16 +20,17 @@ pub(super) fn fingerprint(asked: &Evidence) -> u64 {
         .value()
 }
 
-/// Fingerprint of an attempt's evidence, stable over releases: the reports, and the measurements that can explain a failure. For a running
-/// attempt it does not change with each sample. A passed retry, which shows that the failure was flaky, is included only when there is
-/// one.
+/// Fingerprint of an attempt's evidence: the reports, and the measurements that can explain a
+/// failure. It must not change between releases. For a running attempt it does not change with each
+/// sample. It includes whether a later retry succeeded, which shows that the failure was flaky,
+/// only if one did.
 pub(super) fn evidence_number(
     reported: &ReportedEvidence,
     measured: Option<(&Summary, bool)>,
     has_retry_passed: bool,
 ) -> u64 {
     let serialized = ReportedEvidence { project: String::new(), ..reported.without_log_lines() };
-    // a record of our own types is always written
+    // serializing our own type never fails
     let serialized = serde_json::to_string(&serialized).unwrap_or_default();
     let mut number = Fnv::default().with_part(&serialized);
     match measured {
@@ -51,7 +53,7 @@ pub(super) fn evidence_number(
     number.value()
 }
 
-/// All fields of a key, in a fixed order: new ones are appended, and only if they are set.
+/// All fields of a key, in a fixed order. New fields must be appended, and only if they are set.
 fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
     let numbers = [number(key.hints.build_jobs.map(u64::from)), number(key.hints.input_bytes)];

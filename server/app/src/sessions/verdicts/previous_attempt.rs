@@ -1,4 +1,5 @@
-//! Sizes that the previous attempt's verdict named for this one: a next size never goes below them, whatever the retry's key leaves out.
+//! Sizes that the verdict on the previous attempt advised for this attempt. The next size is never
+//! below them, even if the retry's key has fewer fields.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use crate::{
 };
 
 impl Ingest {
-    /// Memory that the verdict in force on the previous attempt named for this one, if that attempt was short of it.
+    /// Memory sizes that the verdict in force on the previous attempt advised for this attempt, if
+    /// the previous attempt was short of memory.
     pub(crate) async fn named_before(
         &self,
         asked: &Evidence,
@@ -35,7 +37,8 @@ impl Ingest {
     }
 }
 
-/// Memory that the verdict in force on an attempt of this project named for the next one, if it was short of memory.
+/// Memory sizes that the verdict in force on an attempt of this project advised for the next one,
+/// if the attempt was short of memory.
 async fn named_for_next(
     store: &Store,
     attempt: &AttemptId,

@@ -1,4 +1,5 @@
-//! Judges an attempt again at its end, if it has an earlier verdict: its counters and its end were unknown then.
+//! Computes a new verdict when an attempt ends that has one from before its end, because counters
+//! and end were unknown then.
 
 use plimsoll_core::domain::{AttemptId, Evidence};
 use tokio::sync::mpsc;
@@ -9,10 +10,11 @@ use crate::{
     verdict_records::known::Asker,
 };
 
-/// Most attempts that wait to be judged again. One that does not fit is counted, and judged at the next request about it.
+/// Most attempts that wait for a new verdict. An attempt that does not fit is counted, and gets its
+/// new verdict at the next request about it.
 const MOST_WAITING: usize = 1024;
 
-/// The task that judges attempts anew.
+/// The task that computes the new verdicts.
 #[derive(Debug)]
 pub(crate) struct Rejudging {
     ingest: Ingest,
@@ -20,14 +22,15 @@ pub(crate) struct Rejudging {
 }
 
 impl Rejudging {
-    /// The task; it receives from `worker` the attempts that ended after a verdict on them.
+    /// Creates the task. `worker` sends it attempts that ended and have a verdict from before their
+    /// end.
     pub(crate) fn new(ingest: Ingest, worker: &mut Worker) -> Self {
         let (sender, ended) = mpsc::channel(MOST_WAITING);
         worker.judged_early = Some(sender);
         Self { ingest, ended }
     }
 
-    /// Works until `end`.
+    /// Runs until `end`.
     pub(crate) async fn run(mut self, end: CancellationToken) {
         let _ended = end.run_until_cancelled(self.work()).await;
     }
@@ -44,7 +47,7 @@ impl Rejudging {
 impl Ingest {
     /// Computes the verdict from everything known, and puts it in force.
     pub(crate) async fn judge_anew(&self, attempt: AttemptId) -> Result<(), Refusal> {
-        // the future of a question is large, and this one waits for long
+        // boxed, because the future is large and exists for long
         Box::pin(self.judge(Evidence::about(attempt), Asker::TRUSTED)).await.map(drop)
     }
 }

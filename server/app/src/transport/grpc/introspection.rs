@@ -9,7 +9,7 @@ use crate::{access::identity::Role, runtime::clock::Clock};
 /// The service `plimsoll.v1.Introspection`.
 #[derive(Debug)]
 pub(super) struct IntrospectionService {
-    /// Whether callers need no identity.
+    /// Whether there is no access file, so that callers need no identity.
     pub(super) is_open: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The gRPC listener: the services of `plimsoll.v1`, `grpc.health.v1` and reflection. Handlers convert, call, convert.
+//! The gRPC listener: the services of `plimsoll.v1`, KEDA's external scaler, health and reflection.
+//! Handlers convert the request, call a service, and convert the result.
 
 mod call_answer;
 mod collector;
@@ -61,10 +62,11 @@ use crate::{
     transport::{calls::Calls, read_api::ReadApi},
 };
 
-/// Bytes of a message to a service without roles: the name of a service.
+/// Most bytes of a message to a service that is open to every caller: such a message has little
+/// more than a name.
 const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
 
-/// Dependencies of the handlers.
+/// What the handlers work with.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) services: Services,
@@ -108,8 +110,8 @@ impl Parts {
     }
 }
 
-/// Reports that the services answer, or that they are about to stop. The collector's health is separate: it serves only while the store
-/// accepts writes.
+/// Sets the health of the services: whether they answer or the server is about to stop. The
+/// collector is healthy only while the store accepts writes, too.
 pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable: bool) {
     let status = |yes| if yes { ServingStatus::Serving } else { ServingStatus::NotServing };
     health.set_service_status("", status(serving)).await;

@@ -1,4 +1,5 @@
-//! Predict, PredictBatch, ShouldRetry and Explain: convert, call, convert.
+//! `Predict`, `PredictBatch`, `ShouldRetry`, `CorrectVerdict` and `Explain`. Each handler converts
+//! the request, calls a service, and converts the result.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,7 +19,7 @@ use crate::{
     transport::wire,
 };
 
-/// A client that does not read its answers uses 400 KiB at worst, as HTTP/2 buffers them.
+/// Most streams. For a client that does not read its answers, HTTP/2 buffers at most 400 KiB.
 pub(super) const BATCHES: StreamLimit = StreamLimit { what: "batches of questions", most: 256 };
 
 /// The service `plimsoll.v1.Predictor`.
@@ -39,7 +40,8 @@ impl PredictorService {
         pb::PredictBatchResponse { result: Some(result) }
     }
 
-    /// Answers requests in order, until they end, the caller is no longer admitted or does not read, or the server stops.
+    /// Answers requests in order, until the client ends them or does not read, the caller is no
+    /// longer admitted, or the server stops.
     fn batch(
         &self,
         questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,

@@ -1,5 +1,6 @@
-//! gRPC server reflection: describes the services to clients without `.proto` files (grpcurl, Postman). An unknown name gets an error of
-//! its own and the call stays open, as the protocol requires, because a client asks for many names on one stream.
+//! gRPC server reflection: describes the services to clients without `.proto` files (grpcurl,
+//! Postman). A client asks for many names on one stream, so an unknown name is answered with an
+//! error and the stream stays open, as the protocol requires.
 //!
 //! The versions `v1` and `v1alpha` have the same messages under two names.
 
@@ -25,10 +26,10 @@ pub(super) struct ReflectionService {
 }
 
 impl ReflectionService {
-    /// All that this listener serves.
+    /// The descriptors of all services of the gRPC listener.
     ///
     /// # Errors
-    /// A descriptor is broken.
+    /// A descriptor is invalid.
     pub(super) fn new() -> Result<Self, DescriptorError> {
         let mut pool = DescriptorPool::decode(DESCRIPTORS)?;
         for set in
@@ -53,14 +54,15 @@ impl ReflectionService {
         file.map(|file| file.encode_to_vec()).ok_or_else(|| unknown("symbol", symbol))
     }
 
-    /// The `.proto` file that declares a message, an enumeration or a service.
+    /// The `.proto` file that declares a message, an enum or a service.
     fn declared(&self, symbol: &str) -> Option<FileDescriptor> {
         let message = self.pool.get_message_by_name(symbol).map(|of| of.parent_file());
         let message = message.or_else(|| self.pool.get_enum_by_name(symbol).map(|of| of.parent_file()));
         message.or_else(|| self.pool.get_service_by_name(symbol).map(|of| of.parent_file()))
     }
 
-    /// The file of a part of one: an rpc, a field, a value.
+    /// The `.proto` file that declares a part of a message, an enum or a service: a field, a value,
+    /// an rpc.
     fn declared_within(&self, symbol: &str) -> Option<FileDescriptor> {
         let (parent, part) = symbol.rsplit_once('.')?;
         if let Some(service) = self.pool.get_service_by_name(parent) {
@@ -73,7 +75,7 @@ impl ReflectionService {
                 return Some(message.parent_file());
             }
         }
-        // enum values are in the scope of their enum's parent
+        // the full name of an enum value contains the enum's parent, but not the enum
         let mut all = self.pool.all_enums();
         all.find(|of| of.values().any(|value| value.full_name() == symbol)).map(|of| of.parent_file())
     }
@@ -95,7 +97,7 @@ impl ReflectionService {
     }
 }
 
-/// Characters of a name that an answer repeats.
+/// Most characters of a name that an answer repeats.
 const SHOWN_CHARS: usize = 128;
 
 fn unknown(what: &str, name: &str) -> Unknown {
@@ -103,7 +105,7 @@ fn unknown(what: &str, name: &str) -> Unknown {
     Unknown { code: Code::NotFound, message: format!("{what} {shown:?} is not known here") }
 }
 
-/// One version of the protocol.
+/// Implements one version of the protocol.
 macro_rules! version {
     ($version:ident) => {
         impl ReflectionService {

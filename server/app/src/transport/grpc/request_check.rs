@@ -1,15 +1,17 @@
-//! Rejects requests that are not gRPC: another method than POST, or a body of another type. They get the HTTP status that gRPC names for
-//! them (PROTOCOL-HTTP2.md, "Requests"). A page in a browser cannot send the right type to another origin without a preflight request.
+//! Refuses requests that are not gRPC: with another method than POST, or a body of another type.
+//! They get the HTTP status that the gRPC specification names for them (PROTOCOL-HTTP2.md,
+//! "Requests"). A page in a browser cannot send gRPC's content type to another origin without a
+//! preflight request.
 
 use tonic::{
     body::Body,
     codegen::http::{self, HeaderMap, HeaderValue, Method, StatusCode, header},
 };
 
-/// Content types of gRPC. A suffix names the message format; only protobuf is accepted.
+/// Content types of gRPC. A suffix names the format of messages; only protobuf is accepted.
 const CALLS: [&str; 2] = ["application/grpc", "application/grpc+proto"];
 
-/// The response to a request that is not gRPC; `None` if it is.
+/// The response to a request that is not gRPC; `None` if the request is gRPC.
 pub(super) fn refusal<B>(request: &http::Request<B>) -> Option<http::Response<Body>> {
     let mut answer = http::Response::new(Body::empty());
     if request.method() != Method::POST {

@@ -1,5 +1,5 @@
-//! KEDA's external scaler: convert, call, convert; and the stream that reports whether a pool is active. [`keda`] interprets a trigger's
-//! metadata.
+//! KEDA's external scaler: answers about the demand of pools, and the stream that reports whether a
+//! pool is active. [`keda`] parses the metadata of a trigger.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,8 @@ use crate::{
     service::demand::{Demands, PoolDemand},
 };
 
-/// One stream for each possible pool, and as many again for triggers that are being changed.
+/// Most streams: one for each pool that may exist, and as many again for triggers that are being
+/// changed.
 pub(crate) const STREAMS: StreamLimit = StreamLimit { what: "streams of scalers", most: 128 };
 /// How often a stream checks whether its pool has become active: KEDA's own interval is 30 s.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl ScalerService {
         Self { demands, streams }
     }
 
-    /// The trigger of a request, and the demand of its pool.
+    /// Parses the trigger of a request, and gets the demand of its pool.
     fn asked(&self, scaled: &ScaledObjectRef) -> Result<(Trigger, PoolDemand), Status> {
         let trigger = Trigger::read(&scaled.scaler_metadata).map_err(|fault| status::of_fault(&fault))?;
         let demand = trigger.demand(&self.demands).map_err(|fault| status::of_fault(&fault))?;
@@ -102,7 +103,8 @@ impl ExternalScaler for ScalerService {
     }
 }
 
-/// Sends whether the pool is active, and each change, until the stream ends.
+/// Sends whether the pool is active: once at the start, and after each change, until the stream
+/// ends.
 async fn follow(
     demands: &Demands,
     trigger: &Trigger,
@@ -112,7 +114,7 @@ async fn follow(
     let mut tick = tokio::time::interval(CHECK_INTERVAL);
     loop {
         tick.tick().await;
-        // the operator may have removed the pool from the file
+        // fails if the operator has removed the pool from the pools file
         let demand = trigger.demand(demands).map_err(|fault| status::of_fault(&fault))?;
         let active = keda::is_active(&demand);
         if sent.replace(active) != Some(active) {

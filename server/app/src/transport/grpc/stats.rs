@@ -1,4 +1,5 @@
-//! GetStats, ListAttempts, GetAttempt, Recommend and Watch: convert, call, convert.
+//! `GetStats`, `ListAttempts`, `GetAttempt`, `Recommend` and `Watch`. Each handler converts the
+//! request, calls a service, and converts the result.
 
 mod watch;
 

@@ -1,4 +1,4 @@
-//! Tickets: the stream of a watcher, and status codes of refusals.
+//! Tickets: the stream to a watcher, and the status codes of refusals.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::{
     transport::wire,
 };
 
-/// Each uses a connection's stream and some KiB; a client without a slot polls with `OpenTicket`.
+/// Most watchers. Each uses a stream of its connection and some KiB. A client that gets no slot can
+/// poll with `OpenTicket` instead.
 pub(super) const WATCHERS: StreamLimit = StreamLimit { what: "watchers of tickets", most: 16_384 };
 
-/// How often a watcher gets its position in the queue.
+/// How often a watcher is sent its ticket's position in the queue.
 const POSITION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Sends changes of the ticket to one watcher, until it has ended.
+/// Sends changes of a ticket to a watcher until the ticket has ended.
 pub(super) async fn follow(
     mut watching: Watching,
     outbound: &Outbound<pb::WatchTicketResponse>,
@@ -38,7 +39,7 @@ pub(super) async fn follow(
                     return Ok(());
                 }
             }
-            // changes that are not on disk are not sent: they may be by the next time
+            // a change that is not on disk is not sent: it may be on disk when the next one is sent
             Err(Refusal::Unwritable(_)) => {}
             Err(refusal) => return Err(of_refusal(&refusal)),
         }
@@ -46,7 +47,8 @@ pub(super) async fn follow(
     }
 }
 
-/// The fitting code, with the field or with `RetryInfo`.
+/// The status for a refusal by the ticket registry, with the field, or with `RetryInfo` if a retry
+/// may succeed.
 pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return status::of_fault(fault),

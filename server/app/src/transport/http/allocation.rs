@@ -83,7 +83,7 @@ fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, Fi
     Ok(Key { project, stack: header_text(headers, STACK)?.unwrap_or_default(), ..key })
 }
 
-/// A field of the key from a header.
+/// The value of a header, as a field of the key.
 fn header_text(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, FieldViolation> {
     let Some(header_text) = headers.get(name) else { return Ok(None) };
     let header_text =

@@ -9,7 +9,7 @@ use plimsoll_core::domain::FieldViolation;
 /// Most bytes of a path in the log.
 const LOGGED: usize = 100;
 
-/// The answer to a request that breaks a rule.
+/// Refuses a request, and logs that.
 pub(super) fn refuse(path: &str, status: StatusCode, fault: &FieldViolation) -> Response {
     let path: String = path.chars().take(LOGGED).collect();
     tracing::info!(path, status = status.as_u16(), %fault, "refused a request");

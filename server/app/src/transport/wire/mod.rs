@@ -127,7 +127,7 @@ pub(crate) fn cause(cause: Cause) -> pb::Cause {
     }
 }
 
-/// Parses the cause in a correction: any cause except those that leave it open.
+/// Parses the cause in a correction: any cause except unknown and undecided.
 fn read_cause(field: &str, wire: i32) -> Validated<Cause> {
     let decides = |known: &Cause| !matches!(known, Cause::Unknown | Cause::Undecided);
     let named = |known: &Cause| decides(known) && i32::from(cause(*known)) == wire;

@@ -29,7 +29,7 @@ pub(crate) fn answer(answer: &SizingAnswer) -> pb::Prediction {
     pb::Prediction { shadow: answer.is_withheld, ..prediction(&answer.prediction) }
 }
 
-/// The answer of `Explain`.
+/// Builds the answer of `Explain`.
 pub(crate) fn explanation(explained: Explanation) -> pb::ExplainResponse {
     pb::ExplainResponse {
         prediction: Some(answer(&explained.answer)),

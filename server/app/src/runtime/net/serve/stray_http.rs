@@ -1,6 +1,7 @@
-//! Clients of HTTP/1 on the port for gRPC: a browser, `curl`, or a proxy that passes calls of gRPC on as HTTP/1. They get one answer in
-//! their own language, which says where to go, before anything of HTTP/2 is written. Only plain connections are looked at: with
-//! TLS, both sides agree on HTTP/2 before.
+//! Answers HTTP/1 clients on the gRPC listener: a browser, `curl`, or a proxy that passes on gRPC
+//! calls as HTTP/1. They get one HTTP/1 answer that names the right address, before anything of
+//! HTTP/2 is written. That is done only without TLS: with TLS, both sides agree on HTTP/2 during
+//! the handshake.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -9,21 +10,23 @@ use tokio::{
     time::timeout,
 };
 
-/// Bytes of a request that are looked at: enough for its first line and the headers that a proxy sets.
+/// Most bytes of a request that are read: enough for its first line and the headers that a proxy
+/// adds.
 const HEAD_BYTES: usize = 2048;
-/// How long the headers of one request may take.
+/// Time limit for the headers of the request.
 const HEAD_WITHIN: Duration = Duration::from_secs(1);
-/// For a call of gRPC that a proxy has passed on: the proxy hands the status to its caller.
+/// Answer to a gRPC call that a proxy has passed on: the proxy passes the status to its caller.
 const TO_A_CALL: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-status: 12\r\n\
     grpc-message: gRPC needs HTTP/2 on all of its way, and a proxy passed this call on as HTTP/1: make it speak HTTP/2 to \
     plimsoll-server (nginx: grpc_pass)\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// For all others.
+/// Answer to all other requests.
 const TO_OTHERS: &str = "HTTP/1.1 426 Upgrade Required\r\nupgrade: h2c\r\nconnection: upgrade, close\r\n\
     content-type: text/plain\r\n\r\n\
     This port serves gRPC, over HTTP/2 alone. HTTP is served at http_listen: port 7411 where it was not set.\n";
 
-/// The answer to a client that does not begin with the preface of HTTP/2; empty if it does not begin with a request of HTTP/1 either.
+/// The answer to a client that does not begin with the HTTP/2 preface; empty if it sends no HTTP/1
+/// request either.
 pub(super) async fn answer(io: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<&'static str> {
     let answer = match read_head(io).await? {
         head if !is_http1(&head) => return Ok(""),
@@ -34,8 +37,8 @@ pub(super) async fn answer(io: &mut (impl AsyncRead + Unpin), peer: SocketAddr) 
     Ok(answer)
 }
 
-/// Reads until the headers end, or to [`HEAD_BYTES`]: they may come in several packets. A client that sends them slower than within
-/// [`HEAD_WITHIN`] is judged by what came.
+/// Reads until the headers end, or until [`HEAD_BYTES`]; they may come in several packets. After
+/// [`HEAD_WITHIN`] the answer depends on what has arrived.
 async fn read_head(io: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let mut io = io.take(HEAD_BYTES as u64);
