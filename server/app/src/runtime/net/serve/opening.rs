@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
+    io::Interest,
     net::TcpStream,
     sync::OwnedSemaphorePermit,
     time::{sleep, timeout},
@@ -137,6 +138,10 @@ async fn version(stream: &TcpStream, otherwise: Version) -> io::Result<Version> 
             _ if !first.first().is_some_and(u8::is_ascii_uppercase) => return Ok(otherwise),
             _ if !PREFACE.starts_with(first) => return Ok(Version::Http1),
             _ if came == PREFACE.len() => return Ok(Version::Http2),
+            // it has closed its side: the rest of the preface never comes
+            _ if stream.ready(Interest::READABLE).await?.is_read_closed() => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             // nothing says when more bytes than these are there
             _ => sleep(again).await,
         }

@@ -35,8 +35,10 @@ fn grpc(preface: Duration) -> Policy {
     }
 }
 
-fn server(policy: Policy) -> Server<impl Fn(Request<Incoming>) -> std::future::Ready<Response<String>>> {
-    let answer = |_request| std::future::ready(Response::new(String::new()));
+type Answered = std::future::Ready<Result<Response<String>, Infallible>>;
+
+fn server(policy: Policy) -> Server<impl Fn(Request<Incoming>) -> Answered> {
+    let answer = |_request| std::future::ready(Ok(Response::new(String::new())));
     Server { policy, answer, stopping: CancellationToken::new() }
 }
 
@@ -86,5 +88,16 @@ async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_that_has_may_t
     tokio::select! {
         () = converse(server, connection, None, Threads::of(None)) => panic!("it has begun"),
         () = sleep(SOON * 4) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_side_within_the_preface_is_gone_at_once() {
+    let server = Arc::new(server(grpc(NEVER)));
+    for begun in [&b"P"[..], b"PRI * HTTP/2.0\r\n"] {
+        let (mut client, connection) = connected(&server.policy).await;
+        client.write_all(begun).await.unwrap();
+        client.shutdown().await.unwrap();
+        converse(Arc::clone(&server), connection, None, Threads::of(None)).await;
     }
 }
