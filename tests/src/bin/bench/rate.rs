@@ -9,7 +9,13 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_tests::{Sender, Server, bare::BareServer, batch, figures::Times, hello, pace};
+use plimsoll_tests::{
+    Sender, Server,
+    bare::BareServer,
+    batch,
+    figures::{Times, Usage},
+    hello, pace,
+};
 use tokio::{
     sync::Semaphore,
     task::JoinSet,
@@ -34,14 +40,14 @@ pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyho
     let ours = Light::connect(&server.url()).await?;
     let empty = Light::connect(&bare.url).await?;
     println!("at {RATE} calls a second, from when each was due; goal p99 < 2 ms:");
-    println!("  an empty call: {}", send(&empty).await?);
-    println!("  Predict: {}", send(&ours).await?);
+    println!("  an empty call: {}", send(&empty, bare.pid()).await?);
+    println!("  Predict: {}", send(&ours, server.pid()).await?);
     let url = server.url();
     let limit = load(&url, None, PROBE).await?;
     let half = limit / 2.0 / BATCH as f64;
     let loaded = async {
         sleep(Duration::from_secs(1)).await;
-        send(&ours).await
+        send(&ours, server.pid()).await
     };
     let loading = load(&url, Some(half), TIME + Duration::from_secs(2));
     let (taken, answered) = tokio::try_join!(loading, loaded)?;
@@ -49,8 +55,9 @@ pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyho
     Ok(())
 }
 
-/// A second's calls in steps, each a task; gives their times and how many could not be sent.
-async fn send(caller: &Light) -> anyhow::Result<Sent> {
+/// A second's calls in steps, each a task; gives their times, how many could not be sent, and the CPU time of the process that answers.
+async fn send(caller: &Light, answering: u32) -> anyhow::Result<Sent> {
+    let cpu_ms = Usage::of(answering)?.cpu_ms;
     let places = Arc::new(Semaphore::new(IN_FLIGHT));
     let (mut calls, mut sent) = (JoinSet::new(), Sent::default());
     let (mut steps, mut n) = (pace::every(STEP, TIME), 0);
@@ -76,6 +83,7 @@ async fn send(caller: &Light) -> anyhow::Result<Sent> {
     while let Some(ended) = calls.join_next().await {
         sent.times.add(ended??);
     }
+    sent.cpu_ms = Usage::of(answering)?.cpu_ms - cpu_ms;
     Ok(sent)
 }
 
@@ -84,11 +92,14 @@ async fn send(caller: &Light) -> anyhow::Result<Sent> {
 struct Sent {
     times: Times,
     refused: u64,
+    /// CPU time of the process that answered, milliseconds.
+    cpu_ms: u64,
 }
 
 impl std::fmt::Display for Sent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; {} found no place", self.times, self.refused)
+        let cpu_us = self.cpu_ms as f64 * 1000.0 / self.times.count().max(1) as f64;
+        write!(f, "{}; {cpu_us:.1} us of CPU each; {} found no place", self.times, self.refused)
     }
 }
 
