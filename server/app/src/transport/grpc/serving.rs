@@ -57,11 +57,7 @@ where
     S::Future: Send,
 {
     let gate = Arc::new(gate);
-    let answer = move |request| {
-        let gate = Arc::clone(&gate);
-        async move { gate.answer(request).await }
-    };
-    serve::serve(listener, policy, answer, stopping).await;
+    serve::serve(listener, policy, move |request| Arc::clone(&gate).answer(request), stopping).await;
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use axum::{Router, body::Body, extract::Request, http::Method, response::Response};
-use tower::ServiceExt as _;
-use tracing::Instrument as _;
+use tower::{ServiceExt as _, util::Oneshot};
+use tracing::{Instrument as _, instrument::Instrumented};
 
 use super::{
     guarded::{self, CallPlace},
@@ -44,31 +44,29 @@ pub(super) enum Checks {
     Certificate,
 }
 
-impl Gate {
-    /// Answers a request. The returned slot must be held until the answer is sent. The request
-    /// counts as running until the answer is ready, so that a stopping server waits for it.
-    pub(super) async fn answer(&self, request: Request) -> (Response, Option<CallPlace>) {
-        let _call = self.calls.begin();
-        let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
-        self.pass(request).instrument(span).await
-    }
+/// A request on its way to its route.
+pub(super) type Answering = Instrumented<Oneshot<Router, Request>>;
 
-    async fn pass(&self, mut request: Request) -> (Response, Option<CallPlace>) {
+impl Gate {
+    /// Checks a request and hands it to its route. The slot must be held until the answer is sent.
+    ///
+    /// # Errors
+    /// The answer to a request that is refused.
+    pub(super) fn begin(&self, request: Request) -> Result<(Answering, Option<CallPlace>), Box<Response>> {
         // the router omits the body for HEAD, but these refusals bypass it; over HTTP/2 a body
         // would be a protocol error
         let is_head = *request.method() == Method::HEAD;
-        let refused =
-            |refusal: Response| (if is_head { refusal.map(|_body| Body::empty()) } else { refusal }, None);
+        let begun = self.admit(request);
+        begun.map_err(|refusal| if is_head { Box::new(refusal.map(|_body| Body::empty())) } else { refusal })
+    }
+
+    fn admit(&self, mut request: Request) -> Result<(Answering, Option<CallPlace>), Box<Response>> {
         if let Some(refusal) = self.checks.refusal(&request) {
-            return refused(refusal);
+            return Err(Box::new(refusal));
         }
-        match self.checks.admit(&mut request) {
-            Ok(place) => {
-                let Ok(answer) = self.router.clone().oneshot(request).await;
-                (answer, place)
-            }
-            Err(refusal) => refused(*refusal),
-        }
+        let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
+        let place = self.checks.admit(&mut request)?;
+        Ok((self.router.clone().oneshot(request).instrument(span), place))
     }
 }
 
@@ -115,7 +113,10 @@ mod tests {
         let gate = Gate { router, calls: Calls::default(), checks };
         let answer = async |method: Method, host: &str| {
             let request = Request::builder().method(method).uri("/livez").header("host", host);
-            let (answer, _place) = gate.answer(request.body(Body::empty()).unwrap()).await;
+            let answer = match gate.begin(request.body(Body::empty()).unwrap()) {
+                Ok((answering, _place)) => answering.await.unwrap(),
+                Err(refused) => *refused,
+            };
             let status = answer.status().as_u16();
             (status, axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap().len())
         };

@@ -2,7 +2,7 @@
 //! reads them. [`serve`](crate::runtime::net::serve) describes what happens to a client that
 //! exceeds a bound.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, http::Response};
 use hyper::body::Incoming;
@@ -52,13 +52,22 @@ pub(super) async fn serve(
     serve::serve(listener, policy, answer, stopping).await;
 }
 
+/// Answers a request, which counts as running until its answer is ready, so that a stopping server waits for it. One future, which keeps the
+/// request once: a connection has room for it as long as it lasts.
 async fn answer(
     request: Request,
     running: Option<Running>,
     (gate, response_budget): (Arc<Gate>, ResponseBudget),
-) -> Response<Throttled<Body, Option<CallPlace>>> {
-    let (answer, place) = gate.answer(request).await;
-    answer.map(|body| Throttled::new(body, (running, place), response_budget))
+) -> Result<Response<Throttled<Body, Option<CallPlace>>>, Infallible> {
+    let _call = gate.calls.begin();
+    let (answer, place) = match gate.begin(request) {
+        Ok((answering, place)) => {
+            let Ok(answer) = answering.await;
+            (answer, place)
+        }
+        Err(refused) => (*refused, None),
+    };
+    Ok(answer.map(|body| Throttled::new(body, (running, place), response_budget)))
 }
 
 fn too_late(within: Duration) -> Box<dyn std::error::Error + Send + Sync> {

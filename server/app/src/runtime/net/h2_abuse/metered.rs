@@ -1,7 +1,7 @@
 //! A connection of HTTP/2 that is cut off when its client floods it with frames that carry nothing.
 
 use std::{
-    io::{self, IoSlice},
+    io,
     net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
@@ -30,12 +30,6 @@ pub(crate) struct Metered<I> {
 impl<I> Metered<I> {
     pub(crate) fn new(io: I, (peer, requests): (SocketAddr, Requests), cut: Counter) -> Self {
         Self { io, frames: Frames::new(Instant::now()), peer, requests, cut }
-    }
-
-    fn count_written(&mut self, wrote: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(bytes)) = wrote {
-            self.frames.wrote(*bytes);
-        }
     }
 
     /// Looks at what the client has sent.
@@ -69,25 +63,15 @@ impl<I: AsyncRead + Unpin> AsyncRead for Metered<I> {
     }
 }
 
+/// Writes are not vectored: then h2 copies answers of up to 1 KiB into one buffer and writes many at once; else each of more than 256 bytes
+/// costs a system call of its own (`CHAIN_THRESHOLD` in `codec/framed_write.rs` of h2 0.4).
 impl<I: AsyncWrite + Unpin> AsyncWrite for Metered<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
-        self.count_written(&wrote);
+        if let Poll::Ready(Ok(bytes)) = wrote {
+            self.frames.wrote(bytes);
+        }
         wrote
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.io).poll_write_vectored(cx, parts);
-        self.count_written(&wrote);
-        wrote
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

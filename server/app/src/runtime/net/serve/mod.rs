@@ -31,6 +31,7 @@ mod tests;
 mod threads;
 
 use std::{
+    convert::Infallible,
     error::Error,
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -133,7 +134,7 @@ pub(crate) async fn serve<F, A, B>(
     stopping: CancellationToken,
 ) where
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
-    A: Future<Output = Response<B>> + Send + 'static,
+    A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let (spare, own) = match &policy.protocol {
@@ -175,7 +176,7 @@ async fn converse<F, A, B>(
     threads: Threads,
 ) where
     F: Fn(Request<Incoming>) -> A,
-    A: Future<Output = Response<B>> + Send + 'static,
+    A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let Server { policy, stopping, .. } = &*server;

@@ -60,7 +60,7 @@ pub(super) async fn speak<F, A, B>(
 ) -> Result<(), Disconnect>
 where
     F: Fn(Request<Incoming>) -> A,
-    A: Future<Output = Response<B>> + Send + 'static,
+    A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let Server { policy, answer, .. } = server;
@@ -68,8 +68,7 @@ where
     let service = service_fn(move |mut request: Request<Incoming>| {
         threads.begin(request.uri().path());
         request.extensions_mut().insert(client.clone());
-        let answering = answer(request);
-        async move { Ok::<_, Infallible>(answering.await) }
+        answer(request)
     });
     let is_plain = matches!(io, Either::Left(_));
     // boxed: a task would have room for both, several times over
