@@ -36,7 +36,7 @@ enum MeterSource {
 pub struct Meter {
     way: MeterSource,
     own: Option<BuildCgroup>,
-    /// Groups to which processes of the build moved; `None` before its start, and where processes are counted.
+    /// Groups to which processes of the build moved; `None` before the build starts, and if the process tree measures the build.
     moved: Option<MovedGroups>,
     limits: CgroupLimits,
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
@@ -196,7 +196,7 @@ impl Meter {
         (before, started)
     }
 
-    /// A part of the build that is not measured, for the reader of the job's log.
+    /// A text for the job's log if a part of the build is not measured; `None` if all of it is.
     pub fn unmeasured(&self) -> Option<&str> {
         self.moved.as_ref()?.notice()
     }

@@ -63,17 +63,17 @@ fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
     Some(sizes.filter_map(kib).sum::<u64>().saturating_mul(1024))
 }
 
-/// Most parents that are followed. A chain of processes is shorter; a reused process ID must not make it endless.
+/// Most parents that are followed from one process. Real chains are shorter; the limit prevents an endless loop if a process id is reused.
 const MAX_PARENTS: usize = 64;
 
-/// The descendants of process `top`, as the folder `proc` shows them.
+/// Ids of the descendants of process `top`, read from the folder `proc`.
 pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
     let Ok(processes) = all_processes_with_root(proc) else { return Vec::new() };
     let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
     descendants(&stats, top).into_iter().map(|stat| stat.pid).collect()
 }
 
-/// Whether a process descends from `top`, or has ended. `false` for one that is not visible here, which is listed as 0.
+/// Whether process `pid` descends from `top`, or has ended. False for a process that our pid namespace does not show, which has the id 0.
 pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32) -> bool {
     let parent = |pid: i32| Some(Process::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?.ppid);
     let Some(first) = (pid != 0).then(|| parent(pid)) else { return false };

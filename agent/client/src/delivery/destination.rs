@@ -54,7 +54,7 @@ impl SpoolDestination {
     }
 }
 
-/// The last two fields of such a part, `ADDRESS-IDENTITY`: only these are compared.
+/// `ADDRESS-IDENTITY`, the last two fields of this part of a file's name: only these are compared.
 fn marks(part: &str) -> &str {
     part.split_once('-').map_or(part, |(_host, marks)| marks)
 }

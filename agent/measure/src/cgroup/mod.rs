@@ -1,9 +1,9 @@
 //! Control groups: the counters that the kernel keeps for a build.
 //!
 //! `parse` parses the kernel's texts, `find` finds the folders of a process, `limits` the limits in force, [`CgroupReader`] keeps the files
-//! open and reads them, [`BuildCgroup`] creates a group for one run, [`MovedGroups`] follows processes that leave it, [`foreign`] and [`pod`]
-//! find groups of other processes. Only `find` handles the mix of v1 and v2 (v1 controllers, and an empty v2 hierarchy). [`crate::meter`]
-//! decides which way of measuring is used, and what happens if none works.
+//! open and reads them, [`BuildCgroup`] creates a group for one run, [`MovedGroups`] measures processes that leave that group, [`foreign`]
+//! and [`pod`] find groups of other processes. Only `find` handles the mix of v1 and v2 (v1 controllers, and an empty v2 hierarchy).
+//! [`crate::meter`] decides which way of measuring is used, and what happens if none works.
 
 mod above;
 mod find;

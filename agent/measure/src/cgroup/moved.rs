@@ -1,15 +1,15 @@
-//! Groups to which processes of the build moved, outside of the group that was made for it.
+//! Measures processes of the build that moved to cgroups outside of the group that was created for the build.
 //!
 //! mock builds in `systemd-nspawn`, which puts its container into `machine.slice/machine-ID.scope`; `systemd-run --scope` and container
-//! tools do the same. The counters of such a group are added to those of the build if all its processes descend from the agent. Otherwise
-//! others use it too, and a notice says that this part is not measured.
+//! tools do the same. The counters of such a group are added to those of the build if all processes in it descend from the agent. Otherwise
+//! other programs use the group too, and a notice says that this part of the build is not measured.
 //!
-//! | group | counts |
+//! | group | from when its counters count |
 //! |---|---|
-//! | a scope of systemd (`*.scope`), with all below it | from its creation: systemd makes it for the processes that move there |
-//! | another | from the reading that finds it |
+//! | a scope of systemd (`*.scope`), with all groups below it | from its creation: systemd creates it for the processes that move there |
+//! | any other group | from the reading that finds it |
 //!
-//! The last counters of a group still count after it is removed. A group that comes and goes between two looks is missed.
+//! The last counters of a group still count after it is removed. A group that is created and removed between two searches is missed.
 
 use std::{collections::HashSet, path::Path};
 
@@ -27,27 +27,28 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
-/// Of so many readings one looks for processes that moved. It reads the state of every process of the machine, about 8 us each. Where that
-/// takes more than 3 ms of CPU time, it is one in as many readings as it takes milliseconds: 0.1 % of a core, with a reading a second.
+/// Processes that moved are searched once in this many readings. A search reads the state of every process of the machine, about 8 us
+/// each. If a search takes more milliseconds of CPU time than this number, the next one follows after that many readings: 0.1 % of a
+/// core, with one reading a second.
 const READINGS_PER_LOOK: u32 = 3;
 /// Most groups that are looked up in one build. mock enters its container some 40 times.
 const MAX_LOOKED_UP: usize = 1000;
 
-/// Groups outside of the build's own in which its processes run.
+/// The groups outside of the build's own group in which processes of the build run.
 #[derive(Debug)]
 pub struct MovedGroups {
     kernel: Kernel,
-    /// The agent, from which all processes of the build descend.
+    /// Process id of the agent, from which all processes of the build descend.
     top: i32,
     home: Cgroups,
-    /// Texts of `/proc/PID/cgroup` that were looked up.
+    /// Texts of `/proc/PID/cgroup` whose groups were looked up already.
     known: HashSet<String>,
     running: Vec<MovedGroup>,
-    /// Last counters of the groups that are gone.
+    /// Sums of the last counters of groups that were removed.
     ended: Reading,
-    /// Highest memory of all groups together that was read.
+    /// Highest memory that was read of all groups together, bytes.
     peak: u64,
-    /// Readings until one looks for processes that moved.
+    /// Number of readings before the next search for processes that moved.
     until_look: u32,
     notice: Option<String>,
 }
@@ -55,7 +56,7 @@ pub struct MovedGroups {
 #[derive(Debug)]
 struct MovedGroup {
     reader: CgroupReader,
-    /// Counters from before the build.
+    /// Counters from before the build's processes moved to the group; 0 for a scope, which is new.
     before: Reading,
     last: Reading,
 }
@@ -76,7 +77,7 @@ impl MovedGroups {
         }
     }
 
-    /// Adds what the groups count to a reading of the build's own.
+    /// Adds the numbers of these groups to a reading of the build's own group.
     pub fn add_to(&mut self, reading: &mut Reading) {
         if self.until_look == 0 {
             let before = thread_cpu_time();
@@ -98,7 +99,7 @@ impl MovedGroups {
             }
         });
         if self.running.len() < count {
-            // a group of the same name may come again
+            // another group may be created under the name of the removed one
             self.known.clear();
         }
         if self.running.is_empty() && self.ended == Reading::default() {
@@ -117,9 +118,9 @@ impl MovedGroups {
         reading.memory_peak = reading.memory_peak.map(|_own| self.peak);
     }
 
-    /// Adds their memory alone.
+    /// Adds the memory of these groups to that of the build's own group.
     pub fn add_size_to(&mut self, size: &mut MemorySize) {
-        // one that was removed is found by the next whole reading
+        // a group that was removed is skipped here; the next reading of all counters removes it from the list
         for more in self.running.iter_mut().filter_map(|group| group.reader.read_size().ok()) {
             size.memory = size.memory.saturating_add(more.memory);
             size.need = size.need.saturating_add(more.need);
@@ -127,7 +128,7 @@ impl MovedGroups {
         self.peak = self.peak.max(if self.running.is_empty() { 0 } else { size.memory });
     }
 
-    /// What the reader of the job's log should know: a part of the build that is not measured.
+    /// A text for the job's log if a part of the build is not measured.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
@@ -140,7 +141,7 @@ impl MovedGroups {
             if self.known.contains(&text) {
                 continue;
             }
-            // a process that has ended is absent
+            // a process that has ended meanwhile has no groups
             if let Ok(Some(groups)) = find(&self.kernel, &pid.to_string()) {
                 self.take_in(&groups);
             }
@@ -149,7 +150,7 @@ impl MovedGroups {
     }
 
     fn take_in(&mut self, groups: &Cgroups) {
-        // an earlier attempt of the same agent left processes behind, which are not of this build
+        // processes in a group of another run were left behind by an earlier attempt, and are not of this build
         let is_of_run = |dir: &Path| {
             let names = dir.strip_prefix(&groups.memory.mount).into_iter().flat_map(Path::components);
             names.filter_map(|part| part.as_os_str().to_str()).any(|name| name.starts_with(PREFIX))
@@ -162,7 +163,7 @@ impl MovedGroups {
             self.note(&memory, "other processes use it too");
             return;
         }
-        // in v1, CPU time can be counted in another place, also in the build's own group
+        // on v1, CPU time is counted in a hierarchy of its own, where the process may still be in the build's own group
         let is_elsewhere = |cpu: &Cgroup| {
             let own = self.home.cpu.as_ref().is_some_and(|home| cpu.dir.starts_with(&home.dir));
             !own && self.is_of_build_alone(cpu)
@@ -181,7 +182,7 @@ impl MovedGroups {
         self.running.push(MovedGroup { reader, before, last: since(first, &before) });
     }
 
-    /// The scope of systemd that a group belongs to, unless the build's own group is in it; else the group.
+    /// The scope of systemd that contains `group`, unless it also contains the build's own group; otherwise `group` itself.
     fn whole_scope(&self, group: &Cgroup) -> Cgroup {
         let homes = [Some(&self.home.memory), self.home.cpu.as_ref()];
         let has_home = |dir: &Path| homes.into_iter().flatten().any(|home| home.dir.starts_with(dir));
@@ -210,7 +211,7 @@ fn is_scope(dir: &Path) -> bool {
     dir.extension().is_some_and(|end| end == "scope")
 }
 
-/// The counters of `now` since `before`; the sizes stay.
+/// The reading `now` with counters that count from `before` on; its sizes are unchanged.
 fn since(now: Reading, before: &Reading) -> Reading {
     let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
     Reading {
@@ -224,7 +225,7 @@ fn since(now: Reading, before: &Reading) -> Reading {
     }
 }
 
-/// Adds counters. Those of pages, pressure and throttling stay those of the build's own group.
+/// Adds the counters of `more` to `sum`, except those of pages, pressure and throttling, which are reported for the build's own group only.
 fn add_counters(sum: &mut Reading, more: &Reading) {
     let add = |sum: &mut Option<u64>, more: Option<u64>| {
         if let Some(more) = more.filter(|more| *more > 0) {

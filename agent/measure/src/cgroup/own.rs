@@ -32,7 +32,7 @@ pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
 /// Swap in bytes that a v1 group may use: more than one huge page. Without any swap, the limit of memory with swap would be reached first,
 /// and Linux 6.18 counts failures at that limit in neither `memory.failcnt` nor `memory.memsw.failcnt`.
 const SWAP_BYTES: u64 = 4 << 20;
-/// Beginning of the name of every group that an agent makes.
+/// Start of the name of every group that an agent creates.
 pub(super) const PREFIX: &str = "plimsoll-";
 /// Age from which an empty group was left behind by an earlier run; a group is entered within milliseconds of its creation.
 const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;

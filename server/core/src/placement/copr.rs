@@ -56,7 +56,7 @@ impl CoprEntry {
 }
 
 impl CoprTable {
-    /// Most entries of one table. The one of Copr itself has some dozens; suggestions add one for each package.
+    /// Most entries of one table. Copr's own table has some dozens; suggestions add one entry for each package.
     pub const MAX_ENTRIES: usize = 5000;
 
     /// Parses a table.

@@ -45,7 +45,7 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// rpmbuild begins a phase.
+/// Matches a line with which rpmbuild begins a phase.
 static PHASE_BEGINS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u)^Executing\(%[a-z_]{1,40}\): ").ok());
 /// Matches a failure that may follow from a failed download: something is missing, or a tool gives up without a reason of its own.
@@ -110,15 +110,15 @@ pub(super) struct OrderReader {
     phase: ReadPhase,
 }
 
-/// Which phase of rpmbuild the lines are of that are read now.
+/// The phase of rpmbuild from which lines are being read. The log is read from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum ReadPhase {
     /// No failure was read yet.
     #[default]
     Unknown,
-    /// The phase that failed.
+    /// Lines of the phase that failed are read.
     Failed,
-    /// One before it.
+    /// Lines of a phase before the failed one are read.
     Earlier,
 }
 
@@ -171,7 +171,7 @@ impl OrderReader {
         self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });
     }
 
-    /// A line that says little of a fault outside. Only its phase shows that the fault was overcome.
+    /// Records a line that may show a fault outside the build. Such a fault was overcome if rpmbuild began another phase after it.
     fn vague_trouble(&mut self, rule: usize) {
         if self.troubles.iter().all(|trouble| trouble.rule != rule) {
             let order = if self.phase == ReadPhase::Earlier { LogOrder::Overcome } else { LogOrder::Alone };
@@ -218,7 +218,7 @@ fn is_outside(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
 }
 
-/// A fault outside the build in a line that says little.
+/// Whether the rule is weak, and names a fault outside the build.
 fn is_vague(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && rule.weak
 }
