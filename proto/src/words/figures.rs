@@ -222,7 +222,7 @@ pub fn bound(number: &str, is_lower: bool) -> String {
     format!("{}{number}", if is_lower { "more than " } else { "" })
 }
 
-/// Like [`bound`]; [`NOT_KNOWN`] if there is no number.
+/// A formatted number in a sentence, as [`bound`] writes it; [`NOT_KNOWN`] if there is no number.
 pub fn known_bound(number: Option<String>, is_lower: bool) -> String {
     number.map_or_else(|| NOT_KNOWN.to_owned(), |number| bound(&number, is_lower))
 }

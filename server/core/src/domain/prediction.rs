@@ -75,7 +75,7 @@ pub struct LowerBound {
     pub above: Bytes,
     /// Number of attempts that memory stopped at this size or below.
     pub attempts: u32,
-    /// The rung that the attempt stopped at `above` is on.
+    /// The rung of the attempt that memory stopped at the size `above`.
     pub rung: Rung,
     /// The least size to try next: the size that a verdict on the attempt stopped at `above` gives. No predicted size is below it, unless a
     /// cap applies.

@@ -164,7 +164,7 @@ impl Verdict {
     }
 }
 
-/// Text shown where a log line was removed for its age.
+/// Text shown in place of a log line that was removed because it was too old.
 pub(crate) const LINE_GONE: &str = "(removed: log_lines_keep_for)";
 
 impl Verdict {

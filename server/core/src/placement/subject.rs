@@ -200,7 +200,7 @@ pub(super) fn named(arch: &str) -> &'static str {
 /// The processor family in the name of an architecture or a chroot, such as `linux-debian12-x86_64_v3`. Upper and lower case are equal.
 /// Empty if no word of the name is known.
 pub(super) fn family(arch: &str) -> &'static str {
-    // with the hyphen it would be split into two words
+    // with its hyphen, `x86-64` would be split into two words
     let arch = arch.to_ascii_lowercase().replace("x86-64", "x86_64");
     let of_word = |word: &str| {
         let known = FAMILIES.iter().find(|(_, words)| words.contains(&word));

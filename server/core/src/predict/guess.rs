@@ -9,7 +9,7 @@ use plimsoll_proto::{
 use super::{Settings, defaults, memory, similar::SimilarAttempts, words};
 use crate::domain::{Key, Prediction, Quantity, Rung};
 
-/// Whether a number rests on too few or too different builds to use it.
+/// Whether a prediction is based on too few or too different builds to be used.
 pub fn is_guess(prediction: &Prediction) -> bool {
     let mut sizes = [&prediction.memory_request, &prediction.memory_limit].into_iter();
     let is_share = sizes.any(|size| size.basis.quantile > 0.0) && prediction.lower_bound.is_none();

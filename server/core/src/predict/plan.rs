@@ -66,7 +66,7 @@ impl SizePlan {
         let mut sizes = Vec::with_capacity(USUAL_SIZES);
         let (mut sum, mut last, mut steps) = (CandidateSize::default(), 0.0, 0_u32);
         for (cover, bin) in spread.covers() {
-            // needs are counted at the middle of their grid step
+            // each need is counted as the middle of its grid step
             sum.used += bin.hours * cover.value * HALF_STEP;
             sum.covered.hours += bin.hours;
             (sum.bytes, sum.covered.share) = (cover.value, cover.share);

@@ -36,7 +36,7 @@ pub struct FlakyFailure {
     pub key: String,
     /// The signature of the failure.
     pub signature: Signature,
-    /// How many retries after it passed.
+    /// How many retries after the failure passed.
     pub helped: RetrySuccess,
 }
 
