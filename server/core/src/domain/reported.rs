@@ -85,7 +85,7 @@ pub struct MatchedLine {
 pub struct RootLine {
     /// Position of the first line.
     pub at: LogPlace,
-    /// Lines after the first one in which tools only pass the failure on, such as `make: *** Error 2`: at most 3, each at most about 200 bytes.
+    /// Later lines in which tools only pass the failure on, such as `make: *** Error 2`: at most 3, each at most about 200 bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<String>,
 }
