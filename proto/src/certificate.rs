@@ -27,7 +27,7 @@ pub fn last_second(certificate: &[u8]) -> Option<u64> {
     (kind == SEQUENCE).then(|| time(form, std::str::from_utf8(end).ok()?))?
 }
 
-/// Kind and content of the first element, and the bytes after it.
+/// Kind and content of the first DER element in `bytes`, and the bytes after that element.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[kind, short], mut rest) = bytes.split_first_chunk::<2>()?;
     let mut length = usize::from(short);

@@ -73,7 +73,8 @@ pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
     descendants(&stats, top).into_iter().map(|stat| stat.pid).collect()
 }
 
-/// Whether process `pid` descends from `top`, or has ended. False for a process that our pid namespace does not show, which has the id 0.
+/// Whether process `pid` descends from `top`, or has ended. False for the id 0, which stands for a process that the agent's pid namespace
+/// does not show.
 pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32) -> bool {
     let parent = |pid: i32| Some(Process::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?.ppid);
     let Some(first) = (pid != 0).then(|| parent(pid)) else { return false };

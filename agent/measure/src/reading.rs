@@ -23,7 +23,7 @@ pub struct Reading {
     pub failures_above: Option<u64>,
     /// Number of failures, at the build's own limit or one below it, that may have caused a kill: v2 `oom`, v1 every failed charge.
     pub limit_hits: Option<u64>,
-    /// Number of such failures at all limits above the build's group that can be read.
+    /// Number of failures as in `limit_hits`, at all limits above the build's group that can be read.
     pub limit_hits_above: Option<u64>,
     /// Whether `limit_hits` and `limit_hits_above` together include every limit that exists.
     pub sees_all_limits: bool,

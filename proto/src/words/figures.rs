@@ -9,7 +9,8 @@ pub const NOT_KNOWN: &str = "not known";
 /// Mark, in a table cell, for a number that was not measured or has nothing to be compared with.
 pub const DASH: &str = "–";
 
-/// Formats bytes: `512 B`, `300 MiB`, `1.50 GiB`, `2.00 TiB`. Numbers are whole below a gibibyte, and have two decimals above.
+/// Formats bytes: `512 B`, `300 MiB`, `1.50 GiB`, `2.00 TiB`. Numbers are whole below one gibibyte and have
+/// two decimals from one gibibyte on.
 pub fn bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
     // a number that would be written as 1024 of a unit is written as 1 of the next unit

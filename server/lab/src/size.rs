@@ -69,7 +69,7 @@ pub struct FleetLoad {
 pub struct MemoryTerms {
     /// Most attempts that predictions and statistics use.
     pub history_attempts: f64,
-    /// Memory of one such attempt, bytes.
+    /// Memory of one attempt in the history, bytes.
     pub attempt_bytes: f64,
     /// Memory of the program and its caches, bytes.
     pub program_bytes: f64,

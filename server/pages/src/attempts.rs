@@ -31,7 +31,7 @@ pub const OUTCOMES: [Outcome; 4] = [Outcome::Succeeded, Outcome::Failed, Outcome
 /// The form's value for canceled attempts; they do not count as failures.
 pub const CANCELED: &str = "CANCELED";
 
-/// The orders in the form, with their words.
+/// The sort orders that the form offers, with their words.
 pub const ORDERS: [(AttemptOrder, &str); 5] = [
     (AttemptOrder::Unspecified, "newest first"),
     (AttemptOrder::Waste, "most waste first"),

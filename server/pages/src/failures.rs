@@ -29,7 +29,7 @@ pub struct FailuresPage<'a> {
 struct CauseRow {
     cause: Cause,
     failures: u64,
-    /// Number of these failures that are in a group with a log line.
+    /// Number of failures of this cause that are in a group with a log line.
     with_line: u64,
     retried: u64,
     passed: u64,

@@ -45,9 +45,9 @@ pub enum ArchiveError {
     OtherFormat {
         /// Name of the number that differs.
         what: &'static str,
-        /// The number that the archive has.
+        /// The value of that number in the archive.
         found: u32,
-        /// The number that this program supports.
+        /// The value that this program supports.
         known: u32,
     },
     /// The archive ends before its last frame.

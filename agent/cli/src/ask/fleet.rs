@@ -16,7 +16,7 @@ use super::{CommandOutput, Format, ProposalFormat, TerminalStyle, comparison, js
 pub struct Presentation<F> {
     /// Text, or a format for programs.
     pub format: F,
-    /// Used for text only.
+    /// Width and colours of the terminal; used for text only.
     pub style: TerminalStyle,
 }
 

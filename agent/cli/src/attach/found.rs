@@ -17,9 +17,9 @@ pub(super) struct FoundBuild {
     pub(super) since_birth: bool,
     /// Counters of the group before the build ran in it, if the agent has seen the group empty.
     pub(super) earlier: Option<EarlierCounters>,
-    /// What is followed, and by which measurement, in words.
+    /// What the agent follows and how it measures that, in words.
     pub(super) way: String,
-    /// Why better measurements were not possible.
+    /// Why more exact measurements were not possible.
     pub(super) worse: Vec<String>,
 }
 

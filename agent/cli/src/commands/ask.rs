@@ -108,7 +108,7 @@ counts. `-` reads standard input",
     output: Format,
 }
 
-/// The option with the memory that the build must fit into.
+/// The option for the memory that the build must fit into.
 #[derive(Debug, Args)]
 struct LimitArgs {
     /// Most memory that the build may have; the answer says which -j fits it [default: the largest size that the server allows].

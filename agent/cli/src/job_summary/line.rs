@@ -15,7 +15,7 @@ use super::{
 };
 use crate::ask::outlook;
 
-/// A need counts as having reached a limit if it is within this part (an eighth) of it.
+/// A need counts as having reached a limit if the limit exceeds it by at most this part (one eighth) of the limit.
 const NEAR_LIMIT_PART: u64 = 8;
 
 /// The report as one line.

@@ -80,7 +80,7 @@ pub struct PhaseMarks {
     pub rpm: bool,
     /// Patterns of the user, at most [`PATTERNS`].
     pub patterns: Vec<Pattern>,
-    /// Whether output to a terminal is read too. The build then gets another terminal in its place.
+    /// Whether output to a terminal is read too. The build then gets a terminal that the agent creates, instead of the real one.
     pub terminals: bool,
 }
 

@@ -205,7 +205,7 @@ impl Output {
         self.board.tail.copy()
     }
 
-    /// Call this when the real terminal has changed its size.
+    /// Passes the new size of the real terminal on to the build's terminal. Call this when the real terminal has changed its size.
     pub(crate) fn resized(&self) {
         if let Some(terminal) = &self.terminal {
             terminal.resize();

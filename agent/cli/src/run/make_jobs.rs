@@ -19,9 +19,9 @@ use crate::key;
 const PLACEHOLDER: &[u8] = b"{jobs}";
 /// Variables that have only the number: of Spack, `cmake --build` and cargo.
 const NUMBER_VARIABLES: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
-/// Tools that read these variables, or `MAKEFLAGS`.
+/// Tools that read the number of jobs from [`NUMBER_VARIABLES`] or from `MAKEFLAGS`.
 const HEEDING_TOOLS: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
-/// Tools that take their number only from the command line.
+/// Tools that read the number of jobs only from their command line.
 const DEAF_TOOLS: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
 /// Characters that end a word in a shell script, besides spaces.
 const WORD_ENDS: &str = ";&|()<>`'\"";
@@ -106,7 +106,7 @@ impl BuildJobs {
         }
     }
 
-    /// Variables that replace those of the agent's environment. Empty while the number is the original one.
+    /// Variables that replace those of the agent's environment for the next try. Empty while the number of jobs is the original one.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let Some(jobs) = self.now.filter(|_| self.changed) else { return Vec::new() };
         let plain = NUMBER_VARIABLES.map(|name| (OsString::from(name), OsString::from(jobs.to_string())));
@@ -160,7 +160,7 @@ fn sets_jobs(word: &str) -> bool {
     })
 }
 
-/// Whether the word is an option that has its number in the next word.
+/// Whether the word is an option for the number of jobs that has the number in the next word, as in `-j 8`.
 fn is_bare(word: &str) -> bool {
     matches!(word, "-j" | "--jobs" | "--parallel")
 }

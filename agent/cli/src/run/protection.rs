@@ -26,8 +26,8 @@ impl Protection {
         Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
     }
 
-    /// Protects the calling process, if it has the right to do so (`CAP_SYS_RESOURCE`). Call this after the
-    /// command was started.
+    /// Protects the calling process from the OOM killer, if it has the right to do so (`CAP_SYS_RESOURCE`). Call this after the command was
+    /// started.
     pub(super) fn take(&mut self) {
         let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
         match fs::write(&self.file, NEVER_KILLED) {

@@ -83,8 +83,8 @@ fn given_jobs(verdict: &Verdict) -> Option<u32> {
     u32::try_from(given.value).ok().filter(|&jobs| jobs > 0)
 }
 
-/// What to do if the build needs more than this machine has. If memory was short and its need depends on the
-/// number of jobs, retries with as many jobs as fit.
+/// What to do if the build needs more than this machine has. If memory was short and the need depends on the number of build jobs, the
+/// answer is a retry with as many jobs as fit.
 fn smaller(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     let needs = format!("it needs a larger place: {}", reason(verdict));
     if !matches!(verdict.cause(), Cause::Oom | Cause::Starved) {

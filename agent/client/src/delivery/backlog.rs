@@ -35,7 +35,8 @@ pub(super) struct Backlog {
     acknowledged: u64,
     /// Number of samples that left memory without being in the file and that the server has not yet acknowledged as lost.
     dropped: u64,
-    /// Ranges of numbers that were declared lost on this stream, oldest first: the last number of each range, and how many numbers it has.
+    /// Ranges of sample numbers that the agent declared lost on this stream, oldest first: the last number of each range, and how many
+    /// numbers it has.
     declared: VecDeque<(u64, u64)>,
     /// Number of samples that the server has recorded as lost.
     lost: u64,

@@ -40,7 +40,7 @@ impl Backoff {
         }
     }
 
-    /// The longest wait, used for problems that only an operator can solve.
+    /// A random wait of 15 to 30 s, used for problems that only an operator can solve.
     pub(super) fn longest(&mut self) -> Duration {
         LONGEST / 2 + self.random_part(LONGEST / 2)
     }

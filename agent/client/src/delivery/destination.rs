@@ -20,7 +20,7 @@ const HOST_CHARS: usize = 32;
 /// A server, and the identity of the agent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpoolDestination {
-    /// This part of the name: `HOST-ADDRESS-IDENTITY`.
+    /// The part of a spool file's name that identifies the destination: `HOST-ADDRESS-IDENTITY`.
     part: String,
 }
 

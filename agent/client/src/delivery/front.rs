@@ -15,7 +15,7 @@ pub(super) struct SpoolFront {
 }
 
 impl SpoolFront {
-    /// The positions in a file from which nothing was dropped.
+    /// The positions in a file from which nothing was dropped; `first` is the position of the first record.
     pub(super) fn new(first: u64) -> Self {
         Self { first_record_at: first, acknowledged_at: first, dropped: 0, not_before: 0 }
     }
@@ -25,7 +25,7 @@ impl SpoolFront {
         offset.saturating_sub(self.dropped).max(self.first_record_at)
     }
 
-    /// The offset of a place.
+    /// The offset of a position in the file: the position that the same bytes would have if nothing had been dropped.
     pub(super) fn offset(&self, place: u64) -> u64 {
         place.saturating_add(self.dropped)
     }

@@ -13,7 +13,7 @@ const HEAD_BYTES: usize = 8;
 /// Records that are read of one file.
 const RECORDS: usize = 100_000;
 
-/// Reads a file as it is, and once more with good sums: without them hardly anything would get past the first look.
+/// Reads a file as it is, and once more with corrected checksums: with wrong checksums, reading would stop at the first record.
 pub(crate) fn read(bytes: &[u8]) {
     look(bytes);
     let mut summed = bytes.to_vec();

@@ -41,7 +41,7 @@ pub(super) enum ProblemKind {
 }
 
 impl DeliveryProblem {
-    /// The connection could not be made.
+    /// The problem that the connection could not be made.
     pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
         Self { kind: ProblemKind::Unreachable, text: innermost(error), after: None }
     }
@@ -51,7 +51,7 @@ impl DeliveryProblem {
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
-    /// The server refused the first message, or the connection broke before it did.
+    /// The problem that the server refused the first message, or that the connection broke before the server did.
     pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
         match broken(status, server) {
             Some(text) => Self { kind: ProblemKind::Unreachable, text, after: None },
@@ -73,18 +73,18 @@ impl DeliveryProblem {
         Self { kind: kind_of(status.code()), text, after }
     }
 
-    /// The server ended the stream without a reason, or after it announced that it would stop.
+    /// The problem that the server ended the stream without a reason, or after it announced that it would stop.
     pub(super) fn closed(after: Option<Duration>) -> Self {
         Self { kind: ProblemKind::Passing, text: "the server closed the connection".to_owned(), after }
     }
 
-    /// The server answered about another attempt, `answered`.
+    /// The problem that the server answered about another attempt, `answered`.
     pub(super) fn mistaken(answered: &str) -> Self {
         let text = format!("the server answered about another attempt: {}", shown::in_line(answered));
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
-    /// The server did not answer within `patience`.
+    /// The problem that the server did not answer within `patience`.
     pub(super) fn silent(patience: Duration) -> Self {
         Self {
             kind: ProblemKind::Passing,

@@ -17,7 +17,7 @@ use crate::reasons::no_server;
 /// How long the delivery of an attempt is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
-    /// For the attempt of this run: until the run itself gives up.
+    /// For the attempt of this run: delivery is retried until the run's time limit for it ends.
     Own,
     /// For an attempt of an earlier run: until this many failures in a row; a later run then tries again.
     Orphan { tries: u32 },

@@ -24,7 +24,8 @@ pub fn is_group(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Ids of the processes in a group and below it. v2 has 0 for a process that our pid namespace does not show.
+/// Ids of the processes in a group and below it. On v2, the id is 0 for a process that the agent's pid
+/// namespace does not show.
 pub fn members(dir: &Path) -> Vec<i32> {
     let mut dirs = vec![dir.to_owned()];
     let (mut pids, mut looked_at) = (Vec::new(), 0);

@@ -23,26 +23,26 @@ pub struct CgroupMounts {
     mounts: Vec<Mount>,
 }
 
-/// Whether anything runs in a group or below it.
+/// Whether processes run in a group or below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occupancy {
-    /// Something does.
+    /// At least one process runs there.
     Busy,
-    /// Nothing does.
+    /// No process runs there.
     Empty,
     /// The group was removed.
     Gone,
 }
 
 impl CgroupMounts {
-    /// What is mounted where the agent is.
+    /// The hierarchies that are mounted in the agent's mount namespace.
     pub fn mounted(kernel: &Kernel) -> Result<Self, Error> {
         let table = kernel::read(&kernel.path("/proc/self/mountinfo"))?.unwrap_or_default();
         Ok(Self::of(&table, |point| kernel.path(point)))
     }
 
-    /// What is mounted where process `pid` is, reached through its root folder below `proc`. That takes the same right as to
-    /// debug it.
+    /// The hierarchies that are mounted in the mount namespace of process `pid`, reached through its root folder below `proc`. That takes
+    /// the same right as debugging the process.
     pub fn of_process(proc: &Path, pid: i32) -> Result<Self, Error> {
         let process = proc.join(pid.to_string());
         let table = kernel::read(&process.join("mountinfo"))?.unwrap_or_default();
@@ -58,7 +58,8 @@ impl CgroupMounts {
         Self { mounts }
     }
 
-    /// What lies in `folder`, a `/sys/fs/cgroup` from elsewhere: v2, or a folder for each v1 hierarchy.
+    /// The hierarchies in `folder`, which is a `/sys/fs/cgroup` from another mount namespace: v2 in the folder itself, or a folder for each
+    /// v1 hierarchy.
     pub fn at(folder: &Path) -> Result<Self, Error> {
         let whole = |point: PathBuf, controllers| Mount { root: "/".into(), point, controllers };
         if is_group(folder)? {
@@ -79,7 +80,7 @@ impl CgroupMounts {
         self.mounts.iter().filter(charges).map(|mount| mount.point.as_path())
     }
 
-    /// The groups at one path below the mounts; or, if it begins with one of the mounts, the group of that folder.
+    /// The groups at `path` below the mounts. If `path` begins with one of the mounts, the part after that mount is used for all of them.
     pub fn groups_at(&self, path: &Path) -> Result<Option<Cgroups>, Error> {
         let mut points = self.mounts.iter().filter_map(|mount| path.strip_prefix(&mount.point).ok());
         let below = points.next().or_else(|| path.strip_prefix("/").ok()).unwrap_or(path);
@@ -152,7 +153,7 @@ fn contains(names: &[String], name: &str) -> bool {
     names.iter().any(|found| found == name)
 }
 
-/// Cuts off what a container made below its own group.
+/// Cuts a path after the group of the container `id`: groups that the container made below its own are left out.
 fn up_to_container(path: &Path, id: &str) -> PathBuf {
     let is_it = |part: &Component<'_>| part.as_os_str().to_str().and_then(container_id) == Some(id);
     let parts: Vec<Component<'_>> = path.components().collect();
@@ -184,7 +185,7 @@ pub fn identity(group: &Cgroup) -> Option<u64> {
     fs::metadata(&group.dir).ok().map(|found| found.ino())
 }
 
-/// Says whether anything runs in a group or below it.
+/// Says whether processes run in a group or below it.
 pub fn occupancy(group: &Cgroup) -> Result<Occupancy, Error> {
     if let Some(events) = kernel::read(&group.dir.join("cgroup.events"))? {
         let populated = parse_field(&events, "populated") != Some(0);
@@ -197,7 +198,8 @@ pub fn occupancy(group: &Cgroup) -> Result<Occupancy, Error> {
     Ok(if busy { Occupancy::Busy } else { Occupancy::Empty })
 }
 
-/// v1 does not list what our pid namespace does not show, but the `pids` controller counts it, beside the one for memory.
+/// Whether the v1 controller `pids`, which is mounted next to the one for memory, counts processes in the group. It also counts those that
+/// the agent's pid namespace does not show, which v1 does not list.
 fn counts_processes(group: &Cgroup) -> bool {
     let below = group.dir.strip_prefix(&group.mount).unwrap_or_else(|_outside| Path::new(""));
     let file = group.mount.parent().map(|mounts| mounts.join("pids").join(below).join("pids.current"));

@@ -34,9 +34,9 @@ pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
 const SWAP_BYTES: u64 = 4 << 20;
 /// Start of the name of every group that an agent creates.
 pub(super) const PREFIX: &str = "plimsoll-";
-/// Age from which an empty group was left behind by an earlier run; a group is entered within milliseconds of its creation.
+/// An empty group that is older than this was left behind by an earlier run; a group is entered within milliseconds of its creation.
 const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
-/// How often the removal of a group is tried: the group stays busy for a moment after its last process ended.
+/// How often the removal of a group is tried: the group stays busy for a moment after its last process was reaped.
 const REMOVE_TRIES: u32 = 5;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
 /// Most groups below one that are removed with it, and their greatest depth. The rest is left to a later run.

@@ -40,7 +40,7 @@ impl CgroupReader {
         self.memory.version
     }
 
-    /// Ids of the processes in the group and below it. v2 has 0 for a process that our pid namespace does not show.
+    /// Ids of the processes in the group and below it. On v2, the id is 0 for a process that the agent's pid namespace does not show.
     pub fn members(&self) -> Vec<i32> {
         members(&self.folder)
     }

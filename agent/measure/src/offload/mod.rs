@@ -2,8 +2,8 @@
 //! the agent measures only the need of a client.
 //!
 //! Up to four times a second, the processes of the build that are clients of such a service are counted. If there are some and the build
-//! used little CPU, the time since the count before is taken as work done elsewhere. "Little" is less than [`IDLE_USEC`] a second for each
-//! client; for all clients together it is less than [`MOST_USEC`] and less than half of the CPUs, because a build may have many clients
+//! used little CPU, the time since the count before is taken as work done elsewhere. "Little" is at most [`IDLE_USEC`] a second for each
+//! client; for all clients together it is at most [`MOST_USEC`] and at most half of the CPUs, because a build may have many clients
 //! that fall back to working on this machine. A build counts as done elsewhere if that applies to **at least half of its time**. So a
 //! single `docker --version` does not matter, and neither does a `kubectl port-forward` during a compile. A build with the daemon among its
 //! own processes does not count as done elsewhere either, because its work is measured.
@@ -26,7 +26,7 @@ const IDLE_USEC: u64 = 250_000;
 /// CPU time in a second, in microseconds, for all clients together: two cores. This is an estimate: a build that uses more does its work
 /// itself.
 const MOST_USEC: u64 = 2_000_000;
-/// Share of the time from which a build counts as done elsewhere.
+/// A build counts as done elsewhere if clients of a service waited for at least this share of its time.
 const LEAST_SHARE: f64 = 0.5;
 /// Least time between two counts of the processes: a build of two seconds still has several counts.
 const STEP: Duration = Duration::from_millis(250);

@@ -79,7 +79,8 @@ impl KnownPart {
         })
     }
 
-    /// The share of the process now that it has `resident` memory.
+    /// The share of the process with `resident` memory, estimated from the share that was read last; `None` if the kernel did not report
+    /// that share.
     fn now(&self, resident: ResidentMemory) -> Option<ResidentMemory> {
         let of = |now: u64, then: u64, part: u64| match now.checked_sub(then) {
             Some(grown) => part.saturating_add(grown),
@@ -149,7 +150,7 @@ impl SharedPages {
         }
     }
 
-    /// Reads the share of one process, unless this reading has read it already.
+    /// Reads `smaps_rollup` of one process (its part of shared memory), unless that was done in the current round.
     fn read(&mut self, process: &SeenProcess) {
         let SeenProcess { pid, started, resident, .. } = *process;
         let reading = self.reading;

@@ -14,7 +14,7 @@ pub fn is_size(bytes: u64) -> bool {
     (LEAST_ASK_BYTES..limits::MEMORY_BYTES).contains(&bytes)
 }
 
-/// Memory that an attempt kept from others.
+/// The memory that an attempt reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestedMemory {
     /// The size in bytes ([`is_size`]).

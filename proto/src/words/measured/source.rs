@@ -43,7 +43,7 @@ impl IncompleteNeed {
     /// Both sources.
     pub const ALL: [Self; 2] = [Self::Prometheus, Self::Processes];
 
-    /// The source of an attempt's need, if it is one of these.
+    /// `source` as a source of lower bounds; `None` if needs from it are complete.
     pub fn of(source: Source) -> Option<Self> {
         match source {
             Source::Prometheus => Some(Self::Prometheus),

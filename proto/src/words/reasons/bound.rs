@@ -70,11 +70,11 @@ pub enum SizeBound {
     LastLimit,
     /// A step above the size at which memory stopped the last attempt.
     Stopped(String),
-    /// What similar builds needed that needed more than the size at which memory stopped the last attempt.
+    /// The need of those similar builds that needed more than the size at which memory stopped the last attempt.
     NeededAbove(String),
     /// The size that the last attempt would have reached at its growth, above the size at which memory stopped it.
     Grown(String),
-    /// The size that the verdict on the attempt before had given.
+    /// The size in the verdict on the previous attempt.
     VerdictBefore,
     /// The use of the last attempt, which its node evicted because it used more than its request.
     AboveRequest(String),
@@ -193,7 +193,7 @@ impl SizeBound {
 
     /// Whether the number is explained without naming attempts, because attempts did not decide it.
     pub(super) fn needs_no_source(&self) -> bool {
-        // the other bounds follow from what attempts needed or used, so the attempts are named
+        // these four bounds are taken from similar builds, so the attempts are named
         self.replaces_share()
             && !matches!(
                 self,

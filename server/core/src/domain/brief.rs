@@ -61,7 +61,7 @@ pub struct AttemptBrief {
     pub samples: u32,
     /// Build jobs, 0 if not known.
     pub jobs: u16,
-    /// 1 for the first execution.
+    /// Number of this execution of the job; 1 for the first.
     pub number: u32,
     /// How the attempt ended.
     pub outcome: Outcome,

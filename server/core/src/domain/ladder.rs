@@ -32,7 +32,7 @@ use super::{AttemptBrief, Key, Rung, RungObservation, job_of_part, weight};
 pub(super) struct Ladder {
     keys: HashMap<Arc<Key>, KeyLists, RandomState>,
     rungs: Rungs,
-    /// Bytes that all keys take.
+    /// Memory that all keys take, in bytes.
     key_bytes: usize,
 }
 

@@ -87,9 +87,9 @@ impl<'a> From<&'a Evidence> for JobRun<'a> {
 pub(crate) enum RetryOf<'h> {
     /// No attempt: this one is the first, as far as is known.
     Nothing,
-    /// An attempt that is unknown here.
+    /// An attempt that the history does not have.
     Unknown,
-    /// This known attempt.
+    /// This attempt, which the history has.
     Attempt(&'h Arc<AttemptBrief>),
 }
 

@@ -77,8 +77,8 @@ pub struct LowerBound {
     pub attempts: u32,
     /// The rung of the attempt that memory stopped at the size `above`.
     pub rung: Rung,
-    /// The least size to try next: the size that a verdict on the attempt stopped at `above` gives. No predicted size is below it, unless a
-    /// cap applies.
+    /// The least size to try next. It is the size that a verdict would propose after memory stopped an attempt at [`Self::above`]. No
+    /// predicted size is smaller, unless a cap applies.
     pub least: Bytes,
 }
 

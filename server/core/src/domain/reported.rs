@@ -94,7 +94,7 @@ pub struct RootLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogPlace {
-    /// Counted from the first kept line.
+    /// The number of the line, counted from the first kept line.
     FromStart(u32),
     /// Counted from the end of the log, because the beginning was cut off.
     FromEnd(u32),

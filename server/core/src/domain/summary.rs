@@ -23,7 +23,7 @@ pub struct Summary {
     pub attempt: AttemptId,
     /// What was built.
     pub key: Key,
-    /// 1 for the first execution.
+    /// Number of this execution of the job; 1 for the first.
     pub number: u32,
     /// The attempt that this one retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]

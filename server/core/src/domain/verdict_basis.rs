@@ -53,7 +53,7 @@ impl VerdictBasis {
 pub struct RecordedCause {
     /// The cause; [`Cause::Unknown`] if the history names none.
     pub cause: Cause,
-    /// The source that the history names for it.
+    /// The source of evidence that the history names for the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<EvidenceSource>,
     /// Whether memory stopped the attempt.

@@ -75,7 +75,7 @@ pub(super) struct Named {
     pub(super) names: Vec<String>,
     /// Words that a name which marks a secret consists of or ends with.
     pub(super) words: Vec<String>,
-    /// Those of `words` with a value that is a setting, and no secret, if it is a plain word.
+    /// Some of `words`: after such a name, a plain word is a setting and not a secret.
     pub(super) settings: Vec<String>,
     /// Endings of names with values that are not secret.
     pub(super) harmless: Vec<String>,

@@ -72,7 +72,7 @@ struct Reading<'t> {
     text: &'t str,
     mistakes: Vec<Mistake>,
     patterns: usize,
-    /// All hosts read so far, in their one spelling, with the pool of each.
+    /// All hosts read so far, spelled by `one_spelling`, with the pool of each.
     hosts: HashMap<String, String>,
     files: &'t mut dyn FnMut(&str) -> Result<String, String>,
 }

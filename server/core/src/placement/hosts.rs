@@ -17,7 +17,8 @@ use crate::domain::TicketId;
 
 /// After the first failed check: a machine that reboots is back by then. Milliseconds.
 pub const QUARANTINE_MS: u64 = 60_000;
-/// A machine that was repaired is used again within this time, and one that is gone costs a check as often. Milliseconds.
+/// The longest time for which a host is not used after failed checks, milliseconds. So a repaired machine is used again after at most this
+/// time, and a machine that is gone is checked only this often.
 pub const LONGEST_QUARANTINE_MS: u64 = 16 * QUARANTINE_MS;
 
 /// The one spelling of a host's name or address: DNS knows no case and ends each name with a dot, and an IPv6 address can be written in
@@ -32,7 +33,7 @@ pub fn one_spelling(host: &str) -> String {
 /// The hosts of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolHosts {
-    /// Name or address of each, as [`one_spelling`] writes it; empty: the pool has none.
+    /// Names or addresses of the hosts, as [`one_spelling`] writes them; empty if the pool has no hosts.
     pub names: Vec<String>,
     /// The operator's limit of tickets, which may be below the number of hosts.
     pub at_once: Option<u32>,
@@ -47,7 +48,7 @@ pub struct PoolHosts {
 }
 
 impl PoolHosts {
-    /// Tickets that may have a slot at once, while tickets hold `removed` hosts that were taken off the list; `None` in a pool without
+    /// How many tickets may have a slot at once, while tickets hold `removed` hosts that were taken off the list; `None` in a pool without
     /// hosts.
     pub fn slots(&self, removed: u32) -> Option<u32> {
         let listed = u32::try_from(self.names.len()).ok().filter(|count| *count > 0)?;
@@ -64,13 +65,13 @@ impl PoolHosts {
 /// Hosts of a pool, by what can be done with them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCounts {
-    /// For any ticket.
+    /// Number of hosts that any ticket can get.
     pub free: u32,
-    /// A ticket has it, or is about to get it.
+    /// Number of hosts that a ticket holds, or is about to get.
     pub held: u32,
-    /// For tickets of the sandbox that had it last.
+    /// Number of hosts that are kept for tickets of the sandbox that used them last.
     pub kept: u32,
-    /// It did not answer its last check.
+    /// Number of hosts that did not answer their last check.
     pub quarantined: u32,
 }
 
@@ -78,25 +79,26 @@ pub struct HostCounts {
 #[derive(Debug, Clone, Default)]
 struct Host {
     holder: Option<TicketId>,
-    /// The sandbox of its last ticket; empty: no other ticket may take it up.
+    /// The sandbox of the host's last ticket. Only tickets of the same sandbox can get the host while it is kept; empty if that ticket had
+    /// no sandbox.
     sandbox: String,
-    /// Tickets of this sandbox that had it.
+    /// Number of tickets of this sandbox that had the host.
     uses: u32,
-    /// When the first of them got it.
+    /// When the first of these tickets got the host, milliseconds.
     since_ms: u64,
-    /// Kept for the sandbox until then.
+    /// Until when the host is kept for the sandbox, milliseconds.
     kept_until_ms: u64,
     quarantined_until_ms: u64,
-    /// Checks that failed since the last one that did not.
+    /// Number of failed checks since the last successful one.
     failures: u32,
 }
 
-/// All hosts that were given out, or may not be.
+/// The state of each host that a ticket holds, that is kept for a sandbox, or that failed a check. All other hosts are free.
 #[derive(Debug, Default)]
 pub struct Hosts(HashMap<String, Host>);
 
 impl Hosts {
-    /// A host for a ticket that names this sandbox, if there is one; the ticket holds it.
+    /// Gives a free host to a ticket that names this sandbox; `None` if there is none.
     pub fn take(
         &mut self,
         pool: &PoolHosts,
@@ -129,7 +131,7 @@ impl Hosts {
         true
     }
 
-    /// The host of a ticket has answered.
+    /// Notes that a host answered its check, so that earlier failures no longer count.
     pub fn answered(&mut self, name: &str) {
         if let Some(host) = self.0.get_mut(name) {
             host.failures = 0;
@@ -153,7 +155,7 @@ impl Hosts {
         }
     }
 
-    /// A host did not answer: it is held by no ticket, and given to none for the time that is returned, milliseconds.
+    /// Notes that a host did not answer its check. Its ticket loses it, and no ticket gets it for the returned time, milliseconds.
     pub fn quarantine(&mut self, name: &str, now_ms: u64) -> u64 {
         let failures = self.0.get(name).map_or(0, |host| host.failures).saturating_add(1);
         let doublings = (failures - 1).min(LONGEST_QUARANTINE_MS.ilog2());

@@ -55,7 +55,7 @@ impl BuildKind {
         }
     }
 
-    /// The kind with this name, in upper or lower case.
+    /// The kind with this name; case is ignored.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }

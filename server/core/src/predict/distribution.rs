@@ -203,7 +203,8 @@ impl Distribution {
         Self { start: self.start - f64::from(NOISE_STEPS) / STEPS_A_DOUBLING, bins, ..*self }
     }
 
-    /// Adds an exponential tail above every value: `share` of the value, with mean `length`.
+    /// Spreads the fraction `share` of each value's probability over an exponential tail at and above that value; `length` is the mean
+    /// length of the tail in doublings.
     fn add_tail(&self, bins: &mut [Bin], share: f64, length: f64) {
         if share <= 0.0 {
             return;

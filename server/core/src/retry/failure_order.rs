@@ -102,9 +102,9 @@ pub(super) struct OrderReader {
     troubles: Vec<Trouble>,
     /// Whether the lines read so far have a failure of the build that no earlier fault explains.
     other: bool,
-    /// Whether they have a failure that an earlier fault explains, unless tests began in between.
+    /// Whether the lines read so far have a failure that an earlier fault explains, unless tests began in between.
     unless_tests: bool,
-    /// Whether they have a failure that an earlier fault explains, unless a download succeeded in between.
+    /// Whether the lines read so far have a failure that an earlier fault explains, unless a download succeeded in between.
     unless_fetched: bool,
     afterwards: Afterwards,
     phase: ReadPhase,

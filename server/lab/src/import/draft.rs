@@ -65,7 +65,7 @@ pub(super) struct RecordDraft {
     pub(super) requested: Option<Bytes>,
     pub(super) outcome: RecordedEnd,
     pub(super) untrusted: bool,
-    /// Pool in which it ran; empty if that is not known.
+    /// Pool in which the attempt ran; empty if that is not known.
     pub(super) pool: String,
     /// Fields that CSV and JSON files do not have.
     pub(super) beside: DatabaseFields,

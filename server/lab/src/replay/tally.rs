@@ -24,7 +24,7 @@ pub struct PolicyCost {
     pub failures: u64,
     /// Number of builds with a first retry that was large enough.
     pub(crate) retry_enough: u64,
-    /// Number of these with a first retry that reserved at most 1.5 times the need.
+    /// Number of builds with a first retry that was large enough and reserved at most 1.5 times the need.
     pub(crate) retry_fitted: u64,
     /// Memory reserved above the highest need, plus all that lost attempts held, GiB x h.
     pub(crate) surplus_gib_hours: f64,

@@ -38,7 +38,7 @@ pub struct SimulationTerms {
 /// space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BuildEvent {
-    /// An attempt that is not simulated has ended, and the policy learns from it.
+    /// A recorded attempt that is not simulated has ended: the policy learns from it.
     Taught { row: usize },
     /// A simulated build has left its node.
     Ended { build: usize },

@@ -26,7 +26,7 @@ pub enum OpenError {
     Foreign {
         /// The data directory.
         dir: PathBuf,
-        /// Name of one of those files.
+        /// Name of one file of another program.
         found: String,
     },
     /// There is no store.
@@ -60,7 +60,7 @@ pub enum OpenError {
     OtherFormat {
         /// The data directory.
         dir: PathBuf,
-        /// Format of the store in it.
+        /// Format of the store in the directory.
         found: u32,
     },
     /// The store contains less than was acknowledged: its log is missing, empty or another store's.

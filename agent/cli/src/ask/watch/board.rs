@@ -82,7 +82,7 @@ struct VisibleRows {
 #[derive(Debug, Default)]
 pub(super) struct RunningTable {
     rows: HashMap<String, RunningRow>,
-    /// Number of attempts that ended since the watch began.
+    /// Number of attempts of this table that ended while the connection was up.
     ended: u64,
     order: Order,
     /// Number of rows above the first visible row.
@@ -92,7 +92,7 @@ pub(super) struct RunningTable {
 }
 
 impl RunningTable {
-    /// Applies a message of the server.
+    /// Updates the rows from a message of the server.
     pub(super) fn take(&mut self, message: WatchResponse) {
         for running in message.running {
             match self.rows.entry(running.attempt.clone()) {

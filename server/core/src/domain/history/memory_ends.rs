@@ -13,13 +13,13 @@ use plimsoll_proto::reasons::SizeBound;
 
 use crate::domain::{Action, AttemptId, Bytes, Key, Verdict};
 
-/// Most ends kept: about those of some days, in about 500 KB.
+/// Most memory ends that are kept: about as many as occur in some days. They take about 500 KB.
 const MOST_MEMORY_ENDS: usize = 512;
 
 /// How memory ended an attempt, according to its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JudgedMemoryEnd {
-    /// The size that was too small.
+    /// The memory size that was too small for the attempt.
     pub(crate) stopped: Bytes,
     /// The size that the need would have reached at its growth before the end; 0 if it did not grow or that is unknown.
     pub(crate) grown_to: Bytes,
@@ -44,7 +44,7 @@ impl JudgedMemoryEnd {
     }
 }
 
-/// The newest of these ends, by the time of their verdicts. The time decides because a restart reads the verdicts in another order and must
+/// The newest memory ends, by the time of their verdicts. The time decides because a restart reads the verdicts in another order and must
 /// keep the same ones.
 #[derive(Debug, Default)]
 pub(super) struct JudgedMemoryEnds(HashMap<JudgedAttempt, JudgedMemoryEnd>);

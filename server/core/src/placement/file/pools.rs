@@ -162,8 +162,8 @@ impl Reading<'_> {
         names
     }
 
-    /// Checks the name of a host, and returns it in its one spelling. Two pools may not have the same host. `of_file`: the host's position,
-    /// if it is in a file of hosts.
+    /// Checks the name of a host, and returns it as [`one_spelling`] writes it. Two pools may not have the same host. `of_file`: the host's
+    /// position, if it is in a file of hosts.
     fn host(&mut self, line: usize, at: &str, of_file: &str, name: &str) -> Option<String> {
         let same = one_spelling(name);
         if !is_host(name) {

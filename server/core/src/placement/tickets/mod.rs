@@ -63,8 +63,8 @@ use crate::domain::{Ticket, TicketClaim, TicketId};
 /// Most combinations of pool, kind and tags with waiting tickets. In the worst case a decision examines all of them.
 pub const CLASSES: usize = 4096;
 
-/// An owner is refused a ticket if no more tickets may be opened than its own divided by this. So one owner can have at most four fifths of
-/// the limit.
+/// An owner may open no further ticket if the number of tickets that may still be opened is at most the number of the owner's tickets
+/// divided by this. So one owner can have at most four fifths of the limit.
 const TO_ONE_LEFT: usize = 4;
 
 /// All open tickets.

@@ -17,11 +17,12 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// Times for which tickets stay open without a sign of life, milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TicketTimeouts {
-    /// Time for a ticket that waits.
+    /// How long a waiting ticket stays open while no client asks for it or watches it, milliseconds.
     pub ask_within_ms: u64,
-    /// Time for a granted ticket without an attempt in its slot.
+    /// How long a granted ticket stays open without an attempt in its slot, milliseconds.
     pub start_within_ms: u64,
-    /// Time for a ticket with a running attempt. The agent sends something every few seconds; the caller measures its silence.
+    /// How long a ticket with a running attempt stays open while its agent is silent, milliseconds. The agent sends something every few
+    /// seconds; the caller measures its silence.
     pub silent_within_ms: u64,
 }
 
@@ -102,8 +103,8 @@ impl Tickets {
         true
     }
 
-    /// Notes that the attempt ended in some way. Its ticket ends too, unless the ticket's client asked for it by its number and will close
-    /// it.
+    /// Notes that the attempt ended, with whatever outcome. Its ticket ends too, unless the client knows the ticket's id
+    /// ([`Ticket::collected`]): then the client closes it, and a retry may use the slot.
     pub fn end(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> Vec<TicketChange> {
         if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
             return Vec::new();

@@ -31,7 +31,8 @@ const ENOUGH: usize = 10;
 /// Least number of days on which attempts must have started before the time of day is compared. On fewer days, as in an import without
 /// times, it would only reflect their order.
 const DAYS: usize = 3;
-/// Least number of such days before the day of the week is compared, so that each occurred twice.
+/// Least number of days on which attempts must have started before the day of the week is compared, so that each day of the week occurred
+/// twice.
 const WEEKDAYS: usize = 14;
 /// Suffix of the names of fields about time.
 const TIME: &str = " (UTC)";

@@ -21,7 +21,7 @@ pub(super) struct ValueLocation {
     /// Position of the value's first byte in the file.
     pub(super) at: u64,
     pub(super) len: usize,
-    /// Log position of the message that contains it.
+    /// Log position of the message that contains the value.
     pub(super) lsn: u64,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct UnplacedChange {
 struct MessagePosition {
     /// Log position of the message.
     lsn: u64,
-    /// Position of the first byte of its body in the file.
+    /// Position in the log file of the first byte of the message's body.
     body: u64,
 }
 
