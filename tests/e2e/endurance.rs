@@ -1,11 +1,13 @@
-//! Short forms of the programs `kill_run`, `power_cut`, `soak` and `too_much`.
+//! Short forms of the programs `kill_run`, `power_cut`, `soak`, `too_much` and `upstream_kills`.
 
 use std::time::Duration;
 
 use plimsoll_tests::{
     Programs,
-    endure::{Dice, Disk, Kills, Much, Soak, power_cuts},
+    endure::{Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
 };
+
+use crate::resalloc::has_python;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_there_once_however_often_the_server_is_killed() {
@@ -37,4 +39,13 @@ async fn memory_and_disk_stay_bounded_under_mixed_load() {
 async fn an_endless_attempt_and_many_idle_ones_are_taken_up_after_a_kill_and_harm_no_other() {
     let cost = Much { samples: 20_000, idle: 1500 }.run(Programs::for_tests()).await.unwrap();
     println!("{cost}");
+}
+
+#[test]
+fn each_ticket_upstream_is_in_use_or_closed_however_often_either_server_is_killed() {
+    if !has_python() {
+        return;
+    }
+    let killed = UpstreamKills { rounds: 6, seed: 7 }.run(Programs::for_tests()).unwrap();
+    assert!(killed.machines > 0, "{killed}");
 }

@@ -12,7 +12,7 @@ const POOLS: &str =
     "[[pool]]\nname = \"p\"\nat_once = 1\ntags = [\"x\", \"copr_builder\"]\n[tickets]\neach_owner = 1\n";
 
 /// Whether Python is there; if not, why the test is skipped.
-fn has_python() -> bool {
+pub(crate) fn has_python() -> bool {
     let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
     let required = std::env::var_os("PLIMSOLL_PYTHON_REQUIRED").is_some();
     assert!(there || !required, "python3 is missing, and PLIMSOLL_PYTHON_REQUIRED is set");

@@ -1,6 +1,8 @@
 //! Encodings of a record's payload: JSON, or numbered fields ([`super::packed_summary`]).
 
-use plimsoll_core::domain::{Attempt, JobPod, Ticket, TicketNumbers, Verdict};
+use plimsoll_core::domain::{
+    Attempt, JobPod, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::Damage;
@@ -56,4 +58,4 @@ macro_rules! json_record {
     )+};
 }
 
-json_record!(Attempt, JobPod, Ticket, TicketNumbers, Verdict);
+json_record!(Attempt, JobPod, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict);

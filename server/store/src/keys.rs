@@ -22,10 +22,14 @@ pub enum KeyKind {
     Numbers = b'n',
     /// Sizes of a CI job's pod.
     Pod = b'p',
+    /// The numbers of a server upstream.
+    UpstreamServer = b'r',
     /// Summary of an ended attempt.
     Summary = b's',
     /// A ticket that has not ended.
     Ticket = b't',
+    /// A ticket that was taken upstream.
+    UpstreamTicket = b'u',
     /// A verdict.
     Verdict = b'v',
 }
@@ -39,8 +43,10 @@ impl KeyKind {
             Self::Block,
             Self::Numbers,
             Self::Pod,
+            Self::UpstreamServer,
             Self::Summary,
             Self::Ticket,
+            Self::UpstreamTicket,
             Self::Verdict,
         ];
         all.into_iter().find(|kind| key.first() == Some(&(*kind as u8)))
@@ -54,7 +60,13 @@ impl KeyKind {
     /// Number of key bytes after the byte that ends the id.
     pub(super) fn tail(self) -> usize {
         match self {
-            Self::Attempt | Self::Numbers | Self::Pod | Self::Summary | Self::Ticket => 1,
+            Self::Attempt
+            | Self::Numbers
+            | Self::Pod
+            | Self::UpstreamServer
+            | Self::Summary
+            | Self::Ticket
+            | Self::UpstreamTicket => 1,
             Self::Fragment | Self::Block => 8,
             Self::Verdict => 9,
         }
@@ -85,6 +97,11 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
 /// Common prefix of the parts of a ticket's record.
 pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
     [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
+}
+
+/// Common prefix of the parts of a record of a server upstream, or of a ticket there.
+pub(super) fn upstream(kind: KeyKind, id: &str) -> Vec<u8> {
+    [&[kind as u8], id.as_bytes(), &[END]].concat()
 }
 
 /// Takes the place of an id in the key of the ticket numbers.

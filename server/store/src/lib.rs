@@ -44,6 +44,7 @@ mod sled;
 #[cfg(test)]
 mod tests;
 pub mod threads;
+mod upstream;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
 pub use chunk::SampleRun;
@@ -73,6 +74,10 @@ pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_p
 pub use sled::{
     CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
     SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, look_at, repair, syncs,
+};
+pub use upstream::{
+    delete_upstream_server, delete_upstream_ticket, load_upstream_servers, load_upstream_tickets,
+    put_upstream_server, put_upstream_ticket,
 };
 
 /// A store of ordered keys and values of bytes. It is cheap to clone, and clones share the store.

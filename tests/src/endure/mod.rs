@@ -11,11 +11,13 @@ mod cut;
 mod kill;
 mod much;
 mod soak;
+mod upstream;
 
 pub use cut::{Disk, power_cuts};
 pub use kill::{Killed, Kills};
 pub use much::{Cost, Much};
 pub use soak::{Soak, Soaked};
+pub use upstream::{UpstreamKilled, UpstreamKills};
 
 /// Numbers that differ from call to call and are the same for the same seed (xorshift, Marsaglia 2003).
 #[derive(Debug)]

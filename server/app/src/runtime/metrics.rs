@@ -68,6 +68,15 @@ pub(crate) struct InPool {
     pub(crate) state: &'static str,
 }
 
+/// Labels for a server upstream. There are as many as in the operator's file, and as have tickets that are to be closed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct AtUpstream {
+    /// Its address without credentials.
+    pub(crate) upstream: String,
+    /// `waiting`, `ready` or `closing`; of calls `answered`, `fault`, `timeout`, `unreachable` or `malformed`.
+    pub(crate) state: &'static str,
+}
+
 /// Label for a rule. Only rules with corrected causes have a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfRule {
@@ -187,6 +196,12 @@ metrics! {
     pool_hosts: Family<InPool, Gauge> = "pool_hosts",
         "Hosts of a pool, by state: free, held (by a ticket), kept (for tickets of the sandbox that had it), quarantined (did not answer)";
     host_checks: Kinds = "host_checks", "Checks of hosts before they are given out, by result: answered, failed";
+    upstream_tickets: Family<AtUpstream, Gauge> = "upstream_tickets",
+        "Tickets at a server upstream, by state: waiting (no machine yet), ready, closing (until the upstream confirms it)";
+    upstream_calls: Family<AtUpstream, Counter> = "upstream_calls",
+        "Calls of a server upstream, by state: answered, fault, timeout, unreachable, malformed (no answer of Resalloc)";
+    upstream_numbers: Kinds = "upstream_numbers",
+        "Tickets upstream that no answer named, by kind: found (of a lost answer: closed), foreign (of another client: left alone)";
     allocations: Kinds = "allocations",
         "Allocation requests, by result: answered, late or unsure (defaults sent), other project (defaults sent; another project has attempts of the package), refused, shadow (nothing sent)";
     hooks: Kinds = "hooks",

@@ -11,6 +11,8 @@
 //! | `ticket_state` | the state behind the lock |
 //! | `keeper` | the task that commits, and ends tickets without a sign of life |
 //! | `host_checks` | checks of the hosts that tickets hold |
+//! | `upstream` | machines of servers upstream, for tickets of pools that have one |
+//! | `upstream_queues` | tickets that want such a machine, and those that have ended |
 //! | `numbered` | tickets with numbers as ids, which the server assigns |
 //! | `refusal` | why a request is refused |
 //! | `watching` | a watcher that waits for changes |
@@ -22,6 +24,8 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 mod ticket_state;
+mod upstream;
+mod upstream_queues;
 mod watching;
 
 use std::{
@@ -48,6 +52,7 @@ use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
+pub(crate) use upstream_queues::UpstreamStatus;
 pub(crate) use watching::Watching;
 
 use crate::{
@@ -114,6 +119,7 @@ impl TicketRegistry {
         let mut kept = Vec::new();
         let loaded = store::load_tickets(&self.0.store, |ticket| kept.push(ticket)).await?;
         let numbers = numbered::read(&self.0.store).await?;
+        let upstream = upstream::read(&self.0.store).await?;
         let open: HashMap<&AttemptId, &Attempt> = open.into_iter().map(|open| (&open.id, open)).collect();
         let now = self.0.now();
         let mut state = self.0.state();
@@ -122,6 +128,7 @@ impl TicketRegistry {
             .filter_map(|ticket| Some((ticket.id.clone(), ticket.attempt.clone()?)))
             .filter(|(_, attempt)| !open.contains_key(attempt))
             .collect();
+        state.restore_machines(&mut kept, upstream);
         state.restore(kept, now);
         state.numbers = numbers;
         self.0.durable.send_modify(|durable| durable.numbers = numbers);
@@ -278,6 +285,11 @@ impl TicketRegistry {
     pub(crate) fn hosts(&self, pool: &Pool) -> Option<HostCounts> {
         let now = self.0.now();
         (!pool.hosts.names.is_empty()).then(|| self.0.state().hosts.count(&pool.hosts, now.steady_ms))
+    }
+
+    /// The upstream of a pool; `None` if it has none.
+    pub(crate) fn upstream(&self, pool: &Pool) -> Option<UpstreamStatus> {
+        Some(self.0.state().upstreams.status(pool.upstream.as_ref()?.address.shown()))
     }
 
     /// Demand by pool.

@@ -32,6 +32,7 @@ mod stats_fields;
 mod summary;
 mod ticket;
 mod units;
+mod upstream;
 mod verdict;
 mod verdict_basis;
 mod weight;
@@ -71,9 +72,10 @@ pub use sample::Sample;
 pub use starvation::Starvation;
 pub use stats_fields::StatsFields;
 pub use summary::{DeliveryOrigin, FinalTotals, Summary};
-pub use ticket::{Ticket, TicketClaim, TicketNumbers};
+pub use ticket::{Machine, Ticket, TicketClaim, TicketNumbers};
 pub(crate) use units::float;
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
+pub use upstream::{UpstreamServer, UpstreamTicket};
 pub(crate) use verdict::LINE_GONE;
 pub use verdict::{
     Action, Evidence, JobName, ListedRun, MemoryGrowth, NamedSizes, ReservationCost, RetryOutlook, Signature,

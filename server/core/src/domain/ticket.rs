@@ -1,5 +1,7 @@
 //! A ticket: a slot in a pool, held or waited for.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, TicketId};
@@ -30,12 +32,30 @@ pub struct Ticket {
     /// The host that the ticket holds; the host answered when the ticket got it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The machine that it holds, of a server upstream. Kept in a record of its own, [`super::UpstreamTicket`].
+    #[serde(skip)]
+    pub machine: Option<Machine>,
+}
+
+/// A machine that a server upstream started for a ticket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// What the upstream gives out with it: a name, or a text in YAML.
+    pub output: Arc<str>,
+    /// The upstream has declared it failed.
+    pub failed: bool,
 }
 
 impl Ticket {
-    /// Whether the ticket can be used: it has its slot, and its host if its pool has hosts.
+    /// Whether it can be used: it has its slot, and its host or machine if it is to have one.
     pub fn is_ready(&self) -> bool {
-        self.granted_unix_ms.is_some() && (self.host.is_some() || !self.claim.on_host)
+        let has_host = self.host.is_some() || self.machine.is_some() || !self.claim.on_host;
+        self.granted_unix_ms.is_some() && has_host
+    }
+
+    /// The host or machine that it holds, as its client gets it.
+    pub fn host_output(&self) -> Option<&str> {
+        self.host.as_deref().or_else(|| self.machine.as_ref().map(|machine| &*machine.output))
     }
 }
 
@@ -81,9 +101,12 @@ pub struct TicketClaim {
     /// this one's host.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
-    /// Whether the pool has hosts, so that the ticket gets one of them.
+    /// Its pool has hosts or an upstream: it gets one of them, or a machine.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub on_host: bool,
+    /// Tags for the upstream of its pool, if the pool has one and names none itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub upstream_tags: Vec<String>,
     /// Whether the caller that opened the ticket proved that the id belongs to its own CI job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
@@ -103,6 +126,16 @@ impl TicketClaim {
             return String::new();
         }
         format!("{}\0{}", self.project, self.sandbox)
+    }
+
+    /// The sandbox for the upstream of its pool: the client's, with the project in front if it names another one.
+    pub fn upstream_sandbox(&self) -> String {
+        let Self { project, sandbox, .. } = self;
+        let named = sandbox.split_once("--").map_or(sandbox.as_str(), |(project, _submitter)| project);
+        if sandbox.is_empty() || project.is_empty() || named == project {
+            return sandbox.clone();
+        }
+        format!("{project}:{sandbox}")
     }
 
     /// Whether a ticket with this claim gives up its id to `other`: `other` proved that it is the job which the id names, and this one did

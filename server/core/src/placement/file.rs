@@ -6,6 +6,7 @@ mod pools;
 mod rules;
 mod tables;
 mod tickets;
+mod upstream;
 
 use std::{collections::HashMap, fmt};
 
@@ -14,7 +15,10 @@ use toml::Spanned;
 
 use self::tables::{Cpu, File};
 use super::{Placement, kind::BuildKind, pattern::Pattern};
-use crate::domain::{Bytes, Cores};
+use crate::{
+    domain::{Bytes, Cores},
+    mask,
+};
 
 /// Most pools in a file.
 const POOLS: usize = 64;
@@ -55,7 +59,10 @@ impl Placement {
         text: &str,
         files: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            // it shows the line, which may hold a password
+            mask::text(error.to_string().trim_end()).into_owned()
+        })?;
         let mut reading = Reading { text, mistakes: Vec::new(), patterns: 0, hosts: HashMap::new(), files };
         let placement = reading.placement(file);
         if reading.mistakes.is_empty() {
@@ -115,6 +122,7 @@ impl Reading<'_> {
             let line = self.line(&table.name);
             let pool = self.pool(line, table);
             self.contradictions(line, &pool, &placement);
+            self.upstream_contradictions(line, &pool, &placement);
             placement.pools.push(pool);
         }
         for (at, table) in file.rule.into_iter().enumerate() {

@@ -17,6 +17,7 @@
 //! | [`file`] | parser of the operator's file, which reports all mistakes with their lines |
 //! | [`lint`] | warnings: rules that can never match, rules shadowed by earlier ones |
 //! | [`tickets`] | slots in pools, held and waited for |
+//! | [`upstream`] | machines of another server, for which the tickets of a pool are passed on |
 //! | [`choose`] | the pool for an attempt, and the reason |
 //!
 //! Pure: no I/O, no clock. The first rule that matches decides; if no rule matches, the cheapest pool that fits is used. If no pool fits,
@@ -41,6 +42,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 pub mod tickets;
+pub mod upstream;
 
 pub use choose::{PlacementTarget, PoolChoice, RuleTrace};
 pub use copr::{CoprEntry, CoprError, CoprTable};

@@ -6,6 +6,7 @@ use super::{
     os::OperatingSystem,
     pattern::Pattern,
     subject::{ResourceNeeds, RuleSubject},
+    upstream::PoolUpstream,
 };
 use crate::domain::{Bytes, Cores, Resources};
 
@@ -40,6 +41,8 @@ pub struct Pool {
     pub(super) tags_on_demand: Vec<String>,
     /// The pool's standing machines, if it has some: each is given to one ticket at a time.
     pub hosts: PoolHosts,
+    /// The server upstream that starts machines for its tickets, if it has one.
+    pub upstream: Option<PoolUpstream>,
     /// Projects that may use the pool, as `owner/project`; empty: all.
     pub(super) allowed: Vec<Pattern>,
     /// Node selector, tolerations and priority class for pods in the pool.
@@ -77,6 +80,21 @@ impl PoolPrice {
 }
 
 impl Pool {
+    /// Whether each of its tickets gets a machine of its own: a host, or one of the upstream.
+    pub fn gives_hosts(&self) -> bool {
+        !self.hosts.names.is_empty() || self.upstream.is_some()
+    }
+
+    /// Tags for the upstream, of a ticket that names these: those that the pool names for it, else the ticket's, else the pool's that are
+    /// not on demand.
+    pub fn upstream_tags(&self, asked: &[String]) -> Vec<String> {
+        match &self.upstream {
+            Some(upstream) if !upstream.tags.is_empty() => upstream.tags.clone(),
+            _ if !asked.is_empty() => asked.to_vec(),
+            _ => self.tags.iter().filter(|tag| !self.tags_on_demand.contains(tag)).cloned().collect(),
+        }
+    }
+
     /// Whether a build for this architecture can run here. A build that names no architecture can.
     pub(super) fn runs(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family

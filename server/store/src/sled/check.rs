@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 
-use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, TicketNumbers, Verdict};
+use plimsoll_core::domain::{
+    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+};
 
 use super::{offline::OfflineStore, readable_records::CheckFinding};
 use crate::{
@@ -45,6 +47,8 @@ struct Checker {
     tickets: RecordJoiner,
     pods: RecordJoiner,
     numbers: RecordJoiner,
+    upstream_servers: RecordJoiner,
+    upstream_tickets: RecordJoiner,
     checked: CheckReport,
     flaws: Vec<CheckFinding>,
 }
@@ -104,6 +108,12 @@ impl Checker {
         } else if is(KeyKind::Numbers) {
             let record = self.numbers.push::<TicketNumbers>(entry);
             note(record, &mut self.flaws);
+        } else if is(KeyKind::UpstreamServer) {
+            let record = self.upstream_servers.push::<UpstreamServer>(entry);
+            note(record, &mut self.flaws);
+        } else if is(KeyKind::UpstreamTicket) {
+            let record = self.upstream_tickets.push::<UpstreamTicket>(entry);
+            note(record, &mut self.flaws);
         } else if is(KeyKind::Fragment) || is(KeyKind::Block) {
             self.take_chunk(entry);
         } else {
@@ -130,6 +140,8 @@ impl Checker {
         self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
         note(self.pods.finish::<JobPod>(), &mut self.flaws);
         note(self.numbers.finish::<TicketNumbers>(), &mut self.flaws);
+        note(self.upstream_servers.finish::<UpstreamServer>(), &mut self.flaws);
+        note(self.upstream_tickets.finish::<UpstreamTicket>(), &mut self.flaws);
     }
 
     fn hand_over(&mut self, tell: impl FnMut(CheckFinding)) {

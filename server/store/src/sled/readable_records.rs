@@ -1,7 +1,9 @@
 //! Selects the entries that a server can read, for a repair: complete records under their own keys, and chunks
 //! that can be decoded.
 
-use plimsoll_core::domain::{Attempt, JobPod, Summary, Ticket, TicketNumbers, Verdict};
+use plimsoll_core::domain::{
+    Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
+};
 
 use crate::{
     bytes::{self, Damage},
@@ -104,8 +106,16 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Kinds with entries that are parts of records.
-const RECORD_KINDS: [KeyKind; 6] =
-    [KeyKind::Summary, KeyKind::Attempt, KeyKind::Verdict, KeyKind::Ticket, KeyKind::Pod, KeyKind::Numbers];
+const RECORD_KINDS: [KeyKind; 8] = [
+    KeyKind::Summary,
+    KeyKind::Attempt,
+    KeyKind::Verdict,
+    KeyKind::Ticket,
+    KeyKind::Pod,
+    KeyKind::Numbers,
+    KeyKind::UpstreamServer,
+    KeyKind::UpstreamTicket,
+];
 
 /// Checks that a record can be decoded, and that its key has the same attempt or ticket as the record.
 fn check_owner(key: &[u8], codec: u8, payload: &[u8]) -> Result<(), Damage> {
@@ -132,6 +142,8 @@ fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> 
         }
         KeyKind::Summary => Summary::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Ticket => Ticket::unpack(codec, payload)?.id.to_string(),
+        KeyKind::UpstreamServer => UpstreamServer::unpack(codec, payload)?.key(),
+        KeyKind::UpstreamTicket => UpstreamTicket::unpack(codec, payload)?.key(),
         KeyKind::Verdict => Verdict::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Fragment | KeyKind::Block => return Err(Damage::new("is no record")),
     })

@@ -104,6 +104,7 @@ fn tickets() -> [Ticket; 2] {
             by: "runner".into(),
             sandbox: String::new(),
             on_host: false,
+            upstream_tags: Vec::new(),
             proven: false,
             asked: u64::MAX,
         },
@@ -114,6 +115,7 @@ fn tickets() -> [Ticket; 2] {
         attempt: None,
         collected: None,
         host: None,
+        machine: None,
     };
     let granted_unix_ms = Some(1_700_000_001_000);
     let held = Ticket { granted_unix_ms, attempt: Some(attempt("running").id), ..ticket("held", 1) };

@@ -52,6 +52,18 @@ impl Use for Kinds {
     }
 }
 
+impl Use for Family<AtUpstream, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&AtUpstream { upstream: "http://r/RPC2".into(), state: "some" }).set(1);
+    }
+}
+
+impl Use for Family<AtUpstream, Counter> {
+    fn once(&self) {
+        self.get_or_create(&AtUpstream { upstream: "http://r/RPC2".into(), state: "some" }).inc();
+    }
+}
+
 impl Use for Family<Kind, Gauge> {
     fn once(&self) {
         self.get_or_create(&Kind::of("some")).set(1);

@@ -9,3 +9,4 @@ pub(crate) mod outgoing;
 pub(crate) mod response_budget;
 pub(crate) mod serve;
 pub(crate) mod tls;
+pub(crate) mod xml;

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context as _;
 use axum::body::Bytes;
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -19,14 +19,18 @@ use crate::runtime::net::tls::certificates;
 /// prints so much says why it failed at the end, which is then not seen.
 const READ_BYTES: usize = 64 * 1024 * 1024;
 
-/// Asks with requests that have no body. Redirections are answers like others: they are not followed.
-pub(crate) type Http = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+/// Asks with requests that have no body, or this one. Redirections are answers like others: they are not followed.
+pub(crate) type Http<B = Empty<Bytes>> = Client<HttpsConnector<HttpConnector>, B>;
 
 /// A client that believes those whom the system trusts, and the CA in this PEM file.
 ///
 /// # Errors
 /// The file cannot be read, or holds no CA's certificate.
-pub(crate) fn client(ca_file: Option<&Path>) -> anyhow::Result<Http> {
+pub(crate) fn client<B>(ca_file: Option<&Path>) -> anyhow::Result<Http<B>>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(trusting(ca_file)?)
         .https_or_http()
@@ -109,7 +113,7 @@ mod tests {
         let file = dir.path().join("ca.pem");
         for wrong in ["", "no certificate at all\n"] {
             std::fs::write(&file, wrong).unwrap();
-            let error = format!("{:#}", client(Some(&file)).unwrap_err());
+            let error = format!("{:#}", client::<Empty<Bytes>>(Some(&file)).unwrap_err());
             assert!(error.ends_with("ca.pem holds no certificate"), "{error}");
         }
     }

@@ -13,6 +13,9 @@ use crate::{
     state::tickets::{Refusal, View},
 };
 
+/// Most bytes of the tags that a ticket keeps for an upstream, so that its record has one part.
+const UPSTREAM_TAGS_BYTES: usize = 256;
+
 /// A ticket request with all fields checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TicketQuestion {
@@ -138,6 +141,7 @@ impl TicketService {
             }
         };
         let needs = ResourceNeeds::of(&prediction);
+        let upstream_tags = pool.map_or_else(|| Ok(Vec::new()), |pool| upstream_tags(pool, &tags))?;
         let mut tags = [tags, pool.map(|pool| pool.tags.clone()).unwrap_or_default()].concat();
         // only tags with a limit are kept, so that the ticket's record stays small
         tags.retain(|tag| placement.terms().limits.most.contains_key(&LimitKey::Tag(tag.clone())));
@@ -156,7 +160,8 @@ impl TicketService {
             project: key.project.clone(),
             by: caller.stored_name(),
             sandbox: String::new(),
-            on_host: pool.is_some_and(|pool| !pool.hosts.names.is_empty()),
+            on_host: pool.is_some_and(Pool::gives_hosts),
+            upstream_tags,
             proven: false,
             asked: question,
         })
@@ -232,6 +237,22 @@ fn owner_of(caller: &Identity, claimed: String, key: &Key) -> Result<String, Ref
     }
     let owner = [claimed, key.owner.clone(), key.project.clone()].into_iter().find(|owner| !owner.is_empty());
     Ok(owner.unwrap_or_default())
+}
+
+/// The tags that a ticket's record keeps for the upstream of its pool.
+fn upstream_tags(pool: &Pool, tags: &[String]) -> Result<Vec<String>, FieldViolation> {
+    if pool.upstream.as_ref().is_none_or(|upstream| !upstream.tags.is_empty()) {
+        return Ok(Vec::new());
+    }
+    // as in the record, where a quote has a backslash
+    let bytes = |letter: char| letter.len_utf8() + usize::from(['"', '\\'].contains(&letter));
+    if tags.iter().flat_map(|tag| tag.chars()).map(bytes).sum::<usize>() > UPSTREAM_TAGS_BYTES {
+        let description = format!(
+            "have more than {UPSTREAM_TAGS_BYTES} bytes together, for a pool with an upstream and without upstream_tags"
+        );
+        return Err(FieldViolation::new("tags", description));
+    }
+    Ok(tags.to_vec())
 }
 
 /// Fingerprint of a request, stable over releases, because it is stored. FNV-1a, 64 bits

@@ -33,10 +33,12 @@ pub(crate) enum CloseBy<'a> {
 pub(crate) enum CollectedTicket {
     /// The ticket exists, and the caller may see it.
     Known {
-        /// What the client gets: the name of the host, or of the pool if it has no hosts; `None`
-        /// while the ticket waits, or if it ended without a slot.
+        /// What the client gets: the name of the host, the output of the upstream's machine, or the name of the pool if it has neither;
+        /// `None` while the ticket waits, or if it ended without a slot.
         output: Option<String>,
         closed: bool,
+        /// The upstream of its pool has declared the machine failed.
+        failed: bool,
     },
     /// No such ticket exists, or the caller may not see it.
     Unknown,
@@ -75,13 +77,15 @@ impl TicketService {
         };
         let known = match found {
             NumberedTicket::Unknown => return Ok(CollectedTicket::Unknown),
-            NumberedTicket::Gone => return Ok(CollectedTicket::Known { output: None, closed: true }),
+            NumberedTicket::Gone => {
+                return Ok(CollectedTicket::Known { output: None, closed: true, failed: false });
+            }
             NumberedTicket::Known(view) => view,
         };
         let ticket = known.ticket();
-        let output =
-            ticket.is_ready().then(|| ticket.host.clone().unwrap_or_else(|| ticket.claim.pool.clone()));
-        Ok(CollectedTicket::Known { output, closed: matches!(known, View::Ended(..)) })
+        let output = ticket.is_ready().then(|| ticket.host_output().unwrap_or(&ticket.claim.pool).to_owned());
+        let failed = ticket.machine.as_ref().is_some_and(|machine| machine.failed);
+        Ok(CollectedTicket::Known { output, closed: matches!(known, View::Ended(..)), failed })
     }
 
     /// Ends the ticket with this number, if it exists and the caller may close it.

@@ -63,6 +63,7 @@ async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attemp
         attempt: None,
         collected: None,
         host: None,
+        machine: None,
     };
     let mut batch = Batch::default();
     put_ticket(&mut batch, &ticket).unwrap();

@@ -9,6 +9,7 @@ use std::{
 use plimsoll_core::{
     domain::{Ticket, TicketId},
     placement::{
+        Pool,
         hosts::{HostCounts, PoolHosts, one_spelling},
         tickets::ClockReading,
     },
@@ -83,12 +84,20 @@ impl TicketState {
     /// Tickets of a pool that has hosts now wait for one of them, and those of a pool that has no more are ready with their slot.
     pub(super) fn apply_on_host(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
-        let has_hosts = |pool: &str| placement.pool(pool).map(|pool| !pool.hosts.names.is_empty());
-        for id in self.tickets.set_on_host(has_hosts, now) {
+        let gives_hosts = |pool: &str| placement.pool(pool).map(Pool::gives_hosts);
+        for id in self.tickets.set_on_host(gives_hosts, now) {
             self.changed(&id, "adapted");
             if let Some(ticket) = self.tickets.get(&id).cloned() {
                 self.want_host(&ticket, now);
             }
+        }
+        let waiting: Vec<TicketId> = std::mem::take(&mut self.hostless)
+            .into_iter()
+            .map(|(_, id)| id)
+            .chain(self.upstreams.take_wanted())
+            .collect();
+        for ticket in waiting.iter().filter_map(|id| self.tickets.get(id).cloned()).collect::<Vec<_>>() {
+            self.want_host(&ticket, now);
         }
     }
 
@@ -103,7 +112,14 @@ impl TicketState {
         if !ticket.claim.on_host {
             return true;
         }
+        if ticket.machine.is_some() || self.upstreams.has(ticket) {
+            return true;
+        }
         if ticket.granted_unix_ms.is_some() {
+            if let Some(upstream) = self.upstream_of(ticket) {
+                self.upstreams.want(upstream.address.shown(), ticket);
+                return true;
+            }
             self.hostless.insert(turn);
         } else if !ticket.claim.sandbox.is_empty() {
             self.sandboxed.entry(sandbox_of(ticket)).or_default().insert(turn);
@@ -115,6 +131,7 @@ impl TicketState {
     fn want_none(&mut self, ticket: &Ticket) {
         let turn = (ticket.number, ticket.id.clone());
         self.hostless.remove(&turn);
+        self.upstreams.want_none(ticket);
         if let Some(alike) = self.sandboxed.get_mut(&sandbox_of(ticket)) {
             alike.remove(&turn);
             if alike.is_empty() {
@@ -126,6 +143,7 @@ impl TicketState {
     /// A ticket has ended.
     pub(super) fn free_host(&mut self, ticket: &Ticket, now: ClockReading) {
         self.want_none(ticket);
+        self.upstreams.ended(ticket);
         if let Some(host) = &ticket.host {
             self.give_back(ticket, host, now);
         }

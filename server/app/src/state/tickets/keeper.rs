@@ -7,7 +7,7 @@ use plimsoll_store::{self as store, BATCH_OPERATIONS, Batch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, host_checks};
+use super::{Shared, host_checks, upstream};
 
 /// Interval for ending silent tickets, and for repeating failed writes.
 const TICK: Duration = Duration::from_secs(1);
@@ -47,7 +47,11 @@ pub(crate) struct Keeper(pub(super) Arc<Shared>);
 impl Keeper {
     /// Runs until `stop`, then writes what is left.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        tokio::join!(host_checks::run(Arc::clone(&self.0), stop.clone()), self.keep(stop));
+        tokio::join!(
+            host_checks::run(Arc::clone(&self.0), stop.clone()),
+            upstream::run(Arc::clone(&self.0), stop.clone()),
+            self.keep(stop)
+        );
     }
 
     async fn keep(&self, stop: CancellationToken) {
@@ -80,6 +84,7 @@ impl Keeper {
             state.placement = Some(placement);
             state.is_list_new = true;
             state.apply_on_host(now);
+            state.upstreams.wake_all();
             let changes = state.tickets.limit(terms, now);
             state.note(changes, now);
         }

@@ -4,6 +4,7 @@ mod beside;
 mod claims;
 mod hosts;
 mod numbered;
+mod upstream;
 
 use std::fs;
 
@@ -313,6 +314,7 @@ async fn the_largest_ticket_fits_into_one_part() {
             by: long(64),
             sandbox: long(256),
             on_host: true,
+            upstream_tags: vec!["x".repeat(32); 8],
             asked: u64::MAX,
             ..claim(0)
         },
@@ -323,6 +325,7 @@ async fn the_largest_ticket_fits_into_one_part() {
         attempt: None,
         collected: Some(true),
         host: Some("x".repeat(253)),
+        machine: None,
     };
     ticket.attempt = AttemptId::parse(&"x".repeat(128)).ok();
     let mut batch = store::Batch::default();

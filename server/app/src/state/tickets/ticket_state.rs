@@ -15,7 +15,7 @@ use plimsoll_core::{
 };
 use tokio::sync::watch;
 
-use super::Refusal;
+use super::{Refusal, upstream_queues::UpstreamQueues};
 use crate::runtime::{
     audit::AUDIT,
     metrics::{Kind, Metrics},
@@ -63,6 +63,8 @@ pub(super) struct TicketState {
     pub(super) hostless: BTreeSet<(u64, TicketId)>,
     /// Tickets that wait for their slot in a pool with hosts, by pool and sandbox, in the order of opening.
     pub(super) sandboxed: HashMap<(String, String), BTreeSet<(u64, TicketId)>>,
+    /// Tickets that want machines of servers upstream, or have some.
+    pub(super) upstreams: UpstreamQueues,
     /// A list of hosts has changed, or a host that is no longer listed was given back.
     pub(super) is_list_new: bool,
     /// Given out as ids of tickets.
@@ -91,6 +93,7 @@ impl TicketState {
             hosts: Hosts::default(),
             hostless: BTreeSet::new(),
             sandboxed: HashMap::new(),
+            upstreams: UpstreamQueues::default(),
             is_list_new: true,
             numbers: TicketNumbers::default(),
             dirty: HashSet::new(),
@@ -112,7 +115,8 @@ impl TicketState {
 
     /// The status of a ticket.
     pub(super) fn view(&self, id: &TicketId, now: ClockReading) -> Result<View, Refusal> {
-        if let Some(status) = self.tickets.status(id, now) {
+        if let Some(mut status) = self.tickets.status(id, now) {
+            self.name_upstream(&mut status);
             return Ok(View::Open(Box::new(status)));
         }
         let ended = self.ended.get(id).map(|(end, ticket)| View::Ended(*end, Box::new(ticket.clone())));

@@ -39,7 +39,8 @@ impl Placement for PlacementService {
         let kinds = BuildKind::ALL.into_iter().filter_map(|known| Some(kind(known, now.kind(known)?)));
         let answered = |known: &Pool| {
             let open_attempts = self.pools.places().count(&known.name);
-            pool(known, open_attempts, self.tickets.registry.hosts(known))
+            let tickets = &self.tickets.registry;
+            pool(known, open_attempts, tickets.hosts(known), tickets.upstream(known))
         };
         Ok(Response::new(pb::GetPoolsResponse {
             pools: now.pools().iter().map(answered).collect(),

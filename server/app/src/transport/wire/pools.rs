@@ -5,9 +5,17 @@ use plimsoll_core::placement::{
 };
 use plimsoll_proto::v1 as pb;
 
-use crate::service::demand::{PoolDemand, cores};
+use crate::{
+    service::demand::{PoolDemand, cores},
+    state::tickets::UpstreamStatus,
+};
 
-pub(crate) fn pool(pool: &Pool, open_attempts: u32, hosts: Option<HostCounts>) -> pb::Pool {
+pub(crate) fn pool(
+    pool: &Pool,
+    open_attempts: u32,
+    hosts: Option<HostCounts>,
+    upstream: Option<UpstreamStatus>,
+) -> pb::Pool {
     let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
     pb::Pool {
         name: pool.name.clone(),
@@ -31,6 +39,13 @@ pub(crate) fn pool(pool: &Pool, open_attempts: u32, hosts: Option<HostCounts>) -
             held,
             kept,
             quarantined,
+        }),
+        upstream: upstream.map(|UpstreamStatus { address, problem, counts }| pb::PoolUpstream {
+            address,
+            problem,
+            waiting: counts.waiting,
+            ready: counts.ready,
+            closing: counts.closing,
         }),
     }
 }

@@ -50,7 +50,7 @@ fn read_kind(word: &str) -> Validated<Option<BuildKind>> {
 /// The status of a ticket.
 pub(crate) fn ticket(view: &View) -> pb::Ticket {
     let ticket = view.ticket();
-    let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, host, .. } = ticket;
+    let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, .. } = ticket;
     let state = match view {
         View::Open(_) if ticket.is_ready() => pb::TicketState::Granted,
         View::Open(_) => pb::TicketState::Queued,
@@ -73,7 +73,7 @@ pub(crate) fn ticket(view: &View) -> pb::Ticket {
         opened_unix_ms: *opened_unix_ms,
         granted_unix_ms: *granted_unix_ms,
         attempt: attempt.as_ref().map(ToString::to_string).unwrap_or_default(),
-        host: host.clone().unwrap_or_default(),
+        host: ticket.host_output().unwrap_or_default().to_owned(),
     }
 }
 

@@ -40,6 +40,7 @@ impl Reading<'_> {
         let at = format!("pool {}", table.name.get_ref());
         self.check_prices(line, &at, &table);
         let hosts = self.pool_hosts(&at, &mut table);
+        let upstream = self.upstream(&at, &mut table, &hosts);
         let name = table.name.into_inner();
         if !is_name(&name) {
             self.wrong(line, format!("pool {name:?}: a name is 1 to {NAME_BYTES} of A-Z a-z 0-9 . _ -"));
@@ -86,6 +87,7 @@ impl Reading<'_> {
             price: PoolPrice { gib_hour: table.price_gib_hour, core_hour: table.price_core_hour },
             at_once: hosts.slots(0).or(table.at_once),
             hosts,
+            upstream,
             on_demand: table.on_demand,
             by_rule: table.by_rule,
             tags: [table.tags, table.tags_on_demand.clone()].concat(),

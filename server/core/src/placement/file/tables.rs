@@ -159,6 +159,19 @@ pub(super) struct PoolTable {
     /// Value: whole number.
     /// Default: `3600`.
     pub(super) reuse_max_time: Option<u32>,
+    /// Address of a Resalloc server that starts a machine for each ticket which has its slot here. Its numbers belong to one client: unless
+    /// `upstream_shared` is set, nothing but this server may take tickets there.
+    /// Value: `http://HOST:PORT` or `https://HOST:PORT`, also with `USER:PASSWORD@`; not with `hosts`.
+    /// Default: none.
+    pub(super) upstream: Option<Spanned<String>>,
+    /// Others take tickets at the upstream, too. Then a ticket there is not closed if its number did not arrive here.
+    #[serde(default)]
+    pub(super) upstream_shared: bool,
+    /// Tags for the upstream.
+    /// Value: list of up to 8 texts of 1 to 128 bytes.
+    /// Default: the ticket's tags; of a ticket that names none, `tags` of the pool.
+    #[serde(default)]
+    pub(super) upstream_tags: Vec<Spanned<String>>,
     /// Projects that may use it, as `owner/project`.
     /// Value: list of expressions.
     /// Default: every project.

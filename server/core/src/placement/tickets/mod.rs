@@ -58,7 +58,7 @@ use slab::Slab;
 pub use status::{PoolDemand, TicketStatus};
 pub use terms::TicketTerms;
 
-use crate::domain::{Ticket, TicketClaim, TicketId};
+use crate::domain::{Machine, Ticket, TicketClaim, TicketId};
 
 /// Most combinations of pool, kind and tags with waiting tickets. In the worst case a decision examines all of them.
 pub const CLASSES: usize = 4096;
@@ -114,6 +114,11 @@ impl Tickets {
         self.round = pools.map(|count| count.round).fold(self.round, u64::max);
     }
 
+    /// Gives no ticket this number in the order of opening, or a lower one: a ticket with it has ended, and something may still name it.
+    pub fn skip_number(&mut self, number: u64) {
+        self.next = self.next.max(number + 1);
+    }
+
     /// Opens a ticket, which counts as a sign of life. The same request again returns the same ticket.
     ///
     /// # Errors
@@ -155,6 +160,7 @@ impl Tickets {
             attempt: None,
             collected: None,
             host: None,
+            machine: None,
         };
         self.next += 1;
         self.insert(ticket, now);
@@ -213,6 +219,20 @@ impl Tickets {
             self.start_timeout(id, now);
         }
         is_there
+    }
+
+    /// A ticket that has its slot holds this machine of a server upstream. Returns false if it does not have its slot.
+    pub fn set_machine(&mut self, id: &TicketId, machine: Machine, now: ClockReading) -> bool {
+        let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.granted_unix_ms.is_some())
+        else {
+            return false;
+        };
+        let waited = !entry.ticket.is_ready();
+        entry.ticket.machine = Some(machine);
+        if waited {
+            self.start_timeout(id, now);
+        }
+        true
     }
 
     /// Sets whether each ticket that waits for a slot or a host is to get a host. `has_hosts` answers this for the ticket's pool; `None`

@@ -124,12 +124,12 @@ async fn the_sandbox_names_owner_and_project_and_what_no_pool_takes_is_a_ticket_
             tickets.take(&anyone, Ok(asked)).await.unwrap()
         };
         let number = take(&["beefy", "licence"], "@copr/pull-requests--ann").await;
-        let granted = CollectedTicket::Known { output: Some("big".into()), closed: false };
+        let granted = CollectedTicket::Known { output: Some("big".into()), closed: false, failed: false };
         assert_eq!(tickets.collect(&anyone, number, true).await, Ok(granted));
         let claim = site.on_disk().await[0].claim.clone();
         assert_eq!((&*claim.owner, &*claim.project, &*claim.pool), ("@copr", "@copr/pull-requests", "big"));
         assert_eq!(claim.tags, ["licence"]);
-        let closed = CollectedTicket::Known { output: None, closed: true };
+        let closed = CollectedTicket::Known { output: None, closed: true, failed: false };
         for (tags, sandbox) in [(&["moon"][..], ""), (&["licence", "nonsense"], "a/b")] {
             let number = take(tags, sandbox).await;
             assert_eq!(tickets.collect(&anyone, number, true).await, Ok(closed.clone()), "{tags:?}");

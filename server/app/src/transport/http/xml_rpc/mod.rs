@@ -204,9 +204,10 @@ fn number(name: &str, arguments: &[Value]) -> Result<u64, Fault> {
 fn state(collected: CollectedTicket) -> Value {
     let (ready, output, closed, failed) = match collected {
         CollectedTicket::Unknown => (Value::Nil, Value::Nil, Value::Nil, Value::Nil),
-        CollectedTicket::Known { output, closed } => {
+        CollectedTicket::Known { output, closed, failed } => {
             let ready = Value::Boolean(output.is_some());
-            (ready, output.map_or(Value::Nil, Value::String), Value::Boolean(closed), Value::Boolean(false))
+            let output = output.map_or(Value::Nil, Value::String);
+            (ready, output, Value::Boolean(closed), Value::Boolean(failed))
         }
     };
     let members = [("ready", ready), ("output", output), ("closed", closed), ("failed", failed)];

@@ -8,17 +8,15 @@ use axum::{
 };
 use dxr::{Fault, MethodCall};
 use plimsoll_core::domain::FieldViolation;
-use quick_xml::{Reader, events::Event};
 use tokio::time::timeout;
 
 use super::NOT_WELL_FORMED;
+use crate::runtime::net::xml;
 
 /// A call has some hundred bytes. A list of 10,000 tags is read, so that its ticket can be refused for good.
 const BODY_BYTES: usize = 1024 * 1024;
 /// A program sends it at once.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-/// Elements within each other, at most: a list in an argument has 7 of them. What reads the call goes down by itself at each.
-const DEPTH: usize = 16;
 
 /// The text of a call.
 ///
@@ -50,28 +48,8 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<String, (Sta
 /// # Errors
 /// It is not well-formed, defines something of its own, is too deep, or is no call.
 pub(super) fn parse(sent: &str) -> Result<MethodCall<'static>, Fault> {
-    check(sent).map_err(|why| Fault::new(NOT_WELL_FORMED, why))?;
+    xml::check(sent).map_err(|why| Fault::new(NOT_WELL_FORMED, why))?;
     let MethodCall { name, params } = MethodCall::from_xml(sent)
         .map_err(|_error| Fault::new(NOT_WELL_FORMED, "is no methodCall of XML-RPC".to_owned()))?;
     Ok(MethodCall { name: name.into_owned().into(), params })
-}
-
-/// Looks at all of it before anything is made of it.
-fn check(sent: &str) -> Result<(), String> {
-    let (mut reader, mut depth) = (Reader::from_str(sent), 0_usize);
-    loop {
-        match reader.read_event().map_err(|error| format!("is not well-formed XML: {error}"))? {
-            Event::Start(_) if depth == DEPTH => {
-                return Err(format!("has more than {DEPTH} elements within each other"));
-            }
-            Event::Start(_) => depth += 1,
-            Event::End(_) => depth = depth.saturating_sub(1),
-            Event::DocType(_) => {
-                return Err("has a document type: entities of its own are not expanded".to_owned());
-            }
-            Event::Eof if depth > 0 => return Err("is not well-formed XML: it ends too early".to_owned()),
-            Event::Eof => return Ok(()),
-            _ => {}
-        }
-    }
 }

@@ -1,0 +1,230 @@
+//! Calls of Resalloc over XML-RPC: within bounds of time and size, one attempt each.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use dxr::{FaultResponse, MethodCall, MethodResponse, Value};
+use http_body_util::Full;
+use hyper::{
+    Request, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT},
+};
+use plimsoll_core::placement::upstream::{CollectAnswer, UpstreamAddress};
+use tokio::time::timeout;
+
+use crate::runtime::net::{
+    outgoing::{self, Http, Keep, Unread},
+    xml,
+};
+
+/// A call changes a row of a database. Beyond this time the server hangs.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// The largest answer is a machine's output, with each character as a reference.
+const ANSWER_BYTES: usize = 64 * 1024;
+/// Longest output of a machine: YAML of Copr's builders has some hundred bytes.
+const OUTPUT_BYTES: usize = 8192;
+/// Bytes of a foreign text that are logged.
+const SHOWN_CHARS: usize = 200;
+
+/// Why a call has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum CallFailure {
+    /// It was not sent.
+    Unreachable(String),
+    /// It was sent, and the connection broke.
+    Broken(String),
+    /// There was no answer in time.
+    Timeout,
+    /// What came is no answer of Resalloc.
+    Malformed(String),
+    /// The server answered with a fault.
+    Fault(String),
+}
+
+impl CallFailure {
+    /// The word for the metric.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) | Self::Broken(_) => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Malformed(_) => "malformed",
+            Self::Fault(_) => "fault",
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Unreachable(why) => format!("cannot be reached: {why}"),
+            Self::Broken(why) => format!("broke the connection: {why}"),
+            Self::Timeout => format!("did not answer within {} s", ANSWERS_WITHIN.as_secs()),
+            Self::Malformed(why) => format!("does not answer as Resalloc does: {why}"),
+            Self::Fault(why) => format!("answered with a fault: {why}"),
+        }
+    }
+}
+
+/// A client of one server.
+#[derive(Debug)]
+pub(super) struct UpstreamClient {
+    http: Http<Full<Bytes>>,
+    address: String,
+    authorization: Option<HeaderValue>,
+}
+
+impl UpstreamClient {
+    /// The client for an address. Reads the certificates that the system trusts.
+    pub(super) fn new(address: &UpstreamAddress) -> anyhow::Result<Self> {
+        let authorization = address.credentials().map(|credentials| {
+            let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(credentials)))?;
+            value.set_sensitive(true);
+            anyhow::Ok(value)
+        });
+        let authorization = authorization.transpose()?;
+        Ok(Self { http: outgoing::client(None)?, address: address.shown().to_owned(), authorization })
+    }
+
+    /// Takes a ticket; its number.
+    pub(super) async fn take(&self, tags: &[String], sandbox: &str) -> Result<u32, CallFailure> {
+        let tags = Value::Array(tags.iter().cloned().map(Value::String).collect());
+        let mut params = vec![tags];
+        if !sandbox.is_empty() {
+            params.push(Value::String(sandbox.to_owned()));
+        }
+        match self.call("takeTicket", params).await? {
+            Value::Integer(number @ 1..) => Ok(number.unsigned_abs()),
+            _ => Err(CallFailure::Malformed("takeTicket gives no number above 0".to_owned())),
+        }
+    }
+
+    /// What became of a ticket.
+    pub(super) async fn collect(&self, number: u32) -> Result<CollectAnswer, CallFailure> {
+        let Value::Struct(members) = self.call("collectTicket", vec![integer(number)]).await? else {
+            return Err(CallFailure::Malformed("collectTicket gives no struct".to_owned()));
+        };
+        let is = |name: &str| matches!(members.get(name), Some(Value::Boolean(true)));
+        Ok(match (members.get("ready"), members.get("output")) {
+            (Some(Value::Nil), _) => CollectAnswer::Unknown,
+            (Some(Value::Boolean(_)), _) if is("closed") => CollectAnswer::Closed,
+            (Some(Value::Boolean(_)), _) if is("failed") => CollectAnswer::Failed,
+            (Some(Value::Boolean(false)), _) => CollectAnswer::Waits,
+            (Some(Value::Boolean(true)), Some(Value::String(output))) if is_fit(output) => {
+                CollectAnswer::Ready(output.clone())
+            }
+            (Some(Value::Boolean(true)), Some(Value::String(output))) => {
+                let (upstream, bytes) = (&self.address, output.len());
+                tracing::warn!(
+                    upstream,
+                    number,
+                    bytes,
+                    "a machine counts as failed: its output is too long, or no text"
+                );
+                CollectAnswer::Failed
+            }
+            _ => return Err(CallFailure::Malformed("collectTicket gives no state".to_owned())),
+        })
+    }
+
+    /// Closes a ticket.
+    pub(super) async fn close(&self, number: u32) -> Result<(), CallFailure> {
+        self.call("closeTicket", vec![integer(number)]).await.map(drop)
+    }
+
+    async fn call(&self, method: &str, params: Vec<Value>) -> Result<Value, CallFailure> {
+        timeout(ANSWERS_WITHIN, self.once(method, params)).await.unwrap_or(Err(CallFailure::Timeout))
+    }
+
+    async fn once(&self, method: &str, params: Vec<Value>) -> Result<Value, CallFailure> {
+        let not_sent = |why: String| CallFailure::Unreachable(shown(&why));
+        let sent = MethodCall { name: method.into(), params }.to_xml();
+        let sent = sent.map_err(|error| not_sent(error.to_string()))?;
+        let mut request = Request::post(&self.address)
+            .header(USER_AGENT, "plimsoll-server")
+            .header(CONTENT_TYPE, "text/xml");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request =
+            request.body(Full::new(Bytes::from(sent))).map_err(|error| not_sent(error.to_string()))?;
+        let answer = self.http.request(request).await.map_err(|error| {
+            let cause =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let cause = shown(&cause);
+            if error.is_connect() { CallFailure::Unreachable(cause) } else { CallFailure::Broken(cause) }
+        })?;
+        let (head, body) = answer.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(CallFailure::Malformed(format!("status {}", head.status)));
+        }
+        let bytes = outgoing::read(body, Keep::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
+            Unread::Cut => CallFailure::Broken("in its answer".to_owned()),
+            Unread::TooLarge => CallFailure::Malformed(format!("more than {ANSWER_BYTES} bytes")),
+        })?;
+        parse(&bytes)
+    }
+}
+
+/// Whether an output can be kept.
+fn is_fit(output: &str) -> bool {
+    output.len() <= OUTPUT_BYTES
+        && !output.chars().any(|letter| letter.is_control() && !letter.is_whitespace())
+}
+
+fn integer(number: u32) -> Value {
+    Value::Integer(i32::try_from(number).unwrap_or(i32::MAX))
+}
+
+/// The result in an answer.
+fn parse(bytes: &[u8]) -> Result<Value, CallFailure> {
+    let malformed = |why: &str| CallFailure::Malformed(shown(why));
+    let text = std::str::from_utf8(bytes).map_err(|_error| malformed("is not UTF-8"))?;
+    xml::check(text).map_err(|why| malformed(&why))?;
+    // an error of the parser repeats the whole text
+    let parsed = MethodResponse::from_xml(text);
+    match parsed {
+        Ok(MethodResponse { value }) => Ok(value),
+        Err(_error) => match FaultResponse::from_xml(text) {
+            Ok(FaultResponse { fault }) => Err(CallFailure::Fault(shown(fault.string()))),
+            Err(_error) => Err(malformed("is no answer of XML-RPC")),
+        },
+    }
+}
+
+/// The start of a foreign text, without secrets and control characters.
+fn shown(text: &str) -> String {
+    let plain = plimsoll_core::mask::text(text);
+    plain.chars().filter(|letter| !letter.is_control()).take(SHOWN_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_answer_is_refused_and_a_fault_is_known_as_one() {
+        let value = |inner: &str| {
+            format!(
+                "<?xml version='1.0'?>\n<methodResponse>\n<params>\n<param>\n<value>{inner}</value>\n</param>\n</params>\n</methodResponse>\n"
+            )
+        };
+        assert_eq!(parse(value("<int>7</int>").as_bytes()), Ok(Value::Integer(7)));
+        assert_eq!(parse(value("<nil/>").as_bytes()), Ok(Value::Nil));
+        let fault = "<?xml version='1.0'?>\n<methodResponse>\n<fault>\n<value><struct>\n<member>\n<name>faultCode</name>\n<value><int>1</int></value>\n</member>\n<member>\n<name>faultString</name>\n<value><string>&lt;class 'Exception'&gt;:no such ticket 5</string></value>\n</member>\n</struct></value>\n</fault>\n</methodResponse>\n";
+        let why = "<class 'Exception'>:no such ticket 5".to_owned();
+        assert_eq!(parse(fault.as_bytes()), Err(CallFailure::Fault(why)));
+        let deep = "<array><data><value>".repeat(9) + &"</value></data></array>".repeat(9);
+        let entity = "<!DOCTYPE x [<!ENTITY a \"b\">]>".to_owned() + &value("<int>1</int>");
+        for wrong in [
+            "",
+            "<html>503</html>",
+            "\u{1}\u{2}",
+            &value(&deep),
+            &entity,
+            value("<int>7</int>").get(..90).unwrap(),
+        ] {
+            assert!(matches!(parse(wrong.as_bytes()), Err(CallFailure::Malformed(_))), "{wrong}");
+        }
+        assert!(matches!(parse(b"\xff\xfe"), Err(CallFailure::Malformed(_))));
+    }
+}

@@ -1,0 +1,64 @@
+//! Machines of servers upstream, for tickets of pools that have one: Resalloc starts them, and this server decides who gets one.
+//!
+//! A ticket of such a pool first gets its slot, as any other. Then a ticket is taken upstream, and the ticket here is ready once the one
+//! there has its machine. When it ends, the one there is closed, until the upstream confirms it.
+//!
+//! Each upstream has a worker, which makes one call at a time and holds no lock meanwhile. What a worker may have taken is on disk
+//! ([`plimsoll_core::placement::upstream::UpstreamLedger`] says what each crash leaves behind).
+//!
+//! | module | content |
+//! |---|---|
+//! | `calls` | calls of Resalloc, within bounds |
+//! | `events` | what becomes of tickets here: they want a machine, get it, or lose it |
+//! | `worker` | the calls in their order, and what their answers change |
+
+mod calls;
+mod events;
+mod worker;
+
+use std::{collections::HashSet, sync::Arc};
+
+use plimsoll_core::domain::{UpstreamServer, UpstreamTicket};
+use plimsoll_store::{self as store, Store, StoreError};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+
+/// What is stored of all upstreams.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamRecords {
+    pub(super) servers: Vec<UpstreamServer>,
+    pub(super) tickets: Vec<UpstreamTicket>,
+}
+
+/// Reads what is stored of all upstreams. A single damaged record is logged and skipped.
+pub(super) async fn read(store: &Store) -> Result<UpstreamRecords, StoreError> {
+    let mut records = UpstreamRecords::default();
+    store::load_upstream_servers(store, |server| records.servers.push(server)).await?;
+    store::load_upstream_tickets(store, |ticket| records.tickets.push(ticket)).await?;
+    Ok(records)
+}
+
+/// Runs a worker for each upstream until `stop`.
+pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    let (mut workers, mut at_work) = (JoinSet::new(), HashSet::new());
+    let changed = Arc::clone(&shared.state().upstreams.changed);
+    loop {
+        let known = shared.state().upstream_addresses();
+        for address in known.into_iter().filter(|address| at_work.insert(address.clone())) {
+            workers.spawn(worker::run(Arc::clone(&shared), address, stop.clone()));
+        }
+        tokio::select! {
+            () = changed.notified() => {}
+            Some(done) = workers.join_next() => {
+                if let Ok(address) = done {
+                    at_work.remove(&address);
+                }
+            }
+            () = stop.cancelled() => break,
+        }
+    }
+    // each ends at once: what it has begun goes on after the next start
+    while workers.join_next().await.is_some() {}
+}

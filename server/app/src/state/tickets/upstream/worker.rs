@@ -1,0 +1,353 @@
+//! The worker of one upstream: one call at a time, each as the ledger says, with its effects on disk before they count.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_core::{
+    domain::UpstreamServer,
+    placement::upstream::{
+        CollectAnswer, LedgerEffects, LedgerStep, LedgerWrite, PoolUpstream, UpstreamAddress, UpstreamLedger,
+    },
+};
+use plimsoll_store::{self as store, Batch, RecordError};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::calls::{CallFailure, UpstreamClient};
+use crate::{
+    runtime::metrics::{AtUpstream, Kind},
+    state::tickets::Shared,
+};
+
+/// Time before a write that failed is repeated.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+/// Most writes in one commit: each record has at most 6 parts.
+const GATHER: usize = 32;
+
+/// States of tickets in the metric.
+const TICKET_STATES: [&str; 3] = ["waiting", "ready", "closing"];
+
+/// Serves an upstream until `stop`, or until no pool names it and nothing is left there. Returns the address.
+pub(super) async fn run(shared: Arc<Shared>, address: String, stop: CancellationToken) -> String {
+    let work = async {
+        let mut worker = Worker::new(shared, address.clone());
+        while worker.step().await {}
+    };
+    stop.run_until_cancelled(work).await;
+    address
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    address: String,
+    ledger: UpstreamLedger,
+    wake: Arc<Notify>,
+    /// The upstream as the pools name it, with its client; `None` before the first look, or if the client cannot be made.
+    client: Option<(UpstreamAddress, UpstreamClient)>,
+    /// Why the last call got no answer.
+    problem: Option<&'static str>,
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>, address: String) -> Self {
+        let mut state = shared.state();
+        let queue = state.upstreams.of(&address);
+        let (wake, tickets) = (Arc::clone(&queue.wake), std::mem::take(&mut queue.tickets));
+        let new = || UpstreamServer { address: address.clone(), ..UpstreamServer::default() };
+        let server = queue.server.take().unwrap_or_else(new);
+        let mut ledger = UpstreamLedger::new(server, tickets, false);
+        let holders: Vec<_> = ledger.tickets().filter_map(|ticket| ticket.holder.clone()).collect();
+        for ended in holders.iter().filter(|holder| !state.holds(holder)) {
+            ledger.release(ended);
+        }
+        drop(state);
+        Self { shared, address, ledger, wake, client: None, problem: None }
+    }
+
+    /// One call, or one wait. Returns false when nothing is left to do here.
+    async fn step(&mut self) -> bool {
+        let (upstream, wants) = self.take_news().await;
+        if upstream.is_none() && !wants && self.ledger.is_done() {
+            return !self.forget().await;
+        }
+        self.ledger.set_shared(upstream.as_ref().is_none_or(|upstream| upstream.shared));
+        self.show();
+        let now_ms = self.shared.now().steady_ms;
+        let next = self.ledger.next(wants, now_ms);
+        if let LedgerStep::Wait(until_ms) = next {
+            let pause = Duration::from_millis(until_ms.saturating_sub(now_ms));
+            // woken up or not: the next step sees
+            drop(timeout(pause, self.wake.notified()).await);
+            return true;
+        }
+        if !self.has_client(upstream) {
+            self.ledger.unreachable(now_ms);
+            return true;
+        }
+        match next {
+            LedgerStep::Take => self.take().await,
+            LedgerStep::Close(number) => self.close(number).await,
+            LedgerStep::Collect(number) => {
+                let answer = self.collect(number).await;
+                let now_ms = self.shared.now().steady_ms;
+                match answer {
+                    Ok(answer) => {
+                        let effects = self.ledger.collected(number, answer, now_ms);
+                        self.apply(effects).await;
+                    }
+                    Err(failure) => self.failed(&failure, next),
+                }
+            }
+            LedgerStep::Look(number) => match self.collect(number).await {
+                Ok(answer) => {
+                    let is_given_out = answer != CollectAnswer::Unknown;
+                    let effects = self.ledger.looked(number, is_given_out, self.shared.now().steady_ms);
+                    self.apply(effects).await;
+                }
+                Err(failure) => self.failed(&failure, next),
+            },
+            LedgerStep::Wait(_) => {}
+        }
+        true
+    }
+
+    /// Which tickets have ended, once that is on disk; the upstream as the pools name it; and whether a ticket wants a machine.
+    async fn take_news(&mut self) -> (Option<PoolUpstream>, bool) {
+        let (ended, upto, upstream, wants) = {
+            let mut state = self.shared.state();
+            let ended = std::mem::take(&mut state.upstreams.of(&self.address).ended);
+            let (upto, upstream) = (state.changes(), state.upstream_at(&self.address));
+            (ended, upto, upstream, state.upstreams.wants(&self.address))
+        };
+        if !ended.is_empty() {
+            self.shared.wake.notify_one();
+            // a restart must not show a ticket with a machine that is gone
+            while self.shared.durable(upto).await.is_err() {
+                sleep(WRITE_AGAIN).await;
+            }
+            for holder in &ended {
+                self.ledger.release(holder);
+            }
+        }
+        (upstream, wants)
+    }
+
+    /// Removes what is known of an upstream that no pool names; false if it has become wanted again.
+    async fn forget(&mut self) -> bool {
+        let mut batch = Batch::default();
+        let server = UpstreamServer { address: self.address.clone(), ..UpstreamServer::default() };
+        if store::delete_upstream_server(&mut batch, &server).is_ok() {
+            self.commit(batch).await;
+        }
+        let mut state = self.shared.state();
+        if state.upstream_at(&self.address).is_some() || state.upstreams.wants(&self.address) {
+            // its last number is not on disk any more: it is looked for as at the first contact
+            self.ledger = UpstreamLedger::new(server, [], false);
+            return false;
+        }
+        state.upstreams.forget(&self.address);
+        for state in TICKET_STATES {
+            let label = AtUpstream { upstream: self.address.clone(), state };
+            self.shared.metrics.upstream_tickets.remove(&label);
+        }
+        true
+    }
+
+    /// Makes the client that fits the pools. Without a pool that names the upstream, it is asked without a password.
+    fn has_client(&mut self, upstream: Option<PoolUpstream>) -> bool {
+        let address = match upstream {
+            Some(upstream) => upstream.address,
+            None => match UpstreamAddress::parse(&self.address) {
+                Ok(address) => address,
+                Err(_why) => return false,
+            },
+        };
+        if self.client.as_ref().is_none_or(|(known, _)| *known != address) {
+            match UpstreamClient::new(&address) {
+                Ok(client) => self.client = Some((address, client)),
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    self.failed(&CallFailure::Unreachable(error), LedgerStep::Take);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    async fn take(&mut self) {
+        let wanted = self.shared.state().next_wanted(&self.address);
+        let (Some(wanted), Some(_)) = (wanted, &self.client) else { return };
+        let intended = self.ledger.intend();
+        self.write(vec![intended]).await;
+        let Some((_, client)) = &self.client else { return };
+        match client.take(&wanted.tags, &wanted.sandbox).await {
+            Ok(number) => {
+                self.answered();
+                let effects = self.ledger.taken(number, wanted.holder.clone());
+                tracing::debug!(upstream = self.address, number, ticket = %wanted.holder.0, "took a ticket upstream");
+                self.apply(effects).await;
+            }
+            Err(failure) => {
+                let is_sent = !matches!(failure, CallFailure::Unreachable(_));
+                let now = self.shared.now();
+                self.ledger.not_taken(is_sent, now.steady_ms);
+                self.failed(&failure, LedgerStep::Take);
+                self.shared.state().want_again(&wanted.holder, now);
+            }
+        }
+    }
+
+    /// Closes a ticket. One that is unknown is closed: a fault does not say why it came.
+    async fn close(&mut self, number: u32) {
+        let Some((_, client)) = &self.client else { return };
+        let closed = match client.close(number).await {
+            Err(CallFailure::Fault(_)) => match client.collect(number).await {
+                Ok(CollectAnswer::Unknown | CollectAnswer::Closed) => Ok(()),
+                Ok(_) => Err(CallFailure::Fault(format!("ticket {number} cannot be closed"))),
+                Err(failure) => Err(failure),
+            },
+            closed => closed,
+        };
+        match closed {
+            Ok(()) => {
+                self.answered();
+                let effects = self.ledger.closed(number);
+                self.apply(effects).await;
+            }
+            Err(failure) => self.failed(&failure, LedgerStep::Close(number)),
+        }
+    }
+
+    async fn collect(&mut self, number: u32) -> Result<CollectAnswer, CallFailure> {
+        let Some((_, client)) = &self.client else { return Err(CallFailure::Unreachable(String::new())) };
+        let answer = client.collect(number).await;
+        if answer.is_ok() {
+            self.answered();
+        }
+        answer
+    }
+
+    /// Writes what an answer changes; then it counts.
+    async fn apply(&mut self, effects: LedgerEffects) {
+        let LedgerEffects { writes, events, foreign, found, restarted } = effects;
+        self.write(writes).await;
+        let upstream = &self.address;
+        let counted = [("found", found), ("foreign", foreign)];
+        for (kind, numbers) in counted {
+            self.shared.metrics.upstream_numbers.get_or_create(&Kind::of(kind)).inc_by(u64::from(numbers));
+        }
+        if found > 0 {
+            tracing::warn!(upstream, found, "found tickets upstream of answers that were lost: closing them");
+        }
+        if foreign > 0 {
+            tracing::error!(
+                upstream,
+                foreign,
+                "another client takes tickets upstream, which are left alone; set upstream_shared, or give this server an upstream of its own"
+            );
+        }
+        if restarted {
+            tracing::error!(
+                upstream,
+                "the upstream begins its numbers anew: it has forgotten all tickets of before"
+            );
+        }
+        if events.is_empty() {
+            return;
+        }
+        let now = self.shared.now();
+        let mut state = self.shared.state();
+        for event in events {
+            state.apply_upstream(event, now);
+        }
+        drop(state);
+        self.shared.wake.notify_one();
+    }
+
+    async fn write(&self, writes: Vec<LedgerWrite>) {
+        let mut left = writes.as_slice();
+        while !left.is_empty() {
+            let (some, rest) = left.split_at(left.len().min(GATHER));
+            match batch(some) {
+                Ok(batch) => self.commit(batch).await,
+                // the texts of these records are bounded
+                Err(error) => tracing::error!(%error, "a record of an upstream cannot be written"),
+            }
+            left = rest;
+        }
+    }
+
+    /// Commits, and repeats that until it succeeds: no call may be made before.
+    async fn commit(&self, batch: Batch) {
+        while let Err(error) = self.shared.store.commit(batch.clone()).await {
+            tracing::error!(
+                upstream = self.address,
+                %error,
+                "could not put tickets of an upstream on the disk; no call is made there until this succeeds"
+            );
+            sleep(WRITE_AGAIN).await;
+        }
+    }
+
+    /// A call got its answer.
+    fn answered(&mut self) {
+        self.count("answered");
+        if self.problem.take().is_some() {
+            tracing::info!(upstream = self.address, "the upstream answers again");
+            self.shared.state().upstreams.of(&self.address).status.problem.clear();
+        }
+    }
+
+    /// The call of a step got no answer, or a fault.
+    fn failed(&mut self, failure: &CallFailure, step: LedgerStep) {
+        self.count(failure.kind());
+        let now_ms = self.shared.now().steady_ms;
+        match (failure, step) {
+            (CallFailure::Fault(_), LedgerStep::Close(number) | LedgerStep::Collect(number)) => {
+                self.ledger.fault(number, now_ms);
+            }
+            // the next take waits, and nothing else
+            (CallFailure::Fault(_), LedgerStep::Take) => {}
+            _ => self.ledger.unreachable(now_ms),
+        }
+        let text = failure.text();
+        if self.problem.replace(failure.kind()) != Some(failure.kind()) {
+            tracing::warn!(
+                upstream = self.address,
+                why = text,
+                "an upstream does not answer as it should: its tickets wait"
+            );
+        }
+        self.shared.state().upstreams.of(&self.address).status.problem = text;
+    }
+
+    fn count(&self, state: &'static str) {
+        let label = AtUpstream { upstream: self.address.clone(), state };
+        self.shared.metrics.upstream_calls.get_or_create(&label).inc();
+    }
+
+    fn show(&self) {
+        let counts = self.ledger.counts();
+        self.shared.state().upstreams.of(&self.address).status.counts = counts;
+        let counted = [counts.waiting, counts.ready, counts.closing];
+        for (state, tickets) in TICKET_STATES.into_iter().zip(counted) {
+            let label = AtUpstream { upstream: self.address.clone(), state };
+            self.shared.metrics.upstream_tickets.get_or_create(&label).set(i64::from(tickets));
+        }
+    }
+}
+
+fn batch(writes: &[LedgerWrite]) -> Result<Batch, RecordError> {
+    let mut batch = Batch::default();
+    for write in writes {
+        match write {
+            LedgerWrite::Server(server) => store::put_upstream_server(&mut batch, server)?,
+            LedgerWrite::Put(ticket) => store::put_upstream_ticket(&mut batch, ticket)?,
+            LedgerWrite::Delete(ticket) => store::delete_upstream_ticket(&mut batch, ticket)?,
+        }
+    }
+    Ok(batch)
+}

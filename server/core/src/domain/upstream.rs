@@ -1,0 +1,60 @@
+//! What is stored of servers upstream, and of the tickets that were taken there.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fnv, TicketId};
+
+/// What is known of the numbers that a server upstream gives out as ids of tickets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamServer {
+    /// Its address without credentials.
+    pub address: String,
+    /// The highest number that is known to be given out, 0 for none; `None` before the first contact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<u32>,
+    /// Calls of `takeTicket` that may have got a number, which did not arrive here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unanswered: u32,
+}
+
+/// A ticket that was taken upstream, until it is known to be closed there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamTicket {
+    /// Address of the server without credentials.
+    pub address: String,
+    /// Its number there.
+    pub number: u32,
+    /// The ticket here, and its number in the order of opening. `None`: its number was lost, and it is only to be closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<(TicketId, u64)>,
+    /// What the machine was given out with; `None` until it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The upstream has declared the machine failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+}
+
+impl UpstreamServer {
+    /// The id in the key of its record.
+    pub fn key(&self) -> String {
+        key_of(&self.address)
+    }
+}
+
+impl UpstreamTicket {
+    /// The id in the key of its record.
+    pub fn key(&self) -> String {
+        format!("{}/{}", key_of(&self.address), self.number)
+    }
+}
+
+/// An address is no id: it may be longer, and have other characters.
+fn key_of(address: &str) -> String {
+    format!("{:016x}", Fnv::default().with(address.bytes()).value())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

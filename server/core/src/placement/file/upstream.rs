@@ -1,0 +1,123 @@
+//! The server upstream that a pool of the operator's file names.
+
+use plimsoll_proto::limits;
+
+use super::{Reading, shown, tables::PoolTable};
+use crate::placement::{
+    Placement,
+    hosts::PoolHosts,
+    pool::Pool,
+    upstream::{PoolUpstream, UpstreamAddress},
+};
+
+impl Reading<'_> {
+    /// The upstream of a pool, which is taken out of its table. An address that is wrong is not printed: it may hold a password.
+    pub(super) fn upstream(
+        &mut self,
+        at: &str,
+        table: &mut PoolTable,
+        hosts: &PoolHosts,
+    ) -> Option<PoolUpstream> {
+        let tags = std::mem::take(&mut table.upstream_tags);
+        let Some(address) = table.upstream.take() else {
+            let line = tags.first().map_or_else(|| self.line(&table.name), |tag| self.line(tag));
+            if !tags.is_empty() || table.upstream_shared {
+                self.wrong(line, format!("{at}: upstream_tags and upstream_shared need upstream"));
+            }
+            return None;
+        };
+        let line = self.line(&address);
+        if !hosts.names.is_empty() {
+            self.wrong(line, format!("{at}: has hosts and an upstream; make two pools of it"));
+        }
+        if tags.len() > limits::TICKET_TAGS {
+            let text = format!(
+                "{at}: upstream_tags has {} tags, at most {} are allowed",
+                tags.len(),
+                limits::TICKET_TAGS
+            );
+            self.wrong(line, text);
+        }
+        for tag in &tags {
+            let fits = (1..=limits::LABEL_BYTES).contains(&tag.get_ref().len());
+            if !fits || tag.get_ref().chars().any(char::is_control) {
+                let (line, tag) = (self.line(tag), shown(tag.get_ref()));
+                let text = format!("{at}: upstream_tags: {tag:?} is not 1 to {} bytes", limits::LABEL_BYTES);
+                self.wrong(line, text);
+            }
+        }
+        match UpstreamAddress::parse(address.get_ref()) {
+            Ok(address) => {
+                let tags = tags.into_iter().map(toml::Spanned::into_inner).collect();
+                Some(PoolUpstream { address, shared: table.upstream_shared, tags })
+            }
+            Err(why) => {
+                self.wrong(line, format!("{at}: upstream {why}"));
+                None
+            }
+        }
+    }
+
+    /// Checks that pools with the same upstream say the same of it.
+    pub(super) fn upstream_contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
+        let Some(upstream) = &pool.upstream else { return };
+        let others = before.pools.iter().filter_map(|other| Some((other, other.upstream.as_ref()?)));
+        let mut others = others.filter(|(_, other)| other.address.shown() == upstream.address.shown());
+        let other = others.find(|(_, other)| {
+            other.shared != upstream.shared || other.address.credentials() != upstream.address.credentials()
+        });
+        if let Some((other, _)) = other {
+            let text = format!(
+                "pool {}: its upstream has another upstream_shared, user or password than in pool {}",
+                pool.name, other.name
+            );
+            self.wrong(line, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::placement::Placement;
+
+    #[test]
+    fn an_upstream_is_read_and_what_is_wrong_with_it_is_named_without_its_password() {
+        let pools = "[[pool]]\nname = \"a\"\ntags = [\"x\"]\ntags_on_demand = [\"y\"]\nupstream = \"http://u:secret@resalloc:49100\"\n\
+                     [[pool]]\nname = \"b\"\nupstream = \"https://other\"\nupstream_shared = true\nupstream_tags = [\"z\"]\n";
+        let pools = Placement::parse(pools).unwrap();
+        let [a, b] = ["a", "b"].map(|name| pools.pool(name).unwrap());
+        let upstream = a.upstream.as_ref().unwrap();
+        assert_eq!((upstream.address.shown(), upstream.shared), ("http://resalloc:49100/RPC2", false));
+        assert!(!format!("{pools:?}").contains("secret"));
+        assert!(b.upstream.as_ref().unwrap().shared);
+        let asked = ["y".to_owned()];
+        assert_eq!((a.upstream_tags(&[]), a.upstream_tags(&asked)), (vec!["x".into()], vec!["y".into()]));
+        assert_eq!(b.upstream_tags(&asked), ["z"]);
+        let wrong = |text: &str| Placement::parse(&format!("[[pool]]\nname = \"a\"\n{text}\n")).unwrap_err();
+        for (text, why) in [
+            ("upstream = \"secret\"", "line 3: pool a: upstream is no address; write it as http://HOST:PORT"),
+            (
+                "upstream = \"ftp://u:secret@h\"",
+                "line 3: pool a: upstream begins with neither http:// nor https://",
+            ),
+            (
+                "hosts = [\"h\"]\nupstream = \"http://r\"",
+                "line 4: pool a: has hosts and an upstream; make two pools of it",
+            ),
+            ("upstream_tags = [\"x\"]", "line 3: pool a: upstream_tags and upstream_shared need upstream"),
+            ("upstream_shared = true", "line 2: pool a: upstream_tags and upstream_shared need upstream"),
+            (
+                "upstream = \"http://r\"\nupstream_tags = [\"\"]",
+                "line 4: pool a: upstream_tags: \"\" is not 1 to 128 bytes",
+            ),
+            (
+                "upstream = \"http://r\"\n[[pool]]\nname = \"b\"\nupstream = \"http://u:secret@R/\"",
+                "line 5: pool b: its upstream has another upstream_shared, user or password than in pool a",
+            ),
+        ] {
+            assert_eq!(wrong(text), why);
+        }
+        let unclosed = wrong("upstream = \"http://u:s3cr3tsecret@h");
+        assert!(!unclosed.contains("s3cr3t"), "{unclosed}");
+    }
+}

@@ -1,0 +1,340 @@
+//! The tickets that were taken at one server upstream: which call comes next, and what its answer changes. Pure: calls and writes are the
+//! caller's, one at a time.
+//!
+//! The server gives out increasing numbers, has no list of tickets, and knows no owners. So a number that did not arrive here can be found
+//! only if nothing else takes tickets there: it lies above the last number known before, and it is no other ticket's. The server's record
+//! says how many such numbers there may be. It is on disk before each call of `takeTicket`.
+//!
+//! | a crash of either side | on disk | afterwards |
+//! |---|---|---|
+//! | before a take is intended | nothing | another take |
+//! | after that, before its answer is on disk, with or without the call | one more take is unanswered | the numbers that follow the last one are looked at until all are found, and each is closed |
+//! | after the answer is on disk | the ticket | goes on |
+//! | before the machine's output is on disk | the ticket | it is collected again |
+//! | after that, before the ticket's client gets it | the ticket with its output | the client gets it |
+//! | while the ticket is closed upstream | the ticket; its holder has ended | it is closed again; an unknown one counts as closed |
+//!
+//! A number above several that no take of ours explains shows another client: then nothing is closed.
+
+use std::collections::BTreeMap;
+
+use super::steps::{
+    CollectAnswer, LedgerCounts, LedgerEffects, LedgerEvent, LedgerStep, LedgerWrite, TicketHolder,
+};
+use crate::domain::{UpstreamServer, UpstreamTicket};
+
+/// How often a machine that is being started is asked for: the stock client of Resalloc does so as often. Milliseconds.
+const POLL_MS: u64 = 3_000;
+/// How often a machine that is in use is asked for: it may have failed. Milliseconds.
+const CHECK_MS: u64 = 60_000;
+/// The first pause after a failure, and before a look for lost numbers; it doubles up to [`LONGEST_MS`]. Milliseconds.
+const FIRST_MS: u64 = 1_000;
+/// The longest such pause. Milliseconds.
+const LONGEST_MS: u64 = 60_000;
+/// The most numbers that are looked at between two pauses.
+const MOST_LOOKS: u32 = 64;
+/// The largest number: clients read it as a signed integer of 32 bits.
+const MOST: u32 = i32::MAX as u32;
+
+#[derive(Debug)]
+struct LedgerTicket {
+    record: UpstreamTicket,
+    /// The ticket here is open.
+    is_held: bool,
+    due_ms: u64,
+}
+
+/// A pause that doubles with each failure.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pause {
+    failures: u32,
+    until_ms: u64,
+}
+
+impl Pause {
+    fn extend(&mut self, now_ms: u64) {
+        let time = FIRST_MS.saturating_mul(1 << self.failures.min(LONGEST_MS.ilog2())).min(LONGEST_MS);
+        self.failures = self.failures.saturating_add(1);
+        self.until_ms = now_ms.saturating_add(time);
+    }
+}
+
+/// The tickets at one server upstream.
+#[derive(Debug)]
+pub struct UpstreamLedger {
+    server: UpstreamServer,
+    /// Others take tickets there, too.
+    shared: bool,
+    tickets: BTreeMap<u32, LedgerTicket>,
+    /// The server cannot be used at all.
+    away: Pause,
+    take: Pause,
+    look: Pause,
+    /// How many numbers above the last one were looked at since that pause.
+    looked: u32,
+    /// The search for the last number at the first contact: given out, and not given out.
+    search: (u32, Option<u32>),
+}
+
+impl UpstreamLedger {
+    /// The tickets as they are on disk. The caller then names the holders that have ended.
+    pub fn new(
+        mut server: UpstreamServer,
+        tickets: impl IntoIterator<Item = UpstreamTicket>,
+        shared: bool,
+    ) -> Self {
+        let entry =
+            |record: UpstreamTicket| LedgerTicket { is_held: record.holder.is_some(), record, due_ms: 0 };
+        let tickets: BTreeMap<u32, LedgerTicket> =
+            tickets.into_iter().map(|record| (record.number, entry(record))).collect();
+        // a crash came between two commits of one answer
+        server.last = server.last.max(tickets.last_key_value().map(|(number, _)| *number));
+        let [away, take, look] = <[Pause; 3]>::default();
+        Self { server, shared, tickets, away, take, look, looked: 0, search: (0, None) }
+    }
+
+    /// Whether others take tickets there, too.
+    pub fn set_shared(&mut self, shared: bool) {
+        self.shared = shared;
+    }
+
+    /// Whether all that was taken is closed, and no number is looked for.
+    pub fn is_done(&self) -> bool {
+        self.tickets.is_empty() && (self.shared || self.server.unanswered == 0)
+    }
+
+    /// All records of tickets.
+    pub fn tickets(&self) -> impl Iterator<Item = &UpstreamTicket> {
+        self.tickets.values().map(|entry| &entry.record)
+    }
+
+    /// Tickets by state.
+    pub fn counts(&self) -> LedgerCounts {
+        let mut counts = LedgerCounts::default();
+        for entry in self.tickets.values() {
+            let of = match (entry.is_held, &entry.record.output) {
+                (false, _) => &mut counts.closing,
+                (true, None) => &mut counts.waiting,
+                (true, Some(_)) => &mut counts.ready,
+            };
+            *of += 1;
+        }
+        counts
+    }
+
+    /// A ticket here has ended, and that is on disk: what it has upstream is to be closed.
+    pub fn release(&mut self, holder: &TicketHolder) {
+        for entry in self.tickets.values_mut().filter(|entry| entry.record.holder.as_ref() == Some(holder)) {
+            (entry.is_held, entry.due_ms) = (false, 0);
+        }
+    }
+
+    /// What to do now. `wants`: a ticket here needs one upstream.
+    pub fn next(&self, wants: bool, now_ms: u64) -> LedgerStep {
+        if self.away.until_ms > now_ms {
+            return LedgerStep::Wait(self.away.until_ms);
+        }
+        let due = |is_held: bool| {
+            let of = self.tickets.iter().filter(move |(_, entry)| entry.is_held == is_held);
+            of.map(|(number, entry)| (entry.due_ms, *number)).min()
+        };
+        let (to_close, to_collect) = (due(false), due(true));
+        if let Some((_, number)) = to_close.filter(|(due_ms, _)| *due_ms <= now_ms) {
+            return LedgerStep::Close(number);
+        }
+        if wants && self.take.until_ms <= now_ms {
+            return self.searched().map_or(LedgerStep::Take, LedgerStep::Look);
+        }
+        let lost = self.server.last.filter(|_| self.server.unanswered > 0 && !self.shared);
+        if let Some(last) = lost.filter(|_| self.look.until_ms <= now_ms) {
+            return LedgerStep::Look((last + 1).saturating_add(self.looked).min(MOST));
+        }
+        if let Some((_, number)) = to_collect.filter(|(due_ms, _)| *due_ms <= now_ms) {
+            return LedgerStep::Collect(number);
+        }
+        let times = [to_close, to_collect].into_iter().flatten().map(|(due_ms, _)| due_ms);
+        let times = times.chain(wants.then_some(self.take.until_ms)).chain(lost.map(|_| self.look.until_ms));
+        LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(LONGEST_MS)))
+    }
+
+    /// The next number to look at in order to find the last one; `None` if it is known, or need not be.
+    fn searched(&self) -> Option<u32> {
+        if self.server.last.is_some() || self.shared {
+            return None;
+        }
+        Some(match self.search {
+            (low, None) => low.saturating_mul(2).clamp(1, MOST),
+            (low, Some(high)) => low + (high - low) / 2,
+        })
+    }
+
+    /// Before each take: this must be on disk first.
+    pub fn intend(&mut self) -> LedgerWrite {
+        self.server.unanswered = self.server.unanswered.saturating_add(1);
+        (self.look, self.looked) = (Pause::default(), 0);
+        LedgerWrite::Server(self.server.clone())
+    }
+
+    /// A take got this number for a ticket here.
+    pub fn taken(&mut self, number: u32, holder: TicketHolder) -> LedgerEffects {
+        self.away = Pause::default();
+        self.server.unanswered = self.server.unanswered.saturating_sub(1);
+        let mut effects = LedgerEffects::default();
+        if self.server.last.is_some_and(|last| number <= last) {
+            self.forget_all(&mut effects);
+        } else if let Some(last) = self.server.last.filter(|_| !self.shared) {
+            let between = last + 1..number;
+            if between.len() <= self.server.unanswered as usize {
+                between.for_each(|lost| self.found(lost, &mut effects));
+            } else {
+                effects.foreign = number - last - 1;
+            }
+        }
+        self.server.last = Some(number);
+        let record = UpstreamTicket { holder: Some(holder), ..self.record(number) };
+        self.add(record, &mut effects);
+        effects
+    }
+
+    /// A take got no number; `is_sent`: it may have got one upstream.
+    pub fn not_taken(&mut self, is_sent: bool, now_ms: u64) {
+        if !is_sent {
+            self.server.unanswered = self.server.unanswered.saturating_sub(1);
+        }
+        self.take.extend(now_ms);
+    }
+
+    /// The ticket with this number is closed upstream.
+    pub fn closed(&mut self, number: u32) -> LedgerEffects {
+        self.away = Pause::default();
+        let gone = self.tickets.remove(&number).map(|entry| LedgerWrite::Delete(entry.record));
+        LedgerEffects { writes: Vec::from_iter(gone), ..LedgerEffects::default() }
+    }
+
+    /// The server answered a call about this ticket with a fault.
+    pub fn fault(&mut self, number: u32, now_ms: u64) {
+        self.away = Pause::default();
+        if let Some(entry) = self.tickets.get_mut(&number) {
+            entry.due_ms = now_ms.saturating_add(LONGEST_MS);
+        }
+    }
+
+    /// The server did not answer, or with what is no answer.
+    pub fn unreachable(&mut self, now_ms: u64) {
+        self.away.extend(now_ms);
+    }
+
+    /// What became of the ticket with this number.
+    pub fn collected(&mut self, number: u32, answer: CollectAnswer, now_ms: u64) -> LedgerEffects {
+        self.away = Pause::default();
+        let mut effects = LedgerEffects::default();
+        let Some(entry) = self.tickets.get_mut(&number).filter(|entry| entry.is_held) else { return effects };
+        let Some(holder) = entry.record.holder.clone() else { return effects };
+        let is_out = entry.record.output.is_some();
+        entry.due_ms = now_ms.saturating_add(if is_out { CHECK_MS } else { POLL_MS });
+        match answer {
+            CollectAnswer::Waits => {}
+            CollectAnswer::Ready(_) if is_out => {}
+            CollectAnswer::Ready(output) => {
+                entry.record.output = Some(output.clone());
+                entry.due_ms = now_ms.saturating_add(CHECK_MS);
+                self.take = Pause::default();
+                effects.writes.push(LedgerWrite::Put(entry.record.clone()));
+                effects.events.push(LedgerEvent::Ready(holder, output));
+            }
+            CollectAnswer::Failed if entry.record.failed => {}
+            CollectAnswer::Failed if is_out => {
+                entry.record.failed = true;
+                effects.writes.push(LedgerWrite::Put(entry.record.clone()));
+                effects.events.push(LedgerEvent::Failed(holder));
+            }
+            // its end here closes it
+            CollectAnswer::Closed | CollectAnswer::Unknown if is_out => {
+                effects.events.push(LedgerEvent::Gone(holder));
+            }
+            CollectAnswer::Failed => {
+                entry.record.holder = None;
+                (entry.is_held, entry.due_ms) = (false, 0);
+                effects.writes.push(LedgerWrite::Put(entry.record.clone()));
+                effects.events.push(LedgerEvent::Again(holder));
+                self.take.extend(now_ms);
+            }
+            CollectAnswer::Closed | CollectAnswer::Unknown => {
+                effects = self.closed(number);
+                effects.events.push(LedgerEvent::Again(holder));
+                self.take.extend(now_ms);
+            }
+        }
+        effects
+    }
+
+    /// Whether the number that was looked at has been given out.
+    pub fn looked(&mut self, number: u32, is_given_out: bool, now_ms: u64) -> LedgerEffects {
+        self.away = Pause::default();
+        let mut effects = LedgerEffects::default();
+        match self.server.last {
+            None => self.narrow(number, is_given_out, &mut effects),
+            // an upstream may have forgotten one number, and not the next
+            Some(_) if !is_given_out => {
+                self.looked += 1;
+                if self.looked >= self.server.unanswered.min(MOST_LOOKS) {
+                    self.looked = 0;
+                    self.look.extend(now_ms);
+                }
+            }
+            Some(last) => {
+                self.server.last = Some(number);
+                (last + 1..=number).for_each(|lost| self.found(lost, &mut effects));
+                (self.look, self.looked) = (Pause::default(), 0);
+                effects.writes.push(LedgerWrite::Server(self.server.clone()));
+            }
+        }
+        effects
+    }
+
+    /// One step of the search for the last number.
+    fn narrow(&mut self, number: u32, is_given_out: bool, effects: &mut LedgerEffects) {
+        let (low, high) = self.search;
+        self.search = if is_given_out { (number, high) } else { (low, Some(number)) };
+        let (low, high) = self.search;
+        if high.is_some_and(|high| high - low <= 1) || low == MOST {
+            self.server = UpstreamServer { last: Some(low), unanswered: 0, ..self.server.clone() };
+            effects.writes.push(LedgerWrite::Server(self.server.clone()));
+        }
+    }
+
+    /// A number that was lost: it is only to be closed.
+    fn found(&mut self, number: u32, effects: &mut LedgerEffects) {
+        if self.tickets.contains_key(&number) {
+            return;
+        }
+        self.server.unanswered = self.server.unanswered.saturating_sub(1);
+        effects.found += 1;
+        let record = self.record(number);
+        effects.writes.push(LedgerWrite::Put(record.clone()));
+        self.tickets.insert(number, LedgerTicket { record, is_held: false, due_ms: 0 });
+    }
+
+    /// The server has another life: its numbers are others' now, and nothing of before may be closed by them.
+    fn forget_all(&mut self, effects: &mut LedgerEffects) {
+        effects.restarted = true;
+        self.server.unanswered = 0;
+        for (_, LedgerTicket { record, is_held, .. }) in std::mem::take(&mut self.tickets) {
+            let event = if record.output.is_some() { LedgerEvent::Gone } else { LedgerEvent::Again };
+            effects.events.extend(record.holder.clone().filter(|_| is_held).map(event));
+            effects.writes.push(LedgerWrite::Delete(record));
+        }
+    }
+
+    fn add(&mut self, record: UpstreamTicket, effects: &mut LedgerEffects) {
+        // in this order: they may be more than fit into one commit
+        effects.writes.push(LedgerWrite::Put(record.clone()));
+        effects.writes.push(LedgerWrite::Server(self.server.clone()));
+        self.tickets.insert(record.number, LedgerTicket { record, is_held: true, due_ms: 0 });
+    }
+
+    fn record(&self, number: u32) -> UpstreamTicket {
+        let address = self.server.address.clone();
+        UpstreamTicket { address, number, holder: None, output: None, failed: false }
+    }
+}

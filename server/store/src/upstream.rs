@@ -1,0 +1,66 @@
+//! Stores and reads what was taken at servers upstream.
+
+use plimsoll_core::domain::{UpstreamServer, UpstreamTicket};
+
+use super::{
+    Store,
+    envelope::{self, RecordError},
+    errors::StoreError,
+    keys::{self, KeyKind},
+    kv::Batch,
+    load::{LoadReport, load, report},
+};
+
+/// Adds the numbers of a server upstream.
+///
+/// # Errors
+/// It is too large.
+pub fn put_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
+    envelope::put(batch, &keys::upstream(KeyKind::UpstreamServer, &server.key()), server)
+}
+
+/// Removes the numbers of a server upstream.
+///
+/// # Errors
+/// As there.
+pub fn delete_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
+    envelope::delete(batch, &keys::upstream(KeyKind::UpstreamServer, &server.key()), server)
+}
+
+/// Adds a ticket that was taken upstream.
+///
+/// # Errors
+/// It is too large.
+pub fn put_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
+    envelope::put(batch, &keys::upstream(KeyKind::UpstreamTicket, &ticket.key()), ticket)
+}
+
+/// Removes a ticket that is closed upstream.
+///
+/// # Errors
+/// As there.
+pub fn delete_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
+    envelope::delete(batch, &keys::upstream(KeyKind::UpstreamTicket, &ticket.key()), ticket)
+}
+
+/// Passes the numbers of each server upstream to `take`.
+///
+/// # Errors
+/// The store cannot be read. A damaged record is logged and skipped.
+pub async fn load_upstream_servers(
+    store: &Store,
+    take: impl FnMut(UpstreamServer) + Send,
+) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::UpstreamServer, take, &mut report).await
+}
+
+/// Passes each ticket that was taken upstream to `take`.
+///
+/// # Errors
+/// As there.
+pub async fn load_upstream_tickets(
+    store: &Store,
+    take: impl FnMut(UpstreamTicket) + Send,
+) -> Result<LoadReport, StoreError> {
+    load(store, KeyKind::UpstreamTicket, take, &mut report).await
+}
