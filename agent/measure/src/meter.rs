@@ -37,7 +37,7 @@ pub struct Meter {
     way: MeterSource,
     own: Option<BuildCgroup>,
     /// Groups to which processes of the build moved; `None` before the build starts, and if the process tree measures the build.
-    moved: Option<MovedGroups>,
+    moved: Option<Box<MovedGroups>>,
     limits: CgroupLimits,
     /// Why the requested memory limit is not in force; `None` if it is, or none was requested.
     no_limit: Option<String>,
@@ -192,7 +192,7 @@ impl Meter {
         }
         let home = self.own.as_ref().map(BuildCgroup::groups).or(self.agent.as_ref());
         let home = home.filter(|_| matches!(self.way, MeterSource::Group(..)));
-        self.moved = home.map(|home| MovedGroups::of_this_process(&self.kernel, home));
+        self.moved = home.map(|home| Box::new(MovedGroups::of_this_process(&self.kernel, home)));
         (before, started)
     }
 

@@ -66,11 +66,13 @@ fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
 /// Most parents that are followed from one process. Real chains are shorter; the limit prevents an endless loop if a process id is reused.
 const MAX_PARENTS: usize = 64;
 
-/// Ids of the descendants of process `top`, read from the folder `proc`.
+/// Ids of the running descendants of process `top`, read from the folder `proc`.
 pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
     let Ok(processes) = all_processes_with_root(proc) else { return Vec::new() };
     let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
-    descendants(&stats, top).into_iter().map(|stat| stat.pid).collect()
+    // a zombie uses nothing, and v1 shows it in the root group
+    let runs = |stat: &&Stat| !matches!(stat.state, 'Z' | 'X');
+    descendants(&stats, top).into_iter().filter(runs).map(|stat| stat.pid).collect()
 }
 
 /// Whether process `pid` descends from `top`, or has ended. False for the id 0, which stands for a process that the agent's pid namespace

@@ -11,7 +11,10 @@
 //!
 //! The last counters of a group still count after it is removed. A group that is created and removed between two searches is missed.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use super::{
     find::{Cgroup, Cgroups, find},
@@ -51,10 +54,13 @@ pub struct MovedGroups {
     /// Number of readings before the next search for processes that moved.
     until_look: u32,
     notice: Option<String>,
+    /// Processes that the last look found in the root group for the first time. v1 shows a process there while it ends.
+    in_root: Vec<i32>,
 }
 
 #[derive(Debug)]
 struct MovedGroup {
+    dir: PathBuf,
     reader: CgroupReader,
     /// Counters from before the build's processes moved to the group; 0 for a scope, which is new.
     before: Reading,
@@ -74,6 +80,7 @@ impl MovedGroups {
             peak: 0,
             until_look: 0,
             notice: None,
+            in_root: Vec::new(),
         }
     }
 
@@ -135,6 +142,7 @@ impl MovedGroups {
 
     /// Looks for processes of the build in groups that are not known yet.
     fn look(&mut self) {
+        let before = std::mem::take(&mut self.in_root);
         for pid in proctree::below(&self.kernel.path("/proc"), self.top) {
             let text = kernel::read(&self.kernel.path(format!("/proc/{pid}/cgroup"))).ok().flatten();
             let Some(text) = text.filter(|_| self.known.len() < MAX_LOOKED_UP) else { continue };
@@ -142,7 +150,13 @@ impl MovedGroups {
                 continue;
             }
             // a process that has ended meanwhile has no groups
-            if let Ok(Some(groups)) = find(&self.kernel, &pid.to_string()) {
+            let groups = find(&self.kernel, &pid.to_string()).ok().flatten();
+            let is_in_root = groups.as_ref().is_some_and(|groups| groups.memory.is_root());
+            if is_in_root && !before.contains(&pid) {
+                self.in_root.push(pid);
+                continue;
+            }
+            if let Some(groups) = groups {
                 self.take_in(&groups);
             }
             self.known.insert(text);
@@ -159,6 +173,9 @@ impl MovedGroups {
             return;
         }
         let memory = self.whole_scope(&groups.memory);
+        if self.running.iter().any(|known| memory.dir.starts_with(&known.dir)) {
+            return;
+        }
         if !self.is_of_build_alone(&memory) {
             self.note(&memory, "other processes use it too");
             return;
@@ -179,7 +196,10 @@ impl MovedGroups {
         let Ok(first) = reader.read() else { return };
         let before = if is_scope { Reading::default() } else { first };
         tracing::debug!(group = %groups.memory.dir.display(), "part of the build moved to another cgroup");
-        self.running.push(MovedGroup { reader, before, last: since(first, &before) });
+        // the kernel adds groups below to this one
+        self.running.retain(|known| !known.dir.starts_with(&groups.memory.dir));
+        let (dir, last) = (groups.memory.dir, since(first, &before));
+        self.running.push(MovedGroup { dir, reader, before, last });
     }
 
     /// The scope of systemd that contains `group`, unless it also contains the build's own group; otherwise `group` itself.

@@ -19,9 +19,13 @@ fn own() -> i32 {
 }
 
 fn process(fake: &FakeKernel, pid: i32, parent: i32, group: &str) {
-    let zeros = "0 ".repeat(48);
-    fake.write(&format!("/proc/{pid}/stat"), &format!("{pid} (a) S {parent} {zeros}\n"));
+    process_in_state(fake, pid, parent, 'S');
     fake.write(&format!("/proc/{pid}/cgroup"), &format!("0::{group}\n"));
+}
+
+fn process_in_state(fake: &FakeKernel, pid: i32, parent: i32, state: char) {
+    let zeros = "0 ".repeat(48);
+    fake.write(&format!("/proc/{pid}/stat"), &format!("{pid} (a) {state} {parent} {zeros}\n"));
 }
 
 /// A group with this need, peak, CPU time and kills, and its processes; more memory below it counts too, as the kernel does.
@@ -58,6 +62,9 @@ fn a_container_of_nspawn_counts_with_the_build_and_stays_counted_after_its_end()
     group(&fake, &format!("{SCOPE}/payload"), [70_000, 90_000, 4_000, 2], "102\n103\n");
     process(&fake, 102, 101, &format!("{SCOPE}/payload"));
     process(&fake, 103, 102, &format!("{SCOPE}/payload"));
+    // nspawn itself may be in another group of the scope, which counts once
+    process(&fake, 101, 100, &format!("{SCOPE}/supervisor"));
+    group(&fake, &format!("{SCOPE}/supervisor"), [500, 500, 10, 0], "101\n");
     let with = next_look(&mut meter);
     assert_eq!(with.need, alone.need + 70_000);
     assert_eq!(with.memory, alone.memory + 75_000);
@@ -153,4 +160,39 @@ fn with_v1_a_process_that_moves_in_one_hierarchy_has_its_cpu_time_counted_once()
     let with = next_look(&mut meter);
     assert_eq!((with.memory, with.cpu_usec), (alone.memory + 75_000, alone.cpu_usec));
     assert_eq!(with.need, alone.need + 70_000);
+}
+
+#[test]
+fn a_process_that_ends_is_not_taken_for_one_that_moved_to_the_root_group() {
+    let fake = kernel_with_nspawn();
+    fake.write("/sys/fs/cgroup/cgroup.procs", "1\n");
+    let mut meter = measured(&fake);
+    meter.read().unwrap();
+    process(&fake, 102, 101, "/");
+    process_in_state(&fake, 102, 101, 'Z');
+    next_look(&mut meter);
+    next_look(&mut meter);
+    assert_eq!(meter.unmeasured(), None, "a zombie");
+    process_in_state(&fake, 102, 101, 'R');
+    next_look(&mut meter);
+    assert_eq!(meter.unmeasured(), None, "it may just be ending");
+    next_look(&mut meter);
+    assert!(meter.unmeasured().unwrap().contains("the cgroup /,"), "{:?}", meter.unmeasured());
+}
+
+#[test]
+fn groups_that_still_run_count_once_after_another_one_ended() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    for (pid, path) in [(102, "/a.scope"), (103, "/b.scope")] {
+        group(&fake, path, [70_000, 90_000, 4_000, 0], &format!("{pid}\n"));
+        process(&fake, pid, 101, path);
+    }
+    assert_eq!(next_look(&mut meter).need, alone.need + 140_000);
+    fake.write("/sys/fs/cgroup/a.scope/memory.current", "?\n");
+    process(&fake, 102, 101, "/build");
+    next_look(&mut meter);
+    let later = next_look(&mut meter);
+    assert_eq!((later.need, later.cpu_usec), (alone.need + 70_000, alone.cpu_usec + 8_000));
 }
