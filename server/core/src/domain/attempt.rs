@@ -216,7 +216,7 @@ impl Resources {
         self.memory_request.or(self.memory_limit)
     }
 
-    /// Like [`Self::memory_asked`], for sums and ratios: also `None` for values that are no real size ([`is_size`]).
+    /// Like [`Self::memory_asked`], for sums and ratios: also `None` for values that are no real size, such as 1 byte.
     pub fn memory_size_asked(&self) -> Option<Bytes> {
         self.memory_asked().filter(|asked| is_size(asked.0))
     }
