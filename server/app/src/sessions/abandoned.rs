@@ -1,4 +1,4 @@
-//! Attempts whose agent is silent: after a while the server ends them as lost.
+//! Attempts whose agent sends nothing any more: after a while the server ends them as lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,15 +12,18 @@ use super::{
     worker::Worker,
 };
 
-/// Silent attempts that are closed in one step.
+/// Most silent attempts that are closed in one step.
 const CLOSED_A_STEP: usize = 256;
 
-/// Silence after which an untrusted attempt without any measurement is dropped: it is worthless and takes a slot from others.
+/// Silence after which an untrusted attempt without any sample is dropped: it has no value, and
+/// counts toward the limit of open attempts.
 const UNMEASURED_SILENCE: Duration = Duration::from_hours(1);
 
 impl Worker {
-    /// Frees pool slots of agents that are silent for long enough, well before their attempts are closed, because others wait. An
-    /// attempt whose agent sends again takes a slot again, and so does one that had none beside others of its job.
+    /// Frees the pool slots of agents that have been silent for some time, long before their
+    /// attempts are closed, because others wait for slots. When the agent of such an attempt sends
+    /// again, the attempt takes a slot again. So does an attempt that had no slot because other
+    /// attempts of its job had one.
     pub(crate) fn free_silent(&mut self) {
         let pools = &self.parts.pools;
         let patience = pools.now().terms().patience.silent_within_ms;
@@ -31,17 +34,20 @@ impl Worker {
         self.parts.tickets.hear(presence);
     }
 
-    /// Closes some of the attempts whose agent was silent for too long; returns whether there may be more. Their end was not observed.
-    /// None while the store refuses writes, and for the same time after that.
+    /// Closes some of the attempts whose agent was silent for too long; returns whether there may
+    /// be more. Their end counts as not observed. Closes none while the store refuses writes, nor
+    /// for the same time after that.
     pub(crate) async fn close_abandoned(&mut self) -> bool {
-        // an end records the last number, so nothing may be in flight
+        // the end of an attempt records its last number, so no samples may be on their way to the
+        // disk
         self.commit_all().await;
         let (now, patience) = (self.now().moment, self.parts.abandon_after);
         if self.parts.store.status().mode != StoreMode::Writable {
             self.commits.note_refused(now);
         }
         if self.commits.was_refused_within(patience, now) {
-            // an agent is not to blame for silence while the store refuses writes: the time starts again afterwards
+            // while the store refuses writes, silence is not the agent's fault: the time starts
+            // again when it accepts writes
             return false;
         }
         let unfed = self.drop_unfed(now).await;
@@ -52,11 +58,12 @@ impl Worker {
         let (full, before) = (endings.len() == CLOSED_A_STEP, self.sessions.len());
         self.seal_all(endings).await;
         self.count_open();
-        // if the store refuses writes, try again later
+        // if none was closed because the store refuses writes, try again later
         unfed || (full && self.sessions.len() < before)
     }
 
-    /// Drops some of the untrusted attempts that were opened and never sent samples, without a summary; returns whether there may be more.
+    /// Drops some of the untrusted attempts that were opened and never sent samples. No summary is
+    /// kept of them. Returns whether there may be more.
     async fn drop_unfed(&mut self, now: Instant) -> bool {
         let unfed = self.sessions.values().filter(|s| s.is_unfed() && s.is_silent(now, UNMEASURED_SILENCE));
         let unfed: Vec<Arc<Attempt>> = unfed.take(CLOSED_A_STEP).map(|s| Arc::clone(&s.attempt)).collect();
@@ -73,7 +80,7 @@ impl Worker {
     }
 }
 
-/// The end of an attempt, as far as its samples show it.
+/// The end of an attempt, as far as its samples show it: how it ended is unknown.
 pub(crate) fn abandoned(session: &Session) -> Finish {
     Finish {
         attempt: session.attempt.id.clone(),

@@ -1,4 +1,5 @@
-//! Steps after a commit: staged changes become current, the next commit starts, and waiting callers are answered.
+//! What follows a commit: staged changes become current, the next commit starts, and waiting
+//! callers are answered.
 
 use plimsoll_core::domain::AttemptId;
 
@@ -10,7 +11,7 @@ use super::{
 };
 
 impl Worker {
-    /// Writes everything staged to disk.
+    /// Writes everything staged to disk, and waits for it.
     pub(crate) async fn commit_all(&mut self) {
         self.launch().await;
         if !self.commits.is_idle() {
@@ -19,7 +20,8 @@ impl Worker {
         }
     }
 
-    /// Sends staged changes to the store, once the previous commit is on disk.
+    /// Sends staged changes to the store. If the previous commit is still being written, waits for
+    /// it first.
     pub(crate) async fn launch(&mut self) {
         if self.commits.is_idle() {
             return self.commits.send().await;
@@ -28,7 +30,8 @@ impl Worker {
         self.landed(outcome).await;
     }
 
-    /// The running commit has ended: starts the next one, and answers all callers that waited for it.
+    /// Handles the end of the running commit: starts the next one, and answers all callers that
+    /// waited for it.
     pub(crate) async fn landed(&mut self, outcome: CommitOutcome) {
         let Some(mut landed) = self.commits.land(outcome) else { return };
         let changed: Vec<AttemptId> = landed.staged.keys().cloned().collect();
@@ -39,12 +42,13 @@ impl Worker {
             self.fleet.cause_changed(&change.before, &change.summary);
             self.parts.history.replace_summary(&change.summary);
         }
-        // the disk has something to do again before this is answered
+        // sent first, so that the disk works while callers are answered
         self.commits.send().await;
         self.answer(landed, &changed).await;
     }
 
-    /// Answers the callers of a commit that is on disk, except for attempts whose compaction is far behind.
+    /// Answers the callers of a commit that is on disk. Answers about attempts whose compaction is
+    /// far behind are delayed.
     async fn answer(&mut self, landed: StagedCommit, changed: &[AttemptId]) {
         self.compactions.compact_long(&mut self.sessions, changed);
         for (n, promise) in landed.promises.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Ends an attempt: its fragments become sealed blocks, and in the same commit its summary replaces the open record. Only then it is added
-//! to the history.
+//! Ends an attempt: its fragments become sealed blocks, and in the same commit its summary replaces
+//! the record of the open attempt. Only then is it added to the history.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,8 @@ use crate::{
 };
 
 impl Worker {
-    /// Ends attempts, after everything staged is on disk. Nothing is appended to them meanwhile, because the worker waits for this.
+    /// Ends attempts. Everything staged must be on disk. No samples are appended meanwhile, because
+    /// the worker waits for this.
     pub(crate) async fn seal_all(&mut self, endings: Vec<EndRequest>) {
         self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
         let mut begun = HashSet::new();
@@ -32,7 +33,8 @@ impl Worker {
         for ending in endings {
             let open = !begun.contains(&ending.finish.attempt);
             if let Some(closed) = self.closed(ending, open) {
-                // the first permitted end counts: one from a replaced stream changes nothing
+                // only the first permitted end counts; an end from a stream that was replaced is
+                // not permitted
                 begun.insert(closed.session.attempt.id.clone());
                 waiting.push(closed);
             }
@@ -44,7 +46,8 @@ impl Worker {
         }
     }
 
-    /// The seal of an attempt that is `open`; `None` if it cannot be ended this way, after answering the caller.
+    /// The attempt of `ending`, ready to be sealed. `None` if it cannot be ended; then the caller
+    /// has been answered. `open`: whether the attempt is not being ended already.
     fn closed(&self, ending: EndRequest, open: bool) -> Option<ClosedAttempt> {
         let EndRequest { finish, stream, answer } = ending;
         match self.close(&finish, stream.as_ref(), open) {
@@ -71,7 +74,7 @@ impl Worker {
             session.check_holder(stream)?;
         }
         session.close(finish)?;
-        // an abandoned attempt ended when its agent was last seen
+        // an abandoned attempt counts as ended when its agent sent its last message
         let received =
             if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.last_message.unix_ms };
         let mut skipped = SkippedFacts::default();
@@ -90,12 +93,12 @@ impl Worker {
         (summary.cause, summary.cause_source) =
             retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));
         summary.censored = retry::is_censored(&summary, summary.cause);
-        // a CI system may report the end before the agent does
+        // the CI system may have reported the end before the agent did
         let reported = session.reported.as_ref().and_then(|reported| with_report(&summary, reported));
         Ok((session, reported.unwrap_or(summary), believed))
     }
 
-    /// Handles a seal that is on disk, or that failed.
+    /// Handles the result of sealing an attempt.
     fn sealed_now(&mut self, sealed: SealedAttempt) {
         let SealedAttempt { closed, was_judged, result } = sealed;
         let ClosedAttempt { session, summary, believed, keeps_ticket, answer } = closed;
@@ -116,7 +119,8 @@ impl Worker {
         tell(answer, &attempt.id, result);
     }
 
-    /// Requests a new verdict on an attempt that was judged before its end. If the queue is full, the next question about it does that.
+    /// Requests a new verdict on an attempt that has a verdict from before its end. If the queue is
+    /// full, the next question about the attempt leads to the new verdict.
     pub(crate) fn judge_after_end(&self, attempt: &AttemptId) {
         let Some(judged_early) = &self.judged_early else { return };
         if judged_early.try_send(attempt.clone()).is_err() {
@@ -147,10 +151,10 @@ impl Worker {
     }
 }
 
-/// Answers and logs the result of an end.
+/// Sends the result of an end to the caller; without a caller, logs an error.
 fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
     match (answer, result) {
-        // the caller may be gone
+        // the caller may no longer wait
         (Some(answer), result) => drop(answer.send(result)),
         (None, Err(error)) => tracing::warn!(%attempt, %error, "could not close an abandoned attempt"),
         (None, Ok(_)) => {}

@@ -1,9 +1,10 @@
 //! Requests and limits of jobs' pods, as the admission webhook saw them at creation.
 //!
-//! If memory ends a job without an agent, its size is unknown, and GitLab retries it with the same variables. Without this, the verdict on
-//! a second try would again raise the size of the first. The newest pods are kept for some days, in memory and on disk, and read at a
-//! start. A pod is admitted before it is on disk, so a kill of the server at that moment loses it; the verdict on its job then uses the
-//! prediction.
+//! If a job without an agent runs out of memory, its sizes are otherwise unknown, and GitLab
+//! retries it with the same variables. Without the pod's sizes, the verdict on the second try would
+//! again raise the size of the first. The newest pods are kept for some days, in memory and on
+//! disk. A pod is admitted before its sizes are on disk, so a crash at that moment loses them; the
+//! verdict on its job then uses the prediction.
 
 use std::{
     borrow::Cow,
@@ -17,28 +18,29 @@ use plimsoll_store::{self as store, Batch, Store, StoreError};
 
 use super::{Ingest, request::Request};
 
-/// Most pods kept: those of some days. About 4 MB, and as much on disk.
+/// Most pods whose sizes are kept: those of some days. About 4 MB, and as much on disk.
 const MOST_PODS: usize = 10_000;
-/// How long pods are remembered, milliseconds: no job runs longer than that and is then retried.
+/// How long pods are kept, milliseconds: longer than a job runs before it is retried.
 const KEPT_MS: u64 = 7 * 24 * 3_600_000;
-/// Pods removed from disk at once.
+/// Most pods removed from disk at once.
 const REMOVED_AT_ONCE: usize = 64;
 
-/// The newest pods, by the attempts that their jobs are.
+/// The newest pods, by the ids that the attempts of their jobs have. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobPods(Arc<Mutex<NewestPods>>);
 
 #[derive(Debug, Default)]
 struct NewestPods {
     pods: HashMap<AttemptId, JobPod>,
-    /// Oldest first.
+    /// The same ids, oldest first.
     order: VecDeque<AttemptId>,
-    /// The hosts that have a job with a number, for attempts and pods that do not name their host.
+    /// The hosts that have a job with this number; used for attempts and pods that do not name
+    /// their host.
     hosts: HashMap<String, Vec<String>>,
 }
 
 impl NewestPods {
-    /// Adds a pod in place of an earlier one of its job.
+    /// Adds a pod; replaces an earlier one of the same job.
     fn put(&mut self, id: AttemptId, pod: JobPod) {
         let (host, job) = (pod.host.clone(), pod.job.clone());
         if self.pods.insert(id.clone(), pod).is_none() {
@@ -47,7 +49,8 @@ impl NewestPods {
         }
     }
 
-    /// Removes the oldest: those above the capacity, and expired ones.
+    /// Removes the oldest pods: those above the capacity, and those kept long enough. Returns their
+    /// ids.
     fn forget(&mut self, now_unix_ms: u64) -> Vec<AttemptId> {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.order.front() {
@@ -72,7 +75,8 @@ impl NewestPods {
         }
     }
 
-    /// The pod of a job on this host, else the only candidate.
+    /// The pod of a job on this host. If one of the two does not name its host, the only pod of a
+    /// job with this number.
     fn find(&self, host: &str, job: &str, project: &str) -> Option<&JobPod> {
         let is_of = |pod: &&JobPod| project.is_empty() || pod.project.is_empty() || pod.project == project;
         let of = |host: &str| self.pods.get(&JobPod::id_of(host, job)?).filter(is_of);
@@ -83,14 +87,15 @@ impl NewestPods {
         let mut others =
             hosts.filter(|other| host.is_empty() || other.is_empty()).filter_map(|host| of(host));
         let only = others.next();
-        // one of two is as likely the wrong one
+        // of two candidates, either could be the wrong one
         only.filter(|_| others.next().is_none())
     }
 }
 
 impl JobPods {
-    /// Adds a pod. The first pod of a job counts, because its build runs in it; later claims about the job change nothing. Returns the
-    /// pods removed for it; `None` if it was not added.
+    /// Adds a pod. Only the first pod of a job is kept, because its build runs in it; later reviews
+    /// of other pods that claim the same job change nothing. Returns the ids of pods removed for
+    /// it; `None` if it was not added.
     fn note(&self, id: AttemptId, pod: JobPod) -> Option<Vec<AttemptId>> {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.pods.contains_key(&id) {
@@ -101,14 +106,15 @@ impl JobPods {
         Some(newest.forget(now))
     }
 
-    /// Sizes of the pod of an attempt's job. `None` if it was not seen, or is of a job with the same number in another GitLab or project.
+    /// Sizes of the pod of an attempt's job. `None` if no such pod is known; a pod of a job with
+    /// the same number in another GitLab or project does not count.
     pub(crate) fn of(&self, attempt: &AttemptId, project: &str) -> Option<Resources> {
         let JobExecution { host, job, .. } = JobExecution::read(attempt.as_str());
         let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         newest.find(host, job, project).map(|pod| pod.sizes)
     }
 
-    /// Adds the pod's sizes to the evidence, if nothing was measured and the pod was seen.
+    /// Adds the pod's sizes to the evidence, if the attempt was not measured and its pod is known.
     pub(crate) fn join<'e>(&self, evidence: &'e Evidence) -> Cow<'e, Evidence> {
         let seen = || self.of(&evidence.attempt, &evidence.key.project);
         match evidence.measured {
@@ -121,7 +127,8 @@ impl JobPods {
 }
 
 impl Ingest {
-    /// Remembers the sizes of a job's pod. Never blocks: if the queue is full, the pod is kept only in memory.
+    /// Keeps the sizes of a job's pod. Never blocks: if the queue is full, they are kept only in
+    /// memory.
     pub(crate) fn note_pod(&self, pod: JobPod) {
         let pod = JobPod { seen_unix_ms: self.parts.clock.now_unix_ms(), ..pod };
         let Some(id) = pod.id() else { return };
@@ -135,7 +142,7 @@ impl Ingest {
 }
 
 impl JobPods {
-    /// Loads the stored pods; expired ones are removed from disk.
+    /// Loads the stored pods. Those kept long enough are removed from disk.
     pub(super) async fn load(&self, store: &Store, now: u64) -> Result<(), StoreError> {
         let mut pods: Vec<JobPod> = Vec::new();
         store::load_pods(store, |pod| pods.push(pod)).await?;
@@ -144,7 +151,7 @@ impl JobPods {
         {
             let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             for pod in pods {
-                // one with a future time was seen while the clock was wrong: it counts as new
+                // a pod from the future was stored while the clock was wrong: it counts as new
                 let pod = JobPod { seen_unix_ms: pod.seen_unix_ms.min(now), ..pod };
                 pod.id().into_iter().for_each(|id| newest.put(id, pod.clone()));
             }

@@ -7,7 +7,7 @@
 //! | module | part of the worker | content |
 //! |---|---|---|
 //! | `table` | `SessionTable` | the open attempts, as they are on disk |
-//! | `open_quota` | `OpenQuota` | how many each caller may have open |
+//! | `open_quota` | `OpenQuota` | limits of open attempts |
 //! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
 //! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
@@ -81,16 +81,18 @@ use crate::{
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
-/// Capacity of the worker's queue. When it is full, streams are not read further.
+/// Capacity of the worker's queue, in requests. While it is full, no more messages are read from
+/// streams.
 pub(crate) const QUEUE: usize = 1024;
 
-/// Changes that a slow watcher may be behind.
+/// Number of changes by which a watcher may lag behind.
 const CHANGES: usize = 1024;
 
-/// Verdicts computed at once; others are queued. Reading a log uses a core, and more of them would take the cores from predictions.
+/// Verdicts computed at once; others are queued. Matching a log uses a core, and more of them would
+/// take the cores from predictions.
 const WEIGHED_AT_ONCE: usize = 2;
 
-/// Dependencies of the worker.
+/// What the worker and [`Ingest`] work with.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) store: Store,
@@ -101,17 +103,17 @@ pub(crate) struct Parts {
     pub(crate) verdict_engine: VerdictEngine,
     pub(crate) pools: PoolRegistry,
     pub(crate) tickets: TicketRegistry,
-    /// Sizes of jobs' pods.
+    /// Sizes of pods of CI jobs.
     pub(crate) pods: JobPods,
     /// Most open attempts.
     pub(crate) open_attempts: usize,
-    /// How old samples may get.
+    /// Retention of samples, summaries and log lines.
     pub(crate) retain: RetentionPolicy,
     /// Silence after which an attempt is closed as lost.
     pub(crate) abandon_after: Duration,
 }
 
-/// A handle on the ingest.
+/// Sends requests to the worker and waits for the answers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Ingest {
     pub(crate) requests: mpsc::Sender<Request>,
@@ -122,7 +124,7 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// The handle, and the worker, which the caller must run.
+    /// Creates an [`Ingest`], and the worker, which the caller must run.
     pub(crate) fn new(parts: Parts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE);
         let short_of_memory = Arc::default();
@@ -133,8 +135,8 @@ impl Ingest {
         (Self { requests, weighing, line, short_of_memory, parts }, worker)
     }
 
-    /// Opens an attempt for a stream, or hands it over to the stream. If another run has the id, an agent that `takes_new_id` gets another
-    /// one.
+    /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
+    /// has the id and `takes_new_id` is set, the attempt is opened under another id.
     pub(crate) async fn open(
         &self,
         mut attempt: Attempt,
@@ -147,7 +149,8 @@ impl Ingest {
         self.ask(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }
 
-    /// Why the ticket of an open attempt holds no slot for it; `None` if it does, or if the attempt names none.
+    /// Why the ticket of an open attempt holds no slot for it; `None` if it holds one, or if the
+    /// attempt names no ticket.
     pub(crate) fn no_place(
         &self,
         attempt: &AttemptId,
@@ -156,8 +159,8 @@ impl Ingest {
         self.parts.tickets.no_place(ticket?, attempt, project)
     }
 
-    /// Stores samples, in the order of the calls; the receiver gets the number up to which everything is on disk. Waits only for space in
-    /// the queue.
+    /// Stores samples, in the order of the calls. The answer is the sequence number up to which
+    /// everything is on disk. Waits only for space in the queue.
     pub(crate) async fn append(
         &self,
         append: Append,
@@ -166,7 +169,7 @@ impl Ingest {
         self.queue_request(|answer| Request::Append { append, stream: stream.clone(), answer }).await
     }
 
-    /// Seals an attempt; returns its last number.
+    /// Ends and seals an attempt; returns its last sequence number.
     pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
         mask::phases(&mut finish.phases);
         self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
@@ -175,16 +178,17 @@ impl Ingest {
     /// Releases the attempts of a stream that has ended.
     pub(crate) async fn leave(&self, stream: StreamHandle, attempts: impl IntoIterator<Item = AttemptId>) {
         let attempts = attempts.into_iter().collect();
-        // if the worker is gone there is nothing to release
+        // if the worker has stopped, there is nothing to release
         let _stopped = self.requests.send(Request::Leave { stream, attempts }).await;
     }
 
-    /// All open attempts, and the changes from then on.
+    /// All open attempts, and a receiver of the changes from then on.
     pub(crate) async fn watch(&self) -> Result<(Vec<Running>, broadcast::Receiver<Change>), Refusal> {
         self.ask(|answer| Request::Watch { answer }).await
     }
 
-    /// The `most` open attempts with the highest need that `caller` may see, highest first, and the number of all of them.
+    /// The `most` open attempts with the highest memory need that `caller` may see, highest first,
+    /// and how many it may see in total.
     pub(crate) async fn highest(
         &self,
         most: usize,
@@ -193,7 +197,7 @@ impl Ingest {
         self.ask(|answer| Request::Highest { most, caller, answer }).await
     }
 
-    /// An attempt, and whether it is still open; `None` if it is unknown.
+    /// The summary of an attempt, and whether the attempt is still open; `None` if it is unknown.
     pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
         if self.parts.history.knows(id) {
             return Ok(self.read(id).await?.map(|summary| (summary, false)));
@@ -206,8 +210,8 @@ impl Ingest {
         Ok(self.read(id).await?.map(|summary| (summary, false)))
     }
 
-    /// The summary of an ended attempt for lists, without its phases. `None` if it is missing or damaged, so that the others are still
-    /// listed.
+    /// The summary of an ended attempt for lists, without its phases. `None` if it is missing or
+    /// damaged, so that the rest of the list is still shown.
     pub(crate) async fn listed(&self, id: &AttemptId) -> Result<Option<Summary>, Refusal> {
         match store::read_summary(&self.parts.store, id).await {
             Ok(summary) => Ok(summary.map(|summary| Summary { phases: Vec::new(), ..summary })),
@@ -219,7 +223,8 @@ impl Ingest {
         }
     }
 
-    /// A summary with the attempt that it retries and its number within its job ([`SharedHistory::related`]).
+    /// A summary, completed with the attempt that it retries and its number within its job
+    /// ([`SharedHistory::related`]).
     pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
         self.parts.history.related(summary)
     }
@@ -233,7 +238,7 @@ impl Ingest {
         self.parts.history.read(ids)
     }
 
-    /// The summary of an ended attempt, from disk.
+    /// Reads the summary of an ended attempt from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;
         Ok(summary.map_err(|error| Refusal::Unreadable(error.to_string()))?.map(Arc::new))
@@ -249,7 +254,8 @@ impl Ingest {
         Ok(read.await?.samples)
     }
 
-    /// Writes a verdict to disk; returns the one in force, if the same question was answered meanwhile.
+    /// Writes a verdict to disk. If the same question was answered meanwhile, returns the verdict
+    /// in force instead.
     async fn record(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
         self.ask(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
     }
@@ -272,7 +278,7 @@ impl Ingest {
     }
 }
 
-/// A request that is with the worker.
+/// A request that the worker has not answered yet.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
     answered: oneshot::Receiver<Result<T, Refusal>>,
@@ -286,7 +292,7 @@ impl<T> Pending<T> {
         self.counted(result)
     }
 
-    /// The answer, if it is there.
+    /// The answer if the worker has sent it already.
     pub(crate) fn answer_now(&mut self) -> Option<Result<T, Refusal>> {
         match self.answered.try_recv() {
             Ok(result) => Some(self.counted(result)),
@@ -304,7 +310,7 @@ impl<T> Pending<T> {
 }
 
 impl Running {
-    /// The summary as it would be if the attempt ended now, unobserved.
+    /// The summary as it would be if the attempt ended now and its end was not observed.
     pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
         let mut summary = Summary::of(&self.attempt, &self.progress, &FinalTotals::default(), wall, None);

@@ -1,5 +1,5 @@
-//! Limits of open attempts. All callers share one limit; some have a limit of their own in addition, and untrusted callers together must
-//! leave some room for trusted ones.
+//! Limits of open attempts. All callers share one limit. Some callers also have a limit of their
+//! own, and untrusted callers together must leave some attempts for trusted ones.
 
 use std::sync::Arc;
 
@@ -10,26 +10,28 @@ use crate::{
     sessions::{refusal::Refusal, stream_handle::StreamHandle},
 };
 
-/// Untrusted attempts leave one slot in this many to trusted ones.
+/// One in this many attempts is reserved for trusted callers.
 const TO_TRUSTED: usize = 5;
 
-/// Counts the open attempts of untrusted callers.
+/// Counts open attempts of untrusted callers.
 #[derive(Debug, Default)]
 pub(crate) struct OpenQuota {
-    /// Each of them holds a clone.
+    /// The number of clones is the number of their open attempts, because each has one.
     untrusted: Arc<()>,
 }
 
-/// The share of an open attempt, until it ends.
+/// What an open attempt takes from the limits; given back on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
-    /// The share of the caller's own limit; `None` if the caller has not returned since the start of the server.
+    /// What it takes from the caller's own limit; `None` if the caller has not reconnected since
+    /// the server started.
     own: Option<UsageSlot>,
     untrusted: Option<Arc<()>>,
 }
 
 impl OpenQuota {
-    /// The share of a new attempt opened by `stream`. `most` attempts may be open at once, over all callers.
+    /// Takes a share for a new attempt opened by `stream`. All callers together may have `most`
+    /// open attempts.
     pub(crate) fn of_new(
         &self,
         attempt: &Attempt,
@@ -44,13 +46,13 @@ impl OpenQuota {
         Ok(Arc::new(QuotaShare { own: Some(own), untrusted: self.one_of(attempt) }))
     }
 
-    /// The share of an open attempt that was found at the server's start.
+    /// Takes a share for an attempt that was open when the server started.
     pub(crate) fn of_resumed(&self, attempt: &Attempt) -> Option<Arc<QuotaShare>> {
         self.one_of(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
     }
 
-    /// The share of an attempt whose agent has returned: it counts toward the caller's limit if that allows one more, and continues in any
-    /// case.
+    /// The share of an attempt whose agent has reconnected. From now on it counts toward the
+    /// caller's own limit if that allows one more; it continues in any case.
     #[expect(clippy::unused_self, reason = "beside its siblings")]
     pub(crate) fn known(
         &self,

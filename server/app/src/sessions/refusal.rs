@@ -1,4 +1,4 @@
-//! Why the sessions refuse a request. A refused request has changed nothing.
+//! Why the worker refuses a request. A refused request has changed nothing.
 
 use std::{fmt::Display, time::Duration};
 
@@ -7,7 +7,7 @@ use plimsoll_store::StoreError;
 
 use crate::access::identity::Exceeded;
 
-/// Why a request to the ingest was refused.
+/// Why a request to the worker was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// A field breaks a rule.
@@ -24,17 +24,18 @@ pub(crate) enum Refusal {
         "attempt {attempt}: number {expected} was expected and {got} came; send from {expected}, or declare the missing numbers as lost"
     )]
     Gap {
-        /// The attempt concerned.
+        /// The attempt to which the sample belongs.
         attempt: AttemptId,
-        /// The number after the last acknowledged one.
+        /// The sequence number after the last acknowledged one.
         expected: u64,
-        /// The number received.
+        /// The sequence number that was received.
         got: u64,
     },
-    /// Another agent writes the attempt, or wrote and ended it.
+    /// Another agent is writing the attempt, or has written and ended it.
     #[error("attempt {0} belongs to another agent; give this run an id of its own")]
     Held(AttemptId),
-    /// The job's own agent has proven its identity: what another caller sent before is dropped.
+    /// The job's own agent has proved its identity: what another caller sent under the id is
+    /// dropped.
     #[error(
         "attempt {0} is that of a CI job, whose own agent has come and proven it; what was sent before under this id is dropped: give \
          this run an id of its own"
@@ -43,32 +44,32 @@ pub(crate) enum Refusal {
     /// The same agent has opened the attempt on a newer stream.
     #[error("attempt {0} was taken over by a newer stream of the same agent")]
     Replaced(AttemptId),
-    /// The attempt has not ended, as far as is known.
+    /// The attempt is still running, as far as the server knows.
     #[error("attempt {0} is still running; ask again when it has ended, or say how it ended")]
     Running(AttemptId),
-    /// The limit of different answered questions about the attempt is reached.
+    /// The limit of different questions answered about the attempt is reached.
     #[error(
         "limit of {most} different questions about {attempt} reached; repeat one of them to get its verdict"
     )]
     Judged {
-        /// The attempt concerned.
+        /// The attempt that the questions are about.
         attempt: AttemptId,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// The limit of waiting verdict requests is reached.
+    /// The limit of concurrent verdict requests is reached.
     #[error("limit of {0} verdict requests reached; retry in some seconds")]
     Crowded(usize),
-    /// Too many attempts are open.
+    /// The limit of open attempts is reached.
     #[error("limit of {0} open attempts reached; retry later")]
     Full(usize),
-    /// The common limit of untrusted callers is reached.
+    /// The common limit of open attempts of untrusted callers is reached.
     #[error("limit of {0} open attempts of untrusted callers reached; retry later")]
     FullOfUntrusted(usize),
     /// The caller's own limit is reached.
     #[error("{0}")]
     Exceeded(Exceeded),
-    /// The store refuses to write.
+    /// The store refuses writes.
     #[error("the store cannot write: {0}; nothing that was acknowledged is lost, retry later")]
     Unwritable(String),
     /// The store cannot be read.
@@ -80,7 +81,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// When to try again; `None` if the same request would be refused again.
+    /// When the same request may succeed; `None` if it would be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Full(_) | Self::FullOfUntrusted(_) => Some(Duration::from_secs(30)),
@@ -92,7 +93,7 @@ impl Refusal {
         }
     }
 
-    /// Label in metrics.
+    /// Name of the reason in metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Fault(_) | Self::Forbidden(_) => "invalid",
@@ -114,12 +115,12 @@ impl Refusal {
     }
 }
 
-/// The store refused a write.
+/// The refusal for an error of a write.
 pub(crate) fn unwritable(error: impl Display) -> Refusal {
     Refusal::Unwritable(error.to_string())
 }
 
-/// The store could not be read.
+/// The refusal for an error of a read.
 pub(crate) fn unreadable(error: &StoreError) -> Refusal {
     Refusal::Unreadable(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Requests to the worker, and their answers.
+//! Requests to the worker (the task that owns the open attempts), and their answers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     sessions::{refusal::Refusal, stream_handle::StreamHandle},
 };
 
-/// Where an answer is sent. It is dropped if the receiver is gone.
+/// Where an answer is sent; sending does nothing if the caller no longer waits.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// A report of the CI system on one job.
@@ -31,7 +31,7 @@ pub(crate) enum Request {
     Open {
         attempt: Box<Attempt>,
         stream: StreamHandle,
-        /// Whether the agent accepts another id if another run has this one.
+        /// Whether the agent accepts another id if another run has the requested one.
         takes_new_id: bool,
         answer: Answer<Opened>,
     },
@@ -54,7 +54,7 @@ pub(crate) enum Request {
         verdict: Box<Verdict>,
         answer: Answer<Verdict>,
     },
-    /// The sizes of a job's pod; other pods are removed for it.
+    /// Stores the sizes of a job's pod; removes those of other pods to make space.
     NotePod {
         pod: Box<JobPod>,
         forgotten: Vec<AttemptId>,
@@ -63,7 +63,7 @@ pub(crate) enum Request {
     Watch {
         answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
     },
-    /// Like [`Self::Watch`], limited to a few, without later changes.
+    /// Like [`Self::Watch`], but only the attempts with the highest need, without later changes.
     Highest {
         most: usize,
         caller: Arc<Identity>,
@@ -75,17 +75,19 @@ pub(crate) enum Request {
     },
 }
 
-/// Samples to append. `lost` numbers before `first_sequence` were dropped by the agent.
+/// Samples to append. The agent dropped `lost` samples with sequence numbers before
+/// `first_sequence`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Append {
     pub(crate) attempt: AttemptId,
     pub(crate) first_sequence: u64,
     pub(crate) lost: u64,
-    /// `None` has a number and cannot be used.
+    /// The samples in order; `None` for a sample that has a sequence number but cannot be used.
     pub(crate) samples: Vec<Option<Sample>>,
 }
 
-/// The new and usable part of a batch: the last of `samples` has the batch's last number, and `lost` numbers are missing before the first.
+/// The part of a batch that is new and usable. `samples` end with the batch's last sequence number;
+/// `lost` numbers before them are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewSamples {
     pub(crate) first_sequence: u64,
@@ -99,51 +101,53 @@ pub(crate) struct Finish {
     pub(crate) attempt: AttemptId,
     pub(crate) last_sequence: u64,
     pub(crate) lost: u64,
-    /// `None` if it cannot be used: it took as long as its samples and phases say.
+    /// Duration; `None` if the agent's value cannot be used: the duration then follows from samples
+    /// and phases.
     pub(crate) wall: Option<Millis>,
     pub(crate) exit: Option<Exit>,
-    /// Whether the agent saw the end, with an exit status or without.
+    /// Whether the agent observed the end, with or without an exit status.
     pub(crate) ended: bool,
     pub(crate) totals: FinalTotals,
-    /// The phases, in order, not overlapping, within `wall`.
+    /// The phases in order. They do not overlap and are within `wall`.
     pub(crate) phases: Vec<Phase>,
-    /// Whether the ticket is kept for a retry in the same slot.
+    /// Whether the ticket is kept, so that a retry can use its slot.
     pub(crate) keeps_ticket: bool,
-    /// See [`Summary::offloaded_to`](plimsoll_core::domain::Summary::offloaded_to).
+    /// Name of the service that ran the build: see
+    /// [`Summary::offloaded_to`](plimsoll_core::domain::Summary::offloaded_to).
     pub(crate) offloaded_to: String,
 }
 
-/// The end of an attempt, from its agent, or from the server after a long silence.
+/// The end of an attempt: reported by its agent, or made by the server after a long silence.
 #[derive(Debug)]
 pub(crate) struct EndRequest {
     pub(crate) finish: Finish,
-    /// `None`: the server itself ends it.
+    /// Stream of the agent; `None` if the server ends the attempt.
     pub(crate) stream: Option<StreamHandle>,
-    /// The caller that waits for it.
+    /// The caller that waits for the result.
     pub(crate) answer: Option<Answer<u64>>,
 }
 
 /// Answer to an opening.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opened {
-    /// Everything up to this number is on disk.
+    /// Everything up to this sequence number is on disk.
     pub(crate) acknowledged: u64,
-    /// Whether the attempt is closed already.
+    /// Whether the attempt is sealed already.
     pub(crate) sealed: bool,
-    /// The id under which it is stored.
+    /// The id under which the attempt is stored.
     pub(crate) attempt: AttemptId,
 }
 
 /// An open attempt with its current state.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
-    /// The agent's announcement.
+    /// The attempt as its agent announced it.
     pub(crate) attempt: Arc<Attempt>,
-    /// Measurements so far.
+    /// Totals of the samples so far.
     pub(crate) progress: SampleAccumulator,
 }
 
-/// A change for watchers.
+/// A change of an attempt, for watchers.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// An attempt was opened, or has new samples.

@@ -1,5 +1,5 @@
-//! One open attempt: which numbers are acknowledged, which stream holds it, and which part of a batch is new. Pure rules; the worker
-//! commits what they accept.
+//! One open attempt: which sequence numbers are acknowledged, which stream may write to it, and
+//! which part of a batch is new. Pure rules; the worker commits the results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,15 +22,15 @@ use crate::{
 /// One open attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
-    /// The agent's announcement.
+    /// The attempt as its agent announced it.
     pub(crate) attempt: Arc<Attempt>,
-    /// Everything up to this number is on disk or declared lost.
+    /// Everything up to this sequence number is on disk or declared lost.
     pub(crate) acknowledged: u64,
-    /// Numbers declared lost.
+    /// Number of samples declared lost.
     pub(crate) lost: u64,
-    /// Samples that are on disk and not yet in a sealed block.
+    /// Number of samples that are on disk, but not yet in a sealed block.
     pub(crate) loose: u64,
-    /// Sums over the samples.
+    /// Totals of the samples.
     pub(crate) progress: SampleAccumulator,
     /// The stream that may write; `None` while no agent is connected.
     pub(crate) holder: Option<StreamHandle>,
@@ -38,14 +38,15 @@ pub(crate) struct Session {
     pub(crate) last_message: LastMessage,
     /// The attempt's slot in its pool, if that is known.
     pub(crate) place: Option<Held>,
-    /// The attempt's share of the limits; `None` for one restored at a start, which counts toward the total only.
+    /// The attempt's share of the limits of open attempts; `None` for a trusted attempt restored
+    /// when the server started, which counts only toward the common limit.
     pub(crate) share: Option<Arc<QuotaShare>>,
-    /// A CI system's report on its end, while its agent has not reported one.
+    /// The CI system's report on the attempt's end, if it came before the agent's.
     pub(crate) reported: Option<Arc<ReportedOutcome>>,
 }
 
-/// A moment by two clocks: the wall clock for when an attempt ended, the monotonic one for the length of a silence, which is independent
-/// of changes to the first.
+/// A moment on two clocks: the wall clock shows when an attempt ended; the monotonic clock measures
+/// a silence and does not jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastMessage {
     pub(crate) unix_ms: u64,
@@ -53,7 +54,7 @@ pub(crate) struct LastMessage {
 }
 
 impl Session {
-    /// An attempt without samples.
+    /// A session for an attempt without samples.
     pub(crate) fn new(attempt: Arc<Attempt>, last_message: LastMessage) -> Self {
         Self {
             attempt,
@@ -69,12 +70,12 @@ impl Session {
         }
     }
 
-    /// The form for watchers.
+    /// The attempt with its current state, for watchers.
     pub(crate) fn running(&self) -> Running {
         Running { attempt: Arc::clone(&self.attempt), progress: self.progress.clone() }
     }
 
-    /// Gives the attempt to `stream`, and ends an older stream of the same agent.
+    /// Lets `stream` write to the attempt, and ends an older stream of the same agent.
     pub(crate) fn take(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
         if !self.attempt.is_same_agent(attempt) {
             return Err(Refusal::Held(attempt.id.clone()));
@@ -86,17 +87,18 @@ impl Session {
         Ok(())
     }
 
-    /// Whether there was no message for longer than `patience`: the agent is gone or stuck.
+    /// Whether the agent has sent no message for longer than `patience`: it has probably died or
+    /// hangs.
     pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
         now.saturating_duration_since(self.last_message.moment) > patience
     }
 
-    /// Whether it is untrusted and has no samples.
+    /// Whether the attempt is untrusted and has no samples.
     pub(crate) fn is_unfed(&self) -> bool {
         self.attempt.opening.untrusted && self.acknowledged == 0
     }
 
-    /// Checks that `stream` may write.
+    /// Checks that `stream` may write to the attempt.
     pub(crate) fn check_holder(&self, stream: &StreamHandle) -> Result<(), Refusal> {
         match &self.holder {
             Some(holder) if holder == stream => Ok(()),
@@ -108,8 +110,9 @@ impl Session {
         }
     }
 
-    /// Applies the new part of a batch and returns it; `None` if all of it was acknowledged before. A sample that cannot follow the previous
-    /// one is skipped, and its number counts as lost. After an error this session must be dropped, because some samples may have been counted.
+    /// Applies the new part of a batch and returns it; `None` if all of it was acknowledged before.
+    /// A sample that cannot follow the one before is skipped and counts as lost. After an error
+    /// this session must be dropped, because some samples may have been applied already.
     pub(crate) fn accept(
         &mut self,
         batch: Append,
@@ -141,8 +144,8 @@ impl Session {
         Ok(Some(NewSamples { first_sequence, lost, samples }))
     }
 
-    /// A sample made valid after the one before it; `None` if it cannot be. If one has a later time than the `next`, only that one is
-    /// dropped.
+    /// The sample, adjusted so that it can follow the one before; `None` if that is impossible. If
+    /// its time is after the time of the `next` sample, only this sample is dropped.
     fn usable(
         &self,
         sample: Sample,
@@ -162,7 +165,8 @@ impl Session {
         sample.after(last, leave_out)
     }
 
-    /// Checks that all numbers of a finished attempt are here or declared lost, and counts the lost ones.
+    /// Checks that all sequence numbers of an ended attempt have arrived or were declared lost, and
+    /// counts the lost ones.
     pub(crate) fn close(&mut self, finish: &Finish) -> Result<(), Refusal> {
         if finish.last_sequence < self.acknowledged {
             let description =
@@ -179,7 +183,7 @@ impl Session {
         Ok(())
     }
 
-    /// How long the attempt took: as its end says, and no less than its samples and phases.
+    /// Duration of the attempt: the agent's value, but no less than its samples and phases show.
     pub(crate) fn wall(&self, finish: &Finish, skipped: &mut SkippedFacts) -> Millis {
         let last = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
         if let Some(wall) = finish.wall.filter(|wall| *wall < last) {

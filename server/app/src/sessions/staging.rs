@@ -1,4 +1,5 @@
-//! Prepares a request for the commit: checks it against the attempt as it will be, adds its writes to the batch, and queues the answer.
+//! Prepares a request for the commit: checks it against the state that the attempt will have, adds
+//! its writes to the batch, and queues the answer.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ impl Worker {
         staged.map(|staged| &staged.session).or_else(|| self.sessions.get(id)).cloned()
     }
 
-    /// Opens an attempt, or hands it to a newer stream of its agent; under another id if another run has this one and the agent accepts
-    /// that.
+    /// Opens an attempt, or hands an open one over to a newer stream of its agent. If another run
+    /// has the id and the agent accepts another one, the attempt gets a new id.
     pub(super) async fn stage_open(
         &mut self,
         attempt: Attempt,
@@ -44,7 +45,7 @@ impl Worker {
                 session.last_message = self.now();
                 session.share = self.quota.known(session.share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
-                    // also if this commit fails
+                    // set here too, so that it is kept even if this commit fails
                     open.last_message = session.last_message;
                 }
                 let id = attempt.id.clone();
@@ -59,7 +60,8 @@ impl Worker {
         }
     }
 
-    /// The session of an attempt, held by `stream`; `None` if it is sealed already. `asked`: the id that its agent requested.
+    /// The session of an attempt, which `stream` may write to; `None` if the attempt is sealed
+    /// already. `asked`: the id that its agent requested.
     async fn opened(
         &mut self,
         attempt: &Attempt,
@@ -79,7 +81,7 @@ impl Worker {
         Ok(Some(session))
     }
 
-    /// A session for an attempt that is not open; `None` if it is sealed already.
+    /// A new session for an attempt that is not open; `None` if the attempt is sealed already.
     async fn first_opening(
         &mut self,
         attempt: &Attempt,
@@ -87,7 +89,7 @@ impl Worker {
         stream: &StreamHandle,
     ) -> Result<Option<Session>, Refusal> {
         match self.sealed(&attempt.id).await? {
-            // its agent has not received the end of the delivery
+            // the attempt is sealed, but its agent did not get the answer to its end
             Some(sealed) if sealed.is_of(attempt) => return Ok(None),
             Some(sealed) if sealed.yields_to(attempt) => {
                 self.take_over_ended(attempt, &sealed.key.project).await?;
@@ -95,7 +97,8 @@ impl Worker {
             Some(_) => return Err(Refusal::Held(attempt.id.clone())),
             None => {}
         }
-        // an attempt staged in either commit has a session when that is on disk
+        // attempts in the two commits are counted, too: they become sessions when the commit is on
+        // disk
         let open = self.sessions.len() + self.commits.begun();
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
@@ -105,7 +108,7 @@ impl Worker {
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         session.share = Some(share);
         self.commits.filling().begun.push(Arc::clone(&session.attempt));
-        // a report names the job, whose id an attempt of another project may have claimed
+        // a report is about the requested id, which an attempt of another project may have
         let waiting = |id| self.ci_reports.waiting_for(id, &attempt.key.project);
         session.reported = waiting(&attempt.id).or_else(|| waiting(asked));
         session.place = self.parts.pools.hold(attempt);
@@ -130,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// The attempt with the samples that are new, and how many these are.
+    /// The attempt with the new samples applied, and their number.
     fn accept(&mut self, append: Append, stream: &StreamHandle) -> Result<(Session, u64), Refusal> {
         let id = append.attempt.clone();
         let mut session = self.latest(&id).ok_or_else(|| Refusal::NotOpen(id.clone()))?;
@@ -154,7 +157,8 @@ impl Worker {
         Ok((session, fresh))
     }
 
-    /// Stores a verdict, unless there is one on the same evidence, and writes its cause into the attempt's summary.
+    /// Stores a verdict, unless one on the same evidence is stored already, and writes its cause
+    /// into the attempt's summary.
     pub(super) async fn stage_verdict(&mut self, evidence: u64, verdict: &Verdict, answer: Answer<Verdict>) {
         self.commit_earlier_verdict(&verdict.attempt).await;
         let stored = store::read_verdict(&self.parts.store, &verdict.attempt, evidence).await;
@@ -178,14 +182,15 @@ impl Worker {
         }
     }
 
-    /// Commits an earlier verdict on the attempt before the next one is examined.
+    /// Writes an earlier verdict on the attempt to disk, so that the next one is compared with it.
     async fn commit_earlier_verdict(&mut self, attempt: &AttemptId) {
         if self.commits.holds_verdict_on(attempt) {
             self.commit_all().await;
         }
     }
 
-    /// The change of the attempt's summary by a new verdict; `None` while the attempt is open.
+    /// The change of an attempt's summary by a new verdict; `None` if the attempt is open, has no
+    /// summary yet, or its summary stays the same.
     async fn change_by_verdict(&self, verdict: &Verdict) -> Result<Option<CauseChange>, Refusal> {
         if self.sessions.contains(&verdict.attempt) {
             return Ok(None);
@@ -197,7 +202,7 @@ impl Worker {
     /// Releases attempts held by a stream that has ended.
     pub(super) fn release(&mut self, stream: &StreamHandle, attempts: &[AttemptId]) {
         for id in attempts {
-            // staged attempts are released by the commit
+            // an attempt in a commit has a second copy of its state, so that is released, too
             let staged = self.commits.staged_sessions_mut(id).map(|staged| &mut staged.session);
             for session in staged.chain(self.sessions.get_mut(id)) {
                 session.holder.take_if(|holder| holder == stream);

@@ -1,4 +1,4 @@
-//! The open attempts, as they are on disk.
+//! The open attempts, in the state that is on disk.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -45,13 +45,14 @@ impl SessionTable {
         self.0.values()
     }
 
-    /// Adds an attempt in place of an earlier one with its id.
+    /// Adds an attempt; replaces an earlier one with the same id.
     pub(crate) fn insert(&mut self, session: Session) {
         self.0.insert(session.attempt.id.clone(), session);
     }
 
-    /// Replaces an attempt by its staged state with `fresh` new samples, which is on disk now. Changes made meanwhile are kept: a
-    /// compaction, and the time of the agent's last message.
+    /// Replaces an attempt by its staged state with `fresh` new samples, which is on disk now. What
+    /// changed meanwhile is kept: the effects of a compaction, and the time of the agent's last
+    /// message.
     pub(crate) fn replace(&mut self, mut session: Session, fresh: u64) {
         if let Some(before) = self.0.get(&session.attempt.id) {
             session.loose = before.loose;
@@ -63,20 +64,21 @@ impl SessionTable {
         self.insert(session);
     }
 
-    /// Records a message of an attempt's agent, whatever its result.
+    /// Records the time of a message from an attempt's agent, whether the message is accepted or
+    /// not.
     pub(crate) fn note_message(&mut self, id: &AttemptId, stream: &StreamHandle, now: LastMessage) {
         if let Some(session) = self.0.get_mut(id).filter(|session| session.check_holder(stream).is_ok()) {
             session.last_message = now;
         }
     }
 
-    /// All of them in the form for watchers.
+    /// All open attempts with their current state, for watchers.
     pub(crate) fn running(&self) -> Vec<Running> {
         self.0.values().map(Session::running).collect()
     }
 
-    /// The `most` open attempts with the highest need that `caller` may see, and the number of all of them. Only the returned ones are
-    /// copied, because pages request them every few seconds.
+    /// The `most` open attempts with the highest memory need that `caller` may see, and how many it
+    /// may see in total. Only these are copied, because pages request them every few seconds.
     pub(crate) fn highest(&self, most: usize, caller: &Identity) -> (Vec<Running>, usize) {
         let seen = self.0.values().filter(|session| caller.sees(&session.attempt.key.project));
         if most == 0 {
@@ -93,8 +95,9 @@ impl SessionTable {
         self.0.values().filter(|session| session.is_silent(now, patience)).count()
     }
 
-    /// Frees pool slots of agents that are silent for longer than `patience`. An attempt whose agent sends again takes a slot
-    /// again, and so does one that had none beside others of its job.
+    /// Frees the pool slots of agents that have been silent for longer than `patience`. When the
+    /// agent of such an attempt sends again, the attempt takes a slot again. So does an attempt
+    /// that had no slot because other attempts of its job had one.
     pub(crate) fn free_silent(&mut self, pools: &PoolRegistry, now: Instant, patience: Duration) {
         for session in self.0.values_mut() {
             if session.is_silent(now, patience) {
@@ -105,19 +108,19 @@ impl SessionTable {
         }
     }
 
-    /// Samples of an attempt that are in no sealed block.
+    /// Number of an attempt's samples that are not in a sealed block.
     pub(crate) fn loose(&self, id: &AttemptId) -> u64 {
         self.0.get(id).map_or(0, |session| session.loose)
     }
 
-    /// The samples of an attempt in fragments, for a compaction; resets their count.
+    /// The samples of an attempt that are in fragments, for a compaction; resets their count.
     pub(crate) fn take_loose(&mut self, id: &AttemptId) -> Option<LooseSamples> {
         let session = self.0.get_mut(id)?;
         let count = std::mem::take(&mut session.loose);
         Some(LooseSamples { acknowledged: session.acknowledged, count })
     }
 
-    /// Samples of an attempt stayed loose after all.
+    /// Adds samples to the count again, because their compaction failed.
     pub(crate) fn add_loose(&mut self, id: &AttemptId, samples: u64) {
         if let Some(session) = self.0.get_mut(id) {
             session.loose = session.loose.saturating_add(samples);

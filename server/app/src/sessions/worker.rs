@@ -1,4 +1,4 @@
-//! The task that owns the open attempts, and the only writer of attempts.
+//! The worker: the task that owns the open attempts. Only this task writes attempts.
 
 use std::{
     sync::{Arc, Mutex},
@@ -31,46 +31,52 @@ use crate::{
     verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
-/// Most requests taken at once: as many one-fragment appends as fit into a commit. A disk with slow syncs then gets ten commits a second
-/// instead of forty, for ten thousand samples.
+/// Most requests taken from the queue at once: as many appends of one fragment as fit into a
+/// commit. On a disk with slow syncs that makes ten commits a second instead of forty, for ten
+/// thousand samples a second.
 const GATHER_TIME: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
-/// Requests handled, and answers sent, before other tasks get a turn: each answer wakes a stream, and a prediction must not wait behind a
-/// thousand of them. A batch of a hundred samples takes some tens of microseconds.
+/// Number of requests handled, or answers sent, before other tasks may run. Each answer wakes a
+/// stream, and a prediction must not wait behind a thousand of them. A batch of a hundred samples
+/// takes some tens of microseconds.
 pub(crate) const TURN: usize = 16;
 
-/// Longest interval between searches for silent attempts; shorter if the time limit is short.
+/// Longest interval between searches for silent attempts; the interval is shorter if a time limit
+/// is shorter.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// Interval between the steps of a search for abandoned attempts: requests have precedence.
+/// Interval between steps of a search for abandoned attempts that is not finished. Requests are
+/// handled in between.
 const SWEEP_ON: Duration = Duration::from_millis(100);
 
-/// Silence after which an agent counts as silent: a live one sends something every few seconds.
+/// Silence after which an agent counts as silent in metrics. An agent that works sends something
+/// every few seconds.
 const SILENT: Duration = Duration::from_mins(2);
 
-/// The owner of the open attempts: an event loop over parts that own their state.
+/// The task's state: an event loop over parts that each own their state.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) parts: Parts,
     queue: mpsc::Receiver<Request>,
-    /// The open attempts, as they are on disk.
+    /// The open attempts, in the state that is on disk.
     pub(crate) sessions: SessionTable,
-    /// How many each caller has open.
+    /// Limits of open attempts.
     pub(super) quota: OpenQuota,
     /// Commits to the disk.
     pub(super) commits: CommitPipeline,
     pub(super) changes: broadcast::Sender<Change>,
     /// Reports of the CI system.
     pub(super) ci_reports: CiReports,
-    /// The counters of the fleet.
+    /// Which attempts the fleet's metrics have counted.
     pub(super) fleet: FleetCounters,
     /// Compactions of long attempts.
     pub(super) compactions: Compactions,
     /// Deletion of old data.
     pub(crate) retention: Retention,
-    /// Jobs that memory ended, which a start reads; shared with the handle.
+    /// Jobs that ran out of memory; shared with [`Ingest`](super::Ingest).
     pub(super) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
-    /// Receiver of attempts that ended after a verdict on them.
+    /// Sends attempts that ended and have a verdict from before their end, so that they get a new
+    /// one.
     pub(super) judged_early: Option<mpsc::Sender<AttemptId>>,
 }
 
@@ -105,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Runs until `stop`, then answers what is queued, and ends.
+    /// Runs until `stop`; then answers what is queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut sweep = tokio::time::interval(self.between_sweeps());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -129,7 +135,7 @@ impl Worker {
                     self.free_silent();
                     self.fleet.count_overdue();
                     let more = self.close_abandoned().await;
-                    // the file of pools may have changed the time
+                    // the pools file may have changed how long tickets wait for silent agents
                     sweep.reset_after(if more { SWEEP_ON } else { self.between_sweeps() });
                 }
                 _ = retain.tick() => self.retain_step().await,
@@ -138,7 +144,8 @@ impl Worker {
         }
     }
 
-    /// An abandoned attempt ends within twice the timeout.
+    /// Interval between searches for abandoned attempts. An abandoned attempt ends within twice its
+    /// time limit.
     fn between_sweeps(&self) -> Duration {
         let of_tickets = self.parts.pools.now().terms().patience.silent_within_ms;
         self.parts.abandon_after.min(Duration::from_millis(of_tickets)).clamp(SWEEP_ON, SWEEP)
@@ -151,12 +158,12 @@ impl Worker {
                 tokio::task::yield_now().await;
             }
             match request {
-                // needs the samples of this round on disk
+                // handled after the commit, because it needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => {
                     self.sessions.note_message(&finish.attempt, &stream, self.now());
                     finishing.push(EndRequest { finish, stream: Some(stream), answer: Some(answer) });
                 }
-                // resuming needs the open attempts, and rejudging needs their ends
+                // handled after the commit: it needs the attempts opened in this round
                 Request::Report(report) => reported.push(report),
                 Request::Open { attempt, stream, takes_new_id, answer } => {
                     self.stage_open(*attempt, (&stream, takes_new_id), answer).await;
@@ -187,7 +194,7 @@ impl Worker {
         if self.commits.is_idle() {
             self.launch().await;
         }
-        // a full commit was sent to the store
+        // a full commit was sent to the store in the loop
         debug_assert!(!self.commits.is_full(), "the next requests find room");
         if finishing.is_empty() && reported.is_empty() {
             return self.count_open();
@@ -198,7 +205,7 @@ impl Worker {
         self.count_open();
     }
 
-    /// A request that waits.
+    /// Takes a request from the queue, for tests.
     #[cfg(test)]
     pub(crate) fn queued(&mut self) -> Option<Request> {
         self.queue.try_recv().ok()
@@ -208,7 +215,8 @@ impl Worker {
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
 
-    /// Counts the open attempts whose agent may be gone or stuck, long before they are closed for that.
+    /// Counts the open attempts whose agent has probably died or hangs, long before they are
+    /// closed.
     fn count_silent(&self) {
         let silent = self.sessions.silent(Instant::now(), SILENT);
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
@@ -220,7 +228,7 @@ impl Worker {
         self.note_rolled(sealed);
     }
 
-    /// Waits until these attempts are not compacted any more.
+    /// Waits until none of these attempts is being compacted.
     pub(super) async fn stop_rolling<'a>(&mut self, ids: impl Iterator<Item = &'a AttemptId>) {
         let sealed = self.compactions.stop(&mut self.sessions, ids).await;
         self.note_rolled(sealed);
@@ -232,12 +240,12 @@ impl Worker {
         }
     }
 
-    /// Applies reports of the CI system, now or when their attempts end.
+    /// Applies reports of the CI system: at once, or when their attempts end.
     pub(super) async fn apply_reports(&mut self, reports: Vec<CiReport>) {
         self.ci_reports.apply(reports, &mut self.sessions, &mut self.fleet).await;
     }
 
-    /// One step of the retention.
+    /// Does one step of the retention.
     pub(crate) async fn retain_step(&mut self) {
         let sessions = &self.sessions;
         self.retention.step(&|id| sessions.running_since(id)).await;

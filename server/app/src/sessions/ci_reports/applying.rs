@@ -1,5 +1,5 @@
-//! Applies many reports of the CI system together: the ends of a canceled pipeline's thousand jobs cost one sync, not a thousand, during
-//! which no samples are acknowledged.
+//! Applies many reports of the CI system together. A canceled pipeline may end a thousand jobs at
+//! once: they cost one sync, not a thousand, and no samples are acknowledged during a sync.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,11 +19,11 @@ use crate::{
     sessions::{request::CiReport, table::SessionTable},
 };
 
-/// Operations kept free in a batch of the store for one more summary.
+/// Operations and bytes kept free in a batch of the store for one more summary.
 const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
 
-/// An ended attempt of a project that the reporter may not report on.
+/// An ended attempt on whose project the reporter may not report.
 struct ForeignAttempt {
     id: AttemptId,
     is_proven: bool,
@@ -38,7 +38,7 @@ enum ReportError {
     Unwritable(String),
 }
 
-/// Reports that are answered when the batch is on disk.
+/// Summaries with reported outcomes, and callers that are answered when these are on disk.
 #[derive(Debug, Default)]
 struct OutcomeBatch {
     batch: Batch,
@@ -47,7 +47,7 @@ struct OutcomeBatch {
 }
 
 impl OutcomeBatch {
-    /// Another summary might not fit.
+    /// Whether another summary might not fit.
     fn is_full(&self) -> bool {
         self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
             || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
@@ -64,17 +64,17 @@ pub(crate) struct CiReports {
 }
 
 impl CiReports {
-    /// Without any reports.
+    /// Starts without reports.
     pub(crate) fn new(store: Store, history: SharedHistory, metrics: Arc<Metrics>) -> Self {
         Self { store, history, metrics, early: EarlyReports::default() }
     }
 
-    /// The report that waits for an attempt of this project.
+    /// The kept report that applies to a new attempt of this project, if there is one.
     pub(crate) fn waiting_for(&self, id: &AttemptId, project: &str) -> Option<Arc<ReportedOutcome>> {
         self.early.of(id, project).cloned()
     }
 
-    /// Applies reports, now or when their attempts end.
+    /// Applies reports: at once, or when their attempts end.
     pub(crate) async fn apply(
         &mut self,
         reports: Vec<CiReport>,
@@ -84,7 +84,8 @@ impl CiReports {
         let mut ends = OutcomeBatch::default();
         for CiReport { reported, answer } in reports {
             let reported = self.with_own_runs(reported, open).await;
-            // of two reports on one attempt the first counts: the second must see the first one's result on disk
+            // only the first of two reports on an attempt counts: the second must find the first
+            // one's result on disk
             if ends.is_full() || reported.attempts.iter().any(|id| ends.changed.contains_key(id)) {
                 self.put(std::mem::take(&mut ends), fleet).await;
             }
@@ -100,7 +101,8 @@ impl CiReports {
         self.put(ends, fleet).await;
     }
 
-    /// Applies one report; its status is [`OutcomeStatus::Now`] when the batch is on disk.
+    /// Applies one report. With [`OutcomeStatus::Now`] the result is on disk only when the batch
+    /// is.
     async fn apply_one(
         &mut self,
         reported: &ReportedOutcome,
@@ -112,7 +114,7 @@ impl CiReports {
             let summary = match store::read_summary(&self.store, id).await {
                 Ok(Some(summary)) => summary,
                 Ok(None) => continue,
-                // a retry would not find the record intact either
+                // reported as known, because a retry would find the same damaged record
                 Err(error @ StoreError::Damaged { .. }) => {
                     tracing::error!(attempt = %id, %error, "cannot apply a reported outcome: the summary of the attempt is damaged");
                     return Ok(OutcomeStatus::Known);
@@ -132,8 +134,9 @@ impl CiReports {
         Ok(self.remember(reported, open, &of_others))
     }
 
-    /// Keeps a report until its attempt ends: with the attempt if that is open, however many jobs end meanwhile. A report on another
-    /// project's attempt waits for the job's own agent, which may still take the id.
+    /// Keeps a report until its attempt ends: with the attempt if it is open, else in memory within
+    /// bounds. A report on an attempt of another project is kept, too, because the job's own agent
+    /// may still take the id.
     fn remember(
         &mut self,
         reported: &ReportedOutcome,
@@ -168,7 +171,7 @@ impl CiReports {
         if kept { OutcomeStatus::Remembered } else { OutcomeStatus::Foreign }
     }
 
-    /// Writes outcomes to disk, and answers.
+    /// Writes the outcomes to disk, and answers their callers.
     async fn put(&mut self, ends: OutcomeBatch, fleet: &mut FleetCounters) {
         let OutcomeBatch { batch, changed, waiting } = ends;
         if waiting.is_empty() {
@@ -199,10 +202,10 @@ impl CiReports {
         self.history.replace_summary(changed);
     }
 
-    /// Counts and answers the result of a report.
+    /// Counts the result of a report, and sends it to the caller.
     fn answer(&self, answer: Option<oneshot::Sender<OutcomeStatus>>, status: OutcomeStatus) {
         self.metrics.hooks.get_or_create(&Kind::of(status.as_str())).inc();
-        // the caller may be gone
+        // the caller may no longer wait
         let _applied = answer.map(|answer| answer.send(status));
     }
 }

@@ -10,13 +10,13 @@ use super::staged::{StagedCommit, StagedSession};
 #[derive(Debug, Default)]
 pub(super) struct CommitInFlight(Option<SentCommit>);
 
-/// A commit that the store has.
+/// A commit that was sent to the store.
 #[derive(Debug)]
 pub(super) struct SentCommit {
-    /// Changes of the commit, without the batch.
+    /// Changes of the commit. Their batch was taken by the store.
     pub(super) staged: StagedCommit,
     pub(super) began: Instant,
-    /// `None` if there was nothing to write.
+    /// The running write; `None` if there was nothing to write.
     pub(super) committing: Option<PendingCommit>,
 }
 
@@ -24,22 +24,23 @@ pub(super) struct SentCommit {
 pub(crate) type CommitOutcome = Result<(), CommitError>;
 
 impl CommitInFlight {
-    /// Whether there is none.
+    /// Whether no commit is being written.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The store has this one.
+    /// Stores a commit that was sent to the store.
     pub(super) fn put(&mut self, sent: SentCommit) {
         self.0 = Some(sent);
     }
 
-    /// Removes it after its end.
+    /// Removes the commit after its end.
     pub(super) fn take(&mut self) -> Option<SentCommit> {
         self.0.take()
     }
 
-    /// Waits for its result; forever if there is none. The future may be dropped and the method called again, until it has returned.
+    /// Waits for the result of the commit; waits for ever if there is none. The future may be
+    /// dropped and the method called again, until it has returned.
     pub(super) async fn outcome(&mut self) -> CommitOutcome {
         match &mut self.0 {
             Some(SentCommit { committing: Some(committing), .. }) => committing.done().await.map(drop),
@@ -48,22 +49,22 @@ impl CommitInFlight {
         }
     }
 
-    /// An attempt of the commit.
+    /// An attempt as the commit changes it.
     pub(super) fn staged_session(&self, id: &AttemptId) -> Option<&StagedSession> {
         self.0.as_ref()?.staged.staged.get(id)
     }
 
-    /// An attempt of the commit, mutable.
+    /// An attempt as the commit changes it, mutable.
     pub(super) fn staged_session_mut(&mut self, id: &AttemptId) -> Option<&mut StagedSession> {
         self.0.as_mut()?.staged.staged.get_mut(id)
     }
 
-    /// How many attempts of the commit are new.
+    /// Number of new attempts in the commit.
     pub(super) fn begun(&self) -> usize {
         self.0.as_ref().map_or(0, |sent| sent.staged.begun.len())
     }
 
-    /// A verdict on this attempt waits to be on disk.
+    /// Whether the commit has a verdict on this attempt.
     pub(super) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
         self.0.as_ref().is_some_and(|sent| sent.staged.judged.contains(id))
     }

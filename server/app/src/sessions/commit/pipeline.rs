@@ -1,7 +1,9 @@
 //! Writes checked requests to disk: one commit is filled while another one is written.
 //!
-//! The second goes to the store only when the first is on disk, because its changes build on those of the first. If only the first failed,
-//! an attempt's numbers would have a gap that no agent fills. So they fail together, and all callers that wait for either get the error.
+//! The filled commit is sent to the store only when the one before is on disk, because its changes
+//! build on those. If only the one before failed, the sequence numbers of an attempt would have a
+//! gap that no agent fills. So both fail together, and all callers that wait for either get the
+//! error.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::{runtime::metrics::Metrics, sessions::refusal::Refusal};
 
-/// The commits of the worker.
+/// The two commits of the worker.
 #[derive(Debug)]
 pub(crate) struct CommitPipeline {
     store: Store,
@@ -24,18 +26,18 @@ pub(crate) struct CommitPipeline {
     filling: StagedCommit,
     /// The commit that is being written.
     in_flight: CommitInFlight,
-    /// When the store last refused writes: what agents sent until then may be lost.
+    /// When the store last refused writes. Samples that agents sent until then may be lost.
     refused: Option<Instant>,
 }
 
 impl CommitPipeline {
-    /// An empty pipeline.
+    /// Starts without commits.
     pub(crate) fn new(store: Store, metrics: Arc<Metrics>) -> Self {
         let (filling, in_flight) = (StagedCommit::default(), CommitInFlight::default());
         Self { store, metrics, filling, in_flight, refused: None }
     }
 
-    /// The commit that is filled.
+    /// The commit that is being filled.
     pub(crate) fn filling(&mut self) -> &mut StagedCommit {
         &mut self.filling
     }
@@ -45,7 +47,7 @@ impl CommitPipeline {
         self.filling.is_full()
     }
 
-    /// The store has no commit.
+    /// Whether the store has no commit to write.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
@@ -55,28 +57,28 @@ impl CommitPipeline {
         self.filling.staged.get(id).or_else(|| self.in_flight.staged_session(id))
     }
 
-    /// All that is staged of an attempt.
+    /// The states of an attempt in both commits.
     pub(crate) fn staged_sessions_mut(&mut self, id: &AttemptId) -> impl Iterator<Item = &mut StagedSession> {
         self.filling.staged.get_mut(id).into_iter().chain(self.in_flight.staged_session_mut(id))
     }
 
-    /// How many attempts are new.
+    /// Number of new attempts in both commits.
     pub(crate) fn begun(&self) -> usize {
         self.filling.begun.len() + self.in_flight.begun()
     }
 
-    /// A verdict on this attempt waits to be on disk.
+    /// Whether a verdict on this attempt is in one of the commits.
     pub(crate) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
         self.filling.judged.contains(id) || self.in_flight.holds_verdict_on(id)
     }
 
-    /// Waits for the result of the running commit; forever if there is none. The future may be dropped and the method called again, until
-    /// it has returned.
+    /// Waits for the result of the running commit; waits for ever if none runs. The future may be
+    /// dropped and the method called again, until it has returned.
     pub(crate) async fn outcome(&mut self) -> CommitOutcome {
         self.in_flight.outcome().await
     }
 
-    /// Sends the filled commit to the store, which must be idle.
+    /// Sends the filled commit to the store. No other commit may be running.
     pub(crate) async fn send(&mut self) {
         let mut staged = std::mem::take(&mut self.filling);
         if staged.is_empty() {
@@ -93,7 +95,8 @@ impl CommitPipeline {
         }
     }
 
-    /// Ends the running commit: returns what is on disk now. If it failed, the commit being filled fails with it.
+    /// Ends the running commit; returns its changes if they are on disk. If it failed, the commit
+    /// being filled fails, too.
     pub(crate) fn land(&mut self, outcome: CommitOutcome) -> Option<StagedCommit> {
         let SentCommit { staged, began, committing } = self.in_flight.take()?;
         if committing.is_some() {
@@ -121,7 +124,7 @@ impl CommitPipeline {
         self.refused.is_some_and(|refused| now.saturating_duration_since(refused) <= time)
     }
 
-    /// Records a failed commit; returns the error for its callers.
+    /// Records that a commit failed; returns the error for its callers.
     fn failed(&mut self, error: &CommitError, promises: usize) -> Refusal {
         if matches!(error, CommitError::Unavailable(_)) {
             self.refused = Some(Instant::now());

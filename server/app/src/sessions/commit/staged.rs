@@ -1,5 +1,6 @@
-//! Checked and uncommitted changes: one batch for the store, the attempts as they will be, and the answers to send when it is on disk. If
-//! the commit fails, all of it is dropped, and nothing has changed.
+//! Changes that were checked but not committed yet: a batch for the store, the attempts as they
+//! will be afterwards, and the answers to send when the batch is on disk. If the commit fails, all
+//! of this is dropped, and nothing has changed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,19 +19,20 @@ use crate::{
     verdict_records::causes::CauseChange,
 };
 
-/// Operations reserved for one more request: a batch of samples as fragments, or the parts of one record.
+/// Operations and bytes reserved for one more request: a batch of samples as fragments, or the
+/// parts of one record.
 pub(crate) const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
 
-/// The content of one commit.
+/// The changes of one commit.
 #[derive(Debug, Default)]
 pub(crate) struct StagedCommit {
     pub(crate) batch: Batch,
     pub(crate) staged: HashMap<AttemptId, StagedSession>,
     pub(crate) promises: Vec<PromisedAnswer>,
-    /// Attempts that are new.
+    /// New attempts.
     pub(crate) begun: Vec<Arc<Attempt>>,
-    /// Attempts with a verdict that is new.
+    /// Attempts with a new verdict.
     pub(crate) judged: HashSet<AttemptId>,
     /// Summaries with a changed cause.
     pub(crate) causes: Vec<CauseChange>,
@@ -38,15 +40,15 @@ pub(crate) struct StagedCommit {
     pub(crate) lost: u64,
 }
 
-/// An attempt as it will be.
+/// An attempt as it will be when the commit is on disk.
 #[derive(Debug)]
 pub(crate) struct StagedSession {
     pub(crate) session: Session,
-    /// New samples of this commit, stored in fragments.
+    /// Number of new samples in the commit, stored in fragments.
     pub(crate) fresh: u64,
 }
 
-/// An answer that may be given when the commit is on disk.
+/// An answer that is sent when the commit is on disk.
 #[derive(Debug)]
 pub(crate) enum PromisedAnswer {
     Opened(AttemptId, Answer<Opened>, Opened),
@@ -55,12 +57,12 @@ pub(crate) enum PromisedAnswer {
 }
 
 impl StagedCommit {
-    /// Whether it is empty.
+    /// Whether there is nothing to commit and nothing to answer.
     pub(crate) fn is_empty(&self) -> bool {
         self.batch.is_empty() && self.promises.is_empty() && self.staged.is_empty()
     }
 
-    /// Stages an attempt in place of its earlier state.
+    /// Sets the new state of an attempt.
     pub(crate) fn stage(&mut self, session: Session, fresh: u64) {
         let earlier = self.staged.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
         let staged = StagedSession { session, fresh: earlier.saturating_add(fresh) };
@@ -76,7 +78,7 @@ impl StagedCommit {
         Ok(())
     }
 
-    /// Adds a pod, and removes others. No caller waits for it.
+    /// Adds the sizes of a pod, and removes those of other pods. No caller waits for it.
     pub(crate) fn stage_pod(&mut self, pod: &JobPod, forgotten: &[AttemptId]) {
         for id in forgotten {
             store::delete_pod(&mut self.batch, id);
@@ -91,7 +93,7 @@ impl StagedCommit {
         self.promises.into_iter().for_each(|promise| promise.refuse_with(refusal.clone()));
     }
 
-    /// Another request might not fit.
+    /// Whether another request might not fit.
     pub(crate) fn is_full(&self) -> bool {
         self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
             || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
@@ -99,7 +101,7 @@ impl StagedCommit {
 }
 
 impl PromisedAnswer {
-    /// The attempt whose samples the answer allows to send.
+    /// The attempt whose agent sends more samples after this answer.
     pub(crate) fn attempt(&self) -> Option<&AttemptId> {
         match self {
             Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
@@ -107,7 +109,7 @@ impl PromisedAnswer {
         }
     }
 
-    /// Sends the answer. It is dropped if the caller is gone.
+    /// Sends the answer; does nothing if the caller no longer waits.
     pub(crate) fn send(self) {
         match self {
             Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),

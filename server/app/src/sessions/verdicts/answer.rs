@@ -1,27 +1,30 @@
-//! Redacts a verdict for its caller: without log lines from others that the caller may not read.
+//! Removes from a verdict what its caller may not read: log lines that others sent, and texts of
+//! corrections.
 
 use plimsoll_core::domain::{Evidence, EvidenceLine, EvidenceSource, MatchedLine, ReportedEvidence, Verdict};
 
 use crate::access::privacy::{HIDDEN, hide_correction};
 
-/// The result of a question.
+/// The verdict on a question, before what the caller may not read is removed.
 #[derive(Debug)]
 pub(super) struct WeighedVerdict {
     pub(super) verdict: Verdict,
-    /// For a new verdict: its evidence and the evidence's fingerprint; `None` if the verdict in force is based on the same.
+    /// The evidence of a new verdict, with its fingerprint; `None` if the verdict in force is based
+    /// on the same evidence.
     pub(super) new: Option<(Evidence, u64)>,
-    /// The log lines that the caller itself sent; `None` if it may read all.
+    /// The log lines that the caller itself sent, if it may read only those; `None` if it may read
+    /// all lines.
     pub(super) readable: Option<OwnLog>,
-    /// Whether the caller may read who corrected a cause, and why.
+    /// Whether the caller may read the author and explanation of a correction.
     pub(super) reads_corrections: bool,
 }
 
-/// Log lines from the caller.
+/// Log lines that the caller sent.
 #[derive(Debug, Default)]
 pub(super) struct OwnLog {
-    /// Lines that match a rule.
+    /// Lines that a rule matches.
     pub(super) lines: Vec<MatchedLine>,
-    /// The first and the last line that mention an error, if no rule matches.
+    /// If no rule matches: the first and the last line that mention an error.
     pub(super) words: [Option<String>; 2],
 }
 
@@ -33,12 +36,12 @@ impl OwnLog {
         }
     }
 
-    /// A line of evidence is one of these.
+    /// Whether this line of evidence is one of the caller's lines.
     pub(super) fn has(&self, text: &str) -> bool {
         self.lines.iter().any(|line| !line.line.is_empty() && text == format!("{}: {}", line.rule, line.line))
     }
 
-    /// Whether the first line that shows what went wrong is one of these.
+    /// Whether the first line that shows the failure is one of the caller's lines.
     pub(super) fn begins(&self, first: &str) -> bool {
         let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
         lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)
@@ -46,7 +49,7 @@ impl OwnLog {
 }
 
 impl WeighedVerdict {
-    /// The redacted verdict: without texts of corrections, and without log lines from others that the caller may not read.
+    /// The verdict without what the caller may not read.
     pub(super) fn answer(self) -> Verdict {
         let Self { mut verdict, readable, reads_corrections, .. } = self;
         if !reads_corrections {
@@ -62,7 +65,7 @@ impl WeighedVerdict {
             }
         }
         if hidden {
-            // it quotes the deciding evidence
+            // the sentence of the reason quotes the deciding evidence
             HIDDEN.clone_into(&mut verdict.reason);
             verdict.outlook.own_failure = None;
         }

@@ -1,4 +1,4 @@
-//! One question with everything known about its attempt, and the verdict on it.
+//! A question about an attempt with everything known about the attempt, and the verdict on it.
 
 use std::sync::Arc;
 
@@ -23,22 +23,23 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct VerdictCase {
     pub(super) asked: Evidence,
-    /// The number of the question.
+    /// Fingerprint of the question.
     pub(super) question: u64,
     pub(super) asker: Asker,
     pub(super) known: KnownVerdicts,
-    /// The measurements, and whether the attempt is running.
+    /// The summary of the attempt, and whether it is still running.
     pub(super) measured: Option<(Arc<Summary>, bool)>,
     pub(super) growth: Option<MemoryGrowth>,
-    /// The sizes that the previous attempt's verdict named for this one.
+    /// The sizes that the verdict on the previous attempt advised for this attempt.
     pub(super) named_before: Option<NamedSizes>,
-    /// The correction that this case makes or undoes; `None` if it answers a question.
+    /// The correction that a person makes or undoes; `None` for a question.
     pub(super) correcting: Option<Box<VerdictCorrection>>,
 }
 
 impl VerdictCase {
-    /// The verdict from all reports and the measurements. What was built is taken from the measurements, how it ended from the callers.
-    /// Reads the log: not for a thread that serves others.
+    /// Computes the verdict from all reports and the measurements. The key is taken from the
+    /// measurements; how the attempt ended, from the reports. Matches the log, so call it only on a
+    /// thread that may be busy for long.
     pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
         let before = self.known.reported();
         let was_asked = self.correcting.is_none() && self.known.was_asked(self.question);
@@ -59,7 +60,7 @@ impl VerdictCase {
         let recorded = evidence.recorded.or_else(unchanged);
         let mut verdict = placed(&evidence, parts);
         verdict.basis = VerdictBasis {
-            // a correction is no question
+            // a correction is not a question
             question: self.correcting.is_none().then_some(self.question),
             evidence: Some(number),
             by_untrusted: !self.asker.is_trusted,
@@ -71,7 +72,8 @@ impl VerdictCase {
         WeighedVerdict { verdict, new: Some((evidence, number)), readable, reads_corrections }
     }
 
-    /// Whether a retry of the attempt passed, if no better evidence than exit, CI system and log explains the failure.
+    /// Whether a later retry of the attempt succeeded. False if measurements or a person explain
+    /// the failure: then that is no sign of a flaky failure.
     fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &Parts) -> bool {
         let measured = self.measured.as_ref().map(|(summary, _running)| &**summary);
         let is_measured =
@@ -95,7 +97,7 @@ impl VerdictCase {
         asked
     }
 
-    /// All evidence.
+    /// Combines all evidence.
     fn evidence(&self, reported: ReportedEvidence) -> Evidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
         let about = Evidence::about(self.asked.attempt.clone());
@@ -113,8 +115,9 @@ impl VerdictCase {
     }
 }
 
-/// The verdict with a pool for its next size. If no pool takes that size, it is computed again with the largest pool's memory as the cap:
-/// otherwise a lowered size would still be called a bigger one.
+/// Computes the verdict, and chooses a pool for its next size. If no pool offers that size, the
+/// verdict is computed again with the largest pool's memory as the cap: otherwise it would advise a
+/// bigger size although the pool lowers it.
 pub(super) fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
     let Parts { verdict_engine, history, predict, pools, pods, .. } = parts;
     let evidence = &*pods.join(evidence);

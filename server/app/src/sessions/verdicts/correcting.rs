@@ -1,8 +1,9 @@
-//! `CorrectVerdict`: a person corrects the cause of an ended attempt, or undoes that.
+//! `CorrectVerdict`: a person corrects the cause of an ended attempt, or undoes a correction.
 //!
-//! The correction is stored in a new verdict, which is in force from then on. Later questions about the attempt keep it: new evidence is
-//! judged, and the cause stays the person's until it is undone. Of verdicts that only make a correction, the last one is kept, so that an
-//! attempt has one however often it is changed.
+//! The correction is stored in a new verdict, which is in force from then on. Later verdicts on the
+//! attempt are based on new evidence, too, but their cause stays the person's until the correction
+//! is undone. Only the last verdict that makes a correction is kept, so that an attempt has one of
+//! them however often the correction is changed.
 
 use plimsoll_core::{
     domain::{
@@ -19,25 +20,27 @@ use crate::{
     verdict_records::known::in_order,
 };
 
-/// A correction to be made.
+/// A correction that a person makes.
 #[derive(Debug, Clone)]
 pub(crate) struct CorrectionJob {
     pub(crate) attempt: AttemptId,
     /// Project of the attempt; empty if it has none.
     pub(crate) project: String,
-    /// `None`: undoes the correction.
+    /// The corrected cause; `None` undoes an earlier correction.
     pub(crate) cause: Option<Cause>,
     pub(crate) why: String,
-    /// How long it applies to other failures with the same signature; `None`: only to this attempt.
+    /// How long the correction applies to other failures with the same signature, milliseconds;
+    /// `None`: it applies only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
-    /// The person.
+    /// The person who makes the correction.
     pub(crate) asker: Asker,
 }
 
 impl Ingest {
-    /// The verdict with the corrected cause, or without correction, on disk before it is returned. Repeating a correction changes nothing.
+    /// Makes or undoes a correction; returns the verdict with it, which is on disk then. Repeating
+    /// a correction changes nothing.
     pub(crate) async fn correct(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
-        // a question and a correction would not know of each other
+        // a question about the attempt must not be judged at the same time
         let _turn = self.line.turn_on(&correcting.attempt).await;
         let key = Key { project: correcting.project.clone(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(correcting.attempt.clone()) };
@@ -72,7 +75,8 @@ impl Ingest {
         Ok(given.into_iter().map(|verdict| verdict.basis.reported.project).collect())
     }
 
-    /// Removes verdicts that only made an earlier correction. A failure is harmless: the newest is in force.
+    /// Removes verdicts that only made earlier corrections. An error is only logged, because the
+    /// newest verdict is in force anyway.
     async fn drop_earlier_words(&self, attempt: &AttemptId, newest: u64) {
         let is_earlier_word = |verdict: &Verdict| {
             let is_word = verdict.basis.correction.is_some() && verdict.basis.question.is_none();
@@ -85,7 +89,7 @@ impl Ingest {
 }
 
 impl CorrectionJob {
-    /// The correction to make; `None` if it is in force already.
+    /// The correction to store; `None` if the same is in force already.
     fn correction(&self, case: &VerdictCase, now: u64) -> Result<Option<VerdictCorrection>, FieldViolation> {
         let last = case.known.in_force().and_then(|verdict| verdict.basis.correction.as_deref());
         let in_force = last.filter(|last| !last.undone);
@@ -132,7 +136,7 @@ impl CorrectionJob {
         VerdictCorrection { undone: true, signature: None, by, why, at_unix_ms: now, ..in_force.clone() }
     }
 
-    /// Records in a new verdict which other failures the correction applies to.
+    /// Stores in a new verdict to which other failures the correction applies.
     fn put_signature(&self, verdict: &mut Verdict, now: u64) -> Result<(), FieldViolation> {
         let signature = verdict.outlook.signature.as_ref().map(|signature| signature.id.clone());
         let Some(correction) = verdict.basis.correction.as_deref_mut() else {
@@ -153,7 +157,7 @@ fn nothing_to_undo(attempt: &AttemptId) -> FieldViolation {
     FieldViolation::new("attempt", format!("{attempt} has no correction that could be taken back"))
 }
 
-/// An attempt that ended, and did not succeed.
+/// Checks that the attempt has ended and did not succeed.
 fn check_failed(case: &VerdictCase) -> Result<(), Refusal> {
     let Some((summary, running)) = &case.measured else { return Ok(()) };
     if *running {

@@ -1,5 +1,6 @@
-//! ShouldRetry: joins the caller's report with measurements and earlier reports, judges, writes the verdict to disk, answers. A question
-//! that adds no evidence gets the verdict in force.
+//! `ShouldRetry`: joins the caller's report with measurements and earlier reports, computes the
+//! verdict, writes it to disk, and answers. A question that adds no evidence gets the verdict in
+//! force.
 
 #[cfg(test)]
 mod tests;
@@ -21,17 +22,18 @@ use crate::{
     verdict_records::known::{KnownVerdicts, VERDICTS},
 };
 
-/// Whether the server's knowledge of an attempt is used.
+/// Whether a verdict may use what the server knows about the attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
     Here,
-    /// Not found: the caller must not learn that the attempt exists.
+    /// No: the caller must not learn that the attempt exists.
     Nowhere,
 }
 
-/// The time before the end over which growth is measured: a few samples at the default interval.
+/// Growth of the memory need is measured over this time before the end: a few samples at the
+/// default interval.
 const GROWING: Millis = Millis(10_000);
-/// Most samples of it in memory.
+/// Most samples of this time that are kept in memory.
 const SAMPLES: usize = 1024;
 
 /// Whether the caller's report shows that the attempt has ended.
@@ -46,7 +48,7 @@ fn not_measured(asked: &Evidence) -> FieldViolation {
     FieldViolation::new("attempt", description)
 }
 
-/// Whether both are known, and differ.
+/// Whether both projects are known and differ.
 fn is_of_another(asked: &str, measured: &str) -> bool {
     !asked.is_empty() && !measured.is_empty() && asked != measured
 }
@@ -54,13 +56,14 @@ fn is_of_another(asked: &str, measured: &str) -> bool {
 impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked first.
     ///
-    /// It is based on all evidence: measurements, this caller's report, and earlier reports by others. If that is no more than the
-    /// evidence of the verdict in force, the answer is that verdict.
+    /// The verdict is based on all evidence: measurements, this caller's report, and earlier
+    /// reports by others. If the report adds no evidence, the answer is the verdict in force.
     pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        // one question at a time: two about one attempt would not see each other's evidence
+        // only one question about an attempt at a time, so that each is based on the evidence of
+        // the one before
         let _turn = self.line.turn_on(&asked.attempt).await;
-        // boxed, because the futures are large and many callers hold one
+        // boxed, because the future is large and many callers wait in it
         let case = Box::pin(self.case(asked, asker, Known::Here)).await?;
         let (is_full, gives_way) = (case.known.is_full, case.known.gives_way);
         let time = case.known.next_time(self.parts.clock.now_unix_ms());
@@ -80,7 +83,8 @@ impl Ingest {
         Ok(weighed.answer())
     }
 
-    /// Writes a new verdict to disk, with its evidence and fingerprint, and learns it in place of an earlier one.
+    /// Writes a new verdict to disk, with its evidence and fingerprint. It replaces the earlier one
+    /// in memory.
     pub(super) async fn keep(
         &self,
         mut verdict: Verdict,
@@ -91,7 +95,7 @@ impl Ingest {
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.built()));
-        // with an id of its own: the same evidence may be complete again after other reports, and is then another verdict
+        // the record gets a key of its own: the same evidence may lead to another verdict later
         let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
         let verdict = self.record(record, verdict).await?;
         if !evidence.is_untrusted() {
@@ -104,8 +108,9 @@ impl Ingest {
         Ok(verdict)
     }
 
-    /// The verdict for a caller whose report is not stored: the one in force if the report adds nothing, else a new one. It is not learnt
-    /// from, and does not count toward the attempt's limit of verdicts.
+    /// The verdict for a caller whose report is not stored: the verdict in force if the report adds
+    /// nothing, else a new one. It does not affect predictions or later verdicts, and does not
+    /// count toward the limit of verdicts.
     pub(crate) async fn judge_without_storing(
         &self,
         asked: Evidence,
@@ -114,7 +119,8 @@ impl Ingest {
         self.judge_and_forget(asked, asker, Known::Here).await
     }
 
-    /// The verdict for a caller that may not see this attempt: computed as if the server knew nothing of it. Nothing is stored.
+    /// The verdict for a caller that may not see this attempt: computed as if the server knew
+    /// nothing about it. Nothing is stored.
     pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
         self.judge_and_forget(asked, Asker::stranger(), Known::Nowhere).await
     }
@@ -135,7 +141,7 @@ impl Ingest {
         Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..weighed.answer() })
     }
 
-    /// The verdict on an attempt of this project, from what is known; nothing is stored.
+    /// The verdict on an attempt of this project from what is known already. Nothing is stored.
     pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
         let key = Key { project: project.to_owned(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(attempt) };
@@ -143,7 +149,8 @@ impl Ingest {
         Ok(self.weighed(case).await?.verdict)
     }
 
-    /// Learns a stored verdict in place of the one that was in force before.
+    /// Adds a stored verdict to the known failures, in place of the verdict that was in force
+    /// before.
     fn learn_verdict(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
         let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
         let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
@@ -154,9 +161,10 @@ impl Ingest {
         self.note_verdict(verdict);
     }
 
-    /// Masks secrets in a question. A long log takes a while, so this is queued like judging.
+    /// Masks secrets in a question. That takes a while for a long log, so it is queued like
+    /// computing a verdict.
     async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
-        // the semaphore is never closed
+        // never fails, because the semaphore is never closed
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
         let masked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -165,7 +173,7 @@ impl Ingest {
         masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
     }
 
-    /// A question with everything known about its attempt.
+    /// Collects everything known about the attempt of a question.
     pub(super) async fn case(
         &self,
         asked: Evidence,
@@ -187,17 +195,18 @@ impl Ingest {
 
     pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
         let parts = self.parts.clone();
-        // the semaphore is never closed
+        // never fails, because the semaphore is never closed
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
         let weighed = tokio::task::spawn_blocking(move || {
-            // the work continues after its caller is gone, and so must its slot
+            // the work itself holds the slot, because it continues after its caller has
+            // disconnected
             let _turn = turn;
             case.weigh(&parts)
         });
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
     }
 
-    /// Failures with ended retries, most retries first.
+    /// Failures whose retries have ended, most retries first.
     pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
         self.parts.history.read(|history| self.parts.verdict_engine.flaky(history, most))
     }
@@ -212,13 +221,14 @@ impl Ingest {
         self.parts.history.read(|history| engine.failure_groups(history, takes, most))
     }
 
-    /// Rules whose causes were corrected in the projects for which `sees` returns true, most often first.
+    /// Rules with corrected causes in the projects for which `sees` returns true, most often
+    /// corrected first.
     pub(crate) fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         self.parts.verdict_engine.wrong_verdicts(sees)
     }
 
-    /// Growth of the need before memory ended the attempt; other causes do not need it. For a lost attempt it is computed too, because
-    /// callers may report memory.
+    /// How the memory need grew before the end. Computed only if the attempt ran out of memory, or
+    /// if its outcome is unknown: then a caller may report that it did.
     async fn growth(&self, measured: Option<&Summary>) -> Result<Option<MemoryGrowth>, Refusal> {
         let may_be_memory =
             |summary: &&Summary| summary.cause.is_some_and(Cause::is_memory) || summary.outcome.is_unknown();
@@ -235,7 +245,8 @@ impl Ingest {
         Ok(end.front().zip(end.back()).map(|(first, last)| MemoryGrowth::between(*first, *last)))
     }
 
-    /// Everything known about the attempt of a question.
+    /// The earlier verdicts on the attempt of a question, and its summary with whether it is
+    /// running.
     async fn known(
         &self,
         asked: &Evidence,

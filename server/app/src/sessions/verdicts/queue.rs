@@ -1,5 +1,5 @@
-//! Queue of verdict requests. Reading a log uses a core, so only a few requests are judged at a time. The queue is bounded, and requests
-//! about one attempt are judged one after the other.
+//! Queue of verdict requests. Matching a log uses a core, so only a few requests are judged at a
+//! time. The queue is bounded, and requests about the same attempt are judged one after the other.
 
 use std::{
     collections::HashMap,
@@ -14,9 +14,10 @@ use crate::{
     sessions::{Ingest, refusal::Refusal},
 };
 
-/// Most requests running or queued: the longest logs take 0.15 s each on one of two cores, so the last one waits for 20 s.
+/// Most requests that run or wait: the longest logs take 0.15 s each on one of two cores, so the
+/// last request waits for 20 s.
 const QUESTIONS: usize = 256;
-/// Slots for trusted callers only: others cannot fill the whole queue.
+/// Slots reserved for trusted callers, so that others cannot fill the queue.
 const FOR_TRUSTED: usize = 64;
 
 /// The queue. Clones share it.
@@ -27,7 +28,7 @@ pub(crate) struct VerdictQueue {
     metrics: Arc<Metrics>,
 }
 
-/// A slot in the queue, until it is dropped: a caller that stops waiting frees it.
+/// A slot in the queue, freed on drop: also when its caller stops waiting.
 #[derive(Debug)]
 pub(crate) struct QueuedQuestion {
     metrics: Arc<Metrics>,
@@ -35,10 +36,12 @@ pub(crate) struct QueuedQuestion {
     place: OwnedSemaphorePermit,
 }
 
-/// Attempts with open requests: a semaphore for each, and the number of requests that hold or want it.
+/// Attempts with requests: a semaphore for each, and the number of requests that hold or wait for
+/// it.
 type AttemptTurns = Arc<Mutex<HashMap<AttemptId, (Arc<Semaphore>, usize)>>>;
 
-/// Exclusive right to judge an attempt, if the verdict is stored: the next request then sees its result.
+/// Exclusive right to judge an attempt. Held while a verdict is computed and stored, so that the
+/// next request sees the result.
 #[derive(Debug)]
 pub(crate) struct AttemptTurn {
     attempt: AttemptId,
@@ -71,10 +74,10 @@ impl VerdictQueue {
         Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), place })
     }
 
-    /// Waits until no other question about the attempt is judged.
+    /// Waits until no other request about the attempt is judged.
     pub(crate) async fn turn_on(&self, attempt: &AttemptId) -> AttemptTurn {
         let (mut turn, semaphore) = AttemptTurn::wanted(attempt, &self.turns);
-        // the semaphore is never closed
+        // never fails, because the semaphore is never closed
         turn.permit = semaphore.acquire_owned().await.ok();
         turn
     }
