@@ -1,9 +1,11 @@
-//! New connections of a listener, as many as there may be files for, and no more.
+//! Accepts connections on a listener, up to a limit.
 //!
-//! The store opens files too: connections alone must never use all that a process may have. One connection more is taken and
-//! closed at once, so that its client tries again later instead of waiting, and counted. When the system has no file for a
-//! connection, the next try waits a moment: trying again at once would take a whole core. A listener with a [`SpareFile`] takes one
-//! connection at a time in its place, and waits for the end of that.
+//! The limit follows from the number of files that the process may open, because the store needs
+//! files, too. A connection beyond the limit is accepted, closed at once and counted, so that its
+//! client tries again later instead of waiting. If the system has no file for a connection, the
+//! next try waits a moment, because trying again at once would use a whole core. A listener with a
+//! [`SpareFile`] closes a spare file instead, accepts one connection in its place, and waits until
+//! that connection has ended.
 
 mod places;
 mod requests;
@@ -26,43 +28,44 @@ use tokio::{
 
 use crate::runtime::net::tls::Tls;
 
-/// A bound address. With a certificate it speaks TLS alone.
+/// A bound address. If it has a certificate, only TLS connections are served.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) tcp: TcpListener,
     pub(crate) tls: Option<Tls>,
 }
 
-/// Where connections are counted. Listeners may share it.
+/// Metrics of connections. Listeners may share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
-    /// Those that are there.
+    /// Open connections.
     pub(crate) open: Gauge,
-    /// Those that were one too many.
+    /// Connections that were closed because the limit was reached.
     pub(crate) refused: Counter,
 }
 
-/// A connection that gives its place back when it ends.
+/// An accepted connection. Its slot is given back on drop.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) requests: Requests,
     open: Gauge,
-    /// It has the place of the spare file, which waits for its end. `None` for all others.
+    /// Dropped at the end of a connection that uses the place of a spare file, to signal the end.
+    /// `None` for all other connections.
     borrowed: Option<oneshot::Sender<()>>,
 }
 
-/// Takes connections from a listener, as many at a time as there are places, until it is dropped.
+/// Accepts the connections of a listener, up to the limit, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     tcp: TcpListener,
     places: Arc<Places>,
     counts: Counts,
     spare: SpareFile,
-    /// The last connection was one too many.
+    /// Whether the last connection was refused because the limit was reached.
     full: bool,
-    /// Comes when the connection ends that has the place of the spare file.
+    /// Completes when the connection that uses the place of a spare file has ended.
     borrowed: Option<oneshot::Receiver<()>>,
 }
 
@@ -71,7 +74,7 @@ impl Acceptor {
         Self { tcp, places: Places::of(bound), counts, spare, full: false, borrowed: None }
     }
 
-    /// The next connection. One that is one too many is closed, and counted.
+    /// Accepts the next connection. Connections beyond the limit are closed and counted.
     pub(crate) async fn next(&mut self) -> Connection {
         self.spare.returned(self.borrowed.take()).await;
         loop {
@@ -83,7 +86,8 @@ impl Acceptor {
                 }
             };
             let Some(place) = self.place(peer) else { continue };
-            // without it every small answer waits for the delayed acknowledgement of the last one, 40 ms
+            // without this, small answers wait up to 40 ms for the delayed acknowledgement of the
+            // one before
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection that is gone already");
                 continue;
@@ -96,7 +100,7 @@ impl Acceptor {
         }
     }
 
-    /// A place for a new connection; `None` if there is none.
+    /// Takes a slot for a new connection; `None` if there is none.
     fn place(&mut self, peer: SocketAddr) -> Option<ConnectionSlot> {
         let place = self.places.take(peer.ip());
         let was_full = std::mem::replace(&mut self.full, place.is_none());
@@ -112,12 +116,13 @@ impl Acceptor {
 }
 
 impl Connection {
-    /// It keeps all others waiting, so it is served briefly.
+    /// Whether the connection uses the place of a spare file. All others wait for its end, so it is
+    /// served only briefly.
     pub(crate) fn is_borrowed(&self) -> bool {
         self.borrowed.is_some()
     }
 
-    /// This machine's address of it; `None` if it is gone.
+    /// This machine's address of the connection; `None` if the connection is closed.
     pub(crate) fn local(&self) -> Option<IpAddr> {
         Some(self.stream.local_addr().ok()?.ip())
     }

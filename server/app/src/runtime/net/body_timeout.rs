@@ -1,4 +1,5 @@
-//! The body of a request, which has to come whole within a time: a request that has begun and not asked yet holds a place of its caller.
+//! A request body with a time limit: until the body has arrived, its request holds a slot of its
+//! caller.
 
 use std::{
     pin::Pin,
@@ -14,27 +15,27 @@ use crate::runtime::net::accept::Requests;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body that ends with an error when its time is over.
+/// A body that ends with an error when its time limit is reached.
 #[derive(Debug)]
 pub(crate) struct BodyTimeout<B: Body> {
     inner: B,
-    /// Those of the connection, where it matters that a part is left unread.
+    /// The requests of the connection, if it matters whether the body is read to its end.
     requests: Option<Requests>,
     within: Duration,
     until: Instant,
-    /// The error after this time.
+    /// Makes the error for a body that was late.
     late: fn(Duration) -> BoxError,
-    /// Made when something has to be waited for.
+    /// Created when the body has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B: Body> BodyTimeout<B> {
-    /// A body whose time begins now.
+    /// Starts the time limit for a body.
     pub(crate) fn new(inner: B, within: Duration, late: fn(Duration) -> BoxError) -> Self {
         Self { inner, requests: None, within, until: Instant::now() + within, late, timer: None }
     }
 
-    /// The same, of one of these requests: they take note if a part of it is left unread.
+    /// Sets the requests of the connection. They are notified if the body is not read to its end.
     pub(crate) fn of(mut self, requests: Option<Requests>) -> Self {
         self.requests = requests;
         self

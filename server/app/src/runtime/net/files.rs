@@ -1,33 +1,35 @@
-//! How many files this process may have open. Every connection is one, and the usual soft limit of 1,024 is one of programs
-//! that use `select`: a program that does not may raise it to the hard limit.
+//! Limits connections by the number of files that the process may open. Every connection is an open
+//! file. The usual soft limit of 1,024 is for programs that use `select`; other programs may raise
+//! it to the hard limit.
 
 use std::{io, time::Duration};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files for the store and the log, however few there are.
+/// Files reserved for the store and the log.
 const RESERVED: u64 = 128;
-/// After a failure that is not of one connection alone.
+/// Pause after a failed accept that affects all connections.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most connections that are worth a file; each holds some 20 KiB.
+/// Most connections of the gRPC listener; each holds some 20 KiB.
 const MOST: u64 = 65_536;
-/// Most connections of one HTTP listener, where the operator sets no other number: its clients come, ask and go, and each may make it
-/// hold 64 KiB of a request's head.
+/// Default of the most connections of an HTTP listener. Its clients connect only briefly, and each
+/// may make the server hold 64 KiB of a request's head.
 pub(crate) const MOST_HTTP: usize = 1024;
 
-/// Connections that there may be.
+/// Most connections of each listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Connections {
-    /// To the gRPC listener.
+    /// Most connections of the gRPC listener.
     pub(crate) grpc: usize,
-    /// To the HTTP listener.
+    /// Most connections of the HTTP listener.
     pub(crate) http: usize,
-    /// To the webhook's.
+    /// Most connections of the listener for Kubernetes' webhook.
     pub(crate) webhook: usize,
 }
 
-/// Raises the bound as far as the hard limit and gives the numbers of connections that it leaves room for: seven eighths for
-/// gRPC, the rest for the two HTTP listeners; but up to a half for HTTP if more than the usual `most_http` are wanted there.
+/// Raises the soft limit of open files to the hard limit, and divides the files among the
+/// listeners: seven eighths for gRPC, the rest for the two HTTP listeners. If `most_http` is above
+/// the default, the HTTP listener gets up to a half.
 pub(crate) fn connections(most_http: usize) -> Connections {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -37,8 +39,9 @@ pub(crate) fn connections(most_http: usize) -> Connections {
     Connections { grpc, http, webhook }
 }
 
-/// Returns when the next connection may be taken: at once if only one connection failed, else after a moment, because there is
-/// no file for a connection, and trying again at once would take a whole core.
+/// Waits after a failed accept until the next one may be tried: not at all if only one connection
+/// failed. Otherwise there is no file for a connection, and trying again at once would use a whole
+/// core.
 pub(crate) async fn after_failed_accept(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {

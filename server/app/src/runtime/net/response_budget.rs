@@ -1,14 +1,16 @@
-//! Answers that are written faster than their clients read them. A client of HTTP/2 may ask a hundred questions on one connection, give the
-//! answers no window, and answer pings for ever: each answer then waits in memory, whole.
+//! Limits the memory of answers that clients do not read. An HTTP/2 client may send a hundred
+//! requests on one connection, not open the window for their answers, and answer pings for ever:
+//! each whole answer then waits in memory.
 //!
-//! | what waits | is bounded by |
+//! | what waits | limit |
 //! |---|---|
-//! | an answer of more than one piece | [`ROOM`] bytes over all answers of all listeners; one more drops the answer that stood still the longest |
+//! | answers of more than one piece | [`ROOM`] bytes over all answers of all listeners; beyond it the answer that has made no progress for longest is dropped |
 //! | the piece that was handed to the connection | [`PIECE`] bytes for each request of a connection |
-//! | what an answer holds (the place of its caller, of its connection) | its last piece |
+//! | what an answer holds (slots of its caller and its connection) | held until its last piece is handed to the connection |
 //!
-//! An answer goes out piece by piece, and the next piece is asked for when the client has taken the last one: that is the progress which keeps a
-//! connection ([`Running::given`](crate::runtime::net::accept::Running::given)). Pings are none.
+//! An answer is sent in pieces. The connection takes the next piece when the client has read the
+//! last one; only that progress keeps a connection open
+//! ([`Running::given`](crate::runtime::net::accept::Running::given)), pings do not.
 
 mod body;
 
@@ -23,32 +25,33 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 /// Bytes that are handed to a connection at once.
 pub(crate) const PIECE: usize = 16 * 1024;
-/// Bytes of answers that may wait, of all listeners: twenty of the largest pages. Clients that read leave nothing waiting for long, so that
-/// only those that do not are dropped.
+/// Bytes of answers that may wait, over all listeners: twenty of the largest pages. Clients that
+/// read leave little waiting, so only the answers of others are dropped.
 const ROOM: usize = 24 * 1024 * 1024;
 
-/// The answer was dropped: others needed its room.
+/// The answer was dropped, because others needed its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the answer was not read, and others needed its room")]
 pub(crate) struct Dropped;
 
-/// The answers of all listeners. Clones count together.
+/// The waiting answers of all listeners. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResponseBudget(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// Bytes of `waiting`.
+    /// Metric of the bytes of `waiting`.
     bytes: Gauge<u64, AtomicU64>,
     dropped: Counter,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// In the order in which something was last taken of them: the first stood still the longest.
+    /// Waiting answers, in the order in which a piece was last taken of them: the first has made no
+    /// progress for longest.
     answers: BTreeMap<u64, Answer>,
-    /// Of all of them.
+    /// Bytes of all waiting answers.
     bytes: usize,
     next: u64,
 }
@@ -56,26 +59,27 @@ struct Waiting {
 #[derive(Debug)]
 struct Answer {
     rest: Bytes,
-    /// Of the whole: it stays in memory until its last piece is taken.
+    /// Bytes of the whole answer, because it stays in memory until its last piece is taken.
     bytes: usize,
 }
 
-/// What is left of one answer.
+/// The rest of one answer.
 #[derive(Debug)]
 pub(crate) struct Rest {
     response_budget: ResponseBudget,
     key: u64,
-    /// Bytes that are left.
+    /// Number of bytes that are left.
     left: usize,
 }
 
 impl ResponseBudget {
-    /// None yet; `bytes` tells how many wait, `dropped` counts answers.
+    /// Starts without answers. `bytes` is the metric of waiting bytes, `dropped` counts dropped
+    /// answers.
     pub(crate) fn new(bytes: Gauge<u64, AtomicU64>, dropped: Counter) -> Self {
         Self(Arc::new(Shared { waiting: Mutex::default(), bytes, dropped }))
     }
 
-    /// Keeps an answer that is to be sent.
+    /// Keeps an answer until its pieces are taken.
     fn keep(&self, rest: Bytes) -> Rest {
         let (bytes, left) = (rest.len(), rest.len());
         let key = self.waiting().insert(Answer { rest, bytes });
@@ -84,7 +88,8 @@ impl ResponseBudget {
         Rest { response_budget: self.clone(), key, left }
     }
 
-    /// Drops those that stood still the longest, but for one: an answer that is larger than the room is still an answer.
+    /// Drops the answers that have made no progress for longest until the rest fits into [`ROOM`].
+    /// The last answer is never dropped, even if it is larger.
     fn make_room(&self) {
         let mut waiting = self.waiting();
         while waiting.bytes > ROOM && waiting.answers.len() > 1 {
@@ -120,7 +125,8 @@ impl Waiting {
 }
 
 impl Rest {
-    /// The next piece, which is a copy: one that waits in the connection must not hold the whole. `None` behind the last one.
+    /// The next piece; `None` after the last one. It is a copy, because a piece that waits in the
+    /// connection must not keep the whole answer in memory.
     ///
     /// # Errors
     /// The answer was dropped.

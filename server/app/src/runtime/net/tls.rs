@@ -1,5 +1,5 @@
-//! What a listener needs to speak TLS. Certificates are read again when they change, so that they can be renewed while it
-//! serves.
+//! TLS of a listener. Certificates are reloaded when they change, so that they can be renewed while
+//! the server runs.
 
 mod expiry;
 
@@ -28,34 +28,36 @@ use crate::runtime::{
     reload::{Kept, Stamp},
 };
 
-/// What the files are, for people.
+/// Name of the files, for log messages.
 const WHAT: &str = "certificates";
 
-/// The files of a certificate, those that sign it, and its private key; and of the CA that signs the certificates of clients.
+/// The files of a certificate: its chain, its private key, and the CA of client certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
-    /// Whether clients show certificates too.
+    /// How client certificates are checked; `None` if clients need none.
     pub(crate) clients: Option<Clients>,
-    /// What may be spoken over it; what a client offers first is taken.
+    /// Protocols for ALPN. Of these the client's first choice is used.
     pub(crate) protocols: &'static [&'static [u8]],
 }
 
-/// Certificates of clients.
+/// How client certificates are checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
-    /// Who signs them.
+    /// File of the CA that signs them.
     pub(crate) ca: PathBuf,
-    /// A client without one is refused; else it may connect, without an identity from a certificate.
+    /// Whether a client without a certificate is refused. If not, it may connect, but has no
+    /// identity from a certificate.
     pub(crate) required: bool,
 }
 
 impl Certificate {
-    /// Reads all of them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// Which file cannot be read, or is not what it should be, or that they do not belong together.
+    /// A file cannot be read or is invalid, or certificate and key do not belong together; the text
+    /// names the file.
     pub(crate) fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
         let (certificate, key) = (self.chain.display(), self.key.display());
         let chain = certificates(&self.chain)?;
@@ -73,7 +75,7 @@ impl Certificate {
         Ok(Arc::new(config))
     }
 
-    /// How the files look; `None` for one that cannot be looked at.
+    /// The states of the files on disk; `None` for one that cannot be read.
     fn stamps(&self) -> [Option<Stamp>; 3] {
         let stamp = |path: &Path| reload::stamp(path).ok();
         [stamp(&self.chain), stamp(&self.key), self.clients.as_ref().and_then(|clients| stamp(&clients.ca))]
@@ -83,7 +85,7 @@ impl Certificate {
 /// The certificates in a PEM file, at least one.
 ///
 /// # Errors
-/// It cannot be read, is no PEM file, or holds none.
+/// The file cannot be read, is not a PEM file, or contains no certificate.
 pub(crate) fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let shown = file.display();
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(file)
@@ -96,13 +98,14 @@ pub(crate) fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'st
 /// The private key in a PEM file.
 ///
 /// # Errors
-/// It cannot be read, is no PEM file, or holds none.
+/// The file cannot be read, is not a PEM file, or contains no private key.
 pub(crate) fn private_key(file: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_file(file)
         .with_context(|| format!("{} is no PEM file of a private key", file.display()))
 }
 
-/// Who takes clients with a certificate that one of those in the file signed, and others only where none is required.
+/// Accepts client certificates that a CA in the file signed. Clients without a certificate are
+/// accepted unless one is required.
 fn verifier(clients: &Clients) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let file = clients.ca.as_path();
     let mut roots = RootCertStore::empty();
@@ -115,7 +118,7 @@ fn verifier(clients: &Clients) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     builder.build().with_context(|| format!("{} cannot be used to check clients", file.display()))
 }
 
-/// A handle on the certificate in force.
+/// The certificate in force. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls(Arc<Shared>);
 
@@ -126,22 +129,24 @@ struct Shared {
 }
 
 impl Tls {
-    /// With the files as they are now.
+    /// Reads the files.
     ///
     /// # Errors
-    /// The files are not what they should be.
+    /// A file cannot be read or is invalid.
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         let stamps = files.stamps();
         let kept = Kept::new(WHAT, files.read()?, stamps);
         Ok(Self(Arc::new(Shared { files, kept })))
     }
 
-    /// What shakes hands with the next client. Reads no file: accepting connections never waits for a disk.
+    /// Performs the handshake with the next client. Reads no file, so that accepting connections
+    /// never waits for a disk.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.kept.now())
     }
 
-    /// Takes changed files over. Those that are wrong are named in the log and counted, and the certificate in force stays.
+    /// Reads the files again if they have changed. Invalid files are logged and counted, and the
+    /// certificate in force stays.
     fn reload_if_changed(&self, asked: bool, metrics: &Metrics) {
         let Shared { files, kept } = &*self.0;
         let stamps = |_before: &_| files.stamps();
@@ -152,10 +157,10 @@ impl Tls {
     }
 }
 
-/// Takes changed certificates of all listeners over until `end`.
+/// Reloads changed certificates of all listeners, until `end`.
 ///
 /// # Errors
-/// The signal cannot be heard.
+/// The signal handler cannot be installed.
 pub(crate) async fn watch(
     all: Arc<[Tls]>,
     metrics: Arc<Metrics>,
@@ -164,7 +169,7 @@ pub(crate) async fn watch(
     reload::watch(WHAT, end, move |asked| reload_all(&all, asked, &metrics)).await
 }
 
-/// Looks at the files of all listeners, and says how many of them have wrong ones.
+/// Reloads the changed files of all listeners, and sets the metric of listeners with invalid files.
 fn reload_all(all: &[Tls], asked: bool, metrics: &Metrics) {
     for tls in all {
         tls.reload_if_changed(asked, metrics);
@@ -173,12 +178,12 @@ fn reload_all(all: &[Tls], asked: bool, metrics: &Metrics) {
     metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
 }
 
-/// The end of the certificate that a client has shown; `None` if it showed none.
+/// When the client's certificate expires; `None` if the client sent none.
 pub(crate) fn expiry(connection: &ServerConnection) -> Option<Expiry> {
     Expiry::of(connection.peer_certificates()?.first()?)
 }
 
-/// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.
+/// The DNS names in the client's certificate, which was checked; none if the client sent none.
 pub(crate) fn names(connection: &ServerConnection) -> Arc<[String]> {
     let shown = connection.peer_certificates().and_then(<[_]>::first);
     let certificate = shown.and_then(|certificate| EndEntityCert::try_from(certificate).ok());

@@ -1,8 +1,10 @@
-//! The places of a listener. No client may take them all by connecting alone: once half of them are taken, one address may hold at most
-//! a quarter of them with connections that have no accepted request yet.
+//! The slots for the connections of a listener. A client must not take all of them just by
+//! connecting: once half of the slots are taken, one address may hold at most a quarter of them
+//! with new connections. A connection is new until one of its requests was admitted.
 //!
-//! Connections that were used are not bounded by address: thousands of agents may sit behind one. Each of them is new for a moment
-//! only, and one that is refused comes back.
+//! Connections that are not new are not limited by address, because thousands of agents may have
+//! the same address. Each of their connections is new only for a moment, and an agent that is
+//! refused connects again.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -10,7 +12,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Bits of an IPv6 address that tell customers apart: each has a network of so many bits, and may use any address in it.
+/// Mask of the bits of an IPv6 address that identify a network: usually a customer has a whole
+/// network and may use any address in it.
 const NETWORK: u128 = !0 << 64;
 
 #[derive(Debug)]
@@ -22,11 +25,11 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Of connections that are new, by address. Never zero.
+    /// Number of new connections by address. Addresses without new connections are removed.
     new: HashMap<IpAddr, usize>,
 }
 
-/// A slot for a connection, free again when this is dropped.
+/// A slot for a connection; freed on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     places: Arc<Places>,
@@ -47,7 +50,7 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection from `peer`; `None` if there is none for it.
+    /// Takes a slot for a new connection from `peer`; `None` if there is none for it.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let address = network(peer);
         let mut taken = self.taken();
@@ -63,7 +66,7 @@ impl Places {
 }
 
 impl ConnectionSlot {
-    /// The connection is used.
+    /// The connection is no longer new: it no longer counts toward the limit of its address.
     pub(super) fn keep(&mut self) {
         if std::mem::take(&mut self.new) {
             self.places.taken().known(self.address);
@@ -88,7 +91,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// What of an address tells customers apart.
+/// The part of an address that identifies a customer.
 pub(crate) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),

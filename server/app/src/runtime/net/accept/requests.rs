@@ -1,6 +1,8 @@
-//! The requests of one connection: a connection without requests gives its place to one that has some. Bytes prove
-//! nothing: a client that answers pings moves some for ever. Nor does a request prove anything whose answer is not read: from its first piece on,
-//! only the next piece that is taken does.
+//! The requests of one connection. They decide how long the connection is kept: a connection
+//! without requests is closed, so that others get its slot. Received bytes do not keep a
+//! connection, because a client may send pings for ever. Nor does a request whose answer the client
+//! does not read: after the first piece of the answer, only reading the next piece keeps the
+//! connection.
 
 use std::{
     fmt,
@@ -18,39 +20,42 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::places::ConnectionSlot;
 
-/// Timers are no finer: one that rings a moment early must not ring again and again.
+/// Resolution of timers. Added to waits, because a timer that fires a moment early would otherwise
+/// be set again and again.
 const TICK: Duration = Duration::from_millis(1);
 
-/// A handle on the requests of one connection. A request costs no lock, but for the first one of a connection.
+/// The requests of one connection. Cheap to clone; clones share the state. Only the first admitted
+/// request takes a lock.
 #[derive(Clone)]
 pub(crate) struct Requests(Arc<State>);
 
 struct State {
-    /// Given back when the connection ends, even if this is still held elsewhere.
+    /// The connection's slot. Given back when the connection ends, even if clones still exist.
     place: Mutex<Option<ConnectionSlot>>,
-    /// There was one.
+    /// Whether there was a request.
     asked: AtomicBool,
-    /// There was one that was let in.
+    /// Whether a request was admitted.
     let_in: AtomicBool,
-    /// The client has sent the preface of HTTP/2.
+    /// Whether the client has sent the HTTP/2 preface.
     preface: AtomicBool,
     /// See [`Requests::has_left_body`].
     left_body: AtomicBool,
     running: AtomicUsize,
-    /// Those of them that wait for the client to take a piece of their answer.
+    /// Running requests that wait for the client to read a piece of their answer.
     unread: AtomicUsize,
-    /// The connection's beginning.
+    /// When the connection began.
     began: Instant,
-    /// When the last one ended since one was let in, or a piece of an answer was given, nanoseconds since then. A task that finds none running
-    /// finds that end here.
+    /// When the connection was last used: the time from its beginning until a request last ended or
+    /// a piece of an answer was last sent, nanoseconds. It counts only after a request was
+    /// admitted.
     ended: AtomicU64,
 }
 
-/// A request while it runs.
+/// A running request; it ends on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     requests: Requests,
-    /// It waits for the client.
+    /// Whether the request waits for the client to read a piece of its answer.
     unread: bool,
 }
 
@@ -69,14 +74,16 @@ impl Requests {
         }))
     }
 
-    /// Counts a request for as long as the result lives. That alone keeps no place: see [`Self::let_in`].
+    /// Counts a request until the returned value is dropped. That alone does not keep the
+    /// connection: see [`Self::let_in`].
     pub(crate) fn begin(&self) -> Running {
         self.0.running.fetch_add(1, Relaxed);
         self.0.asked.store(true, Relaxed);
         Running { requests: self.clone(), unread: false }
     }
 
-    /// A request was accepted: from now on the connection keeps its place for as long as it is used.
+    /// Call it when a request was admitted: from then on the connection keeps its slot for as long
+    /// as it is used.
     pub(crate) fn let_in(&self) {
         if self.0.let_in.load(Relaxed) {
             return;
@@ -87,28 +94,29 @@ impl Requests {
         self.0.let_in.store(true, Relaxed);
     }
 
-    /// Whether a request was let in.
+    /// Whether a request was admitted.
     pub(crate) fn was_let_in(&self) -> bool {
         self.0.let_in.load(Relaxed)
     }
 
-    /// Whether there was a request, let in or not.
+    /// Whether there was a request, admitted or not.
     pub(crate) fn asked(&self) -> bool {
         self.0.asked.load(Relaxed)
     }
 
-    /// Whether there are requests, and all of them only wait for the client to take more of their answers.
+    /// Whether requests are running that all wait for the client to read their answers.
     pub(crate) fn are_unread(&self) -> bool {
         let running = self.0.running.load(Acquire);
         running > 0 && running <= self.0.unread.load(Relaxed)
     }
 
-    /// The client has sent the preface of HTTP/2.
+    /// Call it when the client has sent the HTTP/2 preface.
     pub(crate) fn preface_came(&self) {
         self.0.preface.store(true, Relaxed);
     }
 
-    /// Comes so long after the connection's beginning, if the client has not sent the preface of HTTP/2 by then.
+    /// Completes at this time after the connection began if the client has not sent the HTTP/2
+    /// preface by then; otherwise never.
     pub(crate) async fn no_preface(&self, within: Duration) {
         sleep_until(self.0.began + within).await;
         if self.0.preface.load(Relaxed) {
@@ -116,17 +124,18 @@ impl Requests {
         }
     }
 
-    /// A handler has left a part of a request's body.
+    /// Call it when a handler has not read a request's body to its end.
     pub(crate) fn body_left(&self) {
         self.0.left_body.store(true, Relaxed);
     }
 
-    /// Whether the client may still be sending a body that nothing reads.
+    /// Whether the client may still be sending a body that no handler reads.
     pub(crate) fn has_left_body(&self) -> bool {
         self.0.left_body.load(Relaxed)
     }
 
-    /// Comes when for so long, or twice as long, no request ran but those that wait for their client, and it has taken nothing.
+    /// Completes when, for `bound` to twice as long, the only running requests were those that wait
+    /// for the client, and it has read nothing.
     pub(crate) async fn stalled(&self, bound: Duration) {
         loop {
             sleep(bound).await;
@@ -137,17 +146,19 @@ impl Requests {
         }
     }
 
-    /// Comes when no request ran for too long: see [`Self::left`]. The clock is looked at when that may be so, not at each request.
+    /// Completes when no request ran for too long: see [`Self::left`]. Uses a timer, so that
+    /// requests need not look at the clock.
     pub(crate) async fn unused(&self, first: Duration, later: Duration) {
         while let Some(left) = self.left(first, later) {
             sleep(left).await;
         }
     }
 
-    /// How long it takes at least until no request ran for too long: for `first` since the connection's beginning, and once one was let
-    /// in for `later`. `None` if that is so. One that was not let in gains no time.
+    /// Least time until the connection counts as unused; `None` if it does. It may be without a
+    /// running request for `first` from its beginning until a request is admitted, and afterwards
+    /// for `later`. Requests that are not admitted do not extend the time.
     pub(crate) fn left(&self, first: Duration, later: Duration) -> Option<Duration> {
-        // first: what a request that has ended wrote before is seen then
+        // read first: the `Acquire` load shows what a request wrote before it ended
         let runs = self.0.running.load(Acquire) > self.0.unread.load(Relaxed);
         let let_in = self.0.let_in.load(Relaxed);
         let bound = if let_in { later } else { first };
@@ -157,7 +168,7 @@ impl Requests {
         bound.checked_sub(passed).filter(|left| !left.is_zero()).map(|left| left + TICK)
     }
 
-    /// Something happened for which the connection was made.
+    /// Notes the present time as the last use of the connection, if a request was admitted.
     fn moved(&self) {
         if self.0.let_in.load(Relaxed) {
             let now = u64::try_from(self.0.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -171,7 +182,8 @@ impl Requests {
 }
 
 impl Running {
-    /// The client was given a piece of its answer: until it has taken that, this request keeps no connection.
+    /// Call it when a piece of the answer was handed to the connection: until the client has read
+    /// it, this request does not keep the connection.
     pub(crate) fn given(&mut self) {
         self.requests.moved();
         if !std::mem::replace(&mut self.unread, true) {
@@ -179,7 +191,7 @@ impl Running {
         }
     }
 
-    /// The client has taken what it was given.
+    /// Call it when the client has read what was handed to the connection.
     pub(crate) fn taken(&mut self) {
         if std::mem::take(&mut self.unread) {
             self.requests.0.unread.fetch_sub(1, Relaxed);

@@ -1,9 +1,11 @@
-//! Files that are kept for the time when the process may open no other. Then one is let go for one connection at a time, which is served
-//! briefly: so a probe is answered, and the orchestrator does not kill a server that works.
+//! Spare files for the case that the process can open no more files. Then one spare file is closed,
+//! and one connection at a time is accepted in its place and served briefly. So probes are
+//! answered, and the orchestrator does not kill a server that works.
 //!
-//! Between the moment in which one is let go and the taking of the connection, another part of the process may open a file in its place.
-//! Then the next one is let go, and what is missing is opened again as soon as there is room. No number of spare files is safe from all
-//! of the others, but each lost one means a file that the process opened while it was at its bound, which it seldom does twice in a row.
+//! After a spare file is closed, another part of the process may open a file before the connection
+//! is accepted. Then the next spare file is closed. Closed spare files are opened again as soon as
+//! there is space. Two are kept: at its limit, the process seldom opens two files of its own in a
+//! row.
 
 use std::{fs::File, io};
 
@@ -12,36 +14,38 @@ use tokio::sync::oneshot;
 
 use crate::runtime::net::files;
 
-/// Always there, and of no use for anything else.
+/// A file that always exists and needs no space.
 const FILE: &str = "/dev/null";
 
-/// How many are kept: one to let go, and one for when another part of the process was faster.
+/// Number of spare files: one to close, and one more if another part of the process opens a file in
+/// its place.
 const KEPT: usize = 2;
 
-/// Files that are held for their numbers alone.
+/// Open files that are closed when the process can open no others.
 #[derive(Debug, Default)]
 pub(crate) struct SpareFile {
     files: Vec<File>,
-    /// They are held where that is possible.
+    /// Whether spare files are kept at all.
     is_wanted: bool,
-    /// The next connection has its place.
+    /// Whether the next connection uses the place of a spare file.
     is_lent: bool,
 }
 
 impl SpareFile {
-    /// Opens them.
+    /// Opens the spare files.
     pub(crate) fn keep() -> Self {
         let mut spare = Self { is_wanted: true, ..Self::default() };
         spare.take_back();
         spare
     }
 
-    /// No such files: connections wait until there is one for them.
+    /// Keeps no spare files: connections wait until the process can open a file.
     pub(crate) fn none() -> Self {
         Self::default()
     }
 
-    /// Returns when the next connection may be taken after this failure.
+    /// Waits after a failed accept until the next one may be tried. If the process has no file
+    /// left, closes a spare file instead of waiting.
     pub(super) async fn after_failed_accept(&mut self, error: &io::Error) {
         self.is_lent = self.lend(error);
         if !self.is_lent {
@@ -50,28 +54,30 @@ impl SpareFile {
         }
     }
 
-    /// The two ends of the message that a connection which was taken in its place has ended; `None` for all other connections.
+    /// A channel that signals the end of a connection that uses the place of a spare file; `None`
+    /// for all other connections.
     pub(super) fn borrow(&self) -> (Option<oneshot::Sender<()>>, Option<oneshot::Receiver<()>>) {
         self.is_lent.then(oneshot::channel).unzip()
     }
 
-    /// Waits for the end of such a connection.
+    /// Waits until such a connection has ended, and opens the spare files again.
     pub(super) async fn returned(&mut self, ended: Option<oneshot::Receiver<()>>) {
         let Some(ended) = ended else { return };
-        // who serves it drops it soon
+        // completes when the connection is dropped
         let _dropped = ended.await;
         self.is_lent = false;
         self.take_back();
     }
 
-    /// Lets one go, if that is why a connection could not be taken. False if it is not, or if there is none.
+    /// Closes a spare file, if the error is that the process has no file left. Returns false if it
+    /// is another error, or if no spare file is left.
     fn lend(&mut self, error: &io::Error) -> bool {
         let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
         let is_short = error.raw_os_error().is_some_and(|code| errors.contains(&code));
         is_short && self.files.pop().is_some()
     }
 
-    /// Opens those again that were let go, as far as there is room.
+    /// Opens the closed spare files again, as far as possible.
     fn take_back(&mut self) {
         while self.is_wanted && self.files.len() < KEPT {
             let Ok(file) = File::open(FILE) else { return };

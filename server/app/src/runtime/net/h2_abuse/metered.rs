@@ -1,4 +1,4 @@
-//! A connection of HTTP/2 that is cut off when its client floods it with frames that carry nothing.
+//! An HTTP/2 connection that is closed when its client floods it with frames that carry no message.
 
 use std::{
     io,
@@ -16,14 +16,15 @@ use tokio::{
 use super::Frames;
 use crate::runtime::net::accept::Requests;
 
-/// A connection whose frames are counted. With TLS, that is inside of it.
+/// A connection whose HTTP/2 frames are counted. It wraps a TLS stream, not the other way round, so
+/// that it sees the frames.
 #[derive(Debug)]
 pub(crate) struct Metered<I> {
     io: I,
     frames: Frames,
     peer: SocketAddr,
     requests: Requests,
-    /// Counts those that are cut off.
+    /// Counts connections that were closed for a flood.
     cut: Counter,
 }
 
@@ -32,7 +33,7 @@ impl<I> Metered<I> {
         Self { io, frames: Frames::new(Instant::now()), peer, requests, cut }
     }
 
-    /// Looks at what the client has sent.
+    /// Counts the frames in bytes that the client has sent.
     fn count_read(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.requests.was_let_in() {
             self.frames.let_in();

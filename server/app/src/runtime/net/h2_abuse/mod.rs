@@ -1,20 +1,22 @@
-//! How many frames of HTTP/2 a client sends that carry nothing. Each costs a little and is answered or taken at once, so that a client which
-//! sends them without end keeps a core busy for ever, and no bound of the library stops it. [`Metered`] puts it around a connection; here
-//! nothing is read or written, and the clock is looked at only where a client has no credit left.
+//! Limits HTTP/2 frames that carry no message. Each costs the server a little work, so that a
+//! client that sends them without end would keep a core busy for ever, and no limit of the HTTP/2
+//! library stops it. Such frames are paid for with credit; the connection is closed when the client
+//! has none left. This module only counts; [`Metered`] applies it to a connection.
 //!
-//! Only the nine bytes before each frame are looked at (RFC 9113, section 4.1); what is behind them is skipped by its length.
+//! Only the nine bytes at the start of each frame are read (RFC 9113, section 4.1); the payload is
+//! skipped by its length.
 //!
-//! | frame | is |
+//! | frame | effect |
 //! |---|---|
-//! | HEADERS, DATA with bytes | a message: it brings credit |
-//! | DATA that ends a stream, CONTINUATION with bytes | part of one |
-//! | SETTINGS, PING, PRIORITY, `RST_STREAM`, `WINDOW_UPDATE`, GOAWAY, DATA and CONTINUATION without bytes, DATA with padding, others | paid for with credit |
+//! | HEADERS, DATA with bytes | a message: brings credit |
+//! | DATA that ends a stream, CONTINUATION with bytes | part of a message: neither |
+//! | SETTINGS, PING, PRIORITY, `RST_STREAM`, `WINDOW_UPDATE`, GOAWAY, DATA and CONTINUATION without bytes, DATA with padding, others | costs credit |
 //!
-//! What the server writes brings credit, too: a client that reads gives windows back and measures its way with pings, however little it
-//! says itself.
+//! Bytes that the server writes bring credit, too: a client that reads an answer sends window
+//! updates and pings, even if it sends no message.
 //!
-//! Nothing of this brings credit before a request of the connection was let in. Until then HEADERS are paid for, as each is answered with a
-//! refusal.
+//! Nothing of this brings credit before a request of the connection was admitted. Until then
+//! HEADERS cost credit, because each is answered with a refusal.
 
 mod metered;
 
@@ -23,25 +25,30 @@ use std::time::Duration;
 pub(crate) use metered::Metered;
 use tokio::time::Instant;
 
-/// The kind, in metrics, of those that are cut off.
+/// Kind of closed connections, in metrics.
 pub(crate) const CONTROL_FRAMES: &str = "control_frames";
 
-/// What a frame costs that carries nothing. A ping is answered with 17 bytes and a setting with 9, so that no such frame pays for another.
+/// What a frame without a message costs. It is above the bytes of its answer (17 for a ping, 9 for
+/// settings), so that no such frame pays for another.
 const COST: i64 = 64;
-/// What a message brings: a call may be taken back, give two windows back and ping, and there are more of these than any client sends.
+/// What a message brings: a client may cancel the call, send two window updates and a ping for it,
+/// and no client sends more.
 const MESSAGE: i64 = 4 * COST;
-/// What a byte brings that the server writes: a window is given back for thousands of them, and a ping follows a frame.
+/// What each byte brings that the server writes: a client sends a window update for thousands of
+/// them, and a ping after a frame.
 const BYTE: i64 = 1;
-/// What a second brings: clients ping every few seconds, and proxies that put many on one connection not much more often.
+/// What a second brings: clients ping every few seconds, and a proxy with many of them on one
+/// connection pings not much more often.
 const SECOND: i64 = 100 * COST;
-/// What a new connection has: clients begin with a handful, and a client that comes again for more has to shake hands each time.
+/// Credit of a new connection. Clients begin with a few frames, and reconnecting for more credit
+/// costs a client a handshake.
 const START: i64 = 1000 * COST;
-/// Most that is kept: a client that asked a thousand times may take all of it back at once.
+/// Most credit: a client that sent a thousand requests may cancel all of them at once.
 const MOST: i64 = 20_000 * COST;
 
-/// How a connection of HTTP/2 begins (RFC 9113, section 3.4).
+/// The first bytes of an HTTP/2 connection (RFC 9113, section 3.4).
 pub(super) const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes before the payload of a frame.
+/// Bytes of a frame before its payload.
 const HEAD: usize = 9;
 
 const DATA: u8 = 0;
@@ -50,33 +57,33 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
 
-/// A client sends too many frames that carry nothing.
+/// The client has sent too many frames that carry no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many frames of HTTP/2 without a message")]
 pub(crate) struct Flood;
 
-/// Where the next byte of a client stands.
+/// Position of the next byte from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// In the preface, behind so many bytes of it.
+    /// The next byte is in the preface, after this many bytes of it.
     Preface(usize),
-    /// Before a frame, behind so many bytes of its head.
+    /// The next byte is in the head of a frame, after this many bytes of it.
     Head(usize),
-    /// In a frame, before so many bytes of its payload.
+    /// The next byte is in the payload of a frame, which has this many bytes left.
     Payload(usize),
-    /// Not in HTTP/2.
+    /// The client does not speak HTTP/2.
     Elsewhere,
 }
 
-/// What one client has sent.
+/// Counts the frames of one client.
 #[derive(Debug)]
 pub(crate) struct Frames {
     at: At,
     head: [u8; HEAD],
     credit: i64,
-    /// Until when seconds have brought credit.
+    /// Time up to which seconds have brought credit.
     since: Instant,
-    /// A request of it was let in: messages and what it reads bring credit.
+    /// Whether a request was admitted: from then on messages and written bytes bring credit.
     is_let_in: bool,
 }
 
@@ -85,25 +92,25 @@ impl Frames {
         Self { at: At::Preface(0), head: [0; HEAD], credit: START, since: now, is_let_in: false }
     }
 
-    /// A request of the connection was let in.
+    /// Call it when a request of the connection was admitted.
     pub(crate) fn let_in(&mut self) {
         self.is_let_in = true;
     }
 
-    /// Whether the client has yet to say that it speaks HTTP/2.
+    /// Whether the client has not sent the whole HTTP/2 preface yet.
     fn is_in_preface(&self) -> bool {
         matches!(self.at, At::Preface(_))
     }
 
-    /// Takes note of bytes that the server has written.
+    /// Counts bytes that the server has written.
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.earn(i64::try_from(bytes).unwrap_or(MOST).saturating_mul(BYTE));
     }
 
-    /// Takes note of bytes that the client has sent.
+    /// Counts bytes that the client has sent.
     ///
     /// # Errors
-    /// It has no credit left.
+    /// The client has no credit left.
     pub(crate) fn came(&mut self, mut bytes: &[u8]) -> Result<(), Flood> {
         while !bytes.is_empty() {
             let used = match self.at {
@@ -160,7 +167,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Takes note of what a client brings that was let in.
+    /// Adds credit, if a request was admitted.
     fn earn(&mut self, credit: i64) {
         if self.is_let_in {
             self.gain(credit);
@@ -171,7 +178,7 @@ impl Frames {
         self.credit = self.credit.saturating_add(credit).min(MOST);
     }
 
-    /// Looks at the clock only where nothing else is left.
+    /// Takes the cost of a frame. The clock is read only if there is no credit left.
     fn pay(&mut self) -> Result<(), Flood> {
         self.credit -= COST;
         if self.credit >= 0 {

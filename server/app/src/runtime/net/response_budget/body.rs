@@ -1,4 +1,5 @@
-//! A body that goes out piece by piece, and holds until its last piece what its answer holds.
+//! A response body that is sent in pieces. Until its last piece it holds what its answer holds,
+//! such as slots.
 
 use std::{
     pin::Pin,
@@ -13,16 +14,17 @@ use crate::runtime::net::accept::Running;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What an answer says, and the request that it answers.
+/// The body of an answer, with the request that it answers.
 #[derive(Debug)]
 pub(crate) struct Throttled<B: Body, H> {
     inner: B,
     response_budget: ResponseBudget,
-    /// `None` for requests that need no access: they do not keep their connection.
+    /// The request that is running; `None` for requests that need no access, because these do not
+    /// keep their connection.
     request: Option<Running>,
     #[expect(dead_code, reason = "held for its end")]
     held: H,
-    /// What `inner` has said and the client has not taken.
+    /// What `inner` has produced and the connection has not taken.
     polled: PolledFrame<B::Error>,
 }
 
@@ -35,7 +37,8 @@ enum PolledFrame<E> {
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
-    /// Holds `held` until its end. Takes what `inner` can say at once: until it is asked, an answer of gRPC is larger in memory than on the wire, and not counted.
+    /// Sends `inner`, and holds `held` until its end. Takes at once what `inner` can produce:
+    /// before that, an answer of gRPC is larger in memory than on the wire, and is not counted.
     pub(crate) fn new(
         inner: B,
         (request, held): (Option<Running>, H),
@@ -44,7 +47,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
         let is_small = inner.size_hint().upper().is_some_and(|bytes| bytes <= PIECE as u64);
         let mut throttled = Self { inner, response_budget, request, held, polled: PolledFrame::Nothing };
         if !is_small {
-            // the sender asks again, with a waker of its own
+            // if nothing is ready now, `inner` is polled again later with a real waker
             if let Poll::Ready(frame) =
                 Pin::new(&mut throttled.inner).poll_frame(&mut Context::from_waker(Waker::noop()))
             {
@@ -64,7 +67,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
         }
     }
 
-    /// The next piece of what was said; pending when `inner` has to be asked.
+    /// The next piece of what `inner` has produced; pending if `inner` must be polled.
     fn piece(&mut self) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match std::mem::replace(&mut self.polled, PolledFrame::Nothing) {
             PolledFrame::Nothing => Poll::Pending,

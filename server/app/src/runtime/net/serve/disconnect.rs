@@ -1,4 +1,4 @@
-//! Why a connection was cut off, and how it is closed.
+//! Why a connection was closed by the server, and how it is closed.
 
 use std::{error::Error, io, time::Duration};
 
@@ -8,20 +8,21 @@ use tokio::{
     time::timeout,
 };
 
-/// The answer to a client that does not come to an end with the head of its request.
+/// The answer to a client that does not finish the head of its request in time.
 pub(super) const TOO_SLOW: &str =
     "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Most bytes that are thrown away of what a client sends after its answer: more than the 25 MB of GitLab's largest hook.
+/// Most bytes that are read and dropped of what a client sends after its answer: more than the 25
+/// MB of GitLab's largest hook.
 const LEFT_OVER_BYTES: usize = 32 * 1024 * 1024;
 
-/// What its client did wrong.
+/// What the client did wrong.
 #[derive(Debug)]
 pub(super) struct Disconnect {
-    /// The kind, in metrics.
+    /// Kind of the mistake, in metrics.
     pub(super) why: &'static str,
     pub(super) error: String,
-    /// What it is answered with.
+    /// The answer that is sent before the connection is closed; may be empty.
     pub(super) answer: &'static str,
 }
 
@@ -30,7 +31,7 @@ impl Disconnect {
         Self { why, error: error.to_owned(), answer: "" }
     }
 
-    /// The client sent nothing, or not a whole head.
+    /// The client sent no request, or did not finish its head.
     pub(super) fn slow() -> Self {
         Self::of("slow", "no request for too long")
     }
@@ -43,7 +44,8 @@ impl Disconnect {
         self.why == "slow"
     }
 
-    /// What the client did wrong, if the connection ended with this error; `None` if the client is simply gone.
+    /// What the client did wrong, if that ended the connection with this error; `None` if the
+    /// client has only disconnected.
     pub(super) fn found_in(error: &hyper::Error) -> Option<Self> {
         let mut next = Some(error as &(dyn Error + 'static));
         let mut causes = std::iter::from_fn(|| {
@@ -64,8 +66,9 @@ impl Disconnect {
     }
 }
 
-/// Writes `last` and closes the connection such that the client can read its answers: while bytes of the client wait on it, the system
-/// would reset it, and throw away what is still on its way to the client. The client may send the rest of its request for so long.
+/// Writes `last` and closes the connection so that the client can read its answers. If bytes from
+/// the client were not read, the system would reset the connection, and answers on their way would
+/// be lost. So the rest of the client's request is read and dropped, for at most `within`.
 pub(super) async fn close(stream: &mut TcpStream, last: &str, within: Duration) {
     let closing = async {
         stream.write_all(last.as_bytes()).await?;
@@ -79,6 +82,6 @@ pub(super) async fn close(stream: &mut TcpStream, last: &str, within: Duration) 
         }
         Ok::<_, io::Error>(())
     };
-    // a client that is gone needs nothing more
+    // fails only if the client has disconnected, and then nothing is left to do
     let _gone = timeout(within, closing).await;
 }

@@ -1,4 +1,5 @@
-//! How a connection begins: with a handshake where the listener has a certificate, and with the first bytes of HTTP.
+//! The beginning of a connection: the TLS handshake, if the listener has a certificate, and the
+//! HTTP version.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,15 +22,16 @@ use crate::runtime::net::{
     tls::{Expiry, expiry, names},
 };
 
-/// A client that does not shake hands for so long is cut off.
+/// Time limit for the TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-/// When to look again at a client that has sent a part of the preface of HTTP/2: at first, and at the latest.
+/// Wait until the next look at a client that has sent a part of the HTTP/2 preface: the first wait,
+/// and the longest one.
 const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 
-/// What a client shakes hands with.
+/// What a TLS handshake needs.
 pub(super) struct Handshake {
     pub(super) acceptor: TlsAcceptor,
-    /// Among those that shake hands.
+    /// The slot among the concurrent handshakes.
     pub(super) _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -39,25 +41,25 @@ pub(super) enum Version {
     Http2,
 }
 
-/// What a connection begins with.
+/// The result of opening a connection.
 pub(super) enum Opening<'c> {
     Opened(Box<Opened<'c>>),
-    /// A client of another protocol, which gets this answer and no more.
+    /// The client speaks another protocol; it gets only this answer.
     Stray(&'static str),
     Gone,
 }
 
-/// A connection on which requests can be made.
+/// A connection that is ready for requests.
 pub(super) struct Opened<'c> {
     pub(super) io: Either<&'c mut TcpStream, Box<TlsStream<&'c mut TcpStream>>>,
     pub(super) version: Version,
-    /// DNS names in the certificate that the client has shown.
+    /// DNS names in the client's certificate.
     pub(super) names: Arc<[String]>,
-    /// Of that certificate.
+    /// When the client's certificate expires, if it sent one.
     pub(super) expiry: Option<Expiry>,
 }
 
-/// Opens a connection.
+/// Does the handshake, and finds out the HTTP version.
 ///
 /// # Errors
 /// The handshake failed.
@@ -91,7 +93,7 @@ async fn open_tls<'c>(
                 expiry,
             })))
         }
-        // looks at whether the port is open, as balancers do
+        // load balancers connect like this to check whether the port is open
         Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Opening::Gone),
         Ok(Err(error)) => Err(Disconnect::of("handshake", &error.to_string())),
         Err(_slow) => Err(Disconnect::of("handshake", "it took too long")),
@@ -120,13 +122,14 @@ async fn open_plain<'c>(
     Ok(Opening::Opened(Box::new(opened)))
 }
 
-/// Whether there are bytes of a client now.
+/// Whether the client has sent any bytes.
 async fn has_sent(stream: &TcpStream) -> bool {
     let sent = timeout(Duration::ZERO, stream.peek(&mut [0])).await;
     sent.is_ok_and(|bytes| bytes.is_ok_and(|bytes| bytes > 0))
 }
 
-/// What a client begins to speak; `otherwise` if it is no HTTP. Its bytes stay where they are.
+/// The HTTP version that the client speaks; `otherwise` if it is not HTTP. Its bytes are not
+/// consumed.
 async fn version(stream: &TcpStream, otherwise: Version) -> io::Result<Version> {
     let (mut first, [mut again, latest]) = ([0; PREFACE.len()], LOOK_AGAIN);
     loop {
@@ -134,15 +137,16 @@ async fn version(stream: &TcpStream, otherwise: Version) -> io::Result<Version> 
         let first = first.get(..came).unwrap_or_default();
         match came {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // the library says what is wrong with bytes that are no method, such as a handshake
+            // the HTTP library reports what is wrong with bytes that are no method, such as a TLS
+            // handshake
             _ if !first.first().is_some_and(u8::is_ascii_uppercase) => return Ok(otherwise),
             _ if !PREFACE.starts_with(first) => return Ok(Version::Http1),
             _ if came == PREFACE.len() => return Ok(Version::Http2),
-            // it has closed its side: the rest of the preface never comes
+            // the client has closed its side, so the rest of the preface never comes
             _ if stream.ready(Interest::READABLE).await?.is_read_closed() => {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // nothing says when more bytes than these are there
+            // there is no event for more bytes than those that wait already, so look again later
             _ => sleep(again).await,
         }
         again = latest.min(again * 2);

@@ -1,7 +1,8 @@
-//! The threads that serve a connection and its calls. Every connection begins on those of its listener. With the first call to a path that has
-//! threads of its own, let in or not, it moves to those, and that call begins there: where thousands of streams are woken at once, a
-//! question on the same threads would wait for its turn behind them. Other calls stay on the threads of the listener, whatever connection
-//! they come on.
+//! Chooses the threads that serve a connection and its calls. Every connection begins on the
+//! threads of its listener. With the first call to a path that has threads of its own, admitted or
+//! not, the connection moves to those threads, and the call runs there. Thousands of agents'
+//! streams may wake up at once, and other calls on the same threads would wait behind them. So
+//! other calls stay on the threads of the listener, whatever connection they come on.
 
 use std::{
     future::poll_fn,
@@ -16,14 +17,14 @@ use hyper::rt::Executor;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// The path that has threads of its own.
+/// A path that has threads of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnThreads {
     pub(crate) path: &'static str,
     pub(crate) threads: Handle,
 }
 
-/// The threads on which one connection and its calls are run.
+/// The threads on which one connection and its calls run.
 #[derive(Debug, Clone)]
 pub(super) struct Threads {
     here: Handle,
@@ -31,22 +32,23 @@ pub(super) struct Threads {
     found: Arc<Found>,
 }
 
-/// What the calls of a connection were found to be. Written and read while the connection is polled, by one thread at a time.
+/// What is known of the calls of a connection. Written and read while the connection is polled, by
+/// one thread at a time.
 #[derive(Debug, Default)]
 struct Found {
-    /// There was one to that path.
+    /// Whether there was a call to the path.
     any: AtomicBool,
-    /// The call that begins now is one.
+    /// Whether the call that begins now is to the path.
     now: AtomicBool,
 }
 
 impl Threads {
-    /// Those of a connection that begins here.
+    /// Creates the state of a connection that begins on the present threads.
     pub(super) fn of(own: Option<&OwnThreads>) -> Self {
         Self { here: Handle::current(), own: own.cloned(), found: Arc::default() }
     }
 
-    /// A call to this path begins.
+    /// Call it when a call to this path begins.
     pub(super) fn begin(&self, path: &str) {
         if self.own.as_ref().is_some_and(|own| own.path == path) {
             self.found.any.store(true, Relaxed);
@@ -54,7 +56,8 @@ impl Threads {
         }
     }
 
-    /// Serves a connection here until one of its calls has threads of its own, and from then on there.
+    /// Serves a connection on the present threads until a call to the path with threads of its own;
+    /// from then on, on those threads.
     pub(super) async fn run(
         self,
         serving: impl Future<Output = ()> + Send + 'static,
@@ -63,7 +66,7 @@ impl Threads {
         let mut serving = Box::pin(serving);
         let moved = poll_fn(|cx| match serving.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
-            // seen while it was polled, nowhere else
+            // the connection was just polled, so a call to the path has set this
             Poll::Pending if self.found.any.load(Relaxed) => Poll::Ready(self.own.as_ref()),
             Poll::Pending => Poll::Pending,
         });
@@ -73,11 +76,12 @@ impl Threads {
     }
 }
 
-/// Each call is begun and then spawned before the next one begins.
+/// The HTTP library begins each call and passes it here before it begins the next one, so `now`
+/// belongs to this call.
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Threads {
     fn execute(&self, call: F) {
         let own = self.own.as_ref().filter(|_own| self.found.now.swap(false, Relaxed));
-        // it is not awaited here: calls are counted where they are let in
+        // the task is not awaited here: admitted calls are counted elsewhere
         drop(own.map_or(&self.here, |own| &own.threads).spawn(call));
     }
 }

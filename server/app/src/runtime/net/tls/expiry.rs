@@ -1,4 +1,4 @@
-//! When the certificate of a client ends: a connection that it opened must not outlive it.
+//! When a client's certificate expires: a connection must not outlive it.
 
 use std::{
     pin::Pin,
@@ -11,20 +11,21 @@ use tokio::time::{Sleep, sleep};
 
 use crate::runtime::clock::Clock;
 
-/// How often the clock on the wall is looked at, whatever it said before: it may be set.
+/// Longest time between two looks at the wall clock, because the clock may be changed.
 const LOOK: Duration = Duration::from_mins(10);
 
-/// The end of a certificate.
+/// The end of a certificate's validity.
 #[derive(Debug)]
 pub(crate) struct Expiry {
-    /// Seconds since 1970; the certificate is good in this one.
+    /// Last second in which the certificate is valid, seconds since 1970.
     last: u64,
-    /// When it is looked at again; at once if it was not looked at yet.
+    /// When the clock is read again; `None` before the first time.
     look: Option<Pin<Box<Sleep>>>,
 }
 
 impl Expiry {
-    /// Of a certificate in DER, which the library has found to be in order; `None` if no end can be read.
+    /// Reads the end of a certificate in DER, which the TLS library has checked; `None` if it has
+    /// no readable end.
     pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
         Some(Self::new(last_second(certificate)?))
     }
@@ -33,7 +34,7 @@ impl Expiry {
         Self { last, look: None }
     }
 
-    /// Ready once the certificate has ended.
+    /// Ready when the certificate has expired.
     pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(look) = &mut self.look {
