@@ -1,6 +1,6 @@
-//! The answer to a call while it is sent. A stream without an end of its own (health, reflection, a batch whose client sends nothing)
-//! would keep a server from stopping: after [`Calls::cut`], an answer that has nothing to send ends with UNAVAILABLE. What is ready is
-//! still sent.
+//! The answer to a call while it is sent. A stream that does not end by itself (health, reflection,
+//! a batch whose client sends nothing) would keep a server from stopping. So after [`Calls::cut`]
+//! an answer that has nothing to send ends with `UNAVAILABLE`; what is ready is still sent.
 
 use std::{
     pin::Pin,
@@ -23,11 +23,11 @@ use crate::{
     transport::calls::Calls,
 };
 
-/// Held until the client has taken all of an answer but the last piece: its slots among the server's calls, the connection's requests, and
-/// the caller's calls.
+/// What a call holds until the client has taken its answer: a count among the server's calls, one
+/// among the requests of its connection, and a slot of its caller.
 pub(super) type Held = (TaskTrackerToken, Option<Request>, Option<UsageSlot>);
 
-/// The answer to `call`, which ends with its last byte.
+/// Wraps the body of an answer so that the call ends with the last byte.
 pub(super) fn answer(calls: &Calls, (call, request, own): Held, inner: Body) -> Body {
     let inner = Throttled::new(inner, (request, (call, own)), calls.response_budget());
     Body::new(Answer { inner, calls: calls.clone(), cut: None, ended: false })
@@ -37,7 +37,8 @@ pub(super) fn answer(calls: &Calls, (call, request, own): Held, inner: Body) -> 
 struct Answer {
     inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
     calls: Calls,
-    /// Created when the answer first has nothing to send: most never need it, and a token's lock is shared by all calls.
+    /// Completes at [`Calls::cut`]. Created when the answer first has nothing to send: most answers
+    /// never wait, and all calls share the lock that creating it takes.
     cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     ended: bool,
 }

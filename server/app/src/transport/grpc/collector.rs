@@ -1,5 +1,7 @@
-//! The agents' stream: convert, pass to the sessions, answer. A few batches at a time wait for the disk; Hello and Finish wait for those
-//! before them. Beyond that nothing is read, so a slow disk slows the sender down through the HTTP/2 window.
+//! The streams of agents: converts messages, passes them to the sessions, and sends the answers. A
+//! few batches may wait for the disk at a time; `Hello` and `Finish` wait for the batches before
+//! them. If more are waiting, nothing is read, so that a slow disk slows the agent down through the
+//! HTTP/2 window.
 
 use std::{collections::HashSet, pin::pin, sync::Arc, time::Duration};
 
@@ -31,10 +33,11 @@ use crate::{
     transport::wire::delivery,
 };
 
-/// When agents reconnect after a stop: long enough for a restart, short compared with their spools.
+/// When agents should reconnect after the server has stopped: long enough for a restart, and short
+/// compared with the time that their spools last.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
-/// Each may hold a message or two, 256 KiB each at worst.
+/// Most streams. Each may hold one or two messages, of at most 256 KiB.
 pub(super) const STREAMS: StreamLimit = StreamLimit { what: "streams of agents", most: 20_000 };
 
 /// The service `plimsoll.v1.Collector`.
@@ -96,20 +99,20 @@ struct AgentStream {
     outbound: Outbound<pb::ServerMessage>,
 }
 
-/// Why a stream ends, other than an error.
+/// Why a stream ends without an error.
 enum End {
-    /// The client has finished.
+    /// The client has ended the stream.
     Client,
     /// The server is about to stop.
     Stopping,
-    /// The client's admission has ended.
+    /// The caller is no longer admitted; with the status for the client.
     Over(Status),
 }
 
 impl AgentStream {
     async fn serve(mut self, mut inbound: Streaming<pb::AgentMessage>, stopping: CancellationToken) {
         let end = self.exchange(&mut inbound, &stopping).await;
-        // whatever ended the stream, the attempts are free for the next one
+        // whatever ended the stream, another stream may now open its attempts
         self.ingest.leave(self.handle.clone(), self.attempts).await;
         match end {
             Ok(End::Client) => {}
@@ -177,7 +180,7 @@ impl AgentStream {
         self.say(answer, stopping).await
     }
 
-    /// Counts a message against its sender's rates.
+    /// Takes a message from the caller's rates of samples and bytes.
     fn bounded(&self, message: &pb::AgentMessage) -> Result<(), Status> {
         let samples = match &message.message {
             Some(Sent::Batch(batch)) => batch.samples.len(),
@@ -185,7 +188,7 @@ impl AgentStream {
         };
         self.admitted.within(|caller| {
             let now = Instant::now();
-            // without bounds nothing is counted: the length of a message takes time to compute
+            // checked first, because computing the length of a message takes time
             if caller.bounds.is_some() {
                 caller.take(Bound::Bytes, message.encoded_len(), now)?;
             }
@@ -193,7 +196,7 @@ impl AgentStream {
         })
     }
 
-    /// Waits for the batches that are under way.
+    /// Waits until all pending batches are acknowledged, and sends the acknowledgements.
     async fn settle(&mut self, stopping: &CancellationToken) -> Result<(), Status> {
         while !self.pending_acks.is_empty() {
             let answer = self.pending_acks.next().await;
@@ -211,7 +214,8 @@ impl AgentStream {
         tokio::select! {
             biased;
             sent = self.outbound.send(pb::ServerMessage { message: Some(answer) }) => sent,
-            // the answer is lost, but the samples are on disk: the next Welcome names their number
+            // the answer is not sent, but the samples are on disk: the next Welcome has their
+            // number
             () = stopping.cancelled() => Ok(()),
             () = self.handle.replaced.cancelled() => Err(self.replaced()),
         }
@@ -237,7 +241,7 @@ impl AgentStream {
         Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
     }
 
-    /// The attempt in a Hello, with proven values applied.
+    /// The attempt in a `Hello`, with its fields overwritten by what the caller has proven.
     fn announced(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
         let mut skipped = SkippedFacts::default();
         let tags = delivery::runner_tags(&hello, &mut skipped);
@@ -260,7 +264,8 @@ impl AgentStream {
         let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
         let opened = self.ingest.open(attempt, &self.handle, takes_new_id).await;
         if let Err(Refusal::Exceeded(exceeded)) = &opened {
-            // the sessions detect this; it is counted where all exceeded bounds are
+            // the sessions found that a bound is exceeded; this call only counts it with all other
+            // exceeded bounds
             let _refused = self.admitted.within(|_caller| Err::<(), _>(exceeded.clone()));
         }
         let opened = opened?;

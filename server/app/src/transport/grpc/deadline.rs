@@ -1,14 +1,15 @@
-//! How long a caller waits for an answer: the header `grpc-timeout`, up to eight digits and a unit
-//! (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
+//! Parses how long a caller waits for an answer: the header `grpc-timeout`, up to eight digits and
+//! a unit (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
 
 use std::time::Duration;
 
 use tonic::codegen::http::HeaderMap;
 
-/// Digits that the wire allows. No unit overflows with so many.
+/// Most digits, as gRPC defines them. A number with so many does not overflow in any unit.
 const DIGITS: usize = 8;
 
-/// The caller's timeout; `None` if the header is missing or invalid: the server's default applies.
+/// The caller's time limit; `None` if the header is missing or invalid, so that the server's
+/// default applies.
 pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! Authorizes calls. A refused call is answered here; others carry the caller's identity.
+//! Authorizes calls. The identity of an admitted caller is added to its request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,20 +14,21 @@ use crate::{
     runtime::net::{accept::Running, serve::Peer},
 };
 
-/// When to call again after a call was ended because the caller's admission ended.
+/// When to call again after a call was ended because its caller is no longer admitted.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Prefix of the service that tells a caller its permissions.
+/// Path prefix of the service that shows a caller its permissions.
 const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
 
-/// The roles that allow an rpc, any one of them; `None` for those open to every caller: health and reflection.
+/// The roles for an rpc; one of them is enough. `None` for rpcs open to every caller: health and
+/// reflection.
 fn roles(path: &str) -> Option<Roles> {
     let role = role(path)?;
-    // a caller asks for its own permissions: any role is sufficient
+    // any role is enough to ask for one's own permissions
     if path.starts_with(INTROSPECTION) {
         return Some(Role::ALL.into_iter().collect());
     }
-    // an operator watches and closes all tickets: access to a single ticket is checked where it is known
+    // an operator may watch and close all tickets; access to a single ticket is checked later
     let is_for_both =
         matches!(path, "/plimsoll.v1.Placement/WatchTicket" | "/plimsoll.v1.Placement/CloseTicket");
     Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
@@ -37,23 +38,24 @@ fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
-        // the scaler returns sums of pools, as GetDemand does
+        // the scaler returns the same totals of pools as GetDemand
         "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
         "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
         "plimsoll.v1.Predictor" if rpc == "CorrectVerdict" => Some(Role::Operator),
         "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
         service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
-        // a new service is for operators only until its role is set here
+        // any other service is only for operators, until its role is added here
         _ => Some(Role::Operator),
     }
 }
 
-/// Whether it is about a ticket: tickets are stored under the name of their opener.
+/// Whether the rpc is about a ticket. Tickets are stored under the name of their owner, so they
+/// need a known caller.
 fn is_of_tickets(path: &str) -> bool {
     path.starts_with("/plimsoll.v1.Placement/") && role(path) == Some(Role::Caller)
 }
 
-/// Whether an answer has no end of its own: such calls are counted as streams.
+/// Whether the call may last: it is then counted as a stream.
 pub(super) fn lasts(path: &str) -> bool {
     matches!(
         path,
@@ -65,7 +67,7 @@ pub(super) fn lasts(path: &str) -> bool {
     )
 }
 
-/// Whether its client sends as long as it likes.
+/// Whether the client may send for as long as it likes.
 pub(super) fn is_streamed(path: &str) -> bool {
     matches!(path, "/plimsoll.v1.Collector/Stream" | "/plimsoll.v1.Predictor/PredictBatch")
         || path.starts_with("/grpc.reflection.")
@@ -74,21 +76,21 @@ pub(super) fn is_streamed(path: &str) -> bool {
 /// The slots that an admitted call holds.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Among the requests of its connection; `None` for rpcs without a role.
+    /// The count among the requests of its connection; `None` for rpcs without a role.
     pub(super) request: Option<Running>,
-    /// The slot among the calls of the caller.
+    /// The slot among the concurrent calls of the caller.
     pub(super) call: UsageSlot,
 }
 
-/// The caller's identity, as the guard found it; unknown if the call passed no guard.
+/// The identity of the caller that [`admit`] added; unknown if it added none.
 pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
     request.extensions().get().cloned().unwrap_or_else(Identity::unknown)
 }
 
-/// Adds the caller's identity and proof to the request. Returns the call's slots.
+/// Adds the caller's identity and proof to the request. Returns the slots that the call must hold.
 ///
 /// # Errors
-/// The answer to a refused call.
+/// The caller is not admitted, or exceeds a bound; the status is the answer.
 pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Places, Status> {
     let roles = roles(request.uri().path());
     let mut call = UsageSlot::default();
@@ -106,7 +108,7 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
     Ok(Places { request, call })
 }
 
-/// Counts an admitted call among the requests of its connection.
+/// Counts a call among the requests of its connection, and gives the connection a permanent slot.
 fn begun(peer: &Peer) -> Running {
     let running = peer.requests.begin();
     peer.requests.let_in();
@@ -121,29 +123,30 @@ fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pa
     if is_of_tickets(path) {
         guard.known(pass.caller(), path).map_err(|denied| status(&denied))?;
     }
-    // agents' messages are counted as they arrive
+    // the messages of agents have rates of their own, which are counted as messages arrive
     if !roles.has(Role::Agent) {
         guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
     }
     Ok(pass)
 }
 
-/// The admission of a long call.
+/// The admission of a long call, which may end before the call does.
 #[derive(Debug, Clone)]
 pub(super) struct Admitted(Option<Arc<Pass>>);
 
-/// The caller with its proof.
+/// The caller of a request, with its admission.
 pub(super) fn admitted_caller<T>(request: &Request<T>) -> AdmittedCaller {
     AdmittedCaller::new(caller(request), request.extensions().get().cloned())
 }
 
-/// The admission of a call.
+/// The admission of a request.
 pub(super) fn admitted<T>(request: &Request<T>) -> Admitted {
     Admitted(request.extensions().get().cloned())
 }
 
 impl Admitted {
-    /// Waits until the admission ends: returns the status for the call. The caller may reconnect at once, with another token.
+    /// Waits until the caller is no longer admitted, and returns the status for the call. The
+    /// caller may reconnect at once with another token.
     pub(super) async fn over(&self) -> Status {
         match &self.0 {
             Some(pass) => ended(&pass.over().await),
@@ -151,10 +154,10 @@ impl Admitted {
         }
     }
 
-    /// Counts something that is bounded for each caller.
+    /// Takes from the caller's bounds what `asked` takes.
     ///
     /// # Errors
-    /// The status for the call: a bound is exceeded.
+    /// A bound is exceeded; the status is the answer.
     pub(super) fn within<T: Default>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
@@ -166,13 +169,14 @@ impl Admitted {
     /// Checks that the caller is still admitted.
     ///
     /// # Errors
-    /// The status for the call.
+    /// The caller is no longer admitted; the status is the answer.
     pub(super) fn check(&self) -> Result<(), Status> {
         self.0.as_ref().map_or(Ok(()), |pass| pass.check().map_err(|denied| ended(&denied)))
     }
 }
 
-/// UNAVAILABLE, so that a client reconnects soon: a renewed token is accepted then, an expired one refused.
+/// The status `UNAVAILABLE`, so that a client reconnects soon: then a renewed token is accepted and
+/// an expired one is refused.
 fn ended(denied: &Denied) -> Status {
     let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
     Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)

@@ -1,5 +1,5 @@
-//! The answers of one stream, to a client that may read slowly or not at all: a bounded queue, a bounded wait, and slots reserved for the
-//! final message and status.
+//! The answers of one stream, to a client that may read slowly or not at all: a bounded queue, a
+//! time limit, and slots reserved for the final message and status.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-/// Answers that may wait for a slow client before its stream is not read further.
+/// Answers that may wait for a slow client. While so many wait, its stream is not read further.
 const QUEUE: usize = 16;
 
-/// Slots reserved for the end: a message and a status.
+/// Slots reserved for the end of the stream: a message and a status.
 const LAST_WORDS: usize = 2;
 
-/// How long a client may read nothing while answers wait. Far above any pause of a live reader, and short enough that dead ones do not
-/// accumulate.
+/// How long a client may read nothing while answers wait. It is far longer than a working client
+/// pauses, and short enough that dead clients do not accumulate.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
-/// When a disconnected client may come back.
+/// When a client that was disconnected should reconnect.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// The stream that tonic sends.
+/// The receiving end, which tonic sends to the client.
 pub(super) type Answers<T> = ReceiverStream<Result<T, Status>>;
 
-/// The sending end of a stream's answers.
+/// The sending end of the answers of a stream.
 #[derive(Debug)]
 pub(super) struct Outbound<T> {
     answers: mpsc::Sender<Result<T, Status>>,
     last_words: Vec<OwnedPermit<Result<T, Status>>>,
 }
 
-/// A queue for the answers of one stream.
+/// Creates the queue for the answers of a stream.
 pub(super) fn outbound<T>() -> (Outbound<T>, Answers<T>) {
     let (answers, receiver) = mpsc::channel(QUEUE + LAST_WORDS);
     let place = |_| answers.clone().try_reserve_owned().ok();
@@ -40,10 +40,10 @@ pub(super) fn outbound<T>() -> (Outbound<T>, Answers<T>) {
 }
 
 impl<T> Outbound<T> {
-    /// Sends an answer, or waits until there is space.
+    /// Queues an answer. Waits while the queue is full.
     ///
     /// # Errors
-    /// The status with which the stream ends: the client is gone, or does not read.
+    /// The client has left or does not read; the stream must end with this status.
     pub(super) async fn send(&self, answer: T) -> Result<(), Status> {
         match self.answers.send_timeout(Ok(answer), READ_WITHIN).await {
             Ok(()) => Ok(()),
@@ -61,9 +61,9 @@ impl<T> Outbound<T> {
         self.answers.closed().await;
     }
 
-    /// Ends the stream. Never waits.
+    /// Ends the stream with a message and a status. Never waits.
     pub(super) fn end(mut self, message: Option<T>, status: Status) {
-        // a client that is gone needs no status
+        // fails only if the client has left, and then nothing need be sent
         for word in message.map(Ok).into_iter().chain([Err(status)]) {
             if let Some(place) = self.last_words.pop() {
                 drop(place.send(word));

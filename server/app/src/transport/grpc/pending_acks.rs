@@ -1,7 +1,9 @@
-//! Batches of one stream that are not on disk yet: bounded, and acknowledged in order.
+//! Batches of one stream that are not on disk yet. Their number is bounded, and they are
+//! acknowledged in order.
 //!
-//! While the disk syncs one batch, the next ones are read and checked, and share the next sync. The first refusal ends the stream. Later
-//! batches are refused as well, because a number is missing before them; those refusals are not sent.
+//! While the disk syncs one batch, the next ones are read and checked, and share the next sync. The
+//! first refusal ends the stream. Later batches are refused, too, because sequence numbers are
+//! missing before them; those refusals are not sent.
 
 use std::collections::VecDeque;
 
@@ -10,14 +12,15 @@ use plimsoll_proto::v1::{self as pb, server_message::Message as Answer};
 
 use crate::sessions::{Pending, Refusal};
 
-/// Batches of one stream that may wait for the disk. An agent has four on the way; more only fill the queue of the ingest.
+/// Most batches of one stream that may wait for the disk. An agent sends four before it waits for
+/// an acknowledgement; more would only fill the worker's queue.
 const MOST_PENDING: usize = 8;
 
-/// The batches, oldest first.
+/// The pending batches, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct PendingAcks {
     batches: VecDeque<(AttemptId, Pending<u64>)>,
-    /// The refusal of a batch whose answer was taken already.
+    /// The refusal of a batch, to be returned after the acknowledgement of the batches before it.
     refused: Option<Refusal>,
 }
 
@@ -27,7 +30,7 @@ impl PendingAcks {
         self.batches.is_empty() && self.refused.is_none()
     }
 
-    /// The next batch must wait until an older one is acknowledged.
+    /// Whether the next batch must wait until an older one is acknowledged.
     pub(super) fn is_full(&self) -> bool {
         self.batches.len() >= MOST_PENDING || self.refused.is_some()
     }
@@ -37,8 +40,8 @@ impl PendingAcks {
         self.batches.push_back((attempt, batch));
     }
 
-    /// The next acknowledgement, for all batches of one attempt that are on disk; waits forever if there are none. The future may be
-    /// dropped and the method called again.
+    /// The next acknowledgement, for all batches of one attempt that are on disk. Waits for ever if
+    /// no batch is pending. The future may be dropped and the method called again.
     ///
     /// # Errors
     /// The first batch that was refused.
@@ -56,7 +59,7 @@ impl PendingAcks {
                 None => break,
                 Some(Ok(number)) => acknowledged = number,
                 Some(Err(refusal)) => {
-                    // sent after this acknowledgement, and nothing after it
+                    // returned by the next call, after this acknowledgement
                     self.refused = Some(refusal);
                     break;
                 }

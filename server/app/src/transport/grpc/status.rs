@@ -14,7 +14,7 @@ use crate::{access::identity::Exceeded, service, sessions::Refusal};
 /// When to try again after a limit of concurrent streams was reached.
 const CROWD_RETRY: Duration = Duration::from_secs(30);
 
-/// The name of a code in metrics: gRPC's, in lower case.
+/// The name of a code in metrics: as gRPC names it, in lower case.
 pub(super) fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "ok",
@@ -37,18 +37,18 @@ pub(super) fn name(code: Code) -> &'static str {
     }
 }
 
-/// INVALID_ARGUMENT with the field.
+/// The status `INVALID_ARGUMENT`, with the field.
 pub(super) fn of_fault(fault: &FieldViolation) -> Status {
     let details = ErrorDetails::with_bad_request_violation(fault.field.clone(), fault.description.clone());
     Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
 }
 
-/// `PERMISSION_DENIED`, with the field that names what is not for this caller.
+/// The status `PERMISSION_DENIED`. The text names the field whose value is not for this caller.
 pub(super) fn forbidden(fault: &FieldViolation) -> Status {
     Status::permission_denied(fault.to_string())
 }
 
-/// The matching code, with `RetryInfo` if a retry can help.
+/// The status for a refusal by the sessions, with `RetryInfo` if a retry may succeed.
 pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return of_fault(fault),
@@ -86,30 +86,31 @@ pub(super) fn of_service(refusal: &service::Refusal) -> Status {
     }
 }
 
-/// The answer of a service, or the status for its refusal.
+/// The answer of a service as a response, or the status for its refusal.
 pub(super) fn answered<T>(answer: Result<T, service::Refusal>) -> Result<Response<T>, Status> {
     answer.map(Response::new).map_err(|refusal| of_service(&refusal))
 }
 
-/// RESOURCE_EXHAUSTED: a limit is reached.
+/// The status `RESOURCE_EXHAUSTED` for a limit that is reached. `what` names what is limited.
 pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
     of_short_time(format!("limit of {bound} {what} reached; retry later"))
 }
 
-/// RESOURCE_EXHAUSTED: a retry may succeed a little later.
+/// The status `RESOURCE_EXHAUSTED` for a shortage that ends soon, so that a retry may succeed.
 fn of_short_time(text: String) -> Status {
     let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
     Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 
-/// RESOURCE_EXHAUSTED: the caller exceeds one of its bounds.
+/// The status `RESOURCE_EXHAUSTED` for a caller that exceeds one of its bounds.
 pub(super) fn of_exceeded(exceeded: &Exceeded) -> Status {
     let details = ErrorDetails::with_retry_info(Some(exceeded.after));
     Status::with_error_details(Code::ResourceExhausted, exceeded.to_string(), details)
 }
 
-/// Turns tonic's INTERNAL for an unreadable message into INVALID_ARGUMENT with the field, because its sender is at fault. Examines the
-/// headers of an answer that is only an error, or the trailers after an answer.
+/// Replaces tonic's status INTERNAL for a message that cannot be parsed by INVALID_ARGUMENT with
+/// the field, because the sender is at fault. `headers` are those of an answer that is only an
+/// error, or the trailers of another answer.
 pub(super) fn blame_sender(headers: &mut HeaderMap) {
     let is_internal = |code: &HeaderValue| Code::from_bytes(code.as_bytes()) == Code::Internal;
     if !headers.get(Status::GRPC_STATUS).is_some_and(is_internal) {
@@ -124,7 +125,8 @@ pub(super) fn blame_sender(headers: &mut HeaderMap) {
     }
 }
 
-/// Parses prost's error for an invalid message: `Key.package: PredictRequest.key: invalid string value`, the innermost field first.
+/// Parses prost's error text for an invalid message, such as `Key.package: PredictRequest.key:
+/// invalid string value`; the innermost field comes first.
 fn unread(text: &str) -> Option<FieldViolation> {
     let mut rest = text.strip_prefix("failed to decode Protobuf message: ")?;
     let mut fields = Vec::new();

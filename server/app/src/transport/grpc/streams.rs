@@ -1,5 +1,6 @@
-//! Limits the concurrent streams of one kind. Each stream holds one of their slots and one of its caller's, runs as a task, and ends when
-//! its client leaves, when its caller is no longer admitted, and when the server stops.
+//! Limits the concurrent streams of one kind. Each stream holds one slot of its kind and one of its
+//! caller, and runs as a task. It ends when its client leaves, when its caller is no longer
+//! admitted, and when the server stops.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -17,15 +18,15 @@ use crate::{
     sessions::Refusal,
 };
 
-/// The limit of streams of one kind.
+/// A kind of streams, and the limit for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamLimit {
-    /// Name of the streams, for people.
+    /// Name of the streams, for error texts.
     pub(super) what: &'static str,
     pub(super) most: usize,
 }
 
-/// The streams of one kind. Clones share the places.
+/// The streams of one kind. Clones share the slots.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
     at_once: StreamLimit,
@@ -34,26 +35,26 @@ pub(super) struct Streams {
     stopping: CancellationToken,
 }
 
-/// A stream with its slots that has not started.
+/// The slots of a stream that has not started.
 pub(super) struct ReservedStream<'s> {
     of: &'s Streams,
     admitted: Admitted,
     places: (OwnedSemaphorePermit, UsageSlot),
 }
 
-/// The future that serves a stream.
+/// The future that sends the answers of a stream.
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
 
 impl Streams {
-    /// Streams that run as `tasks` until `stopping`.
+    /// Creates the slots. Streams run as `tasks`, and end at `stopping`.
     pub(super) fn new(at_once: StreamLimit, tasks: TaskTracker, stopping: CancellationToken) -> Self {
         Self { at_once, places: Arc::new(Semaphore::new(at_once.most)), tasks, stopping }
     }
 
-    /// Takes the slots of a stream for an admitted call.
+    /// Takes the slots for a stream of an admitted call.
     ///
     /// # Errors
-    /// The status for the call: all slots are taken, or the caller has its most.
+    /// All slots of the kind or of the caller are taken; the status is the answer.
     pub(super) fn reserve(&self, admitted: Admitted) -> Result<ReservedStream<'_>, Status> {
         let StreamLimit { what, most } = self.at_once;
         let place = Arc::clone(&self.places).try_acquire_owned();
@@ -70,7 +71,8 @@ impl Streams {
 }
 
 impl ReservedStream<'_> {
-    /// Starts the stream. `serve` ends when the client leaves, when the caller is no longer admitted, and when the server stops.
+    /// Starts the stream. `serve` must end when the client leaves, when the caller is no longer
+    /// admitted, and when the server stops.
     pub(super) fn serve<T, F>(
         self,
         serve: impl FnOnce(Outbound<T>, Admitted, CancellationToken) -> F,
@@ -88,8 +90,8 @@ impl ReservedStream<'_> {
         answers
     }
 
-    /// Starts a stream that only sends: `answer` is dropped when something else ends the stream. Its own error is the last message to the
-    /// client.
+    /// Starts a stream that only sends answers. `answer` sends them; it is dropped when something
+    /// else ends the stream. If it fails, its error is the last message to the client.
     pub(super) fn answer<T: Send + 'static>(
         self,
         answer: impl for<'a> FnOnce(&'a Outbound<T>) -> Answering<'a> + Send + 'static,

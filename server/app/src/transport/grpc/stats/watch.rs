@@ -1,5 +1,6 @@
-//! Watch: all running attempts, then each change. A watcher that falls behind gets everything anew instead of an unbounded queue,
-//! including the end of each attempt it was shown that ended meanwhile.
+//! `Watch`: sends all running attempts, then each change. Changes for a watcher that falls behind
+//! are not queued without bound: it gets all running attempts again, and the ids of those that
+//! ended meanwhile.
 
 use std::collections::HashSet;
 
@@ -13,16 +14,17 @@ use super::{
 };
 use crate::{service::attempts::AttemptWatch, sessions::Change, transport::wire::attempts::changed};
 
-/// Each change is serialized once for each of them.
+/// Most watchers: each change is serialized once for each watcher.
 pub(in crate::transport::grpc) const WATCHERS: StreamLimit = StreamLimit { what: "watchers", most: 256 };
 
-/// Most attempts in one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
+/// Most attempts in one message. With the longest keys the message stays below
+/// [`plimsoll_proto::limits::ANSWER_BYTES`].
 const RUNNING: usize = 200;
 
-/// Most ids in one message; with the longest ids it stays far below the same bound.
+/// Most ids in one message. With the longest ids the message stays far below the same limit.
 const ENDED_IDS: usize = 2000;
 
-/// Sends changes to one watcher, until the stream ends.
+/// Sends changes to a watcher until the stream ends.
 pub(super) async fn follow(
     watch: AttemptWatch,
     outbound: &Outbound<pb::WatchResponse>,
@@ -34,7 +36,7 @@ pub(super) async fn follow(
     }
 }
 
-/// One watcher.
+/// A watcher: the receiver of the rpc's answers.
 struct Watcher<'a> {
     outbound: &'a Outbound<pb::WatchResponse>,
     shown: Shown,
@@ -42,7 +44,7 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Sends the running attempts, then changes, until the watcher has fallen behind.
+    /// Sends the running attempts, then changes. Returns when the watcher has fallen behind.
     async fn send_changes(
         &mut self,
         running: &[crate::sessions::Running],
@@ -70,7 +72,7 @@ impl Watcher<'_> {
     }
 }
 
-/// The attempts that a watcher believes to run. As many as may be open.
+/// The attempts that were sent to a watcher as running. At most as many as may be open.
 #[derive(Debug, Default)]
 struct Shown(HashSet<AttemptId>);
 
@@ -82,7 +84,7 @@ impl Shown {
         };
     }
 
-    /// Starts again with the attempts that run now; returns those that were shown and no longer run.
+    /// Replaces the attempts by those that run now; returns the ids of those that no longer run.
     fn anew<'a>(&mut self, running: impl Iterator<Item = &'a AttemptId>) -> Vec<String> {
         let before = std::mem::replace(&mut self.0, running.cloned().collect());
         before.difference(&self.0).map(ToString::to_string).collect()
