@@ -15,10 +15,10 @@ use crate::{
     transport::grpc,
 };
 
-/// How often health and metrics report the state of the store.
+/// How often the state of the store is read for health and metrics.
 const WATCH_STORE: Duration = Duration::from_secs(1);
 
-/// How often metrics report the free space on the disk.
+/// How often the free space on the disk is read for metrics.
 const WATCH_DISK: Duration = Duration::from_secs(10);
 
 /// Starts all periodic tasks. They run until `end`: the state of the store and its disk, reloading

@@ -39,12 +39,13 @@ impl CountedAttempts {
         }
     }
 
-    /// Whether an attempt was counted since the start.
+    /// Whether an attempt was counted since the server started.
     pub(super) fn has(&self, attempt: &AttemptId) -> bool {
         self.counted.contains_key(attempt)
     }
 
-    /// Counts those of these attempts as retries that were counted, but not as retries.
+    /// Counts these attempts as retries, because it is known now that they are. Skips attempts that
+    /// were not counted, or were counted as retries already.
     pub(super) fn are_retries(&mut self, attempts: &[AttemptId], metrics: &Metrics) {
         for attempt in attempts {
             if let Some(is_retry) = self.counted.get_mut(attempt).filter(|is_retry| !**is_retry) {

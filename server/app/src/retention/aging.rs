@@ -81,7 +81,7 @@ pub(super) struct SampleWalk {
     pub(super) last: Option<(AttemptId, Owner)>,
     /// Bytes that stay, by the time of their samples (hours since 1970).
     kept: BTreeMap<u64, u64>,
-    /// The trusted time.
+    /// The clock that limits jumps forward.
     pub(super) clock: TrustedClock,
     /// Samples before this time are deleted, because all samples together exceed the byte limit.
     fits_from_unix_ms: u64,

@@ -35,7 +35,7 @@ impl Retention {
         shorter(&self.parts.policy).is_some() && now >= self.summaries.rest_until_unix_ms
     }
 
-    /// One step of the pass, unless it is pausing.
+    /// Does one step of the pass, unless the pass is pausing.
     pub(super) async fn forget_step(
         &mut self,
         now: u64,
@@ -146,7 +146,7 @@ async fn forget(store: Store, id: AttemptId) -> Result<AttemptId, CommitError> {
     store::forget(&store, &id).await.map(|()| id)
 }
 
-/// The shorter of the configured times; `None` if there are none.
+/// The shorter of the two configured times; `None` if neither is configured.
 fn shorter(retain: &RetentionPolicy) -> Option<Duration> {
     retain.summaries_for.into_iter().chain(retain.log_lines_for).min()
 }

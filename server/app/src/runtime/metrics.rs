@@ -104,7 +104,7 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// All metrics at zero.
+            /// Creates all metrics with the value zero.
             pub(crate) fn new() -> Self {
                 let (mut registry, mut shared) = (Registry::with_prefix("plimsoll"), Registry::default());
                 let packages = Arc::new(Packages::default());
@@ -119,7 +119,7 @@ macro_rules! metrics {
                 metrics
             }
 
-            /// Uses every metric once, so that each family has a series.
+            /// Uses every metric once, so that each has a series.
             #[cfg(test)]
             fn use_all(&self) {
                 $(tests::Use::once(&self.$field);)*
@@ -377,7 +377,7 @@ impl Metrics {
 }
 
 impl Kind {
-    /// The label with this value.
+    /// A label with this value.
     pub(crate) fn of(kind: &'static str) -> Self {
         Self { kind }
     }

@@ -18,7 +18,8 @@ use crate::{access::identity::Identity, sessions::Ingest};
 const RUNNING: usize = 10_000;
 /// Most attempts that the error names if several hosts have the id.
 const NAMED: usize = 10;
-/// Missing run numbers in a row after which the search stops: a run whose agent never reached the server leaves a gap.
+/// Number of missing run numbers in a row after which the search stops. A run whose agent never
+/// reached the server leaves a gap.
 const GAP: u32 = 3;
 
 /// Resolves names of attempts.

@@ -30,14 +30,14 @@ use crate::runtime::{
 pub(crate) use open::{Held, OpenPlaces};
 pub(crate) use taken::Taken;
 
-/// The setting that names the file.
+/// Name of the setting with the pools file, for messages.
 const WHAT: &str = "pools_file";
 
 /// Files with their state on disk, by which a change is noticed; `None` for a file that could not
 /// be read.
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
-/// A handle to the pools.
+/// The pools in force. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolRegistry(Arc<Shared>);
 
@@ -71,7 +71,7 @@ impl PoolRegistry {
         self.0.kept.now()
     }
 
-    /// The attempts that are open, by pool.
+    /// Open attempts by pool.
     pub(crate) fn places(&self) -> &OpenPlaces {
         &self.0.open
     }
@@ -96,7 +96,7 @@ impl PoolRegistry {
         Taken::of(self.0.tickets.of(pool), self.0.open.of(pool))
     }
 
-    /// Builds in a pool: one that waits counts as much as one that runs.
+    /// Number of builds in a pool; builds that wait count like builds that run.
     pub(crate) fn busy(&self, pool: &str) -> u32 {
         self.taken(pool).all().places
     }

@@ -43,22 +43,22 @@ const CORRECTIONS: usize = 10_000;
 /// The files with rules and retry terms.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
-    /// Directory with rules of the operator.
+    /// Directory with the operator's log rules.
     pub(crate) rules_dir: Option<PathBuf>,
-    /// File with the terms of retries; without one the terms of `policy` stay.
+    /// File with retry terms; without one the terms in `policy` apply.
     pub(crate) policy_file: Option<PathBuf>,
     /// The retry policy; `policy_file` replaces its terms.
     pub(crate) policy: RetryPolicy,
 }
 
-/// The rules and terms in force; they change together.
+/// The rules and the retry terms in force; they change together.
 #[derive(Debug)]
 struct InForce {
     rules: Arc<LogRules>,
     policy: RetryPolicy,
 }
 
-/// A handle to the state of verdicts.
+/// What verdicts depend on besides the history. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictEngine(Arc<Shared>);
 

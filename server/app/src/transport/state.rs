@@ -40,12 +40,12 @@ pub(crate) struct HttpParts {
     pub(crate) agent_files: Arc<AgentFiles>,
     /// All settings in force, for the settings page.
     pub(crate) shown: Arc<Vec<InForce>>,
-    /// Keys for signed hooks; if set, every hook must be signed.
+    /// Keys with which job hooks must be signed; `None` if signatures are not required.
     pub(crate) signing: Option<Signing>,
     pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
-    /// Port of the listener for gRPC.
+    /// Port of the gRPC listener, for error texts; `None` if unknown.
     pub(crate) grpc_port: Option<u16>,
     pub(crate) stopping: CancellationToken,
 }

@@ -68,7 +68,7 @@ impl Asker {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVerdicts {
     given: Vec<Verdict>,
-    /// Whether the limit for the caller's project is reached.
+    /// Whether the project of the caller has [`VERDICTS`] on the attempt already.
     pub(crate) is_full: bool,
     /// Time of the verdict that is removed when another one is stored; `None` while the attempt has
     /// fewer than [`STORED`].

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Most bytes of an issuer's description or key set: those of GitLab and Kubernetes have some KiB.
+/// Most bytes of an issuer's description or key set. Those of GitLab and Kubernetes have some KiB.
 const ANSWER_BYTES: usize = 256 * 1024;
 /// Path of the description (`OpenID` Connect Discovery 1.0, section 4).
 const DESCRIPTION: &str = "/.well-known/openid-configuration";
@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "/.well-known/openid-configuration";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// How long it stays valid, according to its headers.
+    /// How long the key set stays valid, according to the answer's headers.
     pub(super) fresh: Option<Duration>,
 }
 

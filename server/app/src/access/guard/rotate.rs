@@ -22,7 +22,7 @@ use crate::{
     runtime::metrics::{Kind, OfIssuer},
 };
 
-/// How often keys are fetched.
+/// When keys are fetched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     /// Time limit of a request.
@@ -50,13 +50,14 @@ pub(super) async fn keep_all(shared: Arc<Shared>, end: CancellationToken) -> any
     Ok(())
 }
 
-/// Runs `keep` for each issuer in force. Never ends by itself: a failed task is logged, and restarted after `pause`.
+/// Runs `keep` as a task for each issuer in force. A task that fails is logged, and restarted after
+/// `pause`. Never returns.
 pub(super) async fn keep_each<F>(shared: &Shared, pause: Duration, keep: impl Fn(Origin, Arc<Fetched>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut kept: HashMap<Origin, AbortHandle> = HashMap::new();
-    // the tasks end when this is dropped
+    // the tasks are aborted when this is dropped
     let mut running = JoinSet::new();
     loop {
         let now = shared.origins.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -29,7 +29,7 @@ const MOST_CACHED_TOKENS: usize = 10_000;
 /// The token in an `authorization` header: scheme Bearer, or the password of scheme Basic, which browsers and many scrapers can send.
 ///
 /// # Errors
-/// Another scheme, or no readable token.
+/// The header has another scheme, or no readable token.
 pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
     let is_there = |token: &Cow<'_, str>| !token.is_empty();
@@ -192,7 +192,7 @@ impl Access {
             None => {}
         }
         let before = remembered.forgotten;
-        // a check takes tens of microseconds, so it runs without the lock
+        // released first, because verifying a token takes tens of microseconds
         drop(remembered);
         let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
         let usage = self.usages.of(&identity.name, moment);

@@ -25,7 +25,7 @@ pub(super) struct Issuer {
     /// The issuer's name, as in the claim `iss`.
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// Required value of the claim `aud`: a token for another server is refused.
+    /// Required value of the claim `aud`, so that a token for another server is refused.
     pub(super) audience: String,
     pub(super) algorithms: Vec<Algorithm>,
     /// Seconds by which the clocks of issuer and server may differ.

@@ -282,7 +282,7 @@ impl Identity {
     /// Records an opened attempt with its key and labels.
     ///
     /// # Errors
-    /// The limit of this hour is exceeded.
+    /// The caller's limit of attempts, keys or labels in this hour is reached.
     pub(crate) fn note(&self, attempt: &Attempt, now: Instant) -> Result<(), Exceeded> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;

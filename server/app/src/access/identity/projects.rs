@@ -1,4 +1,4 @@
-//! Lists of patterns, and the projects that a caller may use.
+//! Patterns of the projects that a caller may use.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl Projects {
         self.0.iter().any(|pattern| pattern != "*" && is_like(pattern, project))
     }
 
-    /// The patterns as written; empty for every project.
+    /// The patterns as written in the access file; empty for every project.
     pub(crate) fn patterns(&self) -> &[String] {
         &self.0
     }
@@ -36,7 +36,7 @@ impl Projects {
         self.0.iter().filter(|pattern| is_like(pattern, project)).cloned().collect()
     }
 
-    /// Whether `project` matches.
+    /// Whether the list covers `project`.
     pub(crate) fn has(&self, project: &str) -> bool {
         self.is_all() || self.0.iter().any(|pattern| is_like(pattern, project))
     }

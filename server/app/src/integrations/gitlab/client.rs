@@ -197,7 +197,8 @@ impl Client {
     }
 }
 
-/// Query of the next page (RFC 8288). The rest of the link is ignored: the token is only sent to the configured address.
+/// Query of the next page (RFC 8288). Only the query of the link is used, because the token is sent
+/// only to the configured address.
 fn next_query(headers: &HeaderMap) -> Option<String> {
     let links = headers.get(header::LINK)?.to_str().ok()?;
     let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
@@ -205,7 +206,7 @@ fn next_query(headers: &HeaderMap) -> Option<String> {
     Some(address.split_once('?')?.1.to_owned())
 }
 
-/// The error for a status, unless it is a success.
+/// The metric label and the error for a status; `None` for success.
 fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
     Some(match status {
         StatusCode::OK => return None,

@@ -1,4 +1,4 @@
-//! Parses GitLab's answers. Missing and unknown values are no errors; invalid JSON is.
+//! Parses GitLab's answers. Missing and unknown values are allowed; invalid JSON is an error.
 
 use plimsoll_core::domain::ListedRun;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(super) struct Job {
 /// Parses a job.
 ///
 /// # Errors
-/// It is not a JSON object.
+/// The body is not a JSON object.
 pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
     let body = object(body)?;
     Ok(Job {
@@ -34,7 +34,7 @@ pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
 /// Parses an object.
 ///
 /// # Errors
-/// It is not a JSON object.
+/// The body is not a JSON object.
 pub(super) fn object(body: &[u8]) -> Result<Value, Trouble> {
     let body: Value = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
     if body.is_object() { Ok(body) } else { Err(Trouble::Malformed) }
@@ -43,7 +43,7 @@ pub(super) fn object(body: &[u8]) -> Result<Value, Trouble> {
 /// Adds the runs of one job from a page of a list; other jobs are skipped.
 ///
 /// # Errors
-/// It is not a JSON list.
+/// The body is not a JSON list.
 pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result<(), Trouble> {
     let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
     for run in body.iter().filter(|run| run.get("name").and_then(Value::as_str) == Some(name)) {

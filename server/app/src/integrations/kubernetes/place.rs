@@ -30,7 +30,8 @@ pub(super) struct Placed {
     pub(super) pool: String,
 }
 
-/// The build's requests and its predicted duration. Limits are left out, because only requests decide whether a node fits.
+/// What the build needs: its requests and its predicted duration. Limits do not count, because only
+/// requests decide whether a node fits.
 pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> ResourceNeeds {
     let build = || pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?.requests.as_ref();
     let of = |name: &str| build().and_then(|requests| requests.get(name)).map(|size| size.0.as_str());

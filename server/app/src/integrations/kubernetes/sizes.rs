@@ -29,9 +29,9 @@ struct Chosen {
 /// Source of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SizeReason {
-    /// The prediction, or the verdict.
+    /// The size in the prediction or the verdict.
     Predicted,
-    /// An annotation of the pod.
+    /// The size in an annotation of the pod.
     Annotation,
     /// The operator's maximum, because the prediction is above it.
     Most,
@@ -194,7 +194,7 @@ fn is_too_little(own: u64, prediction: &Prediction) -> bool {
     prediction.lower_bound.is_some_and(|bound| own < bound.above.0.saturating_add(Bytes::MIB.0))
 }
 
-/// The larger of the given size and the pod's own.
+/// The larger of a size, capped at the operator's maximum, and the pod's own size.
 fn larger(own: u64, (value, why): (u64, SizeReason), size: Size, settings: &Settings) -> Chosen {
     let (value, why) = bounded(value, why, size, settings);
     if value > own {
@@ -219,7 +219,7 @@ fn predicted(prediction: &Prediction, size: Size) -> &domain::Quantity {
     }
 }
 
-/// The most that the operator allows: bytes, or thousandths of a core.
+/// The operator's maximum for a size: bytes, or thousandths of a core.
 fn capped(size: Size, settings: &Settings) -> u64 {
     if is_memory(size) {
         settings.max_memory.map_or(u64::MAX, |most| most.0)

@@ -25,7 +25,7 @@ const MAX_TIME: &str = "plimsoll/max-time";
 const LENGTH: &str = "plimsoll/length";
 /// Kueue stores the seconds as an int32.
 const MOST_SECONDS: u64 = i32::MAX as u64;
-/// The highest weight of a preference.
+/// The highest weight that Kubernetes allows for a preference.
 const WEIGHT: i32 = 100;
 const NODE: &str = "kubernetes.io/hostname";
 

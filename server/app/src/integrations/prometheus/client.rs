@@ -38,7 +38,7 @@ const SHOWN_BYTES: usize = 300;
 pub(crate) struct PrometheusAccess {
     /// Address of Prometheus.
     pub(crate) url: BaseUrl,
-    /// File with a token.
+    /// File with a token for Prometheus.
     pub(crate) token_file: Option<PathBuf>,
     /// PEM file of the CA that signed the certificate of Prometheus, in addition to the system's
     /// CAs.

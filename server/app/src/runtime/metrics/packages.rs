@@ -31,7 +31,7 @@ const OTHERS: &str = "(others)";
 const HOURS: u64 = 24;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Sums over the attempts of one package.
+/// Totals over the attempts of one package.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Sums {
     attempts: f64,
@@ -91,7 +91,7 @@ const GAUGES: [PackageGauge; 6] = [
 #[derive(Debug, Default)]
 pub(crate) struct Packages {
     clock: Clock,
-    /// Sums by package, by the hour in which attempts ended (hours since 1970).
+    /// Totals by package, by the hour in which the attempts ended (hours since 1970).
     hours: Mutex<BTreeMap<u64, HashMap<Arc<str>, Sums>>>,
 }
 
@@ -144,7 +144,7 @@ impl Packages {
         }
     }
 
-    /// Packages with most waste, then the sum of all others.
+    /// The packages with most waste, then the total of all others.
     fn top(&self, now_unix_ms: u64) -> Vec<(Arc<str>, Sums)> {
         let now = now_unix_ms / HOUR_MS;
         let mut all: HashMap<Arc<str>, Sums> = HashMap::new();

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{SizingService, WithheldAnswer, known_answers::RepeatableAnswer, prediction::AnswerIfUnsure};
 use crate::runtime::metrics::Kind;
 
-/// Newest attempts that are searched for a project.
+/// Newest attempts that are searched for one with a project.
 const LOOKED_AT: usize = 128;
 
 /// Newest attempts that are searched for other projects with the same package.
@@ -25,7 +25,8 @@ const LOOKED_IN: usize = 4096;
 /// Most projects for which a mismatch is logged, each once.
 const NAMED: usize = 64;
 
-/// Requested projects without history, although others have attempts of the same package: each was logged once.
+/// Projects for which a mismatch was logged: they have no attempt of a requested package, but
+/// another project has.
 #[derive(Debug, Default)]
 pub(crate) struct UnmatchedProjects(Mutex<BTreeSet<String>>);
 
@@ -70,8 +71,8 @@ pub(crate) enum Allocation {
 type CountedSizes = (&'static str, Rung, Arc<Prediction>);
 
 impl SizingService {
-    /// Sizes for a job of `key`, within the time limit in `gantry`. `changes`: the version of the history before anything of it was read
-    /// for this request.
+    /// Sizes for a job of `key`, within the time limit in `gantry`. `changes`: the version that the
+    /// history had before this request read anything from it.
     pub(crate) async fn allocate(&self, key: Key, gantry: &gantry::Settings, changes: u64) -> Allocation {
         let key = Arc::new(key);
         if self.withholds_from(&key, WithheldAnswer::Allocation) {
@@ -108,7 +109,7 @@ impl SizingService {
         self.history.read(History::changes)
     }
 
-    /// Keeps the answer to a request for [`Self::repeated_answer`].
+    /// Caches the answer to a request, for [`Self::repeated_answer`].
     pub(crate) fn keep_answer(&self, text: &str, body: Bytes, answer: RepeatableAnswer) {
         self.answers.keep(text, body, answer, self.history_version());
     }

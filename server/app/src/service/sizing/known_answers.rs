@@ -15,7 +15,7 @@ use axum::body::Bytes;
 use foldhash::fast::RandomState;
 use plimsoll_core::domain::Rung;
 
-/// Capacity: the specs of a large stack.
+/// Most answers in the cache: the specs of a large stack.
 const ANSWERS: usize = 4096;
 /// Longest text of a request, bytes: twice the longest of Spack's. So the texts take at most 8 MiB, and answers of some 100 bytes each less
 /// than 1 MiB.
@@ -31,7 +31,7 @@ pub(crate) struct RepeatableAnswer {
     pub(super) rung: Rung,
 }
 
-/// The answers for one version of the history.
+/// The cached answers, all for one version of the history.
 #[derive(Debug, Default)]
 pub(crate) struct KnownAnswers(Mutex<Table>);
 
@@ -50,7 +50,8 @@ impl KnownAnswers {
         table.bodies.get(text).filter(|_| table.changes == changes).cloned()
     }
 
-    /// Keeps an answer. `now`: the version of the history after it was computed.
+    /// Adds an answer to the cache. `now`: the version of the history after the answer was
+    /// computed.
     pub(super) fn keep(&self, text: &str, body: Bytes, answer: RepeatableAnswer, now: u64) {
         if text.len() > TEXT_BYTES || answer.changes != now {
             return;

@@ -23,7 +23,7 @@ use plimsoll_core::{
 
 use super::SizingService;
 
-/// Capacity of the cache: the specs of a large stack. About 4 MB.
+/// Most keys in the cache: the specs of a large stack. About 4 MB.
 const MOST: usize = 4096;
 
 impl SizingService {
@@ -97,7 +97,7 @@ impl SizingService {
 #[derive(Debug, Clone)]
 pub(super) struct Sizes {
     pub(super) predicted: Arc<Prediction>,
-    /// The answer for callers: the prediction, or the default if it is a guess.
+    /// The answer for callers: the prediction, or the defaults if the prediction is a guess.
     answer: Arc<Prediction>,
     /// The answer for callers that require more confidence than the prediction has; computed when
     /// the first of them asks.
@@ -107,7 +107,7 @@ pub(super) struct Sizes {
 /// The answer for callers that require more confidence than the prediction has.
 #[derive(Debug, Clone)]
 pub(super) struct AnswerIfUnsure {
-    /// The defaults, raised to the known need of the package.
+    /// The defaults, raised to the package's known need.
     pub(super) least: Arc<Prediction>,
     /// Another project with attempts of the package, if the key's project has none of it.
     pub(super) other_project: Option<String>,
@@ -125,7 +125,7 @@ impl Sizes {
     }
 }
 
-/// Predictions by key, for one state of the history and one set of settings.
+/// Cache of predictions by key, for one version of the history and one set of settings.
 #[derive(Debug, Default)]
 pub(crate) struct PredictionCache {
     table: Mutex<Table>,
@@ -223,7 +223,7 @@ impl<'k> Built<'k> {
         Self { texts: texts.map(String::as_str), hints: *hints }
     }
 
-    /// A key with only these fields.
+    /// A key that has only these fields.
     fn key(&self) -> Key {
         let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system] =
             self.texts.map(str::to_owned);

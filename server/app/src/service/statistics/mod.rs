@@ -1,4 +1,4 @@
-//! Sums and lists over all attempts that a caller may see.
+//! Totals and lists over all attempts that a caller may see.
 
 mod counting;
 mod recommendations;
@@ -26,7 +26,8 @@ use crate::{
 
 /// Memory of an answer over all attempts, bytes: its groups and steps with their texts, and the message.
 const ANSWER: u64 = 12 << 20;
-/// Further bytes for each attempt of the history: positions of rows while need shifts are computed, and chunks that change meanwhile.
+/// Further bytes for each attempt of the history: row positions while shifts of need are computed,
+/// and chunks of rows that are copied because they change during the query.
 const PER_ATTEMPT: u64 = 12;
 /// Most flaky failures in an answer.
 const FLAKY: usize = 100;
@@ -35,7 +36,7 @@ const FAILURES: usize = 100;
 /// Most rules with corrected causes in an answer.
 const WRONG: usize = 100;
 
-/// Counts and lists attempts. Cheap to clone.
+/// Answers queries for totals and lists. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct StatisticsService {
     pub(crate) history: SharedHistory,
@@ -50,11 +51,12 @@ pub(crate) struct StatisticsService {
 #[derive(Debug)]
 pub(crate) struct StatisticsAnswer {
     pub(crate) report: Report,
-    /// Over all projects: empty for a caller that may see only some.
+    /// Failures over all projects that retries often fixed; empty for a caller that may see only
+    /// some projects.
     pub(crate) flaky: Vec<FlakyFailure>,
     /// Groups of equal failures, of the projects that the caller may see.
     pub(crate) failures: Vec<FailureGroup>,
-    /// Rules whose causes were corrected, in the requested projects.
+    /// Rules with corrected causes, in the requested projects.
     pub(crate) wrong: Vec<WrongVerdicts>,
 }
 
@@ -62,7 +64,7 @@ pub(crate) struct StatisticsAnswer {
 #[derive(Debug)]
 pub(crate) struct ListedAttempt {
     pub(crate) summary: Summary,
-    /// The log line that identifies the failure; empty without one.
+    /// The log line that identifies the failure; empty if there is none.
     pub(crate) line: String,
 }
 
@@ -87,10 +89,10 @@ impl StatisticsService {
         Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
     }
 
-    /// Answers a query for sums.
+    /// Answers a query for totals.
     ///
     /// # Errors
-    /// The caller may not ask it, it is invalid, or too many run at once.
+    /// The caller may not ask for this, the query is invalid, or too many queries run at once.
     pub(crate) async fn report(
         &self,
         caller: &Arc<Identity>,
@@ -133,7 +135,7 @@ impl StatisticsService {
     /// Passes the attempts of a page to `take`, until it returns false.
     ///
     /// # Errors
-    /// The caller may not ask it, too many run at once, or the store cannot be read.
+    /// The caller may not ask for this, too many queries run at once, or the store cannot be read.
     pub(crate) async fn list(
         &self,
         caller: &Arc<Identity>,

@@ -22,7 +22,7 @@ pub(crate) struct RecommendQuestion {
     pub(crate) filter: Filter,
     /// Price of a GiB for an hour, used for every pool instead of the pool's own price.
     pub(crate) gib_hour: Option<f64>,
-    /// Least confidence of a proposal.
+    /// Least confidence that a proposal must have.
     pub(crate) least_confidence: f64,
     /// Most rows in the answer.
     pub(crate) most: usize,
@@ -32,8 +32,8 @@ pub(crate) struct RecommendQuestion {
 /// rows are read from disk.
 const PROPOSALS: usize = 4;
 
-/// Bytes for each attempt of the history: an entry in the list of its package, which may have twice the needed capacity, and the values
-/// that a proposal uses.
+/// Bytes for each attempt of the history: an entry in the list of its package, for which twice the
+/// needed memory may be allocated, and the values that a proposal uses.
 const PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
 
 /// Slots for queries for proposals. Cheap to clone.
@@ -75,7 +75,8 @@ struct AskedTime {
 }
 
 impl AskedTime {
-    /// The last month, unless the query has another time range. It never ends in the future.
+    /// The range of the query; without a start time it begins a month before its end. It never ends
+    /// in the future.
     fn of(filter: &Filter, now: u64) -> Self {
         let until = filter.to_unix_ms.unwrap_or(now).min(now);
         Self { from: filter.from_unix_ms.unwrap_or_else(|| until.saturating_sub(MONTH.0)), until }

@@ -1,4 +1,5 @@
-//! Reads the operator's rule files, and detects changes. Every file is bounded.
+//! Reads the operator's rule files, and detects changes of them. Number and size of the files are
+//! limited.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -53,7 +54,7 @@ pub(super) fn terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
     read().context("retry_policy")
 }
 
-/// Both results, or the errors of either.
+/// Both results; or the error, or both errors together.
 pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> anyhow::Result<(A, B)> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),

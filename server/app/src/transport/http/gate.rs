@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{access::guard::Guard, transport::calls::Calls};
 
-/// The routes of a listener, with its checks.
+/// The routes of a listener, with the checks of its requests.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) router: Router,
