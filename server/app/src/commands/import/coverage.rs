@@ -15,7 +15,8 @@ use plimsoll_proto::{
 /// Most namespaces that are listed.
 const LISTED: usize = 20;
 
-/// Prints how many pods have each value, and how much they used.
+/// Prints for how many builds the job, only the project or only the namespace is known, and how
+/// much the builds of each namespace used.
 pub(super) fn show(
     found: &PodAttempts<'_>,
     range: TimeRange,

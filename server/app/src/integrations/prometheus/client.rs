@@ -50,7 +50,7 @@ pub(crate) struct PrometheusClient {
     http: Http,
     url: BaseUrl,
     token: Option<HeaderValue>,
-    /// Normally [`BACKOFF`]; shorter in tests.
+    /// Wait before a request is repeated: normally [`BACKOFF`], shorter in tests.
     backoff: Duration,
     /// Normally [`ANSWER_WITHIN`]; shorter in tests.
     answer_within: Duration,
@@ -70,7 +70,7 @@ pub(super) enum Unanswered {
 }
 
 impl Unanswered {
-    /// The text for people.
+    /// The reason as text for people.
     pub(super) fn why(self) -> String {
         match self {
             Self::TooMuch(why) | Self::Away(why) | Self::Refused(why) => why,

@@ -27,7 +27,7 @@ const SHOWN_PACKAGES: usize = 20;
 const NAMES_AN_HOUR: usize = 4096;
 /// Name of the series with the sums of all packages without a series of their own.
 const OTHERS: &str = "(others)";
-/// Number of hours over which is summed.
+/// Number of hours whose attempts are summed.
 const HOURS: u64 = 24;
 const HOUR_MS: u64 = 3_600_000;
 

@@ -63,7 +63,7 @@ struct Answer {
     bytes: usize,
 }
 
-/// The rest of one answer.
+/// A handle for taking the pieces of an answer that were not sent yet.
 #[derive(Debug)]
 pub(crate) struct Rest {
     response_budget: ResponseBudget,
@@ -88,7 +88,7 @@ impl ResponseBudget {
         Rest { response_budget: self.clone(), key, left }
     }
 
-    /// Drops the answers that have made no progress for longest until the rest fits into [`ROOM`].
+    /// Drops the answers that have made no progress for longest until the others fit into [`ROOM`].
     /// The last answer is never dropped, even if it is larger.
     fn make_room(&self) {
         let mut waiting = self.waiting();
