@@ -1,5 +1,5 @@
-//! Connections: how many there may be, how they are served and for how long, what each may cost, TLS, answers that clients do not take, and
-//! what the server asks of others.
+//! Connections: their limits, how they are served and for how long, TLS, answers that clients do
+//! not read, and the server's own requests to others.
 
 pub(crate) mod accept;
 pub(crate) mod body_timeout;

@@ -1,4 +1,5 @@
-//! What the server asks of others over HTTP: whose certificates it believes, and how much it reads of an answer.
+//! The server's own HTTP requests to others: which certificates are trusted, and how much of an
+//! answer is read.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,17 +16,17 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use crate::runtime::net::tls::certificates;
 
-/// Most bytes that are read of an answer, whatever is kept of them: GitLab's own bound for a log is 100 MB, and what
-/// prints so much says why it failed at the end, which is then not seen.
+/// Most bytes read of an answer, however many of them are kept. GitLab's own limit for a log is 100
+/// MB; the end of a log above this limit, where the failure usually is, is not read.
 const READ_BYTES: usize = 64 * 1024 * 1024;
 
-/// Asks with requests that have no body, or this one. Redirections are answers like others: they are not followed.
+/// An HTTP client for requests without a body. It does not follow redirections.
 pub(crate) type Http<B = Empty<Bytes>> = Client<HttpsConnector<HttpConnector>, B>;
 
-/// A client that believes those whom the system trusts, and the CA in this PEM file.
+/// A client that trusts the system's CAs and the CA in this PEM file.
 ///
 /// # Errors
-/// The file cannot be read, or holds no CA's certificate.
+/// The file cannot be read, or does not contain the certificate of a CA.
 pub(crate) fn client<B>(ca_file: Option<&Path>) -> anyhow::Result<Http<B>>
 where
     B: Body + Send,
@@ -55,28 +56,28 @@ fn trusting(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
         .with_no_client_auth())
 }
 
-/// What is kept of an answer.
+/// Which part of an answer is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// All of it, if it has at most so many bytes.
+    /// The whole answer, if it has at most this many bytes.
     All(usize),
-    /// Its last bytes.
+    /// The last bytes, at most this many.
     Last(usize),
 }
 
 /// Why the body of an answer was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It broke off.
+    /// The connection broke off.
     Cut,
-    /// It is larger than what is kept, or read, of one.
+    /// The body is larger than what may be kept or read.
     TooLarge,
 }
 
-/// The body of an answer.
+/// Reads the body of an answer.
 ///
 /// # Errors
-/// It breaks off, or is too large.
+/// The connection breaks off, or the body is too large.
 pub(crate) async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unread> {
     let (mut kept, mut read) = (Vec::new(), 0_usize);
     while let Some(frame) = body.frame().await {
@@ -85,7 +86,7 @@ pub(crate) async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unre
         kept.extend_from_slice(&data);
         match keep {
             Keep::All(most) if kept.len() > most => return Err(Unread::TooLarge),
-            // not at each piece: moving the kept bytes takes time
+            // not after each piece, because moving the kept bytes takes time
             Keep::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
             _ => {}
         }

@@ -1,5 +1,7 @@
-//! The way in of every rpc: what is no call, comes too late or may not go on is answered here, and all calls are counted until their
-//! answers have gone out. A plain function, as for HTTP: each layer of tower would cost every call an allocation and a virtual call.
+//! Checks each rpc before it is handled: a request that is not gRPC, or whose caller is not
+//! admitted, is answered here, and so is one that takes too long. All calls are counted until their
+//! answers are sent. The checks are plain functions, because each layer of tower would cost every
+//! call an allocation and a virtual call.
 
 use std::{
     convert::Infallible,
@@ -33,18 +35,20 @@ use crate::{
     transport::calls::Calls,
 };
 
-/// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
-/// client may send its question slowly. Streams answer at once and are bounded otherwise.
+/// Time limit until the answer begins. Answers from memory take far less; a verdict waits for the
+/// disk, and a client may send its message slowly. The answers of streams begin at once and have
+/// other limits.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// The services behind their checks.
+/// The services, with what is needed for the checks.
 #[derive(Debug, Clone)]
 pub(super) struct Gate<S> {
     pub(super) services: S,
     pub(super) calls: Calls,
     pub(super) guard: Guard,
     pub(super) metrics: Arc<Metrics>,
-    /// Time limit from the head of a call to the end of its message, for calls with a single message.
+    /// Time limit from the head of a call to the end of its message, for calls with a single
+    /// message.
     pub(super) message_within: Duration,
 }
 
@@ -67,11 +71,7 @@ impl<S> Gate<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible> + Clone,
 {
-    /// Answers a call. Nothing is done before the first poll, so that the work is on the threads of the call. One future, which keeps the
-    /// request once: hyper and tokio copy it several times.
-    ///
-    /// # Errors
-    /// None: a refusal is an answer.
+    /// Answers a request. All work for it runs where the returned future is polled.
     pub(super) async fn answer<B>(
         self: Arc<Self>,
         request: http::Request<B>,
@@ -90,12 +90,12 @@ where
             return Ok(late.into_http());
         };
         status::blame_sender(answer.headers_mut());
-        // the status of an answer without messages is in the header; after messages it is in the trailer
+        // an answer without messages has its status in the headers; otherwise it is in the trailers
         if let Some(code) = answer.headers().get(Status::GRPC_STATUS) {
             self.count_failure(Code::from_bytes(code.as_bytes()));
         }
         let Places { request, call: own } = places;
-        // a call that lasts already holds a slot as a stream
+        // a long call holds a slot among the streams instead
         let own = if lasts { None } else { Some(own) };
         Ok(answer.map(|body| call_answer::answer(&self.calls, (call, request, own), body)))
     }

@@ -1,6 +1,6 @@
-//! How calls are served: each on the threads that are its own, and not for ever before its answer begins.
+//! Serves gRPC connections with time limits.
 //!
-//! The streams of agents, and connections with them, have threads of their own.
+//! The streams of agents, and the connections with such streams, run on threads of their own.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -22,20 +22,21 @@ use crate::runtime::{
 
 /// Time limit for the HTTP/2 preface: every gRPC client sends it at once.
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
-/// Time limit for the first accepted call: an agent sends it at once.
+/// Time limit for the first admitted call of a connection: an agent sends it at once.
 const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
 /// Time limit from the head of a call to the end of its message. The largest messages have 4 MiB; most arrive with the head.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
-/// A client without a call for this long is disconnected; it connects again for its next call. Agents have a call as long as they run.
+/// A connection without a call for this long is closed; the client connects again for its next
+/// call. A running agent always has a call.
 const UNUSED: Duration = Duration::from_mins(5);
 
-/// Streams of one connection: a proxy may put many agents on one.
+/// Most streams of one connection. A proxy may put the streams of many agents on one connection.
 const STREAMS_PER_CONNECTION: u32 = 1024;
 
-/// The rpc that agents stay in.
+/// The rpc of the agents' streams.
 const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 
-/// How this many connections are served, with the streams of agents on the threads of `agents`.
+/// The limits for this number of connections. Streams of agents run on the threads `agents`.
 pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
     Policy {
         bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED },
@@ -49,7 +50,7 @@ pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> P
     }
 }
 
-/// Serves until it is stopped, then lets running calls end.
+/// Serves until `stopping`, then lets running calls end.
 pub(super) async fn serve<S>(listener: Listener, policy: Policy, gate: Gate<S>, stopping: CancellationToken)
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,

@@ -1,26 +1,27 @@
-//! The connections of a listener, from their first byte to their last: what a client may send, how long it may take, and what becomes of
-//! one that goes beyond it. Each listener has a [`Policy`]; what requests are answered with is none of this module's business.
+//! Serves the connections of a listener, from the first byte to the last: what a client may send,
+//! how long it may take, and what happens to a client that exceeds a limit. Each listener has a
+//! [`Policy`]. How requests are answered is not decided here.
 //!
 //! | the client | over HTTP | over gRPC |
 //! |---|---|---|
-//! | is one too many | its connection closed at once | the same |
-//! | does not shake hands within 5 s | its connection closed | the same |
-//! | begins with HTTP/1 | is served | an answer that says where HTTP is served |
-//! | does not send the preface of HTTP/2 in time | | its connection closed |
-//! | does not send the head of a request in time, whatever else it sends | 408 if it had begun its first one, without TLS; its connection closed | its connection closed |
-//! | sends a head that is too large | 431, or 414 if its first line alone is | the call ends |
-//! | speaks another HTTP than its handshake agreed on | 400, or its connection closed | its connection closed |
-//! | sends what is no HTTP | 400 | its connection closed |
-//! | has no request for too long | its connection closed | the same |
-//! | does not send the whole body of a request in time | an error, and its connection closed | the call ends |
-//! | takes nothing of its answers for so long, whatever else it sends | its connection closed | the same |
-//! | sends frames of HTTP/2 without end that carry nothing | its connection closed ([`h2_abuse`](super::h2_abuse)) | the same |
-//! | asks for what it may not have, or for nothing but probes | its connection closed, as late as without a head | the same |
-//! | comes when the process may open no more files | its answer, when it is its turn; its connection closed after 1 s | waits |
-//! | connects again and again and is let in nowhere, when half of the places are taken | a quarter of them, no more | the same |
+//! | exceeds the limit of connections | its connection is closed at once | the same |
+//! | does not finish the TLS handshake within 5 s | its connection is closed | the same |
+//! | begins with HTTP/1 | is served | an answer that names the address of the HTTP listener |
+//! | does not send the HTTP/2 preface in time | | its connection is closed |
+//! | does not send the head of a request in time, whatever else it sends | 408 if it had begun its first request, without TLS; its connection is closed |
+//! | sends a head that is too large | 431, or 414 if the first line alone is too large | the call ends |
+//! | speaks another HTTP version than its handshake agreed on | 400, or its connection is closed | its connection is closed |
+//! | sends what is not HTTP | 400 | its connection is closed |
+//! | has no request for too long | its connection is closed | the same |
+//! | does not send the whole body of a request in time | an error, and its connection is closed | the call ends |
+//! | reads nothing of its answers for too long, whatever else it sends | its connection is closed | the same |
+//! | sends HTTP/2 frames without messages without end | its connection is closed ([`h2_abuse`](super::h2_abuse)) | the same |
+//! | sends only requests that are refused, or probes | its connection is closed, as if it sent no head | the same |
+//! | connects when the process can open no more files | its answer, when it is its turn; its connection is closed after 1 s | waits |
+//! | connects repeatedly without an admitted request, when half of the slots are taken | gets at most a quarter of the slots | the same |
 //!
-//! Bodies are bounded in time by [`BodyTimeout`](super::body_timeout), in bytes where they are read. What is left of one is thrown away
-//! when the connection closes ([`disconnect`]).
+//! [`BodyTimeout`](super::body_timeout) limits the time of bodies; their size is limited where they
+//! are read. What is left of a body is dropped when the connection closes ([`disconnect`]).
 
 mod disconnect;
 mod opening;
@@ -54,16 +55,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::accept::{Acceptor, Connection, Counts, Listener, Requests, SpareFile};
 use crate::runtime::metrics::Kind;
 
-/// Clients that may shake hands at once; others wait in the kernel's queue. Each holds one of the listener's places, and some KiB:
-/// enough that silent clients do not hold up others.
+/// Most clients in a TLS handshake at once; others wait in the kernel's queue. Each holds a slot of
+/// the listener and some KiB. There are enough that silent clients do not hold up others.
 const HANDSHAKES: usize = 4096;
-/// A connection that was taken although the process may open no more files is cut off after as long: others wait for its end.
+/// Longest time of a connection in the place of a spare file: all others wait for its end.
 const BORROWED_FOR: Duration = Duration::from_secs(1);
-/// How long a client that is refused may take to read why.
+/// How long a refused client may take to read the answer.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// How long a client may take to send the rest of a body that was refused half-way, before it reads why.
+/// How long a client may take to send the rest of a refused body, before it reads the answer.
 const REST_WITHIN: Duration = Duration::from_secs(10);
-/// The same once the server stops.
+/// Like the two above, once the server stops.
 const STOP_WITHIN: Duration = Duration::from_millis(200);
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -73,52 +74,54 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) struct Policy {
     pub(crate) bounds: Bounds,
     pub(crate) protocol: Protocol,
-    /// Requests at once on one connection of HTTP/2.
+    /// Most concurrent requests on one HTTP/2 connection.
     pub(crate) streams: u32,
     pub(crate) counts: Counts,
-    /// Connections that were cut off, by kind.
+    /// Counts connections that the server closed, by kind.
     pub(crate) cut: Family<Kind, Counter>,
 }
 
-/// What a listener may hold, and how long its clients may take.
+/// Limits of a listener: its connections, and how long clients may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Connections at once.
+    /// Most connections at once.
     pub(crate) connections: usize,
-    /// From the connection's beginning, or one answer of HTTP/1, to the end of the head of the next request that is let in.
+    /// Time from the beginning of the connection, or the end of an answer of HTTP/1, to the end of
+    /// the head of the next admitted request.
     pub(crate) head: Duration,
-    /// From the head of a request to the end of its body.
+    /// Time from the head of a request to the end of its body.
     pub(crate) body: Duration,
-    /// Without a request, or without progress of an answer.
+    /// Time without a request, or without progress of an answer.
     pub(crate) idle: Duration,
 }
 
-/// What is spoken on a listener.
+/// The protocol of a listener.
 #[derive(Debug, Clone)]
 pub(crate) enum Protocol {
-    /// HTTP/1 and HTTP/2. Requests are short: they come to their end when the time of their connection is over. A client that is cut off is
-    /// counted, and told why.
+    /// HTTP/1 and HTTP/2. Requests are short, so they may finish when the time of their connection
+    /// is over. A client whose connection is closed is counted, and gets an answer with the reason.
     Http,
-    /// HTTP/2 alone. Calls may last as long as a build: they end with the time of their connection.
+    /// HTTP/2 only. Calls may last as long as a build, so they end when the time of their
+    /// connection is over.
     Grpc {
-        /// From the connection's beginning to the end of the preface of HTTP/2.
+        /// Time from the beginning of the connection to the end of the HTTP/2 preface.
         preface: Duration,
         own: OwnThreads,
     },
 }
 
-/// Who is at the other end of a connection, beside each of its requests.
+/// The client of a connection. Each of its requests carries it as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// This machine's address of the connection; `None` if it is gone.
+    /// This machine's address of the connection; `None` if the connection is closed.
     pub(crate) local: Option<IpAddr>,
-    /// DNS names in the certificate that it has shown.
+    /// DNS names in the client's certificate.
     pub(crate) names: Arc<[String]>,
     pub(crate) requests: Requests,
 }
 
-/// What every connection of a listener shares.
+/// What all connections of a listener share.
 #[derive(Debug)]
 struct Server<F> {
     policy: Policy,
@@ -126,7 +129,8 @@ struct Server<F> {
     stopping: CancellationToken,
 }
 
-/// Serves until `stopping`, then lets running requests end. A request begins when `answer` is called, and has its [`Peer`] beside it.
+/// Serves until `stopping`, then lets running requests finish. A request begins when `answer` is
+/// called, and carries its [`Peer`] as an extension.
 pub(crate) async fn serve<F, A, B>(
     Listener { tcp, tls }: Listener,
     policy: Policy,
@@ -150,17 +154,17 @@ pub(crate) async fn serve<F, A, B>(
         let threads = Threads::of(own.as_ref());
         let handshake = tls.as_ref().map(|tls| Handshake { acceptor: tls.acceptor(), _place: place });
         let bound = connection.is_borrowed().then_some(BORROWED_FOR);
-        // in a box before anything has room for it more than once
+        // boxed early, so that the large future is not copied into several tasks
         let conversing = Box::pin(converse(Arc::clone(&server), connection, handshake, threads.clone()));
         connections.spawn(threads.run(within(bound, conversing), connections.clone()));
     }
-    // nothing new is taken any more
+    // no more connections are accepted
     drop(acceptor);
     connections.close();
     connections.wait().await;
 }
 
-/// Serves a connection to its end, or cuts it off after this time.
+/// Serves a connection to its end, or for at most this time.
 async fn within(time: Option<Duration>, conversing: impl Future<Output = ()>) {
     match time {
         Some(time) => drop(timeout(time, conversing).await),
@@ -168,7 +172,7 @@ async fn within(time: Option<Duration>, conversing: impl Future<Output = ()>) {
     }
 }
 
-/// One connection from its first byte to its last.
+/// Serves one connection from its first byte to its last.
 async fn converse<F, A, B>(
     server: Arc<Server<F>>,
     mut connection: Connection,
@@ -220,7 +224,8 @@ impl Policy {
         matches!(self.protocol, Protocol::Grpc { .. })
     }
 
-    /// Comes when the client has not sent the preface of HTTP/2 in time, where nothing else is spoken.
+    /// Completes when the client has not sent the HTTP/2 preface in time, on a listener that speaks
+    /// only HTTP/2.
     async fn no_preface(&self, requests: &Requests) {
         match self.protocol {
             Protocol::Http => std::future::pending().await,
@@ -228,7 +233,7 @@ impl Policy {
         }
     }
 
-    /// Writes down that a connection was cut off.
+    /// Counts and logs that the server closed a connection.
     fn report(&self, Disconnect { why, error, .. }: &Disconnect, peer: SocketAddr) {
         if self.is_grpc() {
             tracing::debug!(%peer, why, error, "a connection ended before its time");

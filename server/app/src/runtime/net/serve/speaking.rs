@@ -1,4 +1,4 @@
-//! Requests and answers of one connection, by hyper, and what ends it.
+//! Serves the requests of one connection with hyper, and ends the connection.
 
 use std::{convert::Infallible, pin::Pin, time::Duration};
 
@@ -27,31 +27,32 @@ use crate::runtime::{
     },
 };
 
-/// An HTTP/2 client that does not answer a ping for this long is gone.
+/// An HTTP/2 client that does not answer a ping for this long counts as disconnected.
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// Largest head of a request of HTTP/1: the longest that Spack sends has 844 bytes in its first line.
+/// Largest head of an HTTP/1 request. The longest first line that Spack sends has 844 bytes.
 const HEAD_BYTES: usize = 64 * 1024;
-/// Bytes of the headers of one request of HTTP/2. The longest header of a gRPC client is a token of a few KiB.
+/// Most bytes of the headers of an HTTP/2 request. The longest header of a gRPC client is a token
+/// of a few KiB.
 const HEADER_LIST_BYTES: u32 = 16 * 1024;
-/// Calls that a client took back before they were looked at, at most on one connection: the default of h2, set here so that no
-/// other release changes it.
+/// Most calls of a connection that the client canceled before they were handled. It is the default
+/// of h2, set here so that another release of h2 does not change it.
 const RESETS_PENDING: usize = 20;
-/// Calls that a client made the server take back by breaking rules, at most on one connection (CVE-2025-8671). An honest client makes
-/// none; set here as well.
+/// Most calls of a connection that the server canceled because the client broke rules
+/// (CVE-2025-8671). A correct client causes none. Set here for the same reason.
 const RESETS_MADE: usize = 256;
 
-/// The time of a connection is over.
+/// Why the time of a connection is over.
 enum Over {
     Unused,
     Expired,
     Stopping,
 }
 
-/// Serves until the client leaves or has asked for nothing for too long, the server stops, or the certificate that the client has
-/// shown ends.
+/// Serves until the client disconnects or sends no request for too long, the server stops, or the
+/// client's certificate expires.
 ///
 /// # Errors
-/// What the client did wrong.
+/// The client did something wrong; the error describes it.
 pub(super) async fn speak<F, A, B>(
     Opened { io, version, expiry, .. }: Opened<'_>,
     peer: Peer,
@@ -71,7 +72,7 @@ where
         answer(request)
     });
     let is_plain = matches!(io, Either::Left(_));
-    // boxed: a task would have room for both, several times over
+    // boxed, because both futures are large and would be copied several times
     let (ended, has_begun) = match version {
         Version::Http1 => {
             let mut connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
@@ -89,9 +90,9 @@ where
         }
     };
     match ended {
-        // a client that kept its connection open and had not begun to ask for more did nothing wrong
+        // the client kept an idle connection open, which is no mistake
         Err(cut) if cut.is_slow() && !has_begun => Ok(()),
-        // of its first request, so that it comes after no answer that is not taken yet
+        // only for the first request, so that this answer is not sent in the middle of another one
         Err(cut) if cut.is_slow() && is_plain && version == Version::Http1 && !peer.requests.asked() => {
             Err(Disconnect { answer: TOO_SLOW, ..cut })
         }
@@ -127,7 +128,7 @@ where
         Over::Unused if requests.are_unread() => return Err(Disconnect::unread()),
         Over::Unused if policy.is_grpc() || !requests.asked() => return Err(Disconnect::slow()),
         Over::Expired if policy.is_grpc() => {
-            // whatever it asks for ends with the certificate, and it may come again with another one
+            // all calls end with the certificate; the client may reconnect with another one
             let address = peer.address;
             tracing::warn!(target: AUDIT, %address, "ended a connection: the client's certificate has expired");
             return Ok(());
@@ -135,7 +136,7 @@ where
         Over::Unused | Over::Expired | Over::Stopping => {}
     }
     graceful(connection.as_mut());
-    // for as long as its client reads the answers
+    // running requests may finish, as long as the client reads the answers
     tokio::select! {
         ended = connection => ended.or_else(|error| found_in(&error)),
         () = requests.stalled(bounds.idle) => {
@@ -144,7 +145,7 @@ where
     }
 }
 
-/// What is wrong where a connection ended before its time.
+/// What the client did wrong, if that ended the connection; else the error is only logged.
 fn found_in(error: &hyper::Error) -> Result<(), Disconnect> {
     if let Some(cut) = Disconnect::found_in(error) {
         return Err(cut);
