@@ -52,18 +52,18 @@ pub(super) struct Gate<S> {
     pub(super) message_within: Duration,
 }
 
-/// The answer of a service, or that to a caller who is not admitted.
+/// The future of an answer: the service handles the call, or the caller is not admitted.
 type Answering<S> =
     Either<Instrumented<Oneshot<S, http::Request<Body>>>, Ready<Result<http::Response<Body>, Infallible>>>;
 
-/// A call that is counted, before its answer.
+/// A call that was checked and is counted, before it is answered.
 struct Begun<A> {
     /// Time limit until the answer begins.
     within: Duration,
     answering: A,
     call: TaskTrackerToken,
     places: Places,
-    /// Whether the call lasts as long as its client likes.
+    /// Whether the client decides how long the call lasts.
     lasts: bool,
 }
 
@@ -71,7 +71,12 @@ impl<S> Gate<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible> + Clone,
 {
-    /// Answers a request. All work for it runs where the returned future is polled.
+    /// Answers a request. Nothing is done before the returned future is polled, so that all work runs
+    /// on the threads of the call. It is one future that keeps the request only once, because hyper
+    /// and tokio copy the future several times.
+    ///
+    /// # Errors
+    /// None: a refusal is an answer.
     pub(super) async fn answer<B>(
         self: Arc<Self>,
         request: http::Request<B>,
@@ -100,10 +105,10 @@ where
         Ok(answer.map(|body| call_answer::answer(&self.calls, (call, request, own), body)))
     }
 
-    /// Checks and counts a call, and hands it to its service.
+    /// Checks and counts a call, and passes it to its service.
     ///
     /// # Errors
-    /// The answer to a request that is no call.
+    /// The request is not a gRPC call; the error is the answer.
     fn begin<B>(&self, request: http::Request<B>) -> Result<Begun<Answering<S>>, Box<http::Response<Body>>>
     where
         B: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,

@@ -44,14 +44,14 @@ pub(super) enum Checks {
     Certificate,
 }
 
-/// A request on its way to its route.
+/// The future of an answer: the router handles the request.
 pub(super) type Answering = Instrumented<Oneshot<Router, Request>>;
 
 impl Gate {
-    /// Checks a request and hands it to its route. The slot must be held until the answer is sent.
+    /// Checks a request and passes it to its route. The slot must be held until the answer is sent.
     ///
     /// # Errors
-    /// The answer to a request that is refused.
+    /// The request is refused; the error is the answer.
     pub(super) fn begin(&self, request: Request) -> Result<(Answering, Option<CallPlace>), Box<Response>> {
         // the router omits the body for HEAD, but these refusals bypass it; over HTTP/2 a body
         // would be a protocol error

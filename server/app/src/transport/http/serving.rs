@@ -52,8 +52,9 @@ pub(super) async fn serve(
     serve::serve(listener, policy, answer, stopping).await;
 }
 
-/// Answers a request, which counts as running until its answer is ready, so that a stopping server waits for it. One future, which keeps the
-/// request once: a connection has room for it as long as it lasts.
+/// Answers a request. The request counts as running until its answer is ready, so that a stopping
+/// server waits for it. All is one future that keeps the request only once, because each connection
+/// holds the memory for such a future until it ends.
 async fn answer(
     request: Request,
     running: Option<Running>,

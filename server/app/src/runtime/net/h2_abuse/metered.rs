@@ -64,8 +64,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for Metered<I> {
     }
 }
 
-/// Writes are not vectored: then h2 copies answers of up to 1 KiB into one buffer and writes many at once; else each of more than 256 bytes
-/// costs a system call of its own (`CHAIN_THRESHOLD` in `codec/framed_write.rs` of h2 0.4).
+/// Does not offer vectored writes. Without them h2 copies answers of up to 1 KiB into one buffer and
+/// writes many at once; with them it would make a system call for each answer of more than 256
+/// bytes (`CHAIN_THRESHOLD` in `codec/framed_write.rs` of h2 0.4).
 impl<I: AsyncWrite + Unpin> AsyncWrite for Metered<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
