@@ -50,7 +50,7 @@ impl ReadableWords {
 }
 
 impl Asker {
-    /// The CI system, or the server itself.
+    /// An asker that may use every report: the CI system, or the server itself.
     pub(crate) const TRUSTED: Self =
         Self { is_trusted: true, sees_all: true, reads: ReadableWords::ALL, by: Reporter::server() };
     /// A caller for which reports of others are not used.

@@ -43,8 +43,8 @@ pub(crate) struct Running<'a> {
     pub(crate) address: SocketAddr,
     /// The server's certificate; `None` if its listener uses plain text.
     pub(crate) certificate: Option<&'a Path>,
-    /// `None` if the server is on this machine. If it is on another machine, `certificate` is not
-    /// used.
+    /// How to connect if the server is on another machine; `certificate` is not used then. `None`
+    /// if the server is on this machine.
     pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// Token of an operator.
     pub(crate) token: Option<String>,

@@ -56,7 +56,7 @@ pub(crate) struct StatisticsAnswer {
     pub(crate) flaky: Vec<FlakyFailure>,
     /// Groups of equal failures, of the projects that the caller may see.
     pub(crate) failures: Vec<FailureGroup>,
-    /// Rules with corrected causes, in the requested projects.
+    /// Rules whose verdicts people corrected, in the requested projects.
     pub(crate) wrong: Vec<WrongVerdicts>,
 }
 
