@@ -20,7 +20,8 @@ use crate::runtime::net::tls::certificates;
 /// MB; the end of a log above this limit, where the failure usually is, is not read.
 const READ_BYTES: usize = 64 * 1024 * 1024;
 
-/// An HTTP client for requests without a body. It does not follow redirections.
+/// An HTTP client for requests with bodies of the type `B`; by default they have no body. It does not
+/// follow redirections.
 pub(crate) type Http<B = Empty<Bytes>> = Client<HttpsConnector<HttpConnector>, B>;
 
 /// A client that trusts the system's CAs and the CA in this PEM file.
