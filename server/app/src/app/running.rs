@@ -36,14 +36,14 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// Least time for closing the store, however long the steps before it took.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// A server that serves.
+/// A server that accepts requests: its parts and the tokens that stop them.
 #[derive(Debug)]
 pub(super) struct Running {
     store: Store,
     health: HealthReporter,
     calls: Calls,
     streams: TaskTracker,
-    /// Stops the task that reports the state of the store.
+    /// Stops all periodic tasks that [`watch::all`] starts.
     telling: CancellationToken,
     stopping: CancellationToken,
     ingesting: CancellationToken,

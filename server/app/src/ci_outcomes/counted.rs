@@ -22,7 +22,7 @@ const MOST_COUNTED: usize = 50_000;
 #[derive(Debug, Default)]
 pub(super) struct CountedAttempts {
     counted: HashMap<AttemptId, bool>,
-    /// The same attempts, oldest first.
+    /// The ids of the counted attempts, oldest first.
     order: VecDeque<AttemptId>,
 }
 

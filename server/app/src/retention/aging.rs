@@ -41,7 +41,7 @@ pub(super) enum Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// Its samples are reduced to a row for each interval of this length.
+    /// The block's samples are reduced to a row for each interval of this length.
     Thins(Millis),
     Goes,
 }
@@ -73,7 +73,7 @@ impl Horizon {
 pub(super) struct SampleWalk {
     pub(super) after: Option<Vec<u8>>,
     pub(super) rest_until_unix_ms: u64,
-    /// Whether the pause follows an error; then newly sealed samples do not shorten it.
+    /// Whether the pause follows an error. Newly sealed samples do not shorten such a pause.
     failed: bool,
     /// Estimated bytes that were sealed since the last pass ended.
     added: u64,
@@ -85,7 +85,7 @@ pub(super) struct SampleWalk {
     pub(super) clock: TrustedClock,
     /// Samples before this time are deleted, because all samples together exceed the byte limit.
     fits_from_unix_ms: u64,
-    /// Whether the last step was one over summaries; then the next one is over samples.
+    /// Whether the last step was one over summaries. The next step is then one over samples.
     pub(super) last_step_forgot: bool,
 }
 
@@ -97,7 +97,7 @@ impl SampleWalk {
         Horizon { full_unix_ms: before(retain.full_for), kept_unix_ms }
     }
 
-    /// Counts bytes that stay.
+    /// Counts `bytes` of samples that the pass keeps.
     pub(super) fn count(&mut self, unix_ms: u64, bytes: usize) {
         *self.kept.entry(unix_ms / HOUR_MS).or_default() += bytes as u64;
     }

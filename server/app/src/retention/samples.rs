@@ -1,9 +1,10 @@
 //! Downsamples and deletes old samples, by the rules of [`super::aging`]. [`super::summaries`]
 //! deletes summaries.
 //!
-//! A pass goes over all sealed blocks in small steps. Afterwards it pauses for an hour, or until
-//! samples of about an eighth of the byte limit were added. If all samples exceed the limit, the
-//! pass finds the time before which samples must go, and the next pass deletes them.
+//! A pass goes over all sealed blocks in small steps, at most one a tick, between requests.
+//! Afterwards it pauses for an hour, or until samples of about an eighth of the byte limit were
+//! added. If all samples exceed the limit, the pass finds the time before which samples must go, and
+//! the next pass deletes them.
 
 use std::time::Instant;
 

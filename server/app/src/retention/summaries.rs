@@ -30,7 +30,7 @@ pub(super) struct SummaryWalk {
 }
 
 impl Retention {
-    /// Whether a time is configured and the pass is not pausing.
+    /// Whether summaries are deleted by age, and the pass is not pausing.
     pub(super) fn is_forgetting(&self, now: u64) -> bool {
         shorter(&self.parts.policy).is_some() && now >= self.summaries.rest_until_unix_ms
     }

@@ -86,7 +86,7 @@ pub(crate) struct OfRule {
 
 type Bytes = Gauge<u64, AtomicU64>;
 type Kinds = Family<Kind, Counter>;
-/// A counter that is not a whole number.
+/// A counter of amounts that are not whole numbers.
 type Amount = Counter<f64, AtomicU64>;
 type Times = Family<Kind, Histogram, fn() -> Histogram>;
 

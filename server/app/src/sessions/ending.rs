@@ -98,7 +98,8 @@ impl Worker {
         Ok((session, reported.unwrap_or(summary), believed))
     }
 
-    /// Handles the result of sealing an attempt.
+    /// Continues after an ended attempt's summary and blocks were written, or could not be written:
+    /// updates history and tickets, and answers the agent.
     fn sealed_now(&mut self, sealed: SealedAttempt) {
         let SealedAttempt { closed, was_judged, result } = sealed;
         let ClosedAttempt { session, summary, believed, keeps_ticket, answer } = closed;

@@ -32,7 +32,7 @@ pub(crate) struct JobPods(Arc<Mutex<NewestPods>>);
 #[derive(Debug, Default)]
 struct NewestPods {
     pods: HashMap<AttemptId, JobPod>,
-    /// The same ids, oldest first.
+    /// The ids of the attempts in `pods`, oldest first.
     order: VecDeque<AttemptId>,
     /// The hosts that have a job with this number; used for attempts and pods that do not name
     /// their host.

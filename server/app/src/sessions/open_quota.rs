@@ -16,15 +16,16 @@ const TO_TRUSTED: usize = 5;
 /// Counts open attempts of untrusted callers.
 #[derive(Debug, Default)]
 pub(crate) struct OpenQuota {
-    /// The number of clones is the number of their open attempts, because each has one.
+    /// Each open attempt of an untrusted caller has a clone, so the number of clones is the number
+    /// of these attempts.
     untrusted: Arc<()>,
 }
 
 /// What an open attempt takes from the limits; given back on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
-    /// What it takes from the caller's own limit; `None` if the caller has not reconnected since
-    /// the server started.
+    /// The slot that the attempt takes from the caller's own limit; `None` if the caller has not
+    /// reconnected since the server started.
     own: Option<UsageSlot>,
     untrusted: Option<Arc<()>>,
 }

@@ -28,7 +28,7 @@ pub(super) struct ClosedAttempt {
 #[derive(Debug)]
 pub(super) struct SealedAttempt {
     pub(super) closed: ClosedAttempt,
-    /// Whether there is a verdict on it from before its end.
+    /// Whether a verdict on the attempt was given before its end.
     pub(super) was_judged: bool,
     pub(super) result: Result<(), SealError>,
 }
@@ -43,7 +43,7 @@ pub(super) struct SealQueue {
 }
 
 impl SealQueue {
-    /// Starts with these attempts.
+    /// Starts to seal `attempts`.
     pub(super) fn new(store: Store, verdict_engine: VerdictEngine, attempts: Vec<ClosedAttempt>) -> Self {
         Self { store, verdict_engine, waiting: attempts.into_iter(), sealing: JoinSet::new() }
     }

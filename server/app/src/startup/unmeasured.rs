@@ -15,7 +15,7 @@ pub(crate) const KEPT: usize = 100_000;
 /// Which verdicts on attempts without a summary are kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnmeasuredBound {
-    /// Most such attempts.
+    /// Most attempts without a summary whose verdicts are kept.
     pub(crate) attempts: usize,
     /// Verdicts given before this time are deleted, milliseconds since 1970.
     pub(crate) since_unix_ms: u64,

@@ -11,10 +11,11 @@ use super::unmeasured::UnmeasuredVerdicts;
 /// history's. The verdicts themselves are read again once it is known which attempts are in memory.
 pub(super) struct LearnableVerdicts {
     most: usize,
-    /// Attempts with such a verdict whose summaries have not been read yet.
+    /// Attempts with a verdict that can be learnt ([`teaches`]), whose summaries have not been read
+    /// yet.
     waiting: HashSet<AttemptId>,
-    /// The newest of these attempts whose summaries have been read, with their ends, milliseconds
-    /// since 1970.
+    /// The newest trusted attempts with a verdict that can be learnt, whose summaries have been read: the
+    /// end in milliseconds since 1970, id and key.
     pub(super) met: Vec<(u64, AttemptId, Key)>,
     pub(super) unmeasured: UnmeasuredVerdicts,
 }
@@ -66,12 +67,12 @@ pub(super) struct InForce<F: FnMut(Verdict, bool)> {
 type AskedBy = (Option<String>, Option<Reporter>);
 
 impl<F: FnMut(Verdict, bool)> InForce<F> {
-    /// One verdict is in force for each attempt and project.
+    /// Selects with one verdict in force for each attempt and project.
     pub(super) fn of_projects(take: F) -> Self {
         Self { of: |verdict| (Some(verdict.basis.reported.project.clone()), None), last: Vec::new(), take }
     }
 
-    /// One verdict is in force for each attempt, project and reporter.
+    /// Selects with one verdict in force for each attempt, project and reporter.
     pub(super) fn of_askers(take: F) -> Self {
         let of = |verdict: &Verdict| {
             let basis = &verdict.basis;
@@ -80,7 +81,7 @@ impl<F: FnMut(Verdict, bool)> InForce<F> {
         Self { of, last: Vec::new(), take }
     }
 
-    /// One verdict is in force for each attempt.
+    /// Selects with one verdict in force for each attempt.
     pub(super) fn new(take: F) -> Self {
         Self { of: |_verdict| AskedBy::default(), last: Vec::new(), take }
     }

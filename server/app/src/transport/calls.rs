@@ -40,7 +40,7 @@ impl Calls {
         self.0.calls.token()
     }
 
-    /// Ends answers that wait for something to send, now and from now on.
+    /// Ends answers as soon as they have nothing to send, now and from now on.
     pub(crate) fn cut(&self) {
         self.0.cut.cancel();
         self.0.calls.close();

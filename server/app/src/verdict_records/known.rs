@@ -38,7 +38,7 @@ pub(crate) struct Asker {
 /// Which texts by others a caller may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReadableWords {
-    /// Lines of the log that others reported.
+    /// Whether the caller may read log lines that others reported.
     pub(crate) logs: bool,
     /// The author and the explanation of a correction.
     pub(crate) corrections: bool,
@@ -53,7 +53,7 @@ impl Asker {
     /// An asker that may use every report: the CI system, or the server itself.
     pub(crate) const TRUSTED: Self =
         Self { is_trusted: true, sees_all: true, reads: ReadableWords::ALL, by: Reporter::server() };
-    /// A caller for which reports of others are not used.
+    /// An asker for which reports of other callers are not used.
     pub(crate) fn stranger() -> Self {
         Self {
             is_trusted: false,
@@ -122,7 +122,7 @@ impl KnownVerdicts {
         self.given.iter().find_map(|verdict| verdict.basis.recorded)
     }
 
-    /// Whether the same question was asked before: then it adds nothing.
+    /// Whether the same question was asked before, so that it adds nothing. `question` is its fingerprint.
     pub(crate) fn was_asked(&self, question: u64) -> bool {
         let before =
             |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);

@@ -27,7 +27,7 @@ const ANSWER_BYTES: usize = 256 * 1024;
 /// Path of the description (`OpenID` Connect Discovery 1.0, section 4).
 const DESCRIPTION: &str = "/.well-known/openid-configuration";
 
-/// A key set as received.
+/// An issuer's key set as it was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,

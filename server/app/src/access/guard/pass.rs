@@ -69,8 +69,8 @@ impl Pass {
         }
     }
 
-    /// Takes from the caller's bounds what `asked` takes. A bound that is exceeded is counted and
-    /// logged.
+    /// Runs `asked`, which charges the caller's rate limits. If a limit is exceeded, that is counted
+    /// and logged.
     pub(crate) fn within<T>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
@@ -110,7 +110,8 @@ impl Pass {
 #[derive(Debug, Clone)]
 pub(crate) struct AdmittedCaller {
     identity: Arc<Identity>,
-    /// `None` if callers need no identity; then they have no bounds.
+    /// The proof that admitted the caller; `None` if callers need no identity: then they have no
+    /// bounds either.
     pass: Option<Arc<Pass>>,
 }
 
@@ -123,7 +124,8 @@ impl AdmittedCaller {
         &self.identity
     }
 
-    /// Takes from the caller's bounds what `asked` takes; without bounds returns the default.
+    /// Runs `asked`, which charges the caller's rate limits. Returns the default if the caller has
+    /// no limits.
     pub(crate) fn within<T: Default>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,

@@ -56,7 +56,8 @@ pub(crate) struct Access {
     remembered: Mutex<Remembered>,
 }
 
-/// Cache of verified tokens: by the digest of the token, the identity and the time when it expires.
+/// Cache of verified tokens: by the digest of the token, the identity and the time until which it
+/// holds. That is the expiry of the token, or earlier if its key ends before.
 #[derive(Default)]
 struct Remembered {
     checked: HashMap<Digest, (Arc<Identity>, u64)>,

@@ -39,7 +39,7 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    /// Whether the claims of a token match this grant.
+    /// Whether a token's claims satisfy all required claims of this grant.
     pub(super) fn fits(&self, claims: &Claims) -> bool {
         self.claims
             .iter()

@@ -227,7 +227,7 @@ impl Identity {
         Err(FieldViolation::new("attempt", description))
     }
 
-    /// Overwrites fields of an attempt that is being opened with what is proven.
+    /// Overwrites the fields of an attempt that is being opened with the values that the caller has proven.
     ///
     /// # Errors
     /// The caller may not write this attempt or project.
@@ -292,7 +292,7 @@ impl Identity {
         key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
 
-    /// Overwrites fields of a key with what is proven.
+    /// Overwrites the fields of a key with the values that the caller has proven.
     fn prove(&self, key: &mut Key) {
         let Proven { project, git_ref, owner, .. } = &self.proven;
         for (proven, claimed) in

@@ -126,7 +126,7 @@ impl Usage {
         let cost =
             Duration::from_nanos(count.saturating_mul(1_000_000_000).checked_div(most).unwrap_or(u64::MAX));
         let from = paid.map_or(now, |paid| paid.max(now));
-        // a message is accepted whenever less than a burst is used, even if it uses more than the
+        // a message is accepted whenever at most a burst is used, even if it uses more than the
         // rest: its size is bounded
         let ahead = from.saturating_duration_since(now);
         if most == 0 || ahead > AT_ONCE {

@@ -36,7 +36,7 @@ struct Row<'a> {
     submitted_ms: u64,
     wall_ms: u64,
     peak_bytes: u64,
-    /// Null if it was not measured; `cpu_usec` likewise.
+    /// Mean memory need, bytes; null if it was not measured. `cpu_usec` is null likewise.
     mean_bytes: Option<u64>,
     cpu_usec: Option<u64>,
     requested_bytes: Option<u64>,

@@ -29,9 +29,9 @@ const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 /// A server on another machine.
 #[derive(Debug)]
 pub(crate) struct Elsewhere<'a> {
-    /// The name in its certificate.
+    /// The name in the server's certificate.
     pub(crate) host: String,
-    /// PEM file of the CA that signed it.
+    /// PEM file of the CA that signed the server's certificate.
     pub(crate) ca: &'a Path,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Elsewhere<'a> {
 /// on another machine.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
-    /// Address of its HTTP listener.
+    /// Address of the server's HTTP listener.
     pub(crate) address: SocketAddr,
     /// The server's certificate; `None` if its listener uses plain text.
     pub(crate) certificate: Option<&'a Path>,

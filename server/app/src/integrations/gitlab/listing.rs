@@ -52,8 +52,8 @@ struct Project {
     is_fork: bool,
 }
 
-/// The jobs of these projects that ran in `range`, and the numbers of the projects that GitLab does
-/// not show to this token. `tell` gets the progress, 0 to 1.
+/// The jobs of these projects that ran in `range`, and the numbers of the projects whose jobs GitLab
+/// does not show completely to this token. `tell` gets the progress, 0 to 1.
 ///
 /// # Errors
 /// GitLab does not answer, or a project has too many jobs.

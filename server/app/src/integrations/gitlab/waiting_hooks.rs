@@ -28,7 +28,7 @@ const MOST_HOOKS: usize = QUEUE;
 pub(super) struct WaitingHook {
     /// When the hook was processed, or when its attempt was last found open.
     pub(super) since: SystemTime,
-    /// Ids that its attempt may have.
+    /// Ids that the hook's attempt may have.
     pub(super) attempts: Vec<AttemptId>,
     pub(super) kept: Kept,
 }

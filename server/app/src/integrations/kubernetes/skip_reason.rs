@@ -19,7 +19,7 @@ pub(crate) enum SkipReason {
     PodSizes,
     /// The pod runs on a system other than Linux, where builds are not measured.
     OtherSystem,
-    /// Too little is known about its job.
+    /// Too little is known about the pod's job.
     Unsure,
     /// The pod's job is in shadow mode.
     Shadow,

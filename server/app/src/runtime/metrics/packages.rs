@@ -38,7 +38,7 @@ struct Sums {
     by_memory: f64,
     asked: f64,
     wasted: f64,
-    /// What would have been saved with the predicted requests.
+    /// Memory that the predicted requests would have saved, multiplied by time: bytes x seconds.
     would_save: f64,
     would_fail: f64,
 }

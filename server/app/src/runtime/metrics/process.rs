@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::runtime::clock::Clock;
 
-/// Reads the values at each scrape. Values that cannot be read are left out.
+/// Metrics of this process, read at each scrape. Values that cannot be read are left out.
 #[derive(Debug)]
 pub(super) struct Process {
     started_unix_ms: u64,

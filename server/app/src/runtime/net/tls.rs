@@ -45,7 +45,7 @@ pub(crate) struct Certificate {
 /// How client certificates are checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
-    /// File of the CA that signs them.
+    /// File of the CA that signs the clients' certificates.
     pub(crate) ca: PathBuf,
     /// Whether a client without a certificate is refused. If not, it may connect, but has no
     /// identity from a certificate.

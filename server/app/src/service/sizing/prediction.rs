@@ -132,8 +132,8 @@ pub(crate) struct PredictionCache {
     hasher: RandomState,
 }
 
-/// Predictions by the hash of the key. The key is stored too, to detect two keys with the same
-/// hash.
+/// Predictions by the hash of the key, so that a lookup copies no text. The key is stored too, to
+/// detect two keys with the same hash.
 type Known = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
@@ -200,7 +200,7 @@ impl Table {
         mem::take(&mut self.known)
     }
 
-    /// The entries if they belong to this version of the history, else `None`.
+    /// The cached predictions, if they belong to this version of the history; else `None`.
     fn at(&mut self, changes: u64) -> Option<&mut Known> {
         (changes == self.changes).then_some(&mut self.known)
     }
@@ -223,7 +223,7 @@ impl<'k> Built<'k> {
         Self { texts: texts.map(String::as_str), hints: *hints }
     }
 
-    /// A key that has only these fields.
+    /// A key that has only the fields of this value; all others are empty.
     fn key(&self) -> Key {
         let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system] =
             self.texts.map(str::to_owned);

@@ -11,7 +11,7 @@ use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 
 /// Queries that run at once: each uses a core.
 const QUERIES_AT_ONCE: usize = 4;
-/// Queries that run or wait.
+/// Most queries that run or wait at the same time.
 const HELD: usize = 64;
 
 /// The slots for queries, and the memory that they reserve. Cheap to clone.
@@ -23,7 +23,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Queries reserve their memory from `memory`.
+    /// Creates the slots for queries, which reserve their memory from `memory`.
     pub(crate) fn new(memory: AnswerMemory) -> Self {
         Self {
             held: Arc::new(Semaphore::new(HELD)),

@@ -185,8 +185,8 @@ impl TicketService {
         Ok(pool)
     }
 
-    /// The requested or the predicted pool, and the prediction lowered to what it offers. `None` if
-    /// the operator defined no pools.
+    /// The requested or the predicted pool, and the prediction lowered to what the pool offers.
+    /// `None` if the operator defined no pools.
     fn pool<'p>(
         &self,
         placement: &'p Placement,

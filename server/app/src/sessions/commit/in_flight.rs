@@ -29,12 +29,12 @@ impl CommitInFlight {
         self.0.is_none()
     }
 
-    /// Stores a commit that was sent to the store.
+    /// Keeps a commit that was sent to the store, until it has ended.
     pub(super) fn put(&mut self, sent: SentCommit) {
         self.0 = Some(sent);
     }
 
-    /// Removes the commit after its end.
+    /// Removes the commit after its end, and returns it.
     pub(super) fn take(&mut self) -> Option<SentCommit> {
         self.0.take()
     }

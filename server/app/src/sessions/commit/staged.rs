@@ -78,7 +78,8 @@ impl StagedCommit {
         Ok(())
     }
 
-    /// Adds the sizes of a pod, and removes those of other pods. No caller waits for it.
+    /// Adds the sizes of a pod to the commit, and the removal of those of other pods. No caller
+    /// waits for the result.
     pub(crate) fn stage_pod(&mut self, pod: &JobPod, forgotten: &[AttemptId]) {
         for id in forgotten {
             store::delete_pod(&mut self.batch, id);

@@ -36,12 +36,14 @@ impl OwnLog {
         }
     }
 
-    /// Whether this line of evidence is one of the caller's lines.
+    /// Whether `text`, the text of an evidence line, is `rule: line` of one of [`Self::lines`], so
+    /// that the caller itself sent it.
     pub(super) fn has(&self, text: &str) -> bool {
         self.lines.iter().any(|line| !line.line.is_empty() && text == format!("{}: {}", line.rule, line.line))
     }
 
-    /// Whether the first line that shows the failure is one of the caller's lines.
+    /// Whether `first`, the first line of the log that shows the failure, is a line that the caller
+    /// itself sent: one in [`Self::lines`] or [`Self::words`].
     pub(super) fn begins(&self, first: &str) -> bool {
         let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
         lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)

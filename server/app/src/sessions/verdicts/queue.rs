@@ -20,7 +20,7 @@ const QUESTIONS: usize = 256;
 /// Slots reserved for trusted callers, so that others cannot fill the queue.
 const FOR_TRUSTED: usize = 64;
 
-/// The queue. Clones share it.
+/// The queue of questions for verdicts. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictQueue {
     places: Arc<Semaphore>,

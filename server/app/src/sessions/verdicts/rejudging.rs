@@ -14,7 +14,7 @@ use crate::{
 /// new verdict at the next request about it.
 const MOST_WAITING: usize = 1024;
 
-/// The task that computes the new verdicts.
+/// Computes new verdicts on attempts that were judged before their end.
 #[derive(Debug)]
 pub(crate) struct Rejudging {
     ingest: Ingest,
@@ -45,7 +45,8 @@ impl Rejudging {
 }
 
 impl Ingest {
-    /// Computes the verdict from everything known, and puts it in force.
+    /// Computes the verdict on an attempt again from everything that is known now, and puts it in
+    /// force.
     pub(crate) async fn judge_anew(&self, attempt: AttemptId) -> Result<(), Refusal> {
         // boxed, because the future is large and exists for long
         Box::pin(self.judge(Evidence::about(attempt), Asker::TRUSTED)).await.map(drop)

@@ -14,7 +14,7 @@ use plimsoll_core::{
 /// The attempts that are open in a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// All open attempts, also those without a slot.
+    /// Number of all open attempts, also of those without a slot.
     pub(crate) attempts: u32,
     /// Number of attempts with a slot and a ticket.
     pub(crate) with_ticket: u32,
@@ -87,7 +87,7 @@ impl OpenPlaces {
         Some(Held(Arc::new(Holding { pool, seat, with_ticket, without_ticket, counts })))
     }
 
-    /// Attempts that are open in a pool.
+    /// Number of attempts that are open in a pool.
     pub(crate) fn count(&self, pool: &str) -> u32 {
         self.of(pool).attempts
     }

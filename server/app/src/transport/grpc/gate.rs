@@ -56,7 +56,7 @@ pub(super) struct Gate<S> {
 type Answering<S> =
     Either<Instrumented<Oneshot<S, http::Request<Body>>>, Ready<Result<http::Response<Body>, Infallible>>>;
 
-/// A call that was checked and is counted, before it is answered.
+/// A call that was admitted and counted as running, and whose answer has not begun.
 struct Begun<A> {
     /// Time limit until the answer begins.
     within: Duration,

@@ -154,7 +154,7 @@ impl Admitted {
         }
     }
 
-    /// Takes from the caller's bounds what `asked` takes.
+    /// Runs `asked`, which charges the caller's rate limits. Returns the default if the caller has no limits.
     ///
     /// # Errors
     /// A bound is exceeded; the status is the answer.

@@ -105,7 +105,7 @@ fn unknown(what: &str, name: &str) -> Unknown {
     Unknown { code: Code::NotFound, message: format!("{what} {shown:?} is not known here") }
 }
 
-/// Implements one version of the protocol.
+/// Implements one version of gRPC's reflection protocol.
 macro_rules! version {
     ($version:ident) => {
         impl ReflectionService {

@@ -31,7 +31,7 @@ const REVIEWS_AT_ONCE: usize = 16;
 /// Time limit for the body: the API server is near, and its own time-out is short.
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
-/// One permit for each review.
+/// One permit for each review that runs.
 static PLACES: Semaphore = Semaphore::const_new(REVIEWS_AT_ONCE);
 
 pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> Response {

@@ -102,8 +102,8 @@ impl Reader {
         self.caller.projects.is_all()
     }
 
-    /// Whether the reader may correct causes at all. Whether it may correct a given attempt is
-    /// checked when it does.
+    /// Whether the reader may correct causes at all. Whether a given attempt may be corrected is
+    /// checked at the correction.
     pub(super) fn may_correct(&self) -> bool {
         self.caller.roles.has(Role::Operator) && self.caller.proven.job.is_none()
     }

@@ -50,7 +50,8 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a slot for a new connection from `peer`; `None` if there is none for it.
+    /// Takes a slot for a new connection from `peer`; `None` if the limit, or that of the peer's
+    /// address, is reached.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let address = network(peer);
         let mut taken = self.taken();
@@ -66,7 +67,8 @@ impl Places {
 }
 
 impl ConnectionSlot {
-    /// The connection is no longer new: it no longer counts toward the limit of its address.
+    /// Notes that the connection is no longer new, so that it no longer counts toward the limit of
+    /// its address.
     pub(super) fn keep(&mut self) {
         if std::mem::take(&mut self.new) {
             self.places.taken().known(self.address);

@@ -60,7 +60,8 @@ impl SpareFile {
         self.is_lent.then(oneshot::channel).unzip()
     }
 
-    /// Waits until such a connection has ended, and opens the spare files again.
+    /// Waits until the connection that uses the place of a spare file has ended, and opens the
+    /// spare files again.
     pub(super) async fn returned(&mut self, ended: Option<oneshot::Receiver<()>>) {
         let Some(ended) = ended else { return };
         // completes when the connection is dropped

@@ -16,13 +16,13 @@ pub(super) const TOO_SLOW: &str =
 /// MB of GitLab's largest hook.
 const LEFT_OVER_BYTES: usize = 32 * 1024 * 1024;
 
-/// What the client did wrong.
+/// Why a connection is closed: what its client did wrong.
 #[derive(Debug)]
 pub(super) struct Disconnect {
     /// Kind of the mistake, in metrics.
     pub(super) why: &'static str,
     pub(super) error: String,
-    /// The answer that is sent before the connection is closed; may be empty.
+    /// The HTTP answer that is sent to the client before the connection is closed; empty for none.
     pub(super) answer: &'static str,
 }
 
@@ -31,7 +31,7 @@ impl Disconnect {
         Self { why, error: error.to_owned(), answer: "" }
     }
 
-    /// The client sent no request, or did not finish its head.
+    /// The mistake of a client that sent no request, or did not finish the head of its request.
     pub(super) fn slow() -> Self {
         Self::of("slow", "no request for too long")
     }

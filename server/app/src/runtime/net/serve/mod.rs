@@ -64,7 +64,7 @@ const BORROWED_FOR: Duration = Duration::from_secs(1);
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// How long a client may take to send the rest of a refused body, before it reads the answer.
 const REST_WITHIN: Duration = Duration::from_secs(10);
-/// Like the two above, once the server stops.
+/// How long a client may take for either of these ([`CLOSE_WITHIN`], [`REST_WITHIN`]) once the server stops.
 const STOP_WITHIN: Duration = Duration::from_millis(200);
 
 type BoxError = Box<dyn Error + Send + Sync>;
