@@ -13,25 +13,26 @@ use serde::Deserialize;
 
 use super::mock_config::read_start;
 
-/// The program.
+/// Name of the program that builds for Copr.
 pub(super) const COPR_BUILDER: &str = "copr-rpmbuild";
 
-/// What the agent needs of a task. Copr writes `null` for what it does not know.
+/// The fields of a Copr task that the agent uses. Copr writes `null` for a value that it does not know.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct CoprTask {
     pub(super) project_owner: Option<String>,
     pub(super) project_name: Option<String>,
-    /// The project, and after a colon its directory.
+    /// Name of the project, and after a colon the directory in it.
     project_dirname: Option<String>,
     pub(super) package_name: Option<String>,
-    /// `epoch:version-release`, with or without epoch and release.
+    /// Version of the package as `epoch:version-release`, with or without epoch and release.
     package_version: Option<String>,
     pub(super) chroot: Option<String>,
 }
 
 impl CoprTask {
-    /// What the options of `copr-rpmbuild` tell. `option` gives the values of an option, by all its names.
+    /// Reads the task from the options of `copr-rpmbuild`, and from the file that `--task-file` names. `option` returns the values of an
+    /// option, given all its names.
     pub(super) fn of<'w>(option: impl Fn(&[&str]) -> Vec<&'w str>) -> Self {
         let last = |names: &[&str]| option(names).last().copied();
         let file = last(&["--task-file"]).and_then(read_start);
@@ -48,7 +49,7 @@ impl CoprTask {
         task
     }
 
-    /// The version alone.
+    /// The version of the package without epoch and release.
     pub(super) fn version(&self) -> Option<&str> {
         let version = self.package_version.as_deref()?;
         let version = version.split_once(':').map_or(version, |(_epoch, version)| version);

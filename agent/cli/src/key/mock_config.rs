@@ -11,14 +11,14 @@
 
 use std::{fs, io::Read as _, path::Path};
 
-/// Most that is read of a file, bytes: those of Copr's builder are shorter than 4 KiB.
+/// Most bytes that are read of a file. The files of Copr's builder are shorter than 4 KiB.
 const FILE_BYTES: u64 = 64 << 10;
-/// What mock's files end in.
+/// Suffix of the names of mock's configuration files.
 const CONFIG_SUFFIX: &str = ".cfg";
 /// Fewest dashes in the name of a chroot: distribution, release, architecture.
 const CHROOT_DASHES: usize = 2;
 
-/// What is known of the configuration.
+/// What the agent reads from a configuration of mock.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MockConfig {
     /// The chroot, for example `fedora-42-x86_64`.
@@ -55,7 +55,8 @@ impl MockConfig {
     }
 }
 
-/// `config_opts['macros']['%name'] = 'value'`.
+/// The name and the value of a macro that a line of the file sets: `config_opts['macros']['%name'] =
+/// 'value'`.
 fn macro_of(line: &str) -> Option<(String, String)> {
     let (name, rest) = line.strip_prefix("config_opts['macros']['%")?.split_once("']")?;
     let value = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('\'')?;
@@ -63,7 +64,7 @@ fn macro_of(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), value.to_owned()))
 }
 
-/// `fedora-42-x86_64`, the name of `/etc/mock/fedora-42-x86_64.cfg`.
+/// The name of a chroot from the path of its file: `fedora-42-x86_64` for `/etc/mock/fedora-42-x86_64.cfg`.
 fn chroot(file: &str) -> Option<&str> {
     let name = Path::new(file).file_name()?.to_str()?;
     Some(name.strip_suffix(CONFIG_SUFFIX).unwrap_or(name))

@@ -59,19 +59,19 @@ fn read_token(value: Option<OsString>) -> Result<Option<String>, String> {
 pub struct CiJob {
     /// Id of the attempt; `None` outside of CI.
     pub attempt: Option<String>,
-    /// The key; the package may be unknown.
+    /// The key of the job; the package may be unknown.
     pub key: Key,
-    /// The requests.
+    /// Memory and CPU that the job requests.
     pub asked: Resources,
     /// Parallel jobs according to `MAKEFLAGS`.
     make_jobs: Option<u32>,
-    /// `RPM_BUILD_NCPUS`.
+    /// Number of processors in the variable `RPM_BUILD_NCPUS`.
     rpm_ncpus: Option<u32>,
-    /// `MAKEFLAGS`; empty if it is not set.
+    /// The variable `MAKEFLAGS`; empty if it is not set.
     pub make_flags: String,
-    /// Whether a CI system runs this job (`CI`), and whether it is GitLab (`GITLAB_CI`).
+    /// Whether a CI system runs this job (the variable `CI` is set).
     pub ci: bool,
-    /// See [`Self::ci`].
+    /// Whether GitLab runs this job (`GITLAB_CI`).
     pub gitlab: bool,
     /// Whether the locale uses UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
     pub utf8: bool,
@@ -79,11 +79,11 @@ pub struct CiJob {
     pub secrets: Secrets,
     /// Tags of the runner, as far as the wire accepts them.
     pub runner_tags: Vec<String>,
-    /// `XDG_STATE_HOME`, or `.local/state` of the home.
+    /// Directory for state files: `XDG_STATE_HOME`, or `.local/state` in the home directory.
     pub state_dir: Option<String>,
 }
 
-/// GitLab writes tags as a JSON array; older versions separate them by commas.
+/// Parses the runner's tags. GitLab writes them as a JSON array; older versions separate them by commas.
 fn runner_tags(text: &str) -> Vec<String> {
     let plain = || text.split(',').map(|tag| tag.trim().to_owned()).collect();
     let tags: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_no_array| plain());
@@ -183,7 +183,7 @@ fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
     }
 }
 
-/// Processors that this process may use: those it is bound to, as far as its control groups let it use them.
+/// Number of processors that this process may use: those that it is bound to, reduced by the CPU limit of its control groups.
 pub(crate) fn processors() -> Option<u32> {
     available_parallelism().ok().and_then(|processors| u32::try_from(processors.get()).ok())
 }

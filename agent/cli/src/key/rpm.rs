@@ -28,10 +28,10 @@ use super::{
 
 /// Programs that build RPMs.
 const RPM_PROGRAMS: [&str; 2] = ["mock", "rpmbuild"];
-/// Gives a program a terminal; Copr's builder calls mock with it.
+/// Name of the program that runs another one on a terminal. Copr's builder calls mock with it.
 const UNBUFFER: &str = "unbuffer";
 
-/// Puts what the command says into the key. Does nothing for other commands. `ncpus`: `RPM_BUILD_NCPUS`.
+/// Adds what the command shows about an RPM build to the key. Does nothing for other commands. `ncpus`: the variable `RPM_BUILD_NCPUS`.
 pub(super) fn describe(key: &mut Key, command: &[OsString], ncpus: Option<u32>) {
     let words: Vec<&str> = behind_unbuffer(command).iter().skip(1).filter_map(|word| word.to_str()).collect();
     if behind_unbuffer(command).first().and_then(file_name) == Some(COPR_BUILDER) {
@@ -92,7 +92,7 @@ pub(crate) fn program(command: &[OsString]) -> Option<&str> {
     file_name(behind_unbuffer(command).first()?).filter(|name| RPM_PROGRAMS.contains(name))
 }
 
-/// The command without `unbuffer` and its options in front.
+/// The command without a leading `unbuffer` and its options.
 pub(super) fn behind_unbuffer(command: &[OsString]) -> &[OsString] {
     match command.split_first() {
         Some((first, words)) if file_name(first) == Some(UNBUFFER) => {
@@ -108,7 +108,7 @@ fn file_name(word: &OsString) -> Option<&str> {
     Path::new(word).file_name()?.to_str()
 }
 
-/// Parallel jobs, as RPM counts them. `None` if the agent puts them into the command: `_smp_mflags -j{jobs}`.
+/// Number of parallel jobs, computed as RPM does. `None` if the agent itself sets it in the command: `_smp_mflags -j{jobs}`.
 fn jobs(macros: &BTreeMap<&str, &str>, ncpus: Option<u32>) -> Option<u32> {
     let flags = macros.get("_smp_mflags").copied().unwrap_or_default();
     if macros.values().any(|value| value.contains("{jobs}")) {

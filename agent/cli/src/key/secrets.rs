@@ -8,7 +8,7 @@ use std::{collections::HashSet, ffi::OsString, fmt, os::unix::ffi::OsStrExt as _
 use memchr::memmem;
 use serde_json::Value;
 
-/// A variable with one of these in its name is secret.
+/// A variable is secret if its name contains one of these.
 const SECRET_NAME_PARTS: [&str; 19] = [
     "TOKEN",
     "PASSWORD",
@@ -32,7 +32,7 @@ const SECRET_NAME_PARTS: [&str; 19] = [
 ];
 /// A variable is secret if its name is one of these, or ends with `_` and one of these.
 const SECRET_NAME_ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
-/// Shorter values are not masked: they would blacken half of the log, and GitLab does not mask them either.
+/// Least length of a secret, bytes. Shorter values are not masked: that would mask half of the log, and GitLab does not mask them either.
 const SECRET_MIN_BYTES: usize = 8;
 /// Longest secret, bytes: the kernel allows no longer variable (`MAX_ARG_STRLEN`, 32 pages).
 pub(crate) const SECRET_BYTES: usize = 128 * 1024;
@@ -41,7 +41,7 @@ const ALL_SECRETS_BYTES: usize = 256 * 1024;
 /// The replacement; not longer than [`SECRET_MIN_BYTES`], so that no text grows.
 const SECRET_MASK: &[u8; SECRET_MIN_BYTES] = b"[MASKED]";
 
-/// Secret values. Never shown.
+/// Values to mask in the log. Never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(Vec<Vec<u8>>);
 
@@ -52,7 +52,8 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The secrets among these variables. Each line of a multi-line value is a secret, because a log has them line by line.
+    /// The secrets among the variables of the environment. Each line of a multi-line value is a secret of its own, because a log contains
+    /// them line by line.
     pub fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let (mut single, mut lines) = (Vec::new(), Vec::new());
         for (name, value) in variables {

@@ -59,7 +59,7 @@ impl DeliveryProblem {
         }
     }
 
-    /// The server refused a later message, or the connection broke.
+    /// The problem that the server refused a later message, or that the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
         let text = match (no_grpc(status), status.source()) {

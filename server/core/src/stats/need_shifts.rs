@@ -73,7 +73,7 @@ impl<T> PlacedFinding<T> {
 type RowPosition = (u32, Reverse<u32>, usize, usize);
 
 impl NeedShifts {
-    /// Checks the lines that changed.
+    /// Computes the findings of the lines of builds in `changed` again.
     pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();

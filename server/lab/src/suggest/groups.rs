@@ -17,48 +17,49 @@ const DAY_MS: u64 = 24 * 3_600_000;
 /// One attempt that succeeded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RecordedRun {
-    /// Build jobs; 0 if they are not known.
+    /// Number of build jobs; 0 if it is not known.
     pub(super) jobs: u32,
     /// Wall time.
     pub(super) wall: Millis,
     /// CPU time; 0 if it is not known.
     pub(super) cpu: Millis,
-    /// Pool in which it ran; empty if that is not known.
+    /// Pool in which the attempt ran; empty if that is not known.
     pub(super) pool: String,
-    /// Place of its `owner/project/arch/package` in [`BuildGroup::names`].
+    /// Index of the attempt's `owner/project/arch/package` in [`BuildGroup::names`].
     pub(super) name: usize,
-    /// When it came, milliseconds since 1970; 0 if that is not known.
+    /// When the attempt started, milliseconds since 1970; 0 if that is not known.
     pub(super) start_ms: u64,
 }
 
 /// The attempts of one package of a project on one architecture.
 #[derive(Debug, Clone, Default)]
 pub struct BuildGroup {
-    /// `owner/project`.
+    /// Owner and name of the project: `owner/project`.
     pub owner_project: String,
     /// Architecture family; empty if the keys name none.
     pub family: &'static str,
-    /// The package.
+    /// Name of the package.
     pub package: String,
     /// The architectures or chroots, as the keys name them.
     pub archs: BTreeSet<String>,
-    /// `owner/project/arch/package`, one for each architecture.
+    /// The names of the builds as Copr's list matches them: `owner/project/arch/package`, one for
+    /// each architecture.
     pub names: Vec<String>,
     /// Builds in a month, failed ones included; `None` if the file has no times.
     pub per_month: Option<f64>,
-    /// All builds, failed ones included.
+    /// Number of all builds, failed ones included.
     pub builds: u32,
     pub(super) runs: Vec<RecordedRun>,
 }
 
-/// All groups of a file.
+/// All groups of builds in a file of recorded attempts.
 #[derive(Debug, Default)]
 pub struct RecordedBuilds {
-    /// In the order of their names.
+    /// The groups, sorted by project, architecture and package.
     pub groups: Vec<BuildGroup>,
-    /// Rows that were not taken.
+    /// Rows that were refused.
     pub refusals: Refusals,
-    /// Whether the file names times.
+    /// Whether the file has times of the attempts.
     pub timed: bool,
 }
 
@@ -107,7 +108,8 @@ impl RecordedBuilds {
     }
 }
 
-/// What an attempt shows about time: nothing, unless it succeeded and did its work here.
+/// What an attempt shows about build time; `None` if it did not succeed, or did its work elsewhere
+/// or not at all.
 fn run(summary: &Summary, name: usize) -> Option<RecordedRun> {
     let is_whole =
         summary.outcome == Outcome::Succeeded && !summary.unneeded && summary.offloaded_to.is_empty();

@@ -4,7 +4,8 @@ use plimsoll_core::placement::{CoprEntry, CoprTable};
 
 use super::{BuildGroup, ListVerdict, Suggestion};
 
-/// The new list. An entry of the old one loses the tag only if it matches packages that do not profit, and no others; it goes if no tag is left.
+/// The new list of patterns and tags. An old entry loses `tag` if it matches packages and none of them profits. An entry without tags is
+/// removed.
 ///
 /// # Errors
 /// An entry has a pattern for which Python may take exponential time, a pattern cannot be read, or the list has more entries than
@@ -53,7 +54,7 @@ fn pattern(group: &BuildGroup) -> String {
     format!("{}(:[^/]*)?/{chroot}/{}$", escaped(&group.owner_project), escaped(&group.package))
 }
 
-/// A text as an expression of Python's that matches it alone.
+/// A regular expression of Python that matches only this text.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {

@@ -36,18 +36,18 @@ pub const MIN_SUCCESSFUL_BUILDS: u64 = plimsoll_core::recommend::FEWEST;
 pub struct Builder {
     /// Name of the pool.
     pub name: String,
-    /// Cores of one builder.
+    /// Number of cores of one builder.
     pub cores: u32,
     /// Price of one builder for one hour.
     pub price_hour: f64,
     /// Architecture as `uname -m` names it; empty: any.
     pub arch: String,
-    /// Builders at once; `None`: as many as it takes.
+    /// How many builders may run at once; `None`: any number.
     pub at_once: Option<u32>,
 }
 
 impl Builder {
-    /// The builders of a pool.
+    /// The builders of a pool of the pools file.
     ///
     /// # Errors
     /// The file does not say their cores and memory.
@@ -70,18 +70,18 @@ impl Builder {
     }
 }
 
-/// When a powerful builder pays.
+/// When a powerful builder is worth its price.
 #[derive(Debug, Clone)]
 pub struct SuggestTerms {
     /// The usual builders.
     pub normal: Builder,
     /// The powerful ones.
     pub powerful: Builder,
-    /// Shortest time on a usual builder.
+    /// Shortest time on a usual builder for which a powerful one is suggested.
     pub at_least: Millis,
     /// Least speed-up.
     pub speedup: f64,
-    /// What an hour sooner is worth at most; `None`: any price.
+    /// Highest price of an hour that the powerful builder saves; `None`: any price.
     pub hour_worth: Option<f64>,
 }
 
@@ -91,45 +91,46 @@ impl SuggestTerms {
         if self.normal.arch.is_empty() { &self.powerful.arch } else { &self.normal.arch }
     }
 
-    /// Whether both pools run builds of an architecture family; a build that names none can run anywhere.
+    /// Whether both pools run builds of an architecture family. An empty family is that of a build without architecture, which any pool
+    /// runs.
     pub(crate) fn can_run(&self, family: &str) -> bool {
         family.is_empty()
             || [&self.normal, &self.powerful].iter().all(|pool| ["", family].contains(&pool.arch.as_str()))
     }
 }
 
-/// Whether a package is on the list, and should be.
+/// Whether a package is on the list of packages for the powerful builder, and whether it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListVerdict {
-    /// It is not on the list, or only for some of its chroots, and would profit.
+    /// The package is not on the list, or only for some of its chroots, and would profit.
     Add,
-    /// It is on the list, and profits.
+    /// The package is on the list, and profits.
     Keep,
-    /// It is on the list, or for some of its chroots, and does not profit.
+    /// The package is on the list, or for some of its chroots, and does not profit.
     Remove,
-    /// It is not on the list, and would not profit.
+    /// The package is not on the list, and would not profit.
     LeaveOut,
-    /// Too little is known of it; it stays as it is.
+    /// Too little is known of the package; its entry in the list stays as it is.
     Unknown,
-    /// It is built for another architecture than the pools have; it stays as it is.
+    /// The package is built for another architecture than that of the pools; its entry in the list stays as it is.
     OtherArch,
 }
 
 /// What is known of one package of a project.
 #[derive(Debug, Clone)]
 pub struct Suggestion<'g> {
-    /// Its attempts.
+    /// The package's attempts.
     pub group: &'g BuildGroup,
-    /// Whether the list has all its chroots.
+    /// Whether the list has all chroots of the package.
     pub listed: bool,
-    /// Its time on both builders; `None` if too little is known.
+    /// The package's time on both builders; `None` if too little is known.
     pub times: Option<BuilderTimes>,
-    /// What to do.
+    /// What to do with the package's entry in the list.
     pub verdict: ListVerdict,
 }
 
 impl Suggestion<'_> {
-    /// Builds in a month; those of the file if it has no times.
+    /// Number of builds in a month; if the file has no times, the number of builds in the file.
     fn counted_builds(&self) -> f64 {
         self.group.per_month.unwrap_or_else(|| f64::from(self.group.builds))
     }
@@ -139,7 +140,7 @@ impl Suggestion<'_> {
         self.times.map_or(0.0, |times| times.saved().hours() * self.counted_builds())
     }
 
-    /// What the powerful builder costs more in that time.
+    /// The additional price of the powerful builder in a month, or for the builds of a file without times; negative if it is cheaper.
     pub fn money_more(&self, terms: &SuggestTerms) -> f64 {
         self.times.map_or(0.0, |times| times.cost_more(terms) * self.counted_builds())
     }

@@ -7,20 +7,20 @@ use plimsoll_core::{domain::Millis, placement::CoprTable};
 use super::{Builder, RecordedBuilds, SuggestTerms, has_tag, speed::GroupSpeed};
 use crate::simulate::aligned;
 
-/// What the builds of a file took with one list.
+/// Queue and cost of the builds of a file with one list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListEffect {
-    /// Builds.
+    /// Number of builds.
     pub builds: usize,
-    /// Of them those on powerful builders.
+    /// Number of builds that run on powerful builders.
     pub powerful: usize,
     /// Time that each waited for a builder, milliseconds, sorted.
     waits: Vec<u64>,
     /// Time from coming to the end, milliseconds, sorted.
     times: Vec<u64>,
-    /// Builders x hours.
+    /// Hours for which builders are in use, over all builders.
     pub builder_hours: f64,
-    /// Price of these.
+    /// Price of these builder hours.
     pub money: f64,
 }
 
@@ -30,7 +30,7 @@ impl ListEffect {
         rank(&self.waits, share)
     }
 
-    /// The time from coming to the end that this share of the builds did not exceed.
+    /// The time from arrival to end that this share of the builds did not exceed (nearest rank).
     pub fn time(&self, share: f64) -> Millis {
         rank(&self.times, share)
     }
@@ -49,7 +49,7 @@ struct BuilderQueue<'b> {
 }
 
 impl BuilderQueue<'_> {
-    /// Runs a build on the builder that is free first; when it started.
+    /// Runs a build on the builder that becomes free first; returns when the build starts.
     fn run(&mut self, came: u64, wall: Millis) -> u64 {
         let most =
             self.builder.at_once.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -61,7 +61,8 @@ impl BuilderQueue<'_> {
     }
 }
 
-/// Runs all builds that succeeded, and that the pools can run, with a list: those that it gives the tag on powerful builders.
+/// Simulates a list: builds that the list gives `tag` run on powerful builders, all others on usual ones. Only builds that succeeded and
+/// that both pools can run are included.
 pub fn effect(builds: &RecordedBuilds, list: &CoprTable, tag: &str, terms: &SuggestTerms) -> ListEffect {
     let mut all = Vec::new();
     for group in builds.groups.iter().filter(|group| terms.can_run(group.family)) {

@@ -8,7 +8,7 @@ use plimsoll_proto::figures::counted;
 use super::{BuilderTimes, ListVerdict, MIN_SUCCESSFUL_BUILDS, SuggestTerms, Suggestion};
 use crate::simulate::aligned;
 
-/// The parts of the text, in their order, with their headings.
+/// The sections of the text, in their order, with their headings.
 const LIST_SECTIONS: [(ListVerdict, &str); 3] = [
     (ListVerdict::Add, "put on the list"),
     (ListVerdict::Remove, "take off the list, they do not profit"),
@@ -35,7 +35,8 @@ fn row(one: &Suggestion<'_>, terms: &SuggestTerms) -> Option<Vec<String>> {
     ])
 }
 
-/// For people: a table for each part, then what is not known. It shows money only if a pool has a price.
+/// The suggestions as text for people: a table for each section, then how many packages are left out and why. Money is shown only if a pool
+/// has a price.
 pub fn text(all: &[Suggestion<'_>], terms: &SuggestTerms, currency: &str) -> String {
     let mut text = String::new();
     let is_timed = all.iter().all(|one| one.group.per_month.is_some());

@@ -19,25 +19,25 @@ use super::{
 const MEDIAN_MIN_RUNS: usize = 3;
 /// Attempts with each of two numbers of jobs, from which on their curve counts beside the CPU time.
 const CURVE_MIN_RUNS: usize = 10;
-/// Ratio of CPU time and wall time to the cores of a builder, from which on an attempt had more cores than that: below it, the two times do not
-/// cover quite the same span.
+/// An attempt had more cores than its builder if CPU time divided by wall time is above this multiple of the builder's cores. The tolerance
+/// is needed because the two times do not cover quite the same span.
 const CPU_TIME_TOLERANCE: f64 = 1.05;
 /// Least ratio between the numbers of jobs of a curve: closer ones differ by less than builds do.
 const MIN_JOBS_RATIO: f64 = 1.5;
 
-/// What times are based on.
+/// What the times of a package are based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpeedBasis {
-    /// Attempts ran in both pools.
+    /// Measured times of attempts in both pools.
     Measured,
-    /// Attempts with different numbers of build jobs.
+    /// Times of attempts with different numbers of build jobs.
     Curve,
     /// CPU time of the attempts.
     CpuTime,
 }
 
 impl SpeedBasis {
-    /// For people and programs.
+    /// The name in text and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -50,11 +50,11 @@ impl SpeedBasis {
 /// Median times of a package.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BuilderTimes {
-    /// On a usual builder.
+    /// Median time on a usual builder.
     pub normal: Millis,
-    /// On a powerful one.
+    /// Median time on a powerful builder.
     pub powerful: Millis,
-    /// How they are known.
+    /// What both times are based on.
     pub basis: SpeedBasis,
 }
 
@@ -69,7 +69,7 @@ impl BuilderTimes {
         self.normal.saturating_sub(self.powerful)
     }
 
-    /// What a build costs more on the powerful builder; negative if less.
+    /// Additional price of a build on the powerful builder; negative if the build is cheaper there.
     pub fn cost_more(&self, terms: &SuggestTerms) -> f64 {
         terms.powerful.price_hour * self.powerful.hours() - terms.normal.price_hour * self.normal.hours()
     }
@@ -88,7 +88,7 @@ impl TimeParts {
     }
 }
 
-/// What is known of a group's time, worked out once for all its attempts.
+/// How the time of a group's builds depends on the builder, computed once for all its attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupSpeed<'t> {
     /// `None` if fewer than [`MIN_SUCCESSFUL_BUILDS`] attempts succeeded, or nothing shows how their time depends on the cores.
@@ -108,8 +108,8 @@ impl<'t> GroupSpeed<'t> {
         Self { times: times(&runs, known, terms), parts: known.map(|(parts, _)| parts), terms }
     }
 
-    /// The wall time of an attempt on a builder of one of the two pools, from the same times as the suggestion. An attempt of neither pool and
-    /// without build jobs is taken as one on a usual builder.
+    /// The wall time that the recorded attempt would have on a builder `to` of one of the two pools, from the same times as the suggestion.
+    /// An attempt of neither pool and without build jobs is taken as one on a usual builder.
     pub(super) fn moved(&self, run: &RecordedRun, to: &Builder) -> Millis {
         if run.pool == to.name {
             return run.wall;
@@ -122,7 +122,7 @@ impl<'t> GroupSpeed<'t> {
         Millis::from_f64(run.wall.as_f64() * factor)
     }
 
-    /// The time that an attempt with so many jobs takes in a pool, milliseconds; `None` if it is not known.
+    /// The time that an attempt with `jobs` build jobs takes in a pool, milliseconds; `None` if it is not known.
     fn expected(&self, pool: &str, jobs: u32) -> Option<f64> {
         let SuggestTerms { normal, powerful, .. } = self.terms;
         match (self.times, self.parts.filter(|_| jobs > 0)) {
@@ -136,8 +136,9 @@ impl<'t> GroupSpeed<'t> {
     }
 }
 
-/// The build jobs of an attempt that can have run at once: no more than its builder has cores. In another pool than the two, these are the
-/// cores of a usual builder. If the CPU time shows that it had more, or neither pool nor CPU time is known, all its jobs count.
+/// How many build jobs of an attempt can have run at once: at most as many as its builder has cores (for another pool than the two: the
+/// cores of a usual builder). All jobs of the attempt count if its CPU time shows that it had more cores, or if neither pool nor CPU time
+/// is known.
 fn jobs_at_once(run: &RecordedRun, terms: &SuggestTerms) -> u32 {
     let SuggestTerms { normal, powerful, .. } = terms;
     let cores = if run.pool == powerful.name { powerful.cores } else { normal.cores };
@@ -150,7 +151,7 @@ fn jobs_at_once(run: &RecordedRun, terms: &SuggestTerms) -> u32 {
     if is_limited { run.jobs.min(cores) } else { run.jobs }
 }
 
-/// The times of a group with these parts.
+/// The times of a group on both builders, from measured times where there are enough, else from these parts.
 fn times(
     runs: &[RecordedRun],
     parts: Option<(TimeParts, SpeedBasis)>,
@@ -185,7 +186,7 @@ fn times(
     Some(times(on_normal * factor, on_powerful * factor, basis))
 }
 
-/// The parts of a build's time, and what shows them.
+/// The parts of a build's time that depend on the cores and that do not, and what they are based on.
 fn parts_of(runs: &[RecordedRun]) -> Option<(TimeParts, SpeedBasis)> {
     match (by_cpu(runs), by_jobs(runs, CURVE_MIN_RUNS)) {
         (Some(cpu), Some(curve)) => {

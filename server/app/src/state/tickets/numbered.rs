@@ -16,21 +16,22 @@ use crate::access::identity::Identity;
 /// The largest number: clients read it as a signed integer of 32 bits.
 const MOST: u64 = i32::MAX as u64;
 
-/// Where numbers go on if it cannot be read which one was the last: half of them are left, and those that were given out are below.
+/// The last number to assume if the last one that was given out cannot be read. Half of all numbers is above it; the numbers that were
+/// given out are below it.
 const BEHIND_DAMAGE: TicketNumbers = TicketNumbers { last: MOST / 2 };
 
-/// What a number is to a caller.
+/// A ticket as the caller that asks for its number may see it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NumberedTicket {
-    /// A ticket that is open, or of which it is known how it ended.
+    /// The ticket is open, or it is known how it ended.
     Known(View),
-    /// One that has ended, or could never have been granted.
+    /// The ticket has ended and its result is forgotten, or the request could never have been granted.
     Gone,
-    /// None that the caller may see.
+    /// No ticket has this number, or the caller may not see it.
     Unknown,
 }
 
-/// The numbers that were given out.
+/// Reads the last number that was given out as the id of a ticket.
 pub(super) async fn read(store: &Store) -> Result<TicketNumbers, StoreError> {
     match store::read_ticket_numbers(store).await {
         Err(StoreError::Damaged { key, reason }) => {
@@ -48,8 +49,8 @@ fn id_of(number: u64) -> Result<TicketId, Refusal> {
 }
 
 impl TicketRegistry {
-    /// Opens a ticket with a number of its own. What is refused for good has a number, too, and counts as a ticket that has ended. The
-    /// number is on the disk.
+    /// Opens a ticket with a number as its id. A request that is refused for good gets a number too, and counts as a ticket that has ended.
+    /// The number is on disk before it is returned.
     ///
     /// # Errors
     /// The same question may be answered later.
@@ -68,7 +69,8 @@ impl TicketRegistry {
         self.0.kept(opened).await
     }
 
-    /// What became of a ticket; from the first such call on its client knows its number. What is answered is on the disk.
+    /// The state of a ticket, which is on disk before it is returned. After the first call, the client counts as knowing the ticket's
+    /// number.
     ///
     /// # Errors
     /// The store cannot write.
@@ -87,7 +89,7 @@ impl TicketRegistry {
         self.0.kept(collected).await
     }
 
-    /// As [`Self::collect`], once it has its place or has ended. One that waits lives as long as this call.
+    /// Like [`Self::collect`], but waits until the ticket has its slot or has ended. A waiting ticket stays open while this call lasts.
     ///
     /// # Errors
     /// As there.
@@ -123,7 +125,7 @@ impl TicketRegistry {
 }
 
 impl TicketState {
-    /// The next number that no ticket has: any caller may have opened one with its id.
+    /// The next number that is not the id of a ticket. A caller may have opened a ticket under such an id itself.
     fn free_number(&self, now: ClockReading) -> Result<u64, Refusal> {
         let mut number = self.numbers.last + 1;
         while self.view(&id_of(number)?, now).is_ok() {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Refusal, Shared, View};
 
-/// A watcher.
+/// A client that watches a ticket.
 #[derive(Debug)]
 pub(crate) struct Watching {
     shared: Arc<Shared>,
@@ -18,7 +18,7 @@ pub(crate) struct Watching {
     /// Distinguishes the ticket from a later one with the same id.
     number: u64,
     holds: bool,
-    /// Dropped before the watcher is removed.
+    /// Receives the changes of the ticket; dropped before the watcher is removed.
     bell: Option<watch::Receiver<()>>,
 }
 
@@ -37,7 +37,7 @@ impl Watching {
         self.shared.kept(viewed).await
     }
 
-    /// The view, unless it is of another ticket that has the id by now.
+    /// Returns `view`, unless it is of a later ticket with the same id.
     fn is_it(&self, view: View) -> Result<View, Refusal> {
         if view.ticket().number == self.number {
             return Ok(view);
@@ -45,7 +45,7 @@ impl Watching {
         Err(TicketRefusal::Unknown(self.id.clone()).into())
     }
 
-    /// Waits until the ticket waits no longer.
+    /// Waits until the ticket has its slot or has ended.
     pub(crate) async fn until_granted(&mut self) -> Result<(), Refusal> {
         while let View::Open(status) = self.view().await?
             && !status.ticket.is_ready()

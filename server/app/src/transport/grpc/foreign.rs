@@ -9,7 +9,7 @@ use prost::Message as _;
 
 use crate::{integrations::keda as triggers, runtime::skipped_facts::SkippedFacts, transport::wire};
 
-/// A message of an agent.
+/// Decodes and converts a message of an agent.
 pub(crate) fn delivered(bytes: &[u8]) {
     let message = pb::AgentMessage::decode(bytes).ok().and_then(|message| message.message);
     let mut skipped = SkippedFacts::default();
@@ -25,17 +25,17 @@ pub(crate) fn delivered(bytes: &[u8]) {
     assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
 }
 
-/// A prediction request.
+/// Decodes and converts a prediction request.
 pub(crate) fn asked(bytes: &[u8]) -> Option<Key> {
     wire::sizing::ask(pb::PredictRequest::decode(bytes).ok()?).ok().map(|(key, _limit)| key)
 }
 
-/// A caller's report on an ended attempt.
+/// Decodes and converts a caller's report on an ended attempt.
 pub(crate) fn question(bytes: &[u8]) -> Option<Evidence> {
     wire::verdicts::question(pb::ShouldRetryRequest::decode(bytes).ok()?).ok()
 }
 
-/// Requests about tickets.
+/// Decodes and converts requests about tickets.
 pub(crate) fn ticket(bytes: &[u8]) {
     if let Ok(request) = pb::OpenTicketRequest::decode(bytes) {
         let fault = wire::tickets::opening(request).err();

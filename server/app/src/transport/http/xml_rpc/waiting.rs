@@ -15,12 +15,12 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::DECLARATION;
 
-/// Often enough that proxies keep the connection, and that a client that is gone is found.
+/// Interval between two line feeds: short enough that proxies keep the connection, and that a client that has disconnected is noticed.
 const LINE_FEED_EVERY: Duration = Duration::from_secs(30);
 
-/// The body.
+/// The body of the answer: line feeds while the call waits, then the answer.
 pub(super) struct PendingAnswer {
-    /// `None` once it has been sent.
+    /// The future that computes the answer; `None` once the answer was sent.
     answer: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
     line_feeds: Interval,
     is_begun: bool,
