@@ -93,15 +93,15 @@ pub struct ShadowTotals {
     pub attempts: u64,
     /// Memory that these attempts requested, GiB x h.
     pub asked_gib_hours: f64,
-    /// Memory that they would have requested as predicted, GiB x h.
+    /// Memory that these attempts would have requested as predicted, GiB x h.
     pub predicted_gib_hours: f64,
     /// Number of attempts that memory ended.
     pub failed: u64,
     /// Number of attempts with a need above the predicted limit.
     pub would_fail: u64,
-    /// Price of the memory that they requested.
+    /// Price of the memory that these attempts requested.
     pub asked_money: f64,
-    /// Price of the predicted requests.
+    /// Price of the memory that these attempts would have requested as predicted.
     pub predicted_money: f64,
     /// Number of attempts that memory stopped below the predicted limit: it is unknown whether that limit would have sufficed.
     pub not_known: u64,

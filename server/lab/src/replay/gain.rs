@@ -19,7 +19,7 @@ const KNOB_STEPS: u32 = 13;
 /// How often the range is halved, between the last setting with more surplus and the first with less.
 const BISECTION_STEPS: u32 = 6;
 
-/// The failure rates at which predicted sizes have more surplus than the requested ones, and less.
+/// The failure rates just before and from which predicted sizes have less surplus than the requested ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GainThreshold {
     /// Failure rate at which the predictor has more surplus than the requested sizes: the share of builds with
