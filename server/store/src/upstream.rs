@@ -11,7 +11,7 @@ use super::{
     load::{LoadReport, load, report},
 };
 
-/// Adds the numbers of a server upstream.
+/// Adds the record with the numbers of an upstream server.
 ///
 /// # Errors
 /// It is too large.
@@ -19,7 +19,7 @@ pub fn put_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result
     envelope::put(batch, &keys::upstream(KeyKind::UpstreamServer, &server.key()), server)
 }
 
-/// Removes the numbers of a server upstream.
+/// Removes the record with the numbers of an upstream server.
 ///
 /// # Errors
 /// As there.
@@ -27,7 +27,7 @@ pub fn delete_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Res
     envelope::delete(batch, &keys::upstream(KeyKind::UpstreamServer, &server.key()), server)
 }
 
-/// Adds a ticket that was taken upstream.
+/// Adds the record of a ticket that was taken upstream.
 ///
 /// # Errors
 /// It is too large.
@@ -35,7 +35,7 @@ pub fn put_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result
     envelope::put(batch, &keys::upstream(KeyKind::UpstreamTicket, &ticket.key()), ticket)
 }
 
-/// Removes a ticket that is closed upstream.
+/// Removes the record of a ticket that is closed upstream.
 ///
 /// # Errors
 /// As there.

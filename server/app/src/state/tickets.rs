@@ -61,16 +61,16 @@ use crate::{
     state::pools::PoolRegistry,
 };
 
-/// A handle on the tickets.
+/// All tickets of this server. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct TicketRegistry(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<TicketState>,
-    /// Something is to be committed.
+    /// Wakes the keeper when there are changes to commit.
     wake: Notify,
-    /// A ticket may want a host.
+    /// Wakes the task that checks hosts when a ticket may want one.
     host_wanted: Notify,
     durable: watch::Sender<Durable>,
     store: Store,
@@ -158,7 +158,7 @@ impl TicketRegistry {
         Ok(())
     }
 
-    /// Opens a ticket, or returns the status of the one with this id. What is returned is on disk.
+    /// Opens a ticket, or returns the status of the ticket with this id. The returned state is on disk.
     pub(crate) async fn open(&self, id: &TicketId, claim: TicketClaim) -> Result<View, Refusal> {
         let opened = self.0.decide(|state, now| {
             if let Some(ended) = state.ended_as(id, &claim) {
@@ -281,13 +281,13 @@ impl TicketRegistry {
         self.0.wake.notify_one();
     }
 
-    /// Hosts of a pool, by what can be done with them; `None` if it has none.
+    /// Number of hosts of a pool by state; `None` if the pool has no hosts.
     pub(crate) fn hosts(&self, pool: &Pool) -> Option<HostCounts> {
         let now = self.0.now();
         (!pool.hosts.names.is_empty()).then(|| self.0.state().hosts.count(&pool.hosts, now.steady_ms))
     }
 
-    /// The upstream of a pool; `None` if it has none.
+    /// State of the upstream of a pool; `None` if the pool has no upstream.
     pub(crate) fn upstream(&self, pool: &Pool) -> Option<UpstreamStatus> {
         Some(self.0.state().upstreams.status(pool.upstream.as_ref()?.address.shown()))
     }
@@ -309,7 +309,7 @@ fn may_touch(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<()
     Err(Refusal::Forbidden(FieldViolation::new("ticket", format!("was not opened by {}", caller.name))))
 }
 
-/// A caller that may not see the ticket's project does not learn that it exists.
+/// Refuses a caller that may not see the ticket's project, as if the ticket did not exist.
 fn may_know(caller: &Identity, id: &TicketId, claim: &TicketClaim) -> Result<(), Refusal> {
     if caller.sees(&claim.project) { Ok(()) } else { Err(TicketRefusal::Unknown(id.clone()).into()) }
 }
@@ -349,7 +349,7 @@ impl Shared {
         (decided, state.changes())
     }
 
-    /// Waits until a decision may be answered.
+    /// Waits until the change with the number `upto` is on disk; then returns the decision.
     async fn kept<T>(&self, (decided, upto): (Result<T, Refusal>, u64)) -> Result<T, Refusal> {
         if let Ok(_decided) = &decided {
             self.wake.notify_one();

@@ -7,12 +7,12 @@ use super::{Fnv, TicketId};
 /// What is known of the numbers that a server upstream gives out as ids of tickets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamServer {
-    /// Its address without credentials.
+    /// Address of the server, without credentials.
     pub address: String,
     /// The highest number that is known to be given out, 0 for none; `None` before the first contact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<u32>,
-    /// Calls of `takeTicket` that may have got a number, which did not arrive here.
+    /// Number of calls of `takeTicket` that may have got a number although their answer did not arrive here.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u32,
 }
@@ -22,34 +22,34 @@ pub struct UpstreamServer {
 pub struct UpstreamTicket {
     /// Address of the server without credentials.
     pub address: String,
-    /// Its number there.
+    /// Number of the ticket at that server.
     pub number: u32,
     /// The ticket here, and its number in the order of opening. `None`: its number was lost, and it is only to be closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<(TicketId, u64)>,
-    /// What the machine was given out with; `None` until it is there.
+    /// The output with which the machine was given out; `None` until the machine is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The upstream has declared the machine failed.
+    /// Whether the upstream has declared the machine failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
 
 impl UpstreamServer {
-    /// The id in the key of its record.
+    /// Id of the record, as it is used in the record's key.
     pub fn key(&self) -> String {
         key_of(&self.address)
     }
 }
 
 impl UpstreamTicket {
-    /// The id in the key of its record.
+    /// Id of the record, as it is used in the record's key.
     pub fn key(&self) -> String {
         format!("{}/{}", key_of(&self.address), self.number)
     }
 }
 
-/// An address is no id: it may be longer, and have other characters.
+/// A hash of an address, for keys. The address itself is not used, because it may be longer than an id and have other characters.
 fn key_of(address: &str) -> String {
     format!("{:016x}", Fnv::default().with(address.bytes()).value())
 }

@@ -2,11 +2,11 @@
 
 use quick_xml::{Reader, events::Event};
 
-/// Elements within each other, at most: a list in an argument has 7 of them, a field of a struct in an answer 8. What reads the text goes
-/// down by itself at each.
+/// Most elements nested in each other: a list in an argument has 7 of them, a field of a struct in an answer 8. Reading recurses once for
+/// each nested element.
 const DEPTH: usize = 16;
 
-/// Looks at all of a text: it must be well-formed, and not too deep.
+/// Checks a text: it must be well-formed XML, and not nested too deeply.
 ///
 /// # Errors
 /// It is not, or it defines entities of its own.

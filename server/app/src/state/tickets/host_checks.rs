@@ -20,18 +20,18 @@ use tokio_util::sync::CancellationToken;
 use super::{Shared, TicketState};
 use crate::runtime::metrics::{InPool, Kind};
 
-/// A host that is there answers within some milliseconds.
+/// Time limit for the answer of a host. A host that works answers within some milliseconds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-/// How often hosts are looked for that have become free.
+/// How often it is checked whether hosts have become free.
 const LOOK: Duration = Duration::from_secs(1);
-/// Checks at once. Each holds a file.
+/// Most checks at the same time. Each needs a file descriptor.
 const MOST_CHECKS: usize = 64;
 
-/// A host that is to be checked for a ticket, which holds it meanwhile.
+/// A check of a host for a ticket, which holds the host meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostCheck {
     pub(super) ticket: TicketId,
-    /// Tells the ticket from a later one with its id.
+    /// Distinguishes the ticket from a later one with the same id.
     pub(super) number: u64,
     pub(super) host: String,
     pub(super) port: u16,
@@ -61,13 +61,13 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 impl TicketState {
-    /// The hosts of a ticket's pool, if the pool lists `host` or none is asked for.
+    /// The hosts of a ticket's pool. `None` if the pools file lacks the pool, or if `host` is given and the pool does not list it.
     fn hosts_of(&self, ticket: &Ticket, host: Option<&str>) -> Option<PoolHosts> {
         let pool = self.placement.as_ref()?.pool(&ticket.claim.pool)?;
         host.is_none_or(|host| pool.hosts.lists(host)).then(|| pool.hosts.clone())
     }
 
-    /// Restores tickets, and which hosts they hold.
+    /// Restores tickets after a restart, and which hosts they hold.
     pub(super) fn restore(&mut self, mut kept: Vec<Ticket>, now: ClockReading) {
         for ticket in &mut kept {
             ticket.host = ticket.host.take().map(|host| one_spelling(&host));
@@ -81,7 +81,8 @@ impl TicketState {
         self.apply_on_host(now);
     }
 
-    /// Tickets of a pool that has hosts now wait for one of them, and those of a pool that has no more are ready with their slot.
+    /// Applies which pools have hosts or an upstream now. Tickets of other pools are ready with their slot; waiting tickets of these pools
+    /// are queued for a host again.
     pub(super) fn apply_on_host(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
         let gives_hosts = |pool: &str| placement.pool(pool).map(Pool::gives_hosts);
@@ -101,7 +102,7 @@ impl TicketState {
         }
     }
 
-    /// Takes up a ticket: it holds its host, is to get one, or waits for its slot. Returns false if another ticket holds its host.
+    /// Queues a ticket for the host that it needs, or records the host that it holds. Returns false if another ticket holds that host.
     pub(super) fn want_host(&mut self, ticket: &Ticket, now: ClockReading) -> bool {
         if let Some(host) = &ticket.host {
             let sandbox = ticket.claim.sandbox_of_project();
@@ -127,7 +128,7 @@ impl TicketState {
         true
     }
 
-    /// A ticket is no longer among those that want a host.
+    /// Removes a ticket from all queues for hosts.
     fn want_none(&mut self, ticket: &Ticket) {
         let turn = (ticket.number, ticket.id.clone());
         self.hostless.remove(&turn);
@@ -140,7 +141,7 @@ impl TicketState {
         }
     }
 
-    /// A ticket has ended.
+    /// Frees the host of a ticket that has ended, and removes the ticket from all queues for hosts.
     pub(super) fn free_host(&mut self, ticket: &Ticket, now: ClockReading) {
         self.want_none(ticket);
         self.upstreams.ended(ticket);
@@ -155,7 +156,7 @@ impl TicketState {
         self.hosts.give_back(host, hosts.as_ref(), now.steady_ms);
     }
 
-    /// Applies a changed list of hosts, and the return of a host that is no longer listed: such a host keeps its slot in the pool until then.
+    /// Applies a changed list of hosts. A host that is no longer listed keeps its slot in the pool until its ticket returns it.
     fn apply_lists(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
         let pools = || placement.pools().iter();
@@ -177,7 +178,7 @@ impl TicketState {
         self.note(changes, now);
     }
 
-    /// Grants tickets for which a host is kept out of turn, since no other ticket may have it.
+    /// Grants slots out of turn to tickets for which a host is kept, because no other ticket may have that host.
     fn grant_kept(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
         let mut changes = Vec::new();
@@ -200,7 +201,7 @@ impl TicketState {
         (!self.hostless.iter().any(|(_, id)| is_alike(id))).then(|| next.clone())
     }
 
-    /// How many hosts tickets of each pool hold, also those that are being checked or no longer listed.
+    /// Number of hosts that tickets of each pool hold, including hosts that are being checked or no longer listed.
     fn held_by_pool(&self) -> HashMap<String, u32> {
         let mut held = HashMap::new();
         for (_, holder) in self.hosts.held() {
@@ -211,7 +212,7 @@ impl TicketState {
         held
     }
 
-    /// Takes free hosts for the tickets that have waited the longest, at most `most`, and in no pool more than it may have at once.
+    /// Takes free hosts for at most `most` tickets, those that have waited longest first. No pool gets more hosts than it may have at once.
     pub(super) fn hosts_to_check(&mut self, now: ClockReading, most: usize) -> Vec<HostCheck> {
         if std::mem::take(&mut self.is_list_new) {
             self.apply_lists(now);
@@ -242,7 +243,7 @@ impl TicketState {
         checks
     }
 
-    /// A host has answered, and is the ticket's; or it has not, and the ticket waits for another one.
+    /// Applies the result of a check: if the host has answered, its ticket keeps it; otherwise the ticket waits for another one.
     pub(super) fn host_checked(&mut self, check: &HostCheck, answered: bool, now: ClockReading) {
         let HostCheck { ticket: id, number, host, port } = check;
         self.metrics.host_checks.get_or_create(&Kind::of(if answered { "answered" } else { "failed" })).inc();
@@ -290,12 +291,12 @@ impl TicketState {
     }
 }
 
-/// How many more hosts tickets of a pool may hold than the `held` ones.
+/// How many hosts tickets of a pool may hold in addition to the `held` ones.
 fn room_in(hosts: &PoolHosts, held: Option<&u32>) -> u32 {
     hosts.at_once.map_or(u32::MAX, |most| most.saturating_sub(held.copied().unwrap_or_default()))
 }
 
-/// Who may have a host that is kept: the pool, and the sandbox with its project.
+/// For which tickets a host is kept: the pool, and the sandbox with its project.
 fn sandbox_of(ticket: &Ticket) -> (String, String) {
     (ticket.claim.pool.clone(), ticket.claim.sandbox_of_project())
 }

@@ -18,12 +18,12 @@ const STEP: usize = 256;
 /// Most tickets in one commit: each has one part of at most 4 KiB, so that they fit into the commit's bytes.
 const GATHER: usize = BATCH_OPERATIONS / 4;
 
-/// Progress of writing.
+/// Which changes are on disk, and the error of the last commit.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
     /// Number of the last change on disk.
     upto: u64,
-    /// Given out as ids of tickets.
+    /// The last number that was given out as the id of a ticket.
     pub(super) numbers: TicketNumbers,
     /// A later change up to which a commit failed, and why.
     failed: Option<(u64, Arc<str>)>,

@@ -21,15 +21,15 @@ use crate::runtime::{
     metrics::{Kind, Metrics},
 };
 
-/// Ended tickets kept, so that a late caller learns their result and does not open them again.
+/// Most ended tickets that are kept, so that a late caller gets the result of its ticket and does not open the ticket again.
 const REMEMBERED: usize = 4096;
 
-/// A ticket as shown to callers.
+/// The state of a ticket as callers see it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum View {
-    /// It is open.
+    /// The ticket is open.
     Open(Box<TicketStatus>),
-    /// It has ended.
+    /// The ticket has ended.
     Ended(TicketEnd, Box<Ticket>),
 }
 
@@ -43,44 +43,44 @@ impl View {
     }
 }
 
-/// An open attempt without a ticket's slot.
+/// An open attempt that uses no ticket's slot.
 #[derive(Debug)]
 struct UnticketedAttempt {
     pool: String,
-    /// Its agent is not silent, and the attempt may have a slot: it occupies one.
+    /// Whether the attempt occupies a slot: its agent is not silent, and it may have a slot.
     counts: bool,
 }
 
-/// The state behind the lock.
+/// The tickets and all that belongs to them, behind one lock.
 #[derive(Debug)]
 pub(super) struct TicketState {
     pub(super) tickets: Tickets,
-    /// The file of pools that is in force here.
+    /// The content of the pools file that was last applied.
     pub(super) placement: Option<Arc<Placement>>,
-    /// Which hosts tickets hold.
+    /// The hosts that tickets hold, and those that are kept or failed.
     pub(super) hosts: Hosts,
-    /// Tickets that have their slot, and no host yet although they are to have one, in the order of opening.
+    /// Tickets that have a slot and still need a host, in the order of opening.
     pub(super) hostless: BTreeSet<(u64, TicketId)>,
     /// Tickets that wait for their slot in a pool with hosts, by pool and sandbox, in the order of opening.
     pub(super) sandboxed: HashMap<(String, String), BTreeSet<(u64, TicketId)>>,
     /// Tickets that want machines of servers upstream, or have some.
     pub(super) upstreams: UpstreamQueues,
-    /// A list of hosts has changed, or a host that is no longer listed was given back.
+    /// Whether the lists of hosts must be applied again: a list has changed, or a host that is no longer listed was returned.
     pub(super) is_list_new: bool,
-    /// Given out as ids of tickets.
+    /// The last number that was given out as the id of a ticket.
     pub(super) numbers: TicketNumbers,
     /// Tickets whose record on disk is outdated.
     dirty: HashSet<TicketId>,
-    /// Counts the changes.
+    /// Number of changes so far; the number of a change is the value after it.
     changes: u64,
     bells: HashMap<TicketId, watch::Sender<()>>,
     ended: HashMap<TicketId, (TicketEnd, Ticket)>,
     ended_in_order: VecDeque<TicketId>,
     /// Open attempts in a pool without a ticket's slot; at most as many as open attempts.
     beside: HashMap<AttemptId, UnticketedAttempt>,
-    /// Jobs whose attempts share a slot that is in use.
+    /// Jobs with a shared slot that is in use.
     seated: HashSet<String>,
-    /// Tickets whose attempt ended and may be followed by a retry in the slot, with the session that may give it back.
+    /// Tickets that are kept for a retry of their last attempt, with the session that may give the slot back.
     left: HashMap<TicketId, SessionId>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -123,19 +123,20 @@ impl TicketState {
         ended.ok_or_else(|| TicketRefusal::Unknown(id.clone()).into())
     }
 
-    /// The result of an ended ticket with this id and request; `None` if there was none, or the request differs.
+    /// The result of an ended ticket with this id; `None` if no such ticket is remembered, or its request differs from `claim`.
     pub(super) fn ended_as(&self, id: &TicketId, claim: &TicketClaim) -> Option<View> {
         let (end, ticket) = self.ended.get(id)?;
         ticket.claim.is_same(claim).then(|| View::Ended(*end, Box::new(ticket.clone())))
     }
 
-    /// Whether the id is that of a job whose own ticket has ended, and another caller claims it: the job must still learn its ticket's
-    /// result.
+    /// Whether the job's own ticket with this id has ended and `claim` is another caller's. The id then stays with the job, which may still
+    /// ask for the result.
     pub(super) fn was_its_jobs(&self, id: &TicketId, claim: &TicketClaim) -> bool {
         self.ended.get(id).is_some_and(|(_, ticket)| ticket.claim.proven && !claim.proven)
     }
 
-    /// Ends the ticket with a job's id when the job's own caller comes, unless that one opened it; its slot is granted to the next.
+    /// Ends a ticket with a job's id that another caller opened, because the job itself now opens one. The next waiting ticket gets the
+    /// slot.
     pub(super) fn take_over(&mut self, id: &TicketId, claim: &TicketClaim, now: ClockReading) {
         let yields = |ticket: &&Ticket| ticket.claim.yields_to(claim);
         let Some(project) = self.tickets.get(id).filter(yields).map(|ticket| ticket.claim.project.clone())
@@ -154,7 +155,7 @@ impl TicketState {
         );
     }
 
-    /// A ticket is new.
+    /// Records a new ticket: it must be written, may want a host, and replaces the result of an ended ticket with the same id.
     pub(super) fn opened(&mut self, id: &TicketId, now: ClockReading) {
         self.changed(id, "opened");
         if let Some(ticket) = self.tickets.get(id).cloned() {
@@ -226,7 +227,8 @@ impl TicketState {
         }
     }
 
-    /// Ends an attempt's ticket, or frees the slot that it had without one. Records what is granted then.
+    /// Ends the ticket of an attempt that has ended, or frees the slot that the attempt had without one. Records which tickets get slots
+    /// then.
     pub(super) fn end(&mut self, attempt: &Attempt, now: ClockReading) {
         let mut changes = Vec::new();
         if let Some(UnticketedAttempt { pool, counts: true }) = self.beside.remove(&attempt.id) {
@@ -251,7 +253,7 @@ impl TicketState {
         }
     }
 
-    /// Whether the last attempt in a ticket's slot was of this session, and no other has followed.
+    /// Whether the last attempt in a ticket's slot was of this session, and no other attempt has followed it.
     pub(super) fn was_left_by(&self, id: &TicketId, session: &str) -> bool {
         self.left.get(id).is_some_and(|left| left.as_str() == session)
     }
@@ -291,7 +293,7 @@ impl TicketState {
         }
     }
 
-    /// Occupies a slot in the attempt's pool, if it may have one; returns whether it does.
+    /// Takes a slot in the attempt's pool, if the attempt may have one; returns whether it does.
     fn take_slot(&mut self, attempt: &Attempt) -> bool {
         let is_free = match attempt.unticketed_slot() {
             None => false,
@@ -304,7 +306,7 @@ impl TicketState {
         is_free
     }
 
-    /// Frees the slot of an attempt.
+    /// Frees the slot that an attempt without a ticket had; returns which tickets get slots then.
     fn free_slot(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
         if let Some(PoolSlot::OfJob(job)) = attempt.unticketed_slot() {
             self.seated.remove(&job);
@@ -312,12 +314,12 @@ impl TicketState {
         self.tickets.vacate(pool, now)
     }
 
-    /// Wakes watchers when a ticket changes.
+    /// A receiver that is notified when a ticket changes.
     pub(super) fn bell(&mut self, id: &TicketId) -> watch::Receiver<()> {
         self.bells.entry(id.clone()).or_default().subscribe()
     }
 
-    /// Whether only results of ended tickets are left.
+    /// Whether nothing but results of ended tickets is left.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let is_unused = self.beside.is_empty() && self.seated.is_empty() && self.left.is_empty();
@@ -345,7 +347,7 @@ impl TicketState {
         self.dirty.extend(dirty);
     }
 
-    /// What a number was given out for can never be granted.
+    /// Counts and logs a request that can never be granted; `number` was given out for it.
     pub(super) fn refused(&mut self, number: u64, refusal: &Refusal) {
         self.changes += 1;
         self.count("refused");

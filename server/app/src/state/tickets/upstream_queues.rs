@@ -11,14 +11,14 @@ use plimsoll_core::{
 };
 use tokio::sync::Notify;
 
-/// An upstream, as it is shown.
+/// The state of an upstream, for callers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UpstreamStatus {
-    /// Without credentials.
+    /// Address of the upstream, without credentials.
     pub(crate) address: String,
     /// Why the last call got no answer; empty if it got one.
     pub(crate) problem: String,
-    /// Tickets there.
+    /// Number of tickets upstream, by state.
     pub(crate) counts: LedgerCounts,
 }
 
@@ -26,7 +26,8 @@ pub(crate) struct UpstreamStatus {
 #[derive(Debug, Default)]
 pub(super) struct UpstreamQueues {
     pub(super) queues: HashMap<String, UpstreamQueue>,
-    /// Tickets that have one upstream, or for which one is being taken: their number, and the address.
+    /// Tickets here that have a ticket upstream, or for which one is being taken: the number of the ticket here, and the upstream's
+    /// address.
     pub(super) taken: HashMap<TicketId, (u64, String)>,
     /// There may be an upstream without a worker.
     pub(super) changed: Arc<Notify>,
@@ -35,13 +36,13 @@ pub(super) struct UpstreamQueues {
 /// The tickets of one upstream.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamQueue {
-    /// They have their slot, and nothing upstream; in the order of opening.
+    /// Tickets that have a slot and no ticket upstream yet, in the order of opening.
     pub(super) wanted: BTreeSet<(u64, TicketId)>,
-    /// They have ended, and may have something upstream.
+    /// Tickets that have ended, and may still have a ticket upstream.
     pub(super) ended: Vec<TicketHolder>,
-    /// There is something for the worker to do.
+    /// Wakes the worker when there is something to do.
     pub(super) wake: Arc<Notify>,
-    /// What was on disk at the start; the worker takes it.
+    /// The record that was on disk at the start, until the worker takes it.
     pub(super) server: Option<UpstreamServer>,
     pub(super) tickets: Vec<UpstreamTicket>,
     pub(super) status: UpstreamStatus,
@@ -55,19 +56,19 @@ impl UpstreamQueues {
         self.queues.entry(address.to_owned()).or_default()
     }
 
-    /// Whether a ticket has something upstream.
+    /// Whether a ticket has a ticket upstream, or one is being taken for it.
     pub(super) fn has(&self, ticket: &Ticket) -> bool {
         self.taken.get(&ticket.id).is_some_and(|(number, _)| *number == ticket.number)
     }
 
-    /// A ticket wants a machine.
+    /// Queues a ticket for a machine.
     pub(super) fn want(&mut self, address: &str, ticket: &Ticket) {
         let queue = self.of(address);
         queue.wanted.insert((ticket.number, ticket.id.clone()));
         queue.wake.notify_one();
     }
 
-    /// A ticket wants no machine.
+    /// Removes a ticket from the queues for machines.
     pub(super) fn want_none(&mut self, ticket: &Ticket) {
         let turn = (ticket.number, ticket.id.clone());
         for queue in self.queues.values_mut() {
@@ -75,7 +76,7 @@ impl UpstreamQueues {
         }
     }
 
-    /// A ticket has ended.
+    /// Notes that a ticket has ended, so that its ticket upstream is closed.
     pub(super) fn ended(&mut self, ticket: &Ticket) {
         if !self.has(ticket) {
             return;
@@ -87,25 +88,25 @@ impl UpstreamQueues {
         }
     }
 
-    /// All tickets that want a machine; afterwards none does.
+    /// Empties the queues for machines; returns the tickets that were in them.
     pub(super) fn take_wanted(&mut self) -> Vec<TicketId> {
         let wanted = self.queues.values_mut().flat_map(|queue| std::mem::take(&mut queue.wanted));
         wanted.map(|(_, id)| id).collect()
     }
 
-    /// The file of pools has changed.
+    /// Wakes all workers, because the pools file has changed.
     pub(super) fn wake_all(&self) {
         self.changed.notify_one();
         self.queues.values().for_each(|queue| queue.wake.notify_one());
     }
 
-    /// An upstream, as it is shown.
+    /// The state of an upstream, for callers.
     pub(super) fn status(&self, address: &str) -> UpstreamStatus {
         let known = self.queues.get(address).map(|queue| queue.status.clone()).unwrap_or_default();
         UpstreamStatus { address: address.to_owned(), ..known }
     }
 
-    /// Whether a ticket wants a machine.
+    /// Whether any ticket wants a machine of this upstream.
     pub(super) fn wants(&self, address: &str) -> bool {
         self.queues.get(address).is_some_and(|queue| !queue.wanted.is_empty())
     }

@@ -11,7 +11,7 @@ use crate::placement::{
 };
 
 impl Reading<'_> {
-    /// The upstream of a pool, which is taken out of its table. An address that is wrong is not printed: it may hold a password.
+    /// The upstream of a pool; removes its fields from the pool's table. A wrong address is not printed, because it may contain a password.
     pub(super) fn upstream(
         &mut self,
         at: &str,
@@ -58,7 +58,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Checks that pools with the same upstream say the same of it.
+    /// Checks that all pools with the same upstream have the same settings for it.
     pub(super) fn upstream_contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
         let Some(upstream) = &pool.upstream else { return };
         let others = before.pools.iter().filter_map(|other| Some((other, other.upstream.as_ref()?)));

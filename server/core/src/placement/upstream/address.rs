@@ -7,10 +7,10 @@ pub const ADDRESS_BYTES: usize = 512;
 /// The path that Python's `xmlrpc.client` asks where an address names none.
 const PATH: &str = "/RPC2";
 
-/// Where a server is. The credentials are never printed.
+/// Address of an upstream server. The credentials are never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UpstreamAddress {
-    /// Without credentials: scheme, host, port and path.
+    /// The address without credentials: scheme, host, port and path.
     shown: String,
     credentials: Option<String>,
 }

@@ -23,15 +23,15 @@ use super::steps::{
 };
 use crate::domain::{UpstreamServer, UpstreamTicket};
 
-/// How often a machine that is being started is asked for: the stock client of Resalloc does so as often. Milliseconds.
+/// Interval between requests for a machine that is being started, milliseconds. The stock client of Resalloc uses the same interval.
 const POLL_MS: u64 = 3_000;
-/// How often a machine that is in use is asked for: it may have failed. Milliseconds.
+/// Interval between requests for a machine that is in use, milliseconds: the machine may have failed.
 const CHECK_MS: u64 = 60_000;
-/// The first pause after a failure, and before a look for lost numbers; it doubles up to [`LONGEST_MS`]. Milliseconds.
+/// The first pause after a failure, and before lost numbers are searched, milliseconds. It doubles up to [`LONGEST_MS`].
 const FIRST_MS: u64 = 1_000;
-/// The longest such pause. Milliseconds.
+/// The longest of these pauses, milliseconds.
 const LONGEST_MS: u64 = 60_000;
-/// The most numbers that are looked at between two pauses.
+/// Most numbers that are checked between two pauses.
 const MOST_LOOKS: u32 = 64;
 /// The largest number: clients read it as a signed integer of 32 bits.
 const MOST: u32 = i32::MAX as u32;
@@ -39,7 +39,7 @@ const MOST: u32 = i32::MAX as u32;
 #[derive(Debug)]
 struct LedgerTicket {
     record: UpstreamTicket,
-    /// The ticket here is open.
+    /// Whether the ticket here is still open.
     is_held: bool,
     due_ms: u64,
 }
@@ -59,20 +59,20 @@ impl Pause {
     }
 }
 
-/// The tickets at one server upstream.
+/// The tickets at one upstream server, and what to do with them next.
 #[derive(Debug)]
 pub struct UpstreamLedger {
     server: UpstreamServer,
-    /// Others take tickets there, too.
+    /// Whether other clients take tickets there too.
     shared: bool,
     tickets: BTreeMap<u32, LedgerTicket>,
-    /// The server cannot be used at all.
+    /// The pause after a call without a usable answer; no call is made until it is over.
     away: Pause,
     take: Pause,
     look: Pause,
-    /// How many numbers above the last one were looked at since that pause.
+    /// How many numbers above the last one were checked since the last pause of `look`.
     looked: u32,
-    /// The search for the last number at the first contact: given out, and not given out.
+    /// The search for the last number at the first contact: the highest number known to be given out, and the lowest known not to be.
     search: (u32, Option<u32>),
 }
 
@@ -93,12 +93,12 @@ impl UpstreamLedger {
         Self { server, shared, tickets, away, take, look, looked: 0, search: (0, None) }
     }
 
-    /// Whether others take tickets there, too.
+    /// Sets whether other clients take tickets there too.
     pub fn set_shared(&mut self, shared: bool) {
         self.shared = shared;
     }
 
-    /// Whether all that was taken is closed, and no number is looked for.
+    /// Whether all tickets that were taken are closed, and no lost number is searched.
     pub fn is_done(&self) -> bool {
         self.tickets.is_empty() && (self.shared || self.server.unanswered == 0)
     }
@@ -108,7 +108,7 @@ impl UpstreamLedger {
         self.tickets.values().map(|entry| &entry.record)
     }
 
-    /// Tickets by state.
+    /// Number of tickets by state.
     pub fn counts(&self) -> LedgerCounts {
         let mut counts = LedgerCounts::default();
         for entry in self.tickets.values() {
@@ -122,14 +122,14 @@ impl UpstreamLedger {
         counts
     }
 
-    /// A ticket here has ended, and that is on disk: what it has upstream is to be closed.
+    /// Notes that a ticket here has ended, which is on disk: its ticket upstream must be closed.
     pub fn release(&mut self, holder: &TicketHolder) {
         for entry in self.tickets.values_mut().filter(|entry| entry.record.holder.as_ref() == Some(holder)) {
             (entry.is_held, entry.due_ms) = (false, 0);
         }
     }
 
-    /// What to do now. `wants`: a ticket here needs one upstream.
+    /// What to do next. `wants`: a ticket here needs a ticket upstream.
     pub fn next(&self, wants: bool, now_ms: u64) -> LedgerStep {
         if self.away.until_ms > now_ms {
             return LedgerStep::Wait(self.away.until_ms);
@@ -157,7 +157,7 @@ impl UpstreamLedger {
         LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(LONGEST_MS)))
     }
 
-    /// The next number to look at in order to find the last one; `None` if it is known, or need not be.
+    /// The next number to check in the search for the last one; `None` if the last one is known or not needed.
     fn searched(&self) -> Option<u32> {
         if self.server.last.is_some() || self.shared {
             return None;
@@ -175,7 +175,7 @@ impl UpstreamLedger {
         LedgerWrite::Server(self.server.clone())
     }
 
-    /// A take got this number for a ticket here.
+    /// Records that a call of `takeTicket` got this number for a ticket here.
     pub fn taken(&mut self, number: u32, holder: TicketHolder) -> LedgerEffects {
         self.away = Pause::default();
         self.server.unanswered = self.server.unanswered.saturating_sub(1);
@@ -196,7 +196,7 @@ impl UpstreamLedger {
         effects
     }
 
-    /// A take got no number; `is_sent`: it may have got one upstream.
+    /// Records that a call of `takeTicket` got no number. `is_sent`: the call may have got one upstream.
     pub fn not_taken(&mut self, is_sent: bool, now_ms: u64) {
         if !is_sent {
             self.server.unanswered = self.server.unanswered.saturating_sub(1);
@@ -204,7 +204,7 @@ impl UpstreamLedger {
         self.take.extend(now_ms);
     }
 
-    /// The ticket with this number is closed upstream.
+    /// Records that the ticket with this number is closed upstream.
     pub fn closed(&mut self, number: u32) -> LedgerEffects {
         self.away = Pause::default();
         let gone = self.tickets.remove(&number).map(|entry| LedgerWrite::Delete(entry.record));
@@ -219,12 +219,12 @@ impl UpstreamLedger {
         }
     }
 
-    /// The server did not answer, or with what is no answer.
+    /// Records that the server gave no usable answer.
     pub fn unreachable(&mut self, now_ms: u64) {
         self.away.extend(now_ms);
     }
 
-    /// What became of the ticket with this number.
+    /// Records the state of the ticket with this number.
     pub fn collected(&mut self, number: u32, answer: CollectAnswer, now_ms: u64) -> LedgerEffects {
         self.away = Pause::default();
         let mut effects = LedgerEffects::default();
@@ -268,7 +268,7 @@ impl UpstreamLedger {
         effects
     }
 
-    /// Whether the number that was looked at has been given out.
+    /// Records whether the number that was checked has been given out.
     pub fn looked(&mut self, number: u32, is_given_out: bool, now_ms: u64) -> LedgerEffects {
         self.away = Pause::default();
         let mut effects = LedgerEffects::default();
@@ -292,7 +292,7 @@ impl UpstreamLedger {
         effects
     }
 
-    /// One step of the search for the last number.
+    /// Does one step of the search for the last number.
     fn narrow(&mut self, number: u32, is_given_out: bool, effects: &mut LedgerEffects) {
         let (low, high) = self.search;
         self.search = if is_given_out { (number, high) } else { (low, Some(number)) };
@@ -303,7 +303,7 @@ impl UpstreamLedger {
         }
     }
 
-    /// A number that was lost: it is only to be closed.
+    /// Records a lost number: its ticket is only to be closed.
     fn found(&mut self, number: u32, effects: &mut LedgerEffects) {
         if self.tickets.contains_key(&number) {
             return;
@@ -315,7 +315,8 @@ impl UpstreamLedger {
         self.tickets.insert(number, LedgerTicket { record, is_held: false, due_ms: 0 });
     }
 
-    /// The server has another life: its numbers are others' now, and nothing of before may be closed by them.
+    /// Forgets all tickets, because the server has begun its numbers anew: the same numbers may now belong to others, and must not be
+    /// closed.
     fn forget_all(&mut self, effects: &mut LedgerEffects) {
         effects.restarted = true;
         self.server.unanswered = 0;

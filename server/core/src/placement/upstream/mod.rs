@@ -18,10 +18,10 @@ pub use steps::{
     CollectAnswer, LedgerCounts, LedgerEffects, LedgerEvent, LedgerStep, LedgerWrite, TicketHolder,
 };
 
-/// What a pool says of its upstream.
+/// The upstream of a pool, with the pool's settings for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolUpstream {
-    /// Where it is.
+    /// Address of the upstream server.
     pub address: UpstreamAddress,
     /// Others use the server too: what may be theirs is never closed.
     pub shared: bool,

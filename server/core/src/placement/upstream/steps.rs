@@ -2,10 +2,10 @@
 
 use crate::domain::{TicketId, UpstreamServer, UpstreamTicket};
 
-/// A ticket here with its number in the order of opening.
+/// A ticket here, with its number in the order of opening: it has, or needs, a ticket upstream.
 pub type TicketHolder = (TicketId, u64);
 
-/// What to do next.
+/// What the worker of an upstream does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerStep {
     /// Close the ticket with this number.
@@ -20,7 +20,7 @@ pub enum LedgerStep {
     Wait(u64),
 }
 
-/// What `collectTicket` answers.
+/// The state of a ticket, as `collectTicket` reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectAnswer {
     /// There is no such ticket.
@@ -38,49 +38,49 @@ pub enum CollectAnswer {
 /// A change that must be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerWrite {
-    /// The server's numbers.
+    /// The record of the server's numbers.
     Server(UpstreamServer),
-    /// A ticket upstream.
+    /// The record of a ticket upstream is stored.
     Put(UpstreamTicket),
-    /// A ticket upstream that is closed.
+    /// The record of a ticket upstream is removed, because the ticket is closed.
     Delete(UpstreamTicket),
 }
 
-/// News for a ticket here.
+/// An event that changes a ticket here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerEvent {
-    /// Its machine is there, with this output.
+    /// The ticket's machine is ready, with this output.
     Ready(TicketHolder, String),
-    /// Its machine has failed.
+    /// The ticket's machine has failed.
     Failed(TicketHolder),
-    /// Its machine is gone: it has ended upstream, or was forgotten there.
+    /// The ticket's machine is gone: its ticket has ended upstream, or was forgotten there.
     Gone(TicketHolder),
-    /// It needs another ticket upstream.
+    /// The ticket needs another ticket upstream.
     Again(TicketHolder),
 }
 
 /// What an answer changes: the writes go to disk in one commit before the events count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LedgerEffects {
-    /// Changes to write.
+    /// Changes to write to disk.
     pub writes: Vec<LedgerWrite>,
-    /// News.
+    /// Events for tickets here.
     pub events: Vec<LedgerEvent>,
-    /// Numbers that only another client can have taken.
+    /// How many numbers were found that only another client can have taken.
     pub foreign: u32,
-    /// Numbers of answers that were lost, found now.
+    /// How many lost numbers were found.
     pub found: u32,
-    /// The server has begun its numbers anew: it has forgotten all that was taken before.
+    /// Whether the server has begun its numbers anew, and so has forgotten all tickets from before.
     pub restarted: bool,
 }
 
-/// Tickets at a server upstream, by state.
+/// Number of tickets at an upstream server, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LedgerCounts {
-    /// Without a machine yet.
+    /// Tickets without a machine yet.
     pub waiting: u32,
-    /// With a machine.
+    /// Tickets with a machine.
     pub ready: u32,
-    /// Not closed yet upstream, although nothing here needs them.
+    /// Tickets that are not closed upstream yet, although no ticket here needs them.
     pub closing: u32,
 }

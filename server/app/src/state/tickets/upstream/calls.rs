@@ -20,30 +20,31 @@ use crate::runtime::net::{
 
 /// A call changes a row of a database. Beyond this time the server hangs.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
-/// The largest answer is a machine's output, with each character as a reference.
+/// Largest answer, bytes: that with a machine's output, in which each character may be written as a
+/// reference.
 const ANSWER_BYTES: usize = 64 * 1024;
 /// Longest output of a machine: YAML of Copr's builders has some hundred bytes.
 const OUTPUT_BYTES: usize = 8192;
-/// Bytes of a foreign text that are logged.
+/// Number of characters of the upstream's texts that are logged.
 const SHOWN_CHARS: usize = 200;
 
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CallFailure {
-    /// It was not sent.
+    /// The call was not sent.
     Unreachable(String),
-    /// It was sent, and the connection broke.
+    /// The call was sent, and the connection broke.
     Broken(String),
     /// There was no answer in time.
     Timeout,
-    /// What came is no answer of Resalloc.
+    /// The answer is not one of Resalloc.
     Malformed(String),
     /// The server answered with a fault.
     Fault(String),
 }
 
 impl CallFailure {
-    /// The word for the metric.
+    /// The label in metrics.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Unreachable(_) | Self::Broken(_) => "unreachable",
@@ -53,7 +54,7 @@ impl CallFailure {
         }
     }
 
-    /// For people.
+    /// The reason as text for people.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Unreachable(why) => format!("cannot be reached: {why}"),
@@ -65,7 +66,7 @@ impl CallFailure {
     }
 }
 
-/// A client of one server.
+/// A client of one upstream server.
 #[derive(Debug)]
 pub(super) struct UpstreamClient {
     http: Http<Full<Bytes>>,
@@ -85,7 +86,7 @@ impl UpstreamClient {
         Ok(Self { http: outgoing::client(None)?, address: address.shown().to_owned(), authorization })
     }
 
-    /// Takes a ticket; its number.
+    /// Takes a ticket upstream; returns its number there.
     pub(super) async fn take(&self, tags: &[String], sandbox: &str) -> Result<u32, CallFailure> {
         let tags = Value::Array(tags.iter().cloned().map(Value::String).collect());
         let mut params = vec![tags];
@@ -98,7 +99,7 @@ impl UpstreamClient {
         }
     }
 
-    /// What became of a ticket.
+    /// The state of a ticket upstream.
     pub(super) async fn collect(&self, number: u32) -> Result<CollectAnswer, CallFailure> {
         let Value::Struct(members) = self.call("collectTicket", vec![integer(number)]).await? else {
             return Err(CallFailure::Malformed("collectTicket gives no struct".to_owned()));
@@ -165,7 +166,7 @@ impl UpstreamClient {
     }
 }
 
-/// Whether an output can be kept.
+/// Whether the output of a machine can be kept: it is short enough, and text.
 fn is_fit(output: &str) -> bool {
     output.len() <= OUTPUT_BYTES
         && !output.chars().any(|letter| letter.is_control() && !letter.is_whitespace())
@@ -175,7 +176,7 @@ fn integer(number: u32) -> Value {
     Value::Integer(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-/// The result in an answer.
+/// Parses the result in an answer.
 fn parse(bytes: &[u8]) -> Result<Value, CallFailure> {
     let malformed = |why: &str| CallFailure::Malformed(shown(why));
     let text = std::str::from_utf8(bytes).map_err(|_error| malformed("is not UTF-8"))?;

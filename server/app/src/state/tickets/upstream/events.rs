@@ -13,7 +13,7 @@ use plimsoll_core::{
 use super::UpstreamRecords;
 use crate::state::tickets::TicketState;
 
-/// A ticket for which one is taken upstream.
+/// A ticket for which a ticket is to be taken upstream.
 #[derive(Debug)]
 pub(super) struct WantedMachine {
     pub(super) holder: TicketHolder,
@@ -33,14 +33,14 @@ impl TicketState {
         upstreams.find(|upstream| upstream.address.shown() == address).cloned()
     }
 
-    /// All upstreams that pools name, or that have tickets.
+    /// Addresses of all upstreams that pools name, or that have tickets.
     pub(in crate::state::tickets) fn upstream_addresses(&self) -> BTreeSet<String> {
         let pools = self.placement.iter().flat_map(|placement| placement.pools());
         let named = pools.filter_map(|pool| Some(pool.upstream.as_ref()?.address.shown().to_owned()));
         named.chain(self.upstreams.queues.keys().cloned()).collect()
     }
 
-    /// Restores what was taken upstream, before the tickets.
+    /// Restores the tickets that were taken upstream; called before the tickets here are restored.
     pub(in crate::state::tickets) fn restore_machines(
         &mut self,
         kept: &mut [Ticket],
@@ -66,17 +66,17 @@ impl TicketState {
         }
     }
 
-    /// Whether the holder of a ticket upstream is open.
+    /// Whether the ticket that holds a ticket upstream is still open.
     pub(super) fn holds(&self, (id, number): &TicketHolder) -> bool {
         self.tickets.get(id).is_some_and(|ticket| ticket.number == *number)
     }
 
-    /// Whether a ticket is open and not ready without a machine: its pool may have lost its upstream meanwhile.
+    /// Whether a ticket is open and needs a machine to be ready. False if its pool has lost its upstream.
     fn waits_for_machine(&self, (id, number): &TicketHolder) -> bool {
         self.tickets.get(id).is_some_and(|ticket| ticket.number == *number && ticket.claim.on_host)
     }
 
-    /// The next ticket that wants a machine of an upstream; from now on one is being taken for it.
+    /// The next ticket that wants a machine of an upstream. It leaves the queue, because a ticket is now taken upstream for it.
     pub(super) fn next_wanted(&mut self, address: &str) -> Option<WantedMachine> {
         let (number, id) = self.upstreams.of(address).wanted.pop_first()?;
         let claim = &self.tickets.get(&id).filter(|ticket| ticket.number == number)?.claim;
@@ -86,7 +86,7 @@ impl TicketState {
         Some(WantedMachine { holder: (id, number), tags, sandbox })
     }
 
-    /// No ticket was taken upstream for this one, or none that is of use: it wants another.
+    /// Queues a ticket for a machine again, because no ticket, or no usable one, was taken upstream for it.
     pub(super) fn want_again(&mut self, holder: &TicketHolder, now: ClockReading) {
         self.upstreams.give_up(holder);
         if let Some(ticket) = self.tickets.get(&holder.0).filter(|ticket| ticket.number == holder.1).cloned()
@@ -95,7 +95,7 @@ impl TicketState {
         }
     }
 
-    /// Applies news of an upstream.
+    /// Applies an event of an upstream to the ticket here.
     pub(super) fn apply_upstream(&mut self, event: LedgerEvent, now: ClockReading) {
         match event {
             LedgerEvent::Ready(holder, output) if self.waits_for_machine(&holder) => {
@@ -125,7 +125,7 @@ impl TicketState {
         }
     }
 
-    /// Says of a ticket that waits for a machine what it waits for.
+    /// Adds to the status of a ticket that waits for a machine which upstream it waits for.
     pub(in crate::state::tickets) fn name_upstream(&self, status: &mut TicketStatus) {
         let waits = status.ticket.granted_unix_ms.is_some() && !status.ticket.is_ready();
         if let Some(upstream) = self.upstream_of(&status.ticket).filter(|_| waits) {

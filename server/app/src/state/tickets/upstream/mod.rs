@@ -25,14 +25,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 
-/// What is stored of all upstreams.
+/// The stored records of all upstreams.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamRecords {
     pub(super) servers: Vec<UpstreamServer>,
     pub(super) tickets: Vec<UpstreamTicket>,
 }
 
-/// Reads what is stored of all upstreams. A single damaged record is logged and skipped.
+/// Reads the stored records of all upstreams. A single damaged record is logged and skipped.
 pub(super) async fn read(store: &Store) -> Result<UpstreamRecords, StoreError> {
     let mut records = UpstreamRecords::default();
     store::load_upstream_servers(store, |server| records.servers.push(server)).await?;

@@ -26,10 +26,10 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 /// Most writes in one commit: each record has at most 6 parts.
 const GATHER: usize = 32;
 
-/// States of tickets in the metric.
+/// Labels in metrics for the states of tickets upstream.
 const TICKET_STATES: [&str; 3] = ["waiting", "ready", "closing"];
 
-/// Serves an upstream until `stop`, or until no pool names it and nothing is left there. Returns the address.
+/// Serves an upstream until `stop`, or until no pool names it and no ticket is left there. Returns its address.
 pub(super) async fn run(shared: Arc<Shared>, address: String, stop: CancellationToken) -> String {
     let work = async {
         let mut worker = Worker::new(shared, address.clone());
@@ -44,9 +44,9 @@ struct Worker {
     address: String,
     ledger: UpstreamLedger,
     wake: Arc<Notify>,
-    /// The upstream as the pools name it, with its client; `None` before the first look, or if the client cannot be made.
+    /// The upstream as the pools file names it, with its client; `None` before the first call, or if the client cannot be made.
     client: Option<(UpstreamAddress, UpstreamClient)>,
-    /// Why the last call got no answer.
+    /// Why the last call got no answer; `None` if it got one.
     problem: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Worker {
         Self { shared, address, ledger, wake, client: None, problem: None }
     }
 
-    /// One call, or one wait. Returns false when nothing is left to do here.
+    /// Makes one call, or waits once. Returns false when nothing is left to do for this upstream.
     async fn step(&mut self) -> bool {
         let (upstream, wants) = self.take_news().await;
         if upstream.is_none() && !wants && self.ledger.is_done() {
@@ -113,7 +113,8 @@ impl Worker {
         true
     }
 
-    /// Which tickets have ended, once that is on disk; the upstream as the pools name it; and whether a ticket wants a machine.
+    /// Releases the tickets that have ended, once that is on disk. Returns the upstream as the pools file names it, and whether a ticket
+    /// wants a machine.
     async fn take_news(&mut self) -> (Option<PoolUpstream>, bool) {
         let (ended, upto, upstream, wants) = {
             let mut state = self.shared.state();
@@ -134,7 +135,7 @@ impl Worker {
         (upstream, wants)
     }
 
-    /// Removes what is known of an upstream that no pool names; false if it has become wanted again.
+    /// Removes all records of an upstream that no pool names; returns false if it is needed again.
     async fn forget(&mut self) -> bool {
         let mut batch = Batch::default();
         let server = UpstreamServer { address: self.address.clone(), ..UpstreamServer::default() };
@@ -155,7 +156,8 @@ impl Worker {
         true
     }
 
-    /// Makes the client that fits the pools. Without a pool that names the upstream, it is asked without a password.
+    /// Makes a client for the address in the pools file, if there is none yet; returns false if that fails. If no pool names the upstream
+    /// any more, the client has no password.
     fn has_client(&mut self, upstream: Option<PoolUpstream>) -> bool {
         let address = match upstream {
             Some(upstream) => upstream.address,
@@ -200,7 +202,7 @@ impl Worker {
         }
     }
 
-    /// Closes a ticket. One that is unknown is closed: a fault does not say why it came.
+    /// Closes a ticket upstream. If the call fails with a fault, the ticket is collected: one that is unknown or closed counts as closed.
     async fn close(&mut self, number: u32) {
         let Some((_, client)) = &self.client else { return };
         let closed = match client.close(number).await {
@@ -230,7 +232,7 @@ impl Worker {
         answer
     }
 
-    /// Writes what an answer changes; then it counts.
+    /// Writes the changes that follow from an answer; then applies their events.
     async fn apply(&mut self, effects: LedgerEffects) {
         let LedgerEffects { writes, events, foreign, found, restarted } = effects;
         self.write(writes).await;
@@ -280,7 +282,7 @@ impl Worker {
         }
     }
 
-    /// Commits, and repeats that until it succeeds: no call may be made before.
+    /// Commits a batch, and repeats that until it succeeds: no call may be made before.
     async fn commit(&self, batch: Batch) {
         while let Err(error) = self.shared.store.commit(batch.clone()).await {
             tracing::error!(
@@ -292,7 +294,7 @@ impl Worker {
         }
     }
 
-    /// A call got its answer.
+    /// Counts a call that got its answer, and clears the problem.
     fn answered(&mut self) {
         self.count("answered");
         if self.problem.take().is_some() {
@@ -301,7 +303,7 @@ impl Worker {
         }
     }
 
-    /// The call of a step got no answer, or a fault.
+    /// Counts a call that got no answer or a fault, and notes the failure in the ledger.
     fn failed(&mut self, failure: &CallFailure, step: LedgerStep) {
         self.count(failure.kind());
         let now_ms = self.shared.now().steady_ms;

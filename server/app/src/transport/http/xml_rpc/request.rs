@@ -13,12 +13,13 @@ use tokio::time::timeout;
 use super::NOT_WELL_FORMED;
 use crate::runtime::net::xml;
 
-/// A call has some hundred bytes. A list of 10,000 tags is read, so that its ticket can be refused for good.
+/// Largest call, bytes. A usual call has some hundred bytes; a list of 10,000 tags must still be read, so
+/// that its ticket can be refused for good.
 const BODY_BYTES: usize = 1024 * 1024;
-/// A program sends it at once.
+/// Time limit for the body: a program sends it at once.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// The text of a call.
+/// Reads the text of a call.
 ///
 /// # Errors
 /// It is of another type, too large, too slow or no text; the status for that.
@@ -43,7 +44,7 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<String, (Sta
     text.map_err(|_error| of_body(StatusCode::BAD_REQUEST, "is not UTF-8".to_owned()))
 }
 
-/// The call.
+/// Parses a call.
 ///
 /// # Errors
 /// It is not well-formed, defines something of its own, is too deep, or is no call.
