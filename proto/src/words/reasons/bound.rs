@@ -95,7 +95,7 @@ pub enum SizeBound {
     },
     /// As many build jobs as fit in the largest memory size that is available.
     RoomIn(String),
-    /// A text of another release.
+    /// A bound that this release does not know: the text that another release sent for it.
     Other(String),
 }
 

@@ -24,7 +24,8 @@ pub struct UpstreamTicket {
     pub address: String,
     /// Number of the ticket at that server.
     pub number: u32,
-    /// The ticket here, and its number in the order of opening. `None`: its number was lost, and it is only to be closed.
+    /// The ticket here, and its number in the order of opening. `None` if no ticket here holds this one: its number was lost when it was
+    /// taken, so it is only to be closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<(TicketId, u64)>,
     /// The output with which the machine was given out; `None` until the machine is ready.

@@ -201,8 +201,8 @@ fn parts_of(runs: &[RecordedRun]) -> Option<(TimeParts, SpeedBasis)> {
     }
 }
 
-/// From the medians of attempts with different numbers of jobs: the line of least squares over `1 / jobs`. Each median has
-/// the weight of its attempts; long times differ more, so it is divided by the square of the time.
+/// The parts of the time, computed from the medians of attempts with different numbers of jobs: the line of least squares over `1 / jobs`.
+/// Each median has the weight of its attempts; long times differ more, so it is divided by the square of the time.
 fn by_jobs(runs: &[RecordedRun], least_attempts: usize) -> Option<TimeParts> {
     let mut walls: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.jobs > 0) {
@@ -231,7 +231,7 @@ fn by_jobs(runs: &[RecordedRun], least_attempts: usize) -> Option<TimeParts> {
     Some(TimeParts { serial: mean_wall - shared * mean_share, shared })
 }
 
-/// From the CPU time of attempts with more than one job. With `j` jobs `cpu - wall = shared x (1 - 1 / j)`.
+/// The parts of the time, computed from the CPU time of attempts with more than one job. With `j` jobs `cpu - wall = shared x (1 - 1 / j)`.
 fn by_cpu(runs: &[RecordedRun]) -> Option<TimeParts> {
     let parts = |run: &RecordedRun| {
         let (wall, jobs) = (run.wall.as_f64(), f64::from(run.jobs));

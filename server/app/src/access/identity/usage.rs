@@ -53,8 +53,8 @@ struct Used {
     /// Concurrent calls by source address, of an anonymous caller. Addresses without calls are
     /// removed.
     calls_from: HashMap<IpAddr, u64>,
-    /// When the samples taken so far have been paid for by the rate; `bytes` and `queries`
-    /// likewise.
+    /// The time at which the allowed rate makes up for all samples so far; `bytes` and `queries` have it
+    /// for bytes and requests.
     samples: Option<Instant>,
     bytes: Option<Instant>,
     queries: Option<Instant>,

@@ -59,6 +59,6 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             () = stop.cancelled() => break,
         }
     }
-    // each ends at once: what it has begun goes on after the next start
+    // each worker ends at once: a call that it has begun is continued after the next start of the server
     while workers.join_next().await.is_some() {}
 }
