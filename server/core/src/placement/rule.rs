@@ -70,9 +70,9 @@ pub(super) enum NeedThreshold {
 /// text.
 #[derive(Debug)]
 pub(super) enum RuleMismatch<'r> {
-    /// This field does not match this expression.
+    /// The value of a field does not match the expression for it.
     Field(&'r RuleField, &'r Pattern),
-    /// This need is not above the threshold.
+    /// A predicted need is not above the rule's threshold.
     Need(NeedThreshold),
     /// No pattern of Copr's table matches.
     Copr,

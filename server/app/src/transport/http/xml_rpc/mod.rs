@@ -55,7 +55,7 @@ use waiting::PendingAnswer;
 /// The path that clients ask where their address names none but `/`.
 pub(super) const PATH: &str = "/RPC2";
 
-/// What a complete answer begins with.
+/// Start of each answer: the declaration of XML.
 const DECLARATION: &str = "<?xml version='1.0'?>\n";
 
 // the numbers of faults are those of "Specification for Fault Code Interoperability", version 20010516
@@ -64,7 +64,7 @@ const NO_METHOD: i32 = -32601;
 const WRONG_ARGUMENTS: i32 = -32602;
 const NOT_NOW: i32 = -32500;
 
-/// A method: its name, what it does, and its signatures, the type of the answer first.
+/// A method: its name, a text that says what it does, and its signatures, each with the type of the answer first.
 type Method = (&'static str, &'static str, &'static [&'static [&'static str]]);
 
 const METHODS: [Method; 7] = [
@@ -200,7 +200,7 @@ fn number(name: &str, arguments: &[Value]) -> Result<u64, Fault> {
     }
 }
 
-/// What `collectTicket` answers.
+/// The answer of `collectTicket`: the state of a ticket, as a struct.
 fn state(collected: CollectedTicket) -> Value {
     let (ready, output, closed, failed) = match collected {
         CollectedTicket::Unknown => (Value::Nil, Value::Nil, Value::Nil, Value::Nil),
@@ -214,7 +214,7 @@ fn state(collected: CollectedTicket) -> Value {
     Value::Struct(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// What `waitTicket` answers.
+/// The answer of `waitTicket`: the output of the ticket; empty if there is none.
 fn output(collected: CollectedTicket) -> Value {
     match collected {
         CollectedTicket::Known { output: Some(output), .. } => Value::String(output),
@@ -222,7 +222,7 @@ fn output(collected: CollectedTicket) -> Value {
     }
 }
 
-/// The method that an argument names.
+/// Finds the method with the name in `arguments`.
 fn described(arguments: &[Value]) -> Result<Method, Fault> {
     let [Value::String(asked)] = arguments else {
         return Err(Fault::new(WRONG_ARGUMENTS, "takes the name of a method".to_owned()));
@@ -242,12 +242,12 @@ fn no_method(name: &str) -> Fault {
     )
 }
 
-/// What is worth another try.
+/// The fault for a refused call that the client may repeat later.
 fn later(refusal: &Refusal) -> Fault {
     Fault::new(NOT_NOW, refusal.to_string())
 }
 
-/// The answer as the client reads it, without its declaration.
+/// The answer as XML, without [`DECLARATION`].
 fn encode(answer: Result<Value, Fault>) -> String {
     let encoded = match answer {
         Ok(value) => MethodResponse { value }.to_xml(),
