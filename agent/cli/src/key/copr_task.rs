@@ -16,6 +16,9 @@ use super::mock_config::read_start;
 /// Name of the program that builds for Copr.
 pub(super) const COPR_BUILDER: &str = "copr-rpmbuild";
 
+/// Most bytes of a task that are read. Tasks have some KiB, and the list of their repositories can be long.
+const TASK_BYTES: u64 = 1 << 20;
+
 /// The fields of a Copr task that the agent uses. Copr writes `null` for a value that it does not know.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -35,10 +38,10 @@ impl CoprTask {
     /// option, given all its names.
     pub(super) fn of<'w>(option: impl Fn(&[&str]) -> Vec<&'w str>) -> Self {
         let last = |names: &[&str]| option(names).last().copied();
-        let file = last(&["--task-file"]).and_then(read_start);
+        let file = last(&["--task-file"]).and_then(|path| read_start(path, TASK_BYTES));
         let mut task: Self = file.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let chroot = last(&["-r", "--chroot"]).map(str::to_owned);
-        let of_address = || chroot_of_task(last(&["--task-url"])?.rsplit('/').next()?).map(str::to_owned);
+        let of_address = || chroot_of_address(last(&["--task-url"])?).map(str::to_owned);
         task.chroot = chroot.or(task.chroot).or_else(of_address);
         if let Some((owner, project)) = last(&["--copr"]).and_then(|copr| copr.rsplit_once('/')) {
             task.project_owner.get_or_insert_with(|| owner.to_owned());
@@ -57,15 +60,22 @@ impl CoprTask {
     }
 }
 
-/// `fedora-42-x86_64` of the task `7-fedora-42-x86_64`. Sources are made in no chroot: their task is a number.
-fn chroot_of_task(task: &str) -> Option<&str> {
-    let (build, chroot) = task.split_once('-')?;
-    build.bytes().all(|byte| byte.is_ascii_digit()).then_some(chroot)
+/// `fedora-42-x86_64` of an address that ends with the task `7-fedora-42-x86_64`. Sources are made in no chroot: their task is a number.
+/// What follows `?` or `#` may be secret.
+fn chroot_of_address(address: &str) -> Option<&str> {
+    let path = address.split(['?', '#']).next()?;
+    let (build, chroot) = path.rsplit('/').next()?.split_once('-')?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte);
+    (build.bytes().all(|byte| byte.is_ascii_digit()) && chroot.bytes().all(is_name)).then_some(chroot)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::rpm::tests::described;
+    use std::ffi::OsString;
+
+    use plimsoll_proto::v1::Key;
+
+    use super::super::rpm::{describe, tests::described};
 
     /// A task as Copr's frontend makes it (`get_build_record`), cut.
     const TASK: &str = r#"{"task_id": "7-fedora-42-x86_64", "build_id": 7, "project_owner": "@team", "sandbox": "@team/apps--me",
@@ -84,6 +94,9 @@ mod tests {
         assert_eq!([key.owner, key.project, key.build_system], ["@team", "apps", "rpm"]);
         let chroot = described(&["copr-rpmbuild", &named, "--chroot", "epel-9-x86_64"]).arch;
         assert_eq!(chroot, "epel-9-x86_64", "as for Copr, the option wins");
+        let repositories = format!("[\"{}\"]", "x".repeat(100 << 10));
+        std::fs::write(&file, TASK.replace("\"repos\": []", &format!("\"repos\": {repositories}"))).unwrap();
+        assert_eq!(described(&["copr-rpmbuild", &named]).package, "hello", "a long task");
         std::fs::write(&file, TASK.replace("\"project_name\": \"apps\",", "")).unwrap();
         assert_eq!(described(&["copr-rpmbuild", &named]).project, "apps");
     }
@@ -94,6 +107,8 @@ mod tests {
         for words in [
             &["copr-rpmbuild", "--task-url", url][..],
             &["copr-rpmbuild", "--task-url", url, "--chroot", "fedora-42-x86_64", "--detached"],
+            &["copr-rpmbuild", "--task-url", &format!("{url}?token=a/b-c")],
+            &["copr-rpmbuild", "--task-url", &format!("{url}#7-other")],
             &["copr-rpmbuild", "--build-id", "7", "-r", "fedora-42-x86_64"],
             &["copr-rpmbuild", "--copr", "@team/apps", "-r", "fedora-42-x86_64"],
         ] {
@@ -110,6 +125,27 @@ mod tests {
         let sources =
             described(&["copr-rpmbuild", "--srpm", "--task-url", "https://x/get-srpm-build-task/7"]);
         assert_eq!([sources.arch, sources.package], ["", ""]);
+        let odd =
+            described(&["copr-rpmbuild", "--task-url", "https://x/get-build-task/7-fedora;token=c0ffee"]);
+        assert_eq!(odd.arch, "");
+    }
+
+    #[test]
+    fn an_empty_value_of_a_task_replaces_nothing_and_another_package_loses_the_known_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("task.json");
+        let command = ["copr-rpmbuild", "--task-file", file.to_str().unwrap()].map(OsString::from);
+        let known =
+            Key { package: "zlib".into(), version: "1.3".into(), owner: "me".into(), ..Key::default() };
+        for (text, package, version) in [
+            (r#"{"package_name": "", "package_version": "", "project_owner": ""}"#, "zlib", "1.3"),
+            (r#"{"package_name": "hello"}"#, "hello", ""),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let mut key = known.clone();
+            describe(&mut key, &command, None);
+            assert_eq!([key.package.as_str(), &key.version, &key.owner], [package, version, "me"], "{text}");
+        }
     }
 
     #[test]

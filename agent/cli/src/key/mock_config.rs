@@ -9,7 +9,9 @@
 //!
 //! The file is a program in Python. Only such lines are read, and none of it is run.
 
-use std::{fs, io::Read as _, path::Path};
+use std::path::Path;
+
+use plimsoll_measure::kernel;
 
 /// Most bytes that are read of a file. The files of Copr's builder are shorter than 4 KiB.
 const FILE_BYTES: u64 = 64 << 10;
@@ -33,7 +35,7 @@ impl MockConfig {
         if !named.contains('/') && !named.ends_with(CONFIG_SUFFIX) {
             return Self { chroot: Some(named.to_owned()), macros: Vec::new() };
         }
-        let mut config = read_start(named).map(|text| Self::parse(&text)).unwrap_or_default();
+        let mut config = read_start(named, FILE_BYTES).map(|text| Self::parse(&text)).unwrap_or_default();
         let own = || chroot(named).filter(|name| name.matches('-').count() >= CHROOT_DASHES);
         config.chroot = config.chroot.or_else(|| own().map(str::to_owned));
         config
@@ -70,18 +72,16 @@ fn chroot(file: &str) -> Option<&str> {
     Some(name.strip_suffix(CONFIG_SUFFIX).unwrap_or(name))
 }
 
-/// The beginning of a file. `None` for a pipe or a device, which could block.
-pub(super) fn read_start(path: &str) -> Option<String> {
-    if !fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
+/// The first bytes of a file, at most `most`. `None` for a pipe or a device, which could block.
+pub(super) fn read_start(path: &str, most: u64) -> Option<String> {
+    let bytes = kernel::read_regular(Path::new(path), most).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -70,6 +70,10 @@ pub(super) fn describe(key: &mut Key, command: &[OsString], ncpus: Option<u32>) 
 /// Puts a task of Copr into the key.
 fn describe_task(key: &mut Key, task: &CoprTask) {
     set(&mut key.build_system, "rpm");
+    if task.package_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        // a version that is known already may be that of another package
+        key.version.clear();
+    }
     for (field, value) in [
         (&mut key.package, task.package_name.as_deref()),
         (&mut key.version, task.version()),
@@ -77,7 +81,7 @@ fn describe_task(key: &mut Key, task: &CoprTask) {
         (&mut key.owner, task.project_owner.as_deref()),
         (&mut key.project, task.project_name.as_deref()),
     ] {
-        if let Some(value) = value {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
             set(field, value);
         }
     }

@@ -218,7 +218,9 @@ fn is_outside(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
 }
 
-/// Whether the rule is weak, and names a fault outside the build.
+/// Whether a match of the rule may be a fault outside the build: the rule is weak, or it names a configuration, such as that of a mirror
+/// that lacks a file.
 fn is_vague(rule: &Rule) -> bool {
-    matches!(rule.cause, Cause::Infra | Cause::Contention) && rule.weak
+    let is_outside = matches!(rule.cause, Cause::Infra | Cause::Contention) && rule.weak;
+    is_outside || rule.cause == Cause::Configuration
 }

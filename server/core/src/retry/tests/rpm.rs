@@ -143,6 +143,24 @@ fn the_phase_decides_after_a_mirror_that_answered_at_the_second_try() {
 }
 
 #[test]
+fn a_file_that_one_mirror_lacks_is_overcome_once_rpmbuild_begins_a_phase() {
+    let lacks =
+        "  - Status code: 404 for https://mirror.example.org/fedora/repodata/repomd.xml (IP: 192.0.2.1)";
+    let build = rpmbuild("build", "make: *** [Makefile:7: all] Error 1");
+    expect(&format!("{lacks}\n{build}"), Cause::Unknown, Action::AsIs);
+    expect(&mock(lacks), Cause::Configuration, Action::No);
+}
+
+#[test]
+fn a_database_of_packages_that_may_not_be_opened_is_not_trouble_of_the_machine() {
+    let denied = "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Permission denied)\n\
+                  error: cannot open Packages index using db5 - Permission denied (13)\n\
+                  error: cannot open Packages database in /var/lib/rpm";
+    expect(denied, Cause::Configuration, Action::No);
+    expect("error: cannot open Packages database in /var/lib/rpm", Cause::Infra, Action::AsIs);
+}
+
+#[test]
 fn trouble_outside_in_the_phase_that_failed_explains_it() {
     let lost = "curl: (28) Operation timed out after 30001 milliseconds";
     expect(&rpmbuild("prep", lost), Cause::Infra, Action::AsIs);
