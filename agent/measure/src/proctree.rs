@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use procfs::{
     ProcResult,
     process::{Process, Stat, all_processes_with_root},
@@ -75,13 +76,21 @@ pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
     descendants(&stats, top).into_iter().filter(runs).map(|stat| stat.pid).collect()
 }
 
-/// Whether process `pid` descends from `top`, or has ended. False for the id 0, which stands for a process that the agent's pid namespace
-/// does not show.
-pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32) -> bool {
+/// Whether process `pid` descends from `top`, or is one of `known` or descends from one, or has ended. False for the id 0, which stands
+/// for a process that the agent's pid namespace does not show, and for a process that runs but cannot be read.
+pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32, known: &[i32]) -> bool {
     let parent = |pid: i32| Some(Process::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?.ppid);
     let Some(first) = (pid != 0).then(|| parent(pid)) else { return false };
     let mut parents = std::iter::successors(first, |pid| parent(*pid)).take(MAX_PARENTS);
-    first.is_none() || parents.any(|parent| parent == top)
+    if first.is_none() {
+        return has_ended(pid);
+    }
+    known.contains(&pid) || parents.any(|parent| parent == top || known.contains(&parent))
+}
+
+/// Whether no process has this id. With `hidepid`, `/proc` does not show the processes of other users, but the kernel knows them.
+fn has_ended(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
 }
 
 impl ProcessTree {
@@ -233,6 +242,14 @@ mod tests {
             _other => format!("{line}\n"),
         };
         fake.write(&format!("/proc/{pid}/status"), &real.lines().map(line).collect::<String>());
+    }
+
+    #[test]
+    fn a_process_that_runs_and_is_hidden_has_not_ended() {
+        let hidden = tempfile::tempdir().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(!is_below_or_ended(hidden.path(), own, 1, &[]));
+        assert!(is_below_or_ended(hidden.path(), i32::MAX, 1, &[]), "no process has this id");
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! Measures processes of the build that moved to cgroups outside of the group that was created for the build.
 //!
 //! mock builds in `systemd-nspawn`, which puts its container into `machine.slice/machine-ID.scope`; `systemd-run --scope` and container
-//! tools do the same. The counters of such a group are added to those of the build if all processes in it descend from the agent. Otherwise
-//! other programs use the group too, and a notice says that this part of the build is not measured.
+//! tools do the same. The counters of such a group are added to those of the build as long as all processes in it are of the build: they
+//! descend from the agent, or from a process that did at an earlier search. Otherwise other programs use the group too, and a notice says
+//! that this part of the build is not measured.
 //!
 //! | group | from when its counters count |
 //! |---|---|
 //! | a scope of systemd (`*.scope`), with all groups below it | from its creation: systemd creates it for the processes that move there |
 //! | any other group | from the reading that finds it |
 //!
+//! Failed charges at limits above such a group are left out of its failures: the build's own reading has those of the groups that both
+//! share, and others are not of this build alone. To find the limit at which the kernel killed, they count from the reading that finds the
+//! group.
+//!
 //! The last counters of a group still count after it is removed. A group that is created and removed between two searches is missed.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, path::Path};
 
 use super::{
     find::{Cgroup, Cgroups, find},
@@ -36,6 +38,9 @@ use crate::{
 const READINGS_PER_LOOK: u32 = 3;
 /// Most groups that are looked up in one build. mock enters its container some 40 times.
 const MAX_LOOKED_UP: usize = 1000;
+/// Most groups that are measured at the same time. Each holds up to 30 files open, most of them of the groups above it.
+const MAX_RUNNING: usize = 32;
+const OTHERS_USE_IT: &str = "other processes use it too";
 
 /// The groups outside of the build's own group in which processes of the build run.
 #[derive(Debug)]
@@ -60,11 +65,13 @@ pub struct MovedGroups {
 
 #[derive(Debug)]
 struct MovedGroup {
-    dir: PathBuf,
+    groups: Cgroups,
     reader: CgroupReader,
-    /// Counters from before the build's processes moved to the group; 0 for a scope, which is new.
+    /// Counters from before the build's processes moved to the group; 0 for a scope, which is new, except for the limits above it.
     before: Reading,
     last: Reading,
+    /// Ids of the processes in the group at the last search.
+    members: Vec<i32>,
 }
 
 impl MovedGroups {
@@ -117,7 +124,7 @@ impl MovedGroups {
             reading.memory = reading.memory.saturating_add(group.last.memory);
             reading.need = reading.need.saturating_add(group.last.need);
             reading.sees_all_limits &= group.last.sees_all_limits;
-            let is_new = group.before == Reading::default();
+            let is_new = is_scope(&group.groups.memory.dir);
             self.peak = self.peak.max(group.last.memory_peak.filter(|_| is_new).unwrap_or(0));
         }
         add_counters(reading, &self.ended);
@@ -140,8 +147,29 @@ impl MovedGroups {
         self.notice.as_deref()
     }
 
+    /// Gives up groups that the build left, or that other programs use by now.
+    fn look_again(&mut self) {
+        for mut group in std::mem::take(&mut self.running) {
+            let memory = self.members_of_build(&group.groups.memory, &group.members);
+            let cpu = group.groups.cpu.as_ref().map(|cpu| self.members_of_build(cpu, &group.members));
+            let members = memory.filter(|_| cpu.is_none_or(|cpu| cpu.is_some()));
+            match members {
+                Some(members) if !members.is_empty() || is_scope(&group.groups.memory.dir) => {
+                    group.members = members;
+                    self.running.push(group);
+                    continue;
+                }
+                Some(_left) => {}
+                None => self.note(&group.groups.memory, OTHERS_USE_IT),
+            }
+            add_counters(&mut self.ended, &group.last);
+            self.known.clear();
+        }
+    }
+
     /// Looks for processes of the build in groups that are not known yet.
     fn look(&mut self) {
+        self.look_again();
         let before = std::mem::take(&mut self.in_root);
         for pid in proctree::below(&self.kernel.path("/proc"), self.top) {
             let text = kernel::read(&self.kernel.path(format!("/proc/{pid}/cgroup"))).ok().flatten();
@@ -156,10 +184,12 @@ impl MovedGroups {
                 self.in_root.push(pid);
                 continue;
             }
-            if let Some(groups) = groups {
-                self.take_in(&groups);
+            let Some(groups) = groups else { continue };
+            self.take_in(&groups);
+            // another group may be created under the name of one that was removed meanwhile
+            if groups.memory.dir.is_dir() {
+                self.known.insert(text);
             }
-            self.known.insert(text);
         }
     }
 
@@ -173,33 +203,35 @@ impl MovedGroups {
             return;
         }
         let memory = self.whole_scope(&groups.memory);
-        if self.running.iter().any(|known| memory.dir.starts_with(&known.dir)) {
+        if self.running.iter().any(|known| memory.dir.starts_with(&known.groups.memory.dir)) {
             return;
         }
-        if !self.is_of_build_alone(&memory) {
-            self.note(&memory, "other processes use it too");
+        let Some(members) = self.members_of_build(&memory, &[]) else {
+            self.note(&memory, OTHERS_USE_IT);
             return;
-        }
+        };
         // on v1, CPU time is counted in a hierarchy of its own, where the process may still be in the build's own group
         let is_elsewhere = |cpu: &Cgroup| {
             let own = self.home.cpu.as_ref().is_some_and(|home| cpu.dir.starts_with(&home.dir));
-            !own && self.is_of_build_alone(cpu)
+            !own && self.members_of_build(cpu, &[]).is_some()
         };
         let cpu = groups.cpu.as_ref().map(|cpu| self.whole_scope(cpu)).filter(is_elsewhere);
-        let is_scope = is_scope(&memory.dir);
         let groups = Cgroups { memory, cpu, quota: groups.quota.clone() };
-        let opened = CgroupReader::open(&groups, &CgroupLimits::read(&groups));
-        let Ok(Some(mut reader)) = opened else {
+        // the kernel adds groups below to this one
+        self.running.retain(|known| !known.groups.memory.dir.starts_with(&groups.memory.dir));
+        if self.running.len() >= MAX_RUNNING {
+            self.note(&groups.memory, "too many such groups are in use");
+            return;
+        }
+        let opened = CgroupReader::open(&groups, &CgroupLimits::read(&groups)).ok().flatten();
+        let Some((first, reader)) = opened.and_then(|mut reader| Some((reader.read().ok()?, reader))) else {
             self.note(&groups.memory, "it cannot be read");
             return;
         };
-        let Ok(first) = reader.read() else { return };
-        let before = if is_scope { Reading::default() } else { first };
+        let before = if is_scope(&groups.memory.dir) { before_creation(&first) } else { first };
         tracing::debug!(group = %groups.memory.dir.display(), "part of the build moved to another cgroup");
-        // the kernel adds groups below to this one
-        self.running.retain(|known| !known.dir.starts_with(&groups.memory.dir));
-        let (dir, last) = (groups.memory.dir, since(first, &before));
-        self.running.push(MovedGroup { dir, reader, before, last });
+        let last = since(first, &before);
+        self.running.push(MovedGroup { groups, reader, before, last, members });
     }
 
     /// The scope of systemd that contains `group`, unless it also contains the build's own group; otherwise `group` itself.
@@ -210,13 +242,21 @@ impl MovedGroups {
         Cgroup { dir: scope.map_or_else(|| group.dir.clone(), Path::to_path_buf), ..group.clone() }
     }
 
-    fn is_of_build_alone(&self, group: &Cgroup) -> bool {
-        let proc = self.kernel.path("/proc");
-        !group.is_root()
-            && members(&group.dir).into_iter().all(|pid| proctree::is_below_or_ended(&proc, pid, self.top))
+    /// Ids of the processes in the group, if all are of the build. `known`: processes of the build that may have lost their parent.
+    fn members_of_build(&self, group: &Cgroup, known: &[i32]) -> Option<Vec<i32>> {
+        if group.is_root() {
+            return None;
+        }
+        let (proc, members) = (self.kernel.path("/proc"), members(&group.dir));
+        let is_of_build = |&pid: &i32| proctree::is_below_or_ended(&proc, pid, self.top, known);
+        members.iter().all(is_of_build).then_some(members)
     }
 
+    /// Sets the notice, unless the group was removed meanwhile.
     fn note(&mut self, group: &Cgroup, why: &str) {
+        if !group.dir.is_dir() {
+            return;
+        }
         let path = Path::new("/").join(group.dir.strip_prefix(&group.mount).unwrap_or(&group.dir));
         self.notice.get_or_insert_with(|| {
             format!(
@@ -231,6 +271,16 @@ fn is_scope(dir: &Path) -> bool {
     dir.extension().is_some_and(|end| end == "scope")
 }
 
+/// What a new scope counted before its creation: nothing, but the groups above it are older. `first`: its first reading.
+fn before_creation(first: &Reading) -> Reading {
+    Reading {
+        limit_hits_above: first.limit_hits_above,
+        // the limit of a kill before that reading may be above the scope
+        sees_all_limits: first.oom_kill.unwrap_or(0) == 0,
+        ..Reading::default()
+    }
+}
+
 /// The reading `now` with counters that count from `before` on; its sizes are unchanged.
 fn since(now: Reading, before: &Reading) -> Reading {
     let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
@@ -238,11 +288,18 @@ fn since(now: Reading, before: &Reading) -> Reading {
         cpu_usec: now.cpu_usec.saturating_sub(before.cpu_usec),
         oom_kill: less(now.oom_kill, before.oom_kill),
         oom_group_kill: less(now.oom_group_kill, before.oom_group_kill),
-        reclaim_failures: less(now.reclaim_failures, before.reclaim_failures),
+        reclaim_failures: less(own_failures(&now), own_failures(before)),
+        failures_above: None,
+        sees_all_limits: now.sees_all_limits && before.sees_all_limits,
         limit_hits: less(now.limit_hits, before.limit_hits),
         limit_hits_above: less(now.limit_hits_above, before.limit_hits_above),
         ..now
     }
+}
+
+/// Number of charges that failed at the group's own limit, without those at a limit above it.
+fn own_failures(reading: &Reading) -> Option<u64> {
+    Some(reading.reclaim_failures?.saturating_sub(reading.failures_above.unwrap_or(0)))
 }
 
 /// Adds the counters of `more` to `sum`, except those of pages, pressure and throttling, which are reported for the build's own group only.

@@ -28,6 +28,8 @@ pub(super) struct AttemptCounters {
     memory_stall_usec: Option<u64>,
     pages: PageCounters,
     throttled_usec: Option<u64>,
+    /// Whether a part of the build is not measured, so that kills may be missing.
+    is_partial: bool,
 }
 
 impl AttemptCounters {
@@ -87,9 +89,18 @@ impl AttemptCounters {
         self.cpu_usec
     }
 
+    /// Records that a part of the build is not measured. From then on, no kill is reported as unknown, because one may have been missed.
+    pub(super) fn note_unmeasured(&mut self) {
+        self.is_partial = true;
+    }
+
+    fn if_known(&self, kills: Option<u64>) -> Option<u64> {
+        kills.filter(|&kills| kills > 0 || !self.is_partial)
+    }
+
     /// Number of processes killed since the start.
     pub(super) fn oom_kill(&self) -> Option<u64> {
-        self.oom_kill
+        self.if_known(self.oom_kill)
     }
 
     /// The kind of limit at which the kernel killed.
@@ -111,7 +122,7 @@ impl AttemptCounters {
             need_bytes: size.need,
             memory_peak_bytes: self.memory_peak,
             cpu_usec: self.cpu_usec,
-            oom_kill: self.oom_kill,
+            oom_kill: self.oom_kill(),
             reclaim_failures: self.reclaim_failures,
             need_max_bytes: need_max,
             memory_stall_usec: self.memory_stall_usec,
@@ -127,11 +138,11 @@ impl AttemptCounters {
         Totals {
             cpu_usec: self.cpu_usec,
             memory_peak_bytes: self.memory_peak,
-            oom_kill: self.oom_kill,
+            oom_kill: self.oom_kill(),
             reclaim_failures: self.reclaim_failures,
             need_peak_bytes: self.need_peak,
             oom_origin: self.oom_origin.into(),
-            oom_group_kill: self.oom_group_kill,
+            oom_group_kill: self.if_known(self.oom_group_kill),
             memory_stall_usec: self.memory_stall_usec,
             throttled_usec: self.throttled_usec,
             starved_ms: starved,

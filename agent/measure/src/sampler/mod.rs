@@ -41,6 +41,10 @@ use crate::{
     reading::{MemorySize, Reading},
 };
 
+/// Name, in place of a service, for a cgroup in which a part of the build ran and was not measured. The server learns nothing from the need
+/// of such an attempt.
+const ANOTHER_CGROUP: &str = "another-cgroup";
+
 /// Samples one build from its start to its end.
 #[derive(Debug)]
 pub struct Sampler {
@@ -72,7 +76,8 @@ pub struct Measured {
     pub phases: Vec<Phase>,
     /// The highest need in each of at most 120 equal parts of the build, bytes.
     pub curve: Vec<u64>,
-    /// The service that did the build's work elsewhere, if one did.
+    /// The service that did the build's work elsewhere, if one did; `another-cgroup` if a part of the build ran in a cgroup that could not
+    /// be measured.
     pub offloaded_to: Option<&'static str>,
     /// The meter, which the caller must close.
     pub meter: Meter,
@@ -178,7 +183,10 @@ impl Sampler {
             totals: self.counters.totals(self.starvation.starved_ms()),
             phases: self.phases.finish(now, self.counters.cpu_usec()),
             curve: self.curve.finish(),
-            offloaded_to: self.offload.service(),
+            offloaded_to: self
+                .offload
+                .service()
+                .or_else(|| self.meter.unmeasured().map(|_part| ANOTHER_CGROUP)),
             meter: self.meter,
         }
     }
@@ -212,6 +220,7 @@ impl Sampler {
         }
         if let Some(part) = self.meter.unmeasured() {
             self.unmeasured_notice.put(|| part.to_owned());
+            self.counters.note_unmeasured();
         }
         true
     }

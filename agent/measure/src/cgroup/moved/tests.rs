@@ -1,7 +1,11 @@
 //! Processes that leave the group of their build, on kernels of text files.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::*;
-use crate::{fake_kernel::FakeKernel, meter::Meter};
+use crate::{fake_kernel::FakeKernel, meter::Meter, sampler::Sampler};
 
 const SCOPE: &str = "/machine.slice/machine-4c26.scope";
 
@@ -195,4 +199,85 @@ fn groups_that_still_run_count_once_after_another_one_ended() {
     next_look(&mut meter);
     let later = next_look(&mut meter);
     assert_eq!((later.need, later.cpu_usec), (alone.need + 70_000, alone.cpu_usec + 8_000));
+}
+
+#[test]
+fn kills_are_unknown_and_nothing_is_learnt_of_a_build_with_a_part_that_is_not_measured() {
+    let finished = |procs: &str| {
+        let fake = kernel_with_nspawn();
+        let mut meter = Meter::prepare(&fake.kernel(), "01", None);
+        let (before, ()) = meter.inside(|| ());
+        process(&fake, 200, 1, SCOPE);
+        process(&fake, 102, 101, SCOPE);
+        group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], procs);
+        let measured = Sampler::new(meter, before, Instant::now(), Duration::from_secs(1)).finish();
+        let last = measured.last.unwrap();
+        (measured.totals.oom_kill, measured.totals.oom_group_kill, last.oom_kill, measured.offloaded_to)
+    };
+    assert_eq!(finished("102\n"), (Some(0), Some(0), Some(0), None));
+    assert_eq!(finished("102\n200\n"), (None, None, None, Some("another-cgroup")));
+}
+
+#[test]
+fn a_group_that_others_join_is_given_up_and_keeps_what_it_counted() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], "102\n");
+    process(&fake, 102, 101, SCOPE);
+    assert_eq!(next_look(&mut meter).need, alone.need + 70_000);
+    // it lost its parent, and is of the build all the same
+    process(&fake, 102, 1, SCOPE);
+    assert_eq!(next_look(&mut meter).need, alone.need + 70_000);
+    assert_eq!(meter.unmeasured(), None);
+    process(&fake, 200, 1, SCOPE);
+    group(&fake, SCOPE, [80_000, 90_000, 9_000, 0], "102\n200\n");
+    next_look(&mut meter);
+    group(&fake, SCOPE, [90_000, 90_000, 20_000, 0], "102\n200\n");
+    let given_up = meter.read().unwrap();
+    assert_eq!((given_up.need, given_up.cpu_usec), (alone.need, alone.cpu_usec + 9_000));
+    assert!(meter.unmeasured().unwrap().contains(SCOPE), "{:?}", meter.unmeasured());
+}
+
+#[test]
+fn a_group_that_the_build_leaves_is_no_longer_of_it_unless_it_is_a_scope() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    for path in ["/reused", SCOPE] {
+        process(&fake, 102, 101, path);
+        group(&fake, path, [70_000, 90_000, 4_000, 0], "102\n");
+        next_look(&mut meter);
+        process(&fake, 102, 101, "/build");
+        group(&fake, path, [70_000, 90_000, 4_000, 0], "");
+        let expected = if path == SCOPE { alone.need + 70_000 } else { alone.need };
+        assert_eq!(next_look(&mut meter).need, expected, "{path}");
+    }
+    assert_eq!(meter.unmeasured(), None);
+}
+
+#[test]
+fn at_most_32_groups_are_measured_at_a_time() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    for pid in 1000..1033 {
+        let path = format!("/box-{pid}.scope");
+        process(&fake, pid, 101, &path);
+        group(&fake, &path, [1_000, 1_000, 10, 0], &format!("{pid}\n"));
+    }
+    assert_eq!(next_look(&mut meter).need, alone.need + 32_000);
+    assert!(meter.unmeasured().unwrap().contains("too many such groups"), "{:?}", meter.unmeasured());
+}
+
+#[test]
+fn a_group_that_is_not_there_is_not_named_and_one_of_its_name_is_measured_later() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    process(&fake, 102, 101, SCOPE);
+    next_look(&mut meter);
+    assert_eq!(meter.unmeasured(), None);
+    group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], "102\n");
+    assert_eq!(next_look(&mut meter).need, alone.need + 70_000);
 }
