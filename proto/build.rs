@@ -43,7 +43,7 @@ fn json(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
         let fields = message.field.iter().map(field).collect::<String>();
         writeln!(
             code,
-            "impl ToJson for v1::{name} {{ fn json(&self, shape: Shape) -> Json {{
+            "impl ToJson for v1::{name} {{ fn json(&self, shape: MessageShaper) -> Json {{
                 shape(Message::{name}(self), Fields(vec![{fields}]))
             }} }}
             impl Serialize for v1::{name} {{ fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {{
@@ -71,7 +71,7 @@ fn field(field: &FieldDescriptorProto) -> String {
     let name = field.name();
     let own = if name == "ref" { "r#ref" } else { name };
     let value = match (field.r#type(), field.type_name().rsplit('.').next()) {
-        (Type::Enum, Some(of)) => format!("named::<v1::{of}>(self.{own})"),
+        (Type::Enum, Some(of)) => format!("enum_json::<v1::{of}>(self.{own})"),
         _ => format!("self.{own}.json(shape)"),
     };
     format!("({name:?}.into(), {value}),")

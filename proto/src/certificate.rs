@@ -4,31 +4,31 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Kinds of elements in a certificate (X.690, section 8; RFC 5280, section 4.1).
 const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
+const VERSION_TAG: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 /// The last second (since 1970) in which a certificate in DER is valid; `None` if it cannot be read.
 #[must_use]
 pub fn last_second(certificate: &[u8]) -> Option<u64> {
-    let (_, certificate, _) = element(certificate)?;
-    let (_, mut rest, _) = element(certificate)?;
+    let (_, certificate, _) = first_element(certificate)?;
+    let (_, mut rest, _) = first_element(certificate)?;
     // the version (missing in the oldest certificates) comes first, then serial number, algorithm and issuer
-    let (kind, _, behind) = element(rest)?;
-    if kind == VERSION {
+    let (kind, _, behind) = first_element(rest)?;
+    if kind == VERSION_TAG {
         rest = behind;
     }
     for _ in 0..3 {
-        rest = element(rest)?.2;
+        rest = first_element(rest)?.2;
     }
-    let (kind, validity, _) = element(rest)?;
-    let (_, _, end) = element(validity)?;
-    let (form, end, _) = element(end)?;
-    (kind == SEQUENCE).then(|| time(form, std::str::from_utf8(end).ok()?))?
+    let (kind, validity, _) = first_element(rest)?;
+    let (_, _, end) = first_element(validity)?;
+    let (form, end, _) = first_element(end)?;
+    (kind == SEQUENCE).then(|| parse_time(form, std::str::from_utf8(end).ok()?))?
 }
 
 /// Kind and content of the first DER element in `bytes`, and the bytes after that element.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+fn first_element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[kind, short], mut rest) = bytes.split_first_chunk::<2>()?;
     let mut length = usize::from(short);
     if short & 0x80 != 0 {
@@ -43,7 +43,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// Seconds since 1970 of a time in a certificate. Up to 2049 it is written with two digits for the year, later with four.
-fn time(form: u8, text: &str) -> Option<u64> {
+fn parse_time(form: u8, text: &str) -> Option<u64> {
     let text = match form {
         UTC_TIME if text.get(..2)? < "50" => format!("20{text}"),
         UTC_TIME => format!("19{text}"),
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_time_of_a_certificate_is_read_in_both_forms_and_nothing_else_is_one() {
-        assert_eq!(time(UTC_TIME, "700101000001Z"), Some(1));
-        assert_eq!(time(GENERALIZED_TIME, "20300302010101Z"), time(UTC_TIME, "300302010101Z"));
-        assert_eq!([time(UTC_TIME, "7001"), time(0x02, "700101000001Z")], [None, None]);
+        assert_eq!(parse_time(UTC_TIME, "700101000001Z"), Some(1));
+        assert_eq!(parse_time(GENERALIZED_TIME, "20300302010101Z"), parse_time(UTC_TIME, "300302010101Z"));
+        assert_eq!([parse_time(UTC_TIME, "7001"), parse_time(0x02, "700101000001Z")], [None, None]);
         assert_eq!(last_second(b"\x30\x84\xff\xff\xff\xff"), None, "a length that is not there");
     }
 }

@@ -33,23 +33,23 @@ pub struct CheckLine {
     /// The result of the check.
     pub state: CheckState,
     /// What was found; if something is wrong, also what to do.
-    pub says: String,
+    pub finding: String,
 }
 
 impl CheckLine {
     /// A check that succeeded.
     pub fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, state: CheckState::Ok, says: says.into() }
+        Self { check, state: CheckState::Ok, finding: says.into() }
     }
 
     /// A check that succeeded, but found something that should be changed.
     pub fn warn(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, state: CheckState::Warn, says: says.into() }
+        Self { check, state: CheckState::Warn, finding: says.into() }
     }
 
     /// A check that failed.
     pub fn fail(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, state: CheckState::Fail, says: says.into() }
+        Self { check, state: CheckState::Fail, finding: says.into() }
     }
 
     /// Whether nothing needs to be done.
@@ -70,17 +70,17 @@ impl Serialize for CheckLine {
         let mut line = to.serialize_struct("CheckLine", 3)?;
         line.serialize_field("check", self.check)?;
         line.serialize_field("state", self.state.word())?;
-        line.serialize_field("says", &self.says)?;
+        line.serialize_field("says", &self.finding)?;
         line.end()
     }
 }
 
 /// The results as text, one row for each check. Two spaces separate the columns, so that wrapped text continues in the last column.
 #[must_use]
-pub fn text(lines: &[CheckLine]) -> String {
+pub fn checks_text(lines: &[CheckLine]) -> String {
     let widest = lines.iter().map(|line| line.check.len()).max().unwrap_or_default();
     let row =
-        |line: &CheckLine| format!("{:<4}  {:<widest$}  {}\n", line.state.word(), line.check, line.says);
+        |line: &CheckLine| format!("{:<4}  {:<widest$}  {}\n", line.state.word(), line.check, line.finding);
     lines.iter().map(row).collect()
 }
 
@@ -95,7 +95,10 @@ mod tests {
             CheckLine::warn("spool", "full"),
             CheckLine::fail("server", "silent"),
         ];
-        assert_eq!(text(&lines), "ok    clock   as the server's\nwarn  spool   full\nfail  server  silent\n");
+        assert_eq!(
+            checks_text(&lines),
+            "ok    clock   as the server's\nwarn  spool   full\nfail  server  silent\n"
+        );
         let json = serde_json::to_string(&lines[1]).unwrap();
         assert_eq!(json, r#"{"check":"spool","state":"warn","says":"full"}"#);
         assert!(lines[0].is_ok() && !lines[1].is_ok() && !lines[1].is_failed() && lines[2].is_failed());

@@ -30,34 +30,34 @@ pub enum Fill {
 #[allow(clippy::expect_used, reason = "for tests")]
 pub fn message<M: Message + Default>(name: &str, fill: Fill) -> M {
     let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the descriptors are compiled");
-    let bytes = Maker { files, fill }.message(&format!(".plimsoll.v1.{name}"), 7);
+    let bytes = MessageMaker { files, fill }.message(&format!(".plimsoll.v1.{name}"), 7);
     M::decode(bytes.as_slice()).expect("the message has the name of its type")
 }
 
-struct Maker {
+struct MessageMaker {
     files: FileDescriptorSet,
     fill: Fill,
 }
 
-impl Maker {
+impl MessageMaker {
     /// Encodes a message. `seed` depends on the position of the message, so the content of a field does not depend on the fields beside it.
     fn message(&self, name: &str, seed: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         if self.fill != Fill::Empty {
-            for field in &self.described(name).field {
+            for field in &self.message_descriptor(name).field {
                 let times = match (field.label(), self.fill) {
                     (Label::Repeated, Fill::Rich) => 2,
                     _ => 1,
                 };
                 let mix = |seed: u32, letter: u8| (seed ^ u32::from(letter)).wrapping_mul(16_777_619);
                 let places = (0..times).map(|time| field.name().bytes().fold(seed + time, mix));
-                places.for_each(|place| self.field(field, place, &mut bytes));
+                places.for_each(|place| self.put_field(field, place, &mut bytes));
             }
         }
         bytes
     }
 
-    fn field(&self, field: &FieldDescriptorProto, place: u32, bytes: &mut Vec<u8>) {
+    fn put_field(&self, field: &FieldDescriptorProto, place: u32, bytes: &mut Vec<u8>) {
         let number = u32::try_from(field.number()).unwrap_or_default();
         // four digits, which are easy to read
         let seed = 1000 + place % 9000;
@@ -80,14 +80,14 @@ impl Maker {
             }
             kind => {
                 encode_key(number, WireType::Varint, bytes);
-                encode_varint(self.varint(kind, field, seed.into()), bytes);
+                encode_varint(self.varint_value(kind, field, seed.into()), bytes);
             }
         }
     }
 
-    fn varint(&self, kind: Type, field: &FieldDescriptorProto, seed: u64) -> u64 {
+    fn varint_value(&self, kind: Type, field: &FieldDescriptorProto, seed: u64) -> u64 {
         match (kind, self.fill) {
-            (Type::Enum, Fill::Rich) => seed % self.words(field.type_name()),
+            (Type::Enum, Fill::Rich) => seed % self.enum_values(field.type_name()),
             (Type::Enum, _) => 99,
             (_, Fill::Zero | Fill::Empty) => 0,
             (Type::Bool, _) => seed % 2,
@@ -99,13 +99,13 @@ impl Maker {
         }
     }
 
-    fn words(&self, name: &str) -> u64 {
+    fn enum_values(&self, name: &str) -> u64 {
         let mut all = self.files.file.iter().flat_map(|file| &file.enum_type);
         let found = all.find(|of| name.strip_prefix(".plimsoll.v1.") == Some(of.name()));
         found.map_or(1, |of| of.value.len() as u64)
     }
 
-    fn described(&self, name: &str) -> DescriptorProto {
+    fn message_descriptor(&self, name: &str) -> DescriptorProto {
         let all = self.files.file.iter().flat_map(|file| file.message_type.clone()).collect();
         let path = name.trim_start_matches(".plimsoll.v1.").split('.');
         let within = |level: Vec<DescriptorProto>, name: &str| {

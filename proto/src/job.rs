@@ -33,7 +33,7 @@ pub const VARIABLES: [&str; 19] = [
 pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
 
 /// Label with GitLab's address, for links to it. It is only set if GitLab is not at `https`.
-pub const SERVER_URL: &str = "ci_server_url";
+pub const SERVER_URL_LABEL: &str = "ci_server_url";
 
 /// Labels, and the variables that they are read from. Some distinguish the jobs of a pipeline, which is needed to order the attempts of a
 /// job; others say why it is built, which decides where it runs.
@@ -47,10 +47,10 @@ const LABELS: [(&str, &str); 6] = [
 ];
 
 /// The values of the label `kind`: why something is built. Upper and lower case are equal.
-pub const KINDS: [&str; 5] = ["scratch", "explicit", "auto", "isolated", "orchestrator"];
+pub const BUILD_KINDS: [&str; 5] = ["scratch", "explicit", "auto", "isolated", "orchestrator"];
 
 /// Whether a text means yes or no, in upper or lower case; `None` if it means neither.
-pub fn is_yes(text: &str) -> Option<bool> {
+pub fn parse_yes_or_no(text: &str) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
     match (is_one_of(&["true", "1", "yes"]), is_one_of(&["false", "0", "no", ""])) {
         (true, _) => Some(true),
@@ -60,13 +60,16 @@ pub fn is_yes(text: &str) -> Option<bool> {
 }
 
 /// One sentence for each of the labels `kind` and `security` with a value that is not known and is therefore ignored.
-pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
+pub fn ignored_label_notes<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
     let strange_kind =
-        label("kind").filter(|word| !KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word.trim())));
+        label("kind").filter(|word| !BUILD_KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word.trim())));
     let of_kind = strange_kind.map(|word| {
-        format!("the label kind is {word:?}, which is none of {}: it counts as explicit", KINDS.join(", "))
+        format!(
+            "the label kind is {word:?}, which is none of {}: it counts as explicit",
+            BUILD_KINDS.join(", ")
+        )
     });
-    let of_security = label("security").filter(|word| is_yes(word).is_none()).map(|word| {
+    let of_security = label("security").filter(|word| parse_yes_or_no(word).is_none()).map(|word| {
         format!("the label security is {word:?}, which is neither true nor false: it counts as false")
     });
     of_kind.into_iter().chain(of_security).collect()
@@ -76,18 +79,18 @@ pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
 /// the architecture is empty.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
     let get = |name: &str| non_empty(lookup(name));
-    let text = |name: &str| fitting(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
+    let text = |name: &str| clean_and_cut(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
     let (variants, build_system) = spack::variants(&get(VARIANTS).unwrap_or_default());
     let mut key = Key {
         project: text("CI_PROJECT_PATH"),
         stack: text("SPACK_CI_STACK_NAME"),
         package: text("SPACK_JOB_SPEC_PKG_NAME"),
         version: text("SPACK_JOB_SPEC_PKG_VERSION"),
-        variants: fitting(&variants, limits::VARIANTS_BYTES),
+        variants: clean_and_cut(&variants, limits::VARIANTS_BYTES),
         compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
         compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
         arch: text("SPACK_JOB_SPEC_ARCH"),
-        build_system: fitting(&build_system, limits::KEY_FIELD_BYTES),
+        build_system: clean_and_cut(&build_system, limits::KEY_FIELD_BYTES),
         r#ref: text("CI_COMMIT_REF_NAME"),
         owner: text("GITLAB_USER_LOGIN"),
         ..Key::default()
@@ -97,13 +100,13 @@ pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
     }
     for (label, variable) in LABELS {
         if let Some(value) = get(variable) {
-            key.labels.insert(label.to_owned(), fitting(&value, limits::LABEL_BYTES));
+            key.labels.insert(label.to_owned(), clean_and_cut(&value, limits::LABEL_BYTES));
         }
     }
     if let Some(url) =
         get("CI_SERVER_URL").filter(|url| url.starts_with("http://") && url.len() <= limits::LABEL_BYTES)
     {
-        key.labels.insert(SERVER_URL.to_owned(), url);
+        key.labels.insert(SERVER_URL_LABEL.to_owned(), url);
     }
     if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
         key.hints = Some(Hints { build_jobs: Some(jobs), ..Hints::default() });
@@ -128,7 +131,7 @@ pub struct JobExecution<'a> {
     /// Which of the commands that the job runs: empty for the first, else a suffix that is usually its number.
     pub command: &'a str,
     /// Which execution of this command within the job, from 1.
-    pub tried: u32,
+    pub try_number: u32,
 }
 
 impl<'a> JobExecution<'a> {
@@ -141,9 +144,9 @@ impl<'a> JobExecution<'a> {
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         match rest.split_once('.') {
             Some((job, command)) if job.parse::<u64>().is_ok() && is_command(command) => {
-                Self { host, job, command: if command == "1" { "" } else { command }, tried }
+                Self { host, job, command: if command == "1" { "" } else { command }, try_number: tried }
             }
-            _ => Self { host, job: rest, command: "", tried },
+            _ => Self { host, job: rest, command: "", try_number: tried },
         }
     }
 
@@ -154,7 +157,7 @@ impl<'a> JobExecution<'a> {
 }
 
 /// Most runs with one id. Each run costs the next one a look at the disk.
-pub const RUNS: u32 = 100;
+pub const MOST_RUNS: u32 = 100;
 
 /// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. It is cut to the wire's limit.
 pub fn run_id(attempt: &str, number: u32) -> String {
@@ -192,7 +195,7 @@ pub fn build_jobs(text: &str) -> Option<u32> {
 }
 
 /// The text without control characters, cut to `most` bytes.
-pub fn fitting(text: &str, most: usize) -> String {
+pub fn clean_and_cut(text: &str, most: usize) -> String {
     let mut fitting = String::new();
     for c in text.chars().filter(|c| !c.is_control()) {
         if fitting.len().saturating_add(c.len_utf8()) > most {
@@ -230,11 +233,14 @@ mod tests {
     #[test]
     fn a_kind_or_a_flag_that_is_not_understood_is_reported() {
         let problems = |kind: &'static str, security: &'static str| {
-            unheeded(move |name| Some(if name == "kind" { kind } else { security })).len()
+            ignored_label_notes(move |name| Some(if name == "kind" { kind } else { security })).len()
         };
         assert_eq!((problems("AUTO", "TRUE"), problems("auto", "0"), problems("bogus", "ja")), (0, 0, 2));
-        assert_eq!(unheeded(|_name| None), Vec::<String>::new());
-        assert_eq!((is_yes("Yes"), is_yes("False"), is_yes("y")), (Some(true), Some(false), None));
+        assert_eq!(ignored_label_notes(|_name| None), Vec::<String>::new());
+        assert_eq!(
+            (parse_yes_or_no("Yes"), parse_yes_or_no("False"), parse_yes_or_no("y")),
+            (Some(true), Some(false), None)
+        );
     }
 
     #[test]
@@ -252,7 +258,11 @@ mod tests {
             ("7.2.3", "", "7.2.3", "", 1),
             ("", "", "", "", 1),
         ] {
-            assert_eq!(JobExecution::read(id), JobExecution { host, job, command, tried }, "{id}");
+            assert_eq!(
+                JobExecution::read(id),
+                JobExecution { host, job, command, try_number: tried },
+                "{id}"
+            );
         }
         assert_eq!(
             (JobExecution::read("h:7.2").number(), JobExecution::read("mine").number()),
@@ -273,7 +283,7 @@ mod tests {
         ] {
             assert_eq!(run_id(id, 3), expected);
         }
-        let read = JobExecution { host: "gitlab.com", job: "7", command: "3", tried: 2 };
+        let read = JobExecution { host: "gitlab.com", job: "7", command: "3", try_number: 2 };
         assert_eq!(JobExecution::read(&run_id("gitlab.com:7/2", 3)), read);
         let long = run_id(&"x".repeat(limits::ATTEMPT_BYTES), 12);
         assert_eq!((long.len(), long.ends_with("x.12")), (limits::ATTEMPT_BYTES, true));

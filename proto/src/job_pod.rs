@@ -5,7 +5,7 @@
 use crate::job;
 
 /// Annotations that the runner sets from GitLab's own data, each with its variable of the job. They take precedence over the environment.
-pub const OF_RUNNER: [(&str, &str); 4] = [
+pub const RUNNER_VARIABLES: [(&str, &str); 4] = [
     ("CI_JOB_ID", "job.runner.gitlab.com/id"),
     ("CI_JOB_NAME", "job.runner.gitlab.com/name"),
     ("CI_COMMIT_REF_NAME", "job.runner.gitlab.com/ref"),
@@ -14,10 +14,10 @@ pub const OF_RUNNER: [(&str, &str); 4] = [
 
 /// Annotation with the address of the job's page: the project's address, `/-/jobs/` and the job's number. GitLab gives this address to the
 /// runner; the runner's labels are less reliable, because it sets them from variables.
-pub const JOB_URL: &str = "job.runner.gitlab.com/url";
+pub const JOB_URL_ANNOTATION: &str = "job.runner.gitlab.com/url";
 
 /// Annotations and labels into which a variable of the job may have been copied.
-pub const COPIES: [(&str, &str); 13] = [
+pub const VARIABLE_COPIES: [(&str, &str); 13] = [
     ("CI_JOB_ID", "gitlab/ci_job_id"),
     ("CI_JOB_STAGE", "metrics/gitlab_ci_job_stage"),
     ("CI_COMMIT_REF_NAME", "metrics/gitlab_ci_commit_ref_name"),
@@ -34,13 +34,13 @@ pub const COPIES: [(&str, &str); 13] = [
 ];
 
 /// Annotations with namespace and name of the project, used if the path is missing.
-pub const PROJECT: [[&str; 2]; 2] = [
+pub const PROJECT_PATH_PARTS: [[&str; 2]; 2] = [
     ["project.runner.gitlab.com/namespace", "project.runner.gitlab.com/name"],
     ["metrics/gitlab_ci_project_namespace", "metrics/gitlab_ci_project_name"],
 ];
 
 /// Host (without port) and project in the address of a job's page.
-pub fn of_page(url: &str) -> Option<(&str, &str)> {
+pub fn host_and_project(url: &str) -> Option<(&str, &str)> {
     let (_, rest) = url.split_once("://")?;
     let (authority, path) = rest.split_once('/')?;
     let (project, _) = path.split_once("/-/jobs/")?;
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn the_address_of_a_jobs_page_names_host_and_project() {
         let page = "https://gitlab.example:8443/group/sub/name/-/jobs/12345";
-        assert_eq!(of_page(page), Some(("gitlab.example", "group/sub/name")));
+        assert_eq!(host_and_project(page), Some(("gitlab.example", "group/sub/name")));
         for wrong in [
             "",
             "gitlab.example/a/-/jobs/1",
@@ -63,7 +63,7 @@ mod tests {
             "https:///a/-/jobs/1",
             "https://h//-/jobs/1",
         ] {
-            assert_eq!(of_page(wrong), None, "{wrong}");
+            assert_eq!(host_and_project(wrong), None, "{wrong}");
         }
     }
 }

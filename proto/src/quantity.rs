@@ -20,7 +20,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
     let plain = trimmed.strip_suffix('B').filter(|rest| !rest.is_empty()).unwrap_or(trimmed);
     let value = Ratio::parse(plain).ok_or_else(wrong)?;
-    let whole = u64::try_from(value.over.div_ceil(value.under)).ok();
+    let whole = u64::try_from(value.numerator.div_ceil(value.denominator)).ok();
     whole.filter(|bytes| *bytes <= limits::MEMORY_BYTES).ok_or_else(|| format!("{text:?} is more than 1 PiB"))
 }
 
@@ -41,10 +41,10 @@ pub fn memory(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// If the text is not a quantity, or more than any machine has.
-pub fn cores(text: &str) -> Result<f64, String> {
+pub fn parse_cores(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is not a number of cores such as 2, 1.5 or 1500m");
     let value = Ratio::parse(text.trim()).ok_or_else(wrong)?;
-    let nano = value.over.checked_mul(1_000_000_000).ok_or_else(wrong)?.div_ceil(value.under);
+    let nano = value.numerator.checked_mul(1_000_000_000).ok_or_else(wrong)?.div_ceil(value.denominator);
     #[expect(clippy::cast_precision_loss, reason = "a number of cores fits into 53 bits")]
     let cores = nano as f64 / 1e9;
     if cores <= limits::CORES {
@@ -66,7 +66,7 @@ pub fn memory_or_zero(text: &str) -> Result<u64, String> {
 /// is too large to compare.
 pub fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Ratio::parse(one)?, Ratio::parse(other)?);
-    Some(one.over.checked_mul(other.under)?.cmp(&other.over.checked_mul(one.under)?))
+    Some(one.numerator.checked_mul(other.denominator)?.cmp(&other.numerator.checked_mul(one.denominator)?))
 }
 
 /// Writes bytes exactly, as Kubernetes reads them: `2048Mi`, or plain bytes if they are not whole MiB.
@@ -84,14 +84,14 @@ pub fn written_bytes(bytes: u64) -> String {
     clippy::cast_sign_loss,
     reason = "`as` saturates; what is below zero is nothing"
 )]
-pub fn millicores(cores: f64) -> u64 {
+pub fn rounded_millicores(cores: f64) -> u64 {
     (cores * 1000.0 + 1e-6) as u64
 }
 
 /// An exact number that is not negative.
 struct Ratio {
-    over: u128,
-    under: u128,
+    numerator: u128,
+    denominator: u128,
 }
 
 impl Ratio {
@@ -107,7 +107,10 @@ impl Ratio {
         }
         let tens = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
         let (times, parts) = factor(suffix)?;
-        Some(Self { over: digits.parse::<u128>().ok()?.checked_mul(times)?, under: tens.checked_mul(parts)? })
+        Some(Self {
+            numerator: digits.parse::<u128>().ok()?.checked_mul(times)?,
+            denominator: tens.checked_mul(parts)?,
+        })
     }
 }
 
@@ -210,7 +213,7 @@ mod tests {
     fn reads_cores() {
         for (text, expected) in [("500m", 0.5), ("2", 2.0), ("1.5", 1.5), ("12000m", 12.0), ("100u", 0.0001)]
         {
-            let read = cores(text).unwrap();
+            let read = parse_cores(text).unwrap();
             assert!((read - expected).abs() < 1e-9, "{text}: {read}");
         }
     }
@@ -233,16 +236,16 @@ mod tests {
             "9999999999999999999999999",
         ] {
             assert!(bytes(text).unwrap_err().contains("is not a size"), "{text}");
-            assert!(cores(text).is_err(), "{text}");
+            assert!(parse_cores(text).is_err(), "{text}");
         }
         assert!(bytes("2Pi").unwrap_err().contains("more than 1 PiB"));
-        assert!(cores("70000").unwrap_err().contains("more cores"));
+        assert!(parse_cores("70000").unwrap_err().contains("more cores"));
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "\\PC{0,30}") {
-            let _either = (bytes(&text).is_ok(), cores(&text).is_ok());
+            let _either = (bytes(&text).is_ok(), parse_cores(&text).is_ok());
         }
 
         #[test]

@@ -96,7 +96,7 @@ pub(crate) struct ClosedAttempt {
 
 /// The first message about an attempt to the server. `session` is a ULID.
 pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
-    for sentence in job::unheeded(|label| settings.key.labels.get(label).map(String::as_str)) {
+    for sentence in job::ignored_label_notes(|label| settings.key.labels.get(label).map(String::as_str)) {
         tracing::warn!("{sentence}");
     }
     let limits = meter.limits();
@@ -179,7 +179,7 @@ impl<'a> Attempt<'a> {
             prediction: advises.then(|| settings.key.clone()),
         };
         let (delivery, advice) = match interrupted {
-            Some(signal) => (interruption_report(&signal), Advice::default()),
+            Some(signal) => (interrupted_report(&signal), Advice::default()),
             None => deliver(settings, delivery, finish, wanted, &mut interruption).await,
         };
         let measures_only = settings.delivery.server.is_none();
@@ -201,11 +201,11 @@ impl<'a> Attempt<'a> {
             advice,
         };
         publish(&facts, settings, interruption).await;
-        closed(facts)
+        closed_attempt(facts)
     }
 }
 
-fn closed(facts: BuildFacts) -> ClosedAttempt {
+fn closed_attempt(facts: BuildFacts) -> ClosedAttempt {
     let Advice { verdict, problem, .. } = facts.advice;
     let problem = problem.or_else(|| {
         let undelivered = facts.delivery.problem.unwrap_or_else(|| "no reason is known".to_owned());
@@ -232,13 +232,13 @@ async fn deliver(
     let deadline = now.checked_add(settings.patience).unwrap_or(now);
     let report = tokio::select! {
         report = delivery.finish_with(finish, settings.patience) => report,
-        signal = interruption() => interruption_report(&signal),
+        signal = interruption() => interrupted_report(&signal),
     };
     let mut advice = Advice::default();
     if let Some(id) = &report.runs_as {
         wanted.attempt.clone_from(id);
     }
-    if settings.delivery.server.is_none() || !report.delivered || wanted.is_nothing() {
+    if settings.delivery.server.is_none() || !report.delivered || wanted.is_empty() {
         return (report, advice);
     }
     let problem = tokio::select! {
@@ -251,7 +251,7 @@ async fn deliver(
     (report, advice)
 }
 
-fn interruption_report(signal: &str) -> DeliveryReport {
+fn interrupted_report(signal: &str) -> DeliveryReport {
     DeliveryReport { problem: Some(format!("interrupted by {signal}")), ..DeliveryReport::default() }
 }
 
@@ -266,7 +266,7 @@ async fn publish(facts: &BuildFacts, settings: &Settings, mut interruption: impl
     }
     if let Some(text) = job_summary::render(facts, report) {
         let patience = settings.patience.max(standard_error::LINE_PATIENCE);
-        standard_error::say_last(&text, patience, interruption()).await;
+        standard_error::write_last(&text, patience, interruption()).await;
     }
 }
 

@@ -20,11 +20,11 @@ use tracing_subscriber::{
 use crate::{commands::Cli, standard_error::StderrLog};
 
 /// The name by which a log filter selects the agent, and the other crates that this name includes.
-const AGENT: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "plimsoll_measure"]);
+const AGENT_CRATES: (&str, [&str; 2]) = ("plimsoll_agent", ["plimsoll_client", "plimsoll_measure"]);
 
 /// Runs the command line of this process. The process must not have another thread yet.
 pub fn main() -> ExitCode {
-    let (filter, problem) = filter();
+    let (filter, problem) = log_filter();
     let lines = fmt::layer().with_writer(|| StderrLog);
     // no colours if the log goes to a file
     let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
 
 /// Parses the log filter `PLIMSOLL_LOG`: a level, or `target=level` pairs separated by commas; the default is
 /// warnings. An invalid filter must not stop a build, so it is reported, and warnings are logged.
-fn filter() -> (Targets, Option<String>) {
+fn log_filter() -> (Targets, Option<String>) {
     #[expect(
         clippy::disallowed_methods,
         reason = "the log is set up before anything else, and by nothing else"
@@ -60,7 +60,7 @@ fn filter() -> (Targets, Option<String>) {
     if wanted.is_empty() {
         return (usual, None);
     }
-    match for_all_crates(&wanted, AGENT.0, &AGENT.1).parse() {
+    match for_all_crates(&wanted, AGENT_CRATES.0, &AGENT_CRATES.1).parse() {
         Ok(filter) => (filter, None),
         Err(error) => (usual, Some(format!("PLIMSOLL_LOG {wanted:?} is not a filter, try `debug`: {error}"))),
     }

@@ -27,7 +27,7 @@ use rustix::{
     time::Timespec,
 };
 
-use crate::terminal_width::fitted;
+use crate::terminal_width::wrapped_for;
 
 /// How long a line may wait for its reader while the build runs.
 pub(crate) const LINE_PATIENCE: Duration = Duration::from_millis(200);
@@ -35,9 +35,9 @@ pub(crate) const LINE_PATIENCE: Duration = Duration::from_millis(200);
 const CHUNK_BYTES: usize = 4096;
 
 /// Whether the last line could not be written because the reader did not read.
-static STUCK: AtomicBool = AtomicBool::new(false);
+static READER_BLOCKED: AtomicBool = AtomicBool::new(false);
 /// Number of lines that were dropped.
-static UNREAD: AtomicU64 = AtomicU64::new(0);
+static DROPPED_LINES: AtomicU64 = AtomicU64::new(0);
 
 /// A failed write.
 #[derive(Debug)]
@@ -80,12 +80,12 @@ fn wait_for_room(target: impl AsFd, limit: Duration) -> io::Result<()> {
 
 /// The descriptor for standard error: one of the agent's own that does not block, if it can be opened, else the
 /// shared one.
-fn descriptor() -> BorrowedFd<'static> {
+fn non_waiting_stderr() -> BorrowedFd<'static> {
     static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    OWN.get_or_init(|| reopen().ok().flatten()).as_ref().map_or(stderr(), AsFd::as_fd)
+    OWN.get_or_init(|| reopen_stderr().ok().flatten()).as_ref().map_or(stderr(), AsFd::as_fd)
 }
 
-fn reopen() -> io::Result<Option<OwnedFd>> {
+fn reopen_stderr() -> io::Result<Option<OwnedFd>> {
     let path = "/proc/self/fd/2";
     if !(std::fs::metadata(path)?.file_type().is_fifo() || io::stderr().is_terminal()) {
         return Ok(None);
@@ -97,29 +97,32 @@ fn reopen() -> io::Result<Option<OwnedFd>> {
 /// Writes a line to standard error while the build runs. Waits a short time for a slow reader; after a line
 /// that could not be written, it does not wait until a later line succeeds.
 pub(crate) fn write_line(line: &str) {
-    let limit = if STUCK.load(Relaxed) { Duration::ZERO } else { LINE_PATIENCE };
-    let result = write_within(descriptor(), format!("{}\n", fitted(line, stderr())).as_bytes(), limit);
-    STUCK.store(
+    let limit = if READER_BLOCKED.load(Relaxed) { Duration::ZERO } else { LINE_PATIENCE };
+    let result =
+        write_within(non_waiting_stderr(), format!("{}\n", wrapped_for(line, stderr())).as_bytes(), limit);
+    READER_BLOCKED.store(
         matches!(&result, Err(WriteFailure { error, .. }) if error.kind() == io::ErrorKind::WouldBlock),
         Relaxed,
     );
     if result.is_err() {
-        UNREAD.fetch_add(1, Relaxed);
+        DROPPED_LINES.fetch_add(1, Relaxed);
     }
 }
 
 /// Writes a text to standard error at the end of the job. Waits for the reader until `limit` has passed or
 /// `stop` returns.
-pub(crate) async fn say_last(text: &str, limit: Duration, stop: impl Future) {
-    let mut text = format!("{}\n", fitted(text, stderr()));
-    let unread = UNREAD.load(Relaxed);
+pub(crate) async fn write_last(text: &str, limit: Duration, stop: impl Future) {
+    let mut text = format!("{}\n", wrapped_for(text, stderr()));
+    let unread = DROPPED_LINES.load(Relaxed);
     if unread > 0 {
         let lines = counted(unread, "line");
         text = format!("plimsoll: {lines} of plimsoll left out, because the output was not read\n{text}");
     }
     let write = async {
         let mut rest = text.as_bytes();
-        while let Err(WriteFailure { written, error }) = write_within(descriptor(), rest, Duration::ZERO) {
+        while let Err(WriteFailure { written, error }) =
+            write_within(non_waiting_stderr(), rest, Duration::ZERO)
+        {
             if error.kind() != io::ErrorKind::WouldBlock {
                 return;
             }

@@ -9,10 +9,10 @@ use rustix::termios::{isatty, tcgetwinsize};
 /// Width if the terminal does not report it, in columns.
 const COLUMNS: usize = 80;
 /// Least width that text is wrapped to. A narrower terminal breaks the lines itself.
-const LEAST: usize = 40;
+const LEAST_COLUMNS: usize = 40;
 
 /// The width of a stream's terminal, in columns; `None` if the stream is not a terminal.
-pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
+pub(crate) fn terminal_columns(stream: impl AsFd) -> Option<usize> {
     let stream = stream.as_fd();
     if !isatty(stream) {
         return None;
@@ -22,8 +22,8 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
 }
 
 /// Text for people, wrapped to the width of the stream's terminal.
-pub(crate) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
-    match columns(stream).filter(|columns| *columns >= LEAST) {
+pub(crate) fn wrapped_for(text: &str, stream: impl AsFd) -> Cow<'_, str> {
+    match terminal_columns(stream).filter(|columns| *columns >= LEAST_COLUMNS) {
         Some(columns) => Cow::Owned(wrapped(text, columns)),
         None => Cow::Borrowed(text),
     }

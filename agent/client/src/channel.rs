@@ -8,7 +8,7 @@ use std::{io, net::IpAddr, path::Path, time::Duration};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
 
 use crate::{
-    files::{blocking, read_regular},
+    files::{read_regular, run_with_timeout},
     reasons::innermost,
     trust::Trust,
 };
@@ -25,9 +25,9 @@ const WAITING_REQUESTS: usize = 4;
 /// Most bytes of a file with certificates or a key: the bundles of whole systems have a quarter of a MiB.
 const PEM_BYTES: u64 = 4 << 20;
 /// First line of a certificate in a PEM file.
-const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+const CERTIFICATE_MARKER: &str = "-----BEGIN CERTIFICATE-----";
 /// End of the first line of a private key in a PEM file; its beginning names the kind of key.
-const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+const PRIVATE_KEY_MARKER: &str = "PRIVATE KEY-----";
 
 /// The address of an endpoint, for messages to people.
 pub(crate) fn name(endpoint: &Endpoint) -> String {
@@ -58,9 +58,9 @@ pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, St
         Some("https") => {
             let trust = trust.clone();
             // this runs in a thread of its own, because TLS reads the system's certificates from files
-            blocking(move || with_tls(endpoint, &trust))
+            run_with_timeout(move || with_tls(endpoint, &trust))
                 .await
-                .map_err(|error| no_tls(&error.to_string()))??
+                .map_err(|error| tls_error(&error.to_string()))??
         }
         _ => return Err(wrong("expected http://HOST:PORT or https://HOST:PORT")),
     };
@@ -76,21 +76,26 @@ pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, St
 }
 
 fn with_tls(endpoint: Endpoint, trust: &Trust) -> Result<Endpoint, String> {
-    let tls = tls(trust)?.timeout(CONNECT_PATIENCE);
-    endpoint.tls_config(tls).map_err(|error| no_tls(&innermost(&error)))
+    let tls = tls_config(trust)?.timeout(CONNECT_PATIENCE);
+    endpoint.tls_config(tls).map_err(|error| tls_error(&innermost(&error)))
 }
 
-fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
+fn tls_config(trust: &Trust) -> Result<ClientTlsConfig, String> {
     let tls = match &trust.ca {
-        Some(path) => {
-            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem("--ca", path, CERTIFICATE)?))
-        }
+        Some(path) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read_pem(
+            "--ca",
+            path,
+            CERTIFICATE_MARKER,
+        )?)),
         None => ClientTlsConfig::new().with_native_roots(),
     };
     match (&trust.certificate, &trust.key) {
         (Some(certificate), Some(key)) => {
-            let certificate = pem("--client-cert", certificate, CERTIFICATE)?;
-            Ok(tls.identity(Identity::from_pem(certificate, pem("--client-key", key, PRIVATE_KEY)?)))
+            let certificate = read_pem("--client-cert", certificate, CERTIFICATE_MARKER)?;
+            Ok(tls.identity(Identity::from_pem(
+                certificate,
+                read_pem("--client-key", key, PRIVATE_KEY_MARKER)?,
+            )))
         }
         (None, None) => Ok(tls),
         _one => Err("--client-cert and --client-key (PLIMSOLL_CLIENT_CERT, PLIMSOLL_CLIENT_KEY): \
@@ -100,19 +105,19 @@ fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
 }
 
 /// Reads the PEM file that a command-line option names; an error if it does not contain the text `holds`.
-fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
+fn read_pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
     let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
     let pem = read_regular(path, PEM_BYTES).map_err(wrong)?;
     if pem.windows(holds.len()).any(|window| window == holds.as_bytes()) {
         return Ok(pem);
     }
-    let what = if holds == CERTIFICATE { "certificate" } else { "private key" };
+    let what = if holds == CERTIFICATE_MARKER { "certificate" } else { "private key" };
     let begin = what.to_ascii_uppercase();
     let missing = format!("no {what} in it; expected PEM, that is, -----BEGIN {begin}-----");
     Err(wrong(io::Error::other(missing)))
 }
 
-fn no_tls(why: &str) -> String {
+fn tls_error(why: &str) -> String {
     format!("no TLS: {why}; name the certificates to trust with --ca FILE or PLIMSOLL_CA")
 }
 
@@ -148,7 +153,7 @@ mod tests {
     async fn a_certificate_and_its_key_are_named_together() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("client.pem");
-        std::fs::write(&path, CERTIFICATE).unwrap();
+        std::fs::write(&path, CERTIFICATE_MARKER).unwrap();
         let alone = Trust { certificate: Some(path.clone()), ..Trust::default() };
         assert!(endpoint("https://host", &alone).await.unwrap_err().contains("without the other"));
         let swapped = Trust { key: Some(path), ..alone };

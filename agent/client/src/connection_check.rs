@@ -1,5 +1,5 @@
 //! Checks the connection of an agent to its server step by step: the address, a TCP connection, the certificate, the spool directory. Only
-//! the start of a TLS handshake is sent, and every step ends within [`PATIENCE`].
+//! the start of a TLS handshake is sent, and every step ends within [`STEP_TIMEOUT`].
 
 use std::{
     io,
@@ -21,16 +21,16 @@ use tonic::transport::Uri;
 
 use crate::{
     channel::endpoint,
-    delivery::{REFUSED, SPOOL, Spool, own_dir},
-    files::blocking,
+    delivery::{REFUSED_SUFFIX, SPOOL_SUFFIX, Spool, own_dir},
+    files::run_with_timeout,
     reasons::{no_server, refused_by_network},
     trust::Trust,
 };
 
 /// Time limit of each step.
-const PATIENCE: Duration = Duration::from_secs(4);
+const STEP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time limit of each read during the TLS handshake.
-const SILENCE: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A parsed server address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +74,11 @@ impl ServerAddress {
     ///
     /// # Errors
     /// If the host name is unknown, or no program listens at the address.
-    pub async fn reached(&self) -> Result<SocketAddr, String> {
-        let connected = timeout(PATIENCE, TcpStream::connect((self.host.as_str(), self.port))).await;
+    pub async fn connect(&self) -> Result<SocketAddr, String> {
+        let connected = timeout(STEP_TIMEOUT, TcpStream::connect((self.host.as_str(), self.port))).await;
         let stream = match connected {
             Ok(connected) => connected.map_err(|error| refused_by_network(&self.url, &error))?,
-            Err(_late) => return Err(no_server(&self.url, &format!("no answer within {PATIENCE:?}"))),
+            Err(_late) => return Err(no_server(&self.url, &format!("no answer within {STEP_TIMEOUT:?}"))),
         };
         stream.peer_addr().map_err(|error| refused_by_network(&self.url, &error))
     }
@@ -87,12 +87,12 @@ impl ServerAddress {
     /// or does not answer.
     pub async fn certificate(&self, peer: SocketAddr) -> Option<Vec<u8>> {
         let name = ServerName::try_from(self.host.clone()).ok()?;
-        blocking(move || shown(peer, name).ok().flatten()).await.ok().flatten()
+        run_with_timeout(move || presented_certificate(peer, name).ok().flatten()).await.ok().flatten()
     }
 }
 
 /// Starts a TLS handshake, and ends it when the certificate has arrived.
-fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u8>>> {
+fn presented_certificate(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u8>>> {
     let seen = Arc::new(SeenCertificate::default());
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -101,12 +101,12 @@ fn shown(peer: SocketAddr, name: ServerName<'static>) -> io::Result<Option<Vec<u
     let mut config = config.with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
-    let mut stream = BlockingStream::connect_timeout(&peer, SILENCE)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
+    let mut stream = BlockingStream::connect_timeout(&peer, READ_TIMEOUT)?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    stream.set_write_timeout(Some(READ_TIMEOUT))?;
     let begun = Instant::now();
     // the handshake fails as soon as the certificate is recorded; a server that sends single bytes gets no extra time
-    while connection.is_handshaking() && begun.elapsed() < PATIENCE {
+    while connection.is_handshaking() && begun.elapsed() < STEP_TIMEOUT {
         while connection.wants_write() {
             connection.write_tls(&mut stream)?;
         }
@@ -162,9 +162,9 @@ impl ServerCertVerifier for SeenCertificate {
 ///
 /// # Errors
 /// If an attempt could not store samples there.
-pub async fn spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
+pub async fn check_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let dir = dir.to_owned();
-    blocking(move || look_at_spool(&own_dir(&dir), bytes)).await?
+    run_with_timeout(move || look_at_spool(&own_dir(&dir), bytes)).await?
 }
 
 fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
@@ -176,8 +176,8 @@ fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let (mut waiting, mut refused) = (0, 0);
     for file in std::fs::read_dir(dir)?.flatten() {
         let path = file.path();
-        waiting += usize::from(path.extension().is_some_and(|end| end == SPOOL));
-        refused += usize::from(path.extension().is_some_and(|end| end == REFUSED));
+        waiting += usize::from(path.extension().is_some_and(|end| end == SPOOL_SUFFIX));
+        refused += usize::from(path.extension().is_some_and(|end| end == REFUSED_SUFFIX));
     }
     let free = rustix::fs::statvfs(dir).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     Ok(SpoolDirectory { dir: dir.to_owned(), free_bytes: free, waiting, refused })
@@ -201,10 +201,10 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
         let server = address(&format!("https://{peer}"), &Trust::default()).await.unwrap();
-        assert_eq!(server.reached().await, Ok(peer));
+        assert_eq!(server.connect().await, Ok(peer));
         drop(listener);
         assert_eq!(server.certificate(peer).await, None);
-        assert!(server.reached().await.unwrap_err().contains("connection refused"));
+        assert!(server.connect().await.unwrap_err().contains("connection refused"));
     }
 
     #[tokio::test]
@@ -213,12 +213,12 @@ mod tests {
         let path = dir.path().join("spool");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("a.refused"), "").unwrap();
-        let found = spool(&path, 1 << 20).await.unwrap();
+        let found = check_spool(&path, 1 << 20).await.unwrap();
         assert_eq!((found.waiting, found.refused, found.dir), (0, 1, path.clone()));
         assert!(found.free_bytes.is_some());
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(spool(&file.join("spool"), 1 << 20).await.is_err());
+        assert!(check_spool(&file.join("spool"), 1 << 20).await.is_err());
     }
 }

@@ -13,16 +13,18 @@ use rustix::fs::OFlags;
 use tokio::{task::spawn_blocking, time::timeout};
 
 /// Longest time for reading a file. A thread that hangs in the file system is abandoned after that.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs `work`, which may block in a file system, in its own thread.
 ///
 /// # Errors
 /// If `work` is not done in time, or its thread panicked.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    match timeout(PATIENCE, spawn_blocking(work)).await {
+pub(crate) async fn run_with_timeout<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    match timeout(READ_TIMEOUT, spawn_blocking(work)).await {
         Ok(done) => done.map_err(io::Error::other),
-        Err(_elapsed) => Err(io::Error::other(format!("no answer within {PATIENCE:?}"))),
+        Err(_elapsed) => Err(io::Error::other(format!("no answer within {READ_TIMEOUT:?}"))),
     }
 }
 
@@ -50,13 +52,13 @@ mod tests {
     async fn a_file_system_that_hangs_is_left_behind() {
         let (never, hangs) = std::sync::mpsc::channel::<()>();
         let (seen, waiting) = tokio::sync::oneshot::channel();
-        let hung = tokio_util::task::TaskTracker::new().spawn(blocking(move || {
+        let hung = tokio_util::task::TaskTracker::new().spawn(run_with_timeout(move || {
             seen.send(()).unwrap();
             hangs.recv()
         }));
         waiting.await.unwrap();
         // paused time does not advance by itself while another thread works
-        tokio::time::advance(PATIENCE).await;
+        tokio::time::advance(READ_TIMEOUT).await;
         let problem = hung.await.unwrap().unwrap_err().to_string();
         assert!(problem.starts_with("no answer within"), "{problem}");
         drop(never);

@@ -20,13 +20,13 @@ use tonic_types::StatusExt as _;
 
 use crate::{
     channel::{endpoint, name},
-    reasons::{broken, no_connection, no_grpc, no_server, refusal},
+    reasons::{broken_connection, no_connection, no_server, not_grpc_message, refusal},
     token::{Token, with_token},
     trust::Trust,
 };
 
 /// Time limit for an answer. The server answers from memory, except for verdicts, which it first writes to disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of an answer: an answer with a long series is far larger than anything that an agent sends.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
@@ -40,7 +40,7 @@ pub struct Client {
 
 /// Why a request got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum QuestionFailure {
     /// The request was invalid. Sending it again does not help.
     #[error("{0}")]
     Question(String),
@@ -49,7 +49,7 @@ pub enum Failure {
     NoAnswer(String),
 }
 
-impl Failure {
+impl QuestionFailure {
     /// The exit status of a command that fails for this reason.
     pub fn status(&self) -> u8 {
         match self {
@@ -75,19 +75,19 @@ pub enum ServerUnknown {
 
 /// A stream of the running attempts.
 #[derive(Debug)]
-pub struct Watch {
+pub struct RunningWatch {
     messages: Streaming<WatchResponse>,
     server: String,
 }
 
-impl Watch {
+impl RunningWatch {
     /// The next message of the stream.
     ///
     /// # Errors
     /// If the stream has ended.
-    pub async fn next(&mut self) -> Result<WatchResponse, Failure> {
-        let ended = || Failure::NoAnswer(format!("{} has ended the watch", self.server));
-        self.messages.message().await.map_err(|status| failure(&self.server, &status))?.ok_or_else(ended)
+    pub async fn next(&mut self) -> Result<WatchResponse, QuestionFailure> {
+        let ended = || QuestionFailure::NoAnswer(format!("{} has ended the watch", self.server));
+        self.messages.message().await.map_err(|status| failure_of(&self.server, &status))?.ok_or_else(ended)
     }
 }
 
@@ -96,11 +96,12 @@ impl Client {
     ///
     /// # Errors
     /// If the address is wrong, the certificates cannot be read, or no server answers there.
-    pub async fn connect(server: &str, trust: &Trust) -> Result<Self, Failure> {
-        let endpoint: Endpoint = endpoint(server, trust).await.map_err(Failure::Question)?.timeout(PATIENCE);
+    pub async fn connect(server: &str, trust: &Trust) -> Result<Self, QuestionFailure> {
+        let endpoint: Endpoint =
+            endpoint(server, trust).await.map_err(QuestionFailure::Question)?.timeout(ANSWER_TIMEOUT);
         let server = name(&endpoint);
         let connected = endpoint.connect().await;
-        let channel = connected.map_err(|error| Failure::NoAnswer(no_connection(&server, &error)))?;
+        let channel = connected.map_err(|error| QuestionFailure::NoAnswer(no_connection(&server, &error)))?;
         Ok(Self { channel, server, token: trust.token.clone() })
     }
 
@@ -108,82 +109,85 @@ impl Client {
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
-        let answer = self.predictor().predict(self.ask(question).await?).await;
-        self.answer(answer)?.prediction.ok_or_else(|| self.empty())
+    pub async fn predict(&self, question: PredictRequest) -> Result<Prediction, QuestionFailure> {
+        let answer = self.predictor_client().predict(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)?.prediction.ok_or_else(|| self.empty_answer())
     }
 
     /// Asks which attempts a prediction used, and for the needs at other numbers of build jobs.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
-        let answer = self.predictor().explain(self.ask(question).await?).await;
-        self.answer(answer)
+    pub async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, QuestionFailure> {
+        let answer = self.predictor_client().explain(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)
     }
 
     /// Asks whether a failed attempt should be retried.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
-        let answer = self.predictor().should_retry(self.ask(question).await?).await;
-        self.answer(answer)?.verdict.ok_or_else(|| self.empty())
+    pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, QuestionFailure> {
+        let answer = self.predictor_client().should_retry(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)?.verdict.ok_or_else(|| self.empty_answer())
     }
 
     /// Records a person's correction of a failure's cause, and returns the verdict that is now in force.
     ///
     /// # Errors
     /// If the server gave no answer, or refused the correction.
-    pub async fn correct_verdict(&self, question: CorrectVerdictRequest) -> Result<Verdict, Failure> {
-        let answer = self.predictor().correct_verdict(self.ask(question).await?).await;
-        self.answer(answer)?.verdict.ok_or_else(|| self.empty())
+    pub async fn correct_verdict(&self, question: CorrectVerdictRequest) -> Result<Verdict, QuestionFailure> {
+        let answer = self.predictor_client().correct_verdict(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)?.verdict.ok_or_else(|| self.empty_answer())
     }
 
     /// Gives a ticket back.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), Failure> {
+    pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), QuestionFailure> {
         let mut placement = PlacementClient::new(self.channel.clone());
-        let answer = placement.close_ticket(self.ask(question).await?).await;
-        self.answer(answer).map(drop)
+        let answer = placement.close_ticket(self.to_request(question).await?).await;
+        self.unwrap_answer(answer).map(drop)
     }
 
     /// Asks for statistics of many attempts: what they used, requested and lost.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
-        let answer = self.counter().get_stats(self.ask(question).await?).await;
-        self.answer(answer)
+    pub async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, QuestionFailure> {
+        let answer = self.stats_client().get_stats(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)
     }
 
     /// Asks for one page of finished attempts.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn attempts(&self, question: ListAttemptsRequest) -> Result<ListAttemptsResponse, Failure> {
-        let answer = self.counter().list_attempts(self.ask(question).await?).await;
-        self.answer(answer)
+    pub async fn attempts(
+        &self,
+        question: ListAttemptsRequest,
+    ) -> Result<ListAttemptsResponse, QuestionFailure> {
+        let answer = self.stats_client().list_attempts(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)
     }
 
     /// Asks what each job or package should request.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn recommend(&self, question: RecommendRequest) -> Result<RecommendResponse, Failure> {
-        let answer = self.counter().recommend(self.ask(question).await?).await;
-        self.answer(answer)
+    pub async fn recommend(&self, question: RecommendRequest) -> Result<RecommendResponse, QuestionFailure> {
+        let answer = self.stats_client().recommend(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)
     }
 
     /// Asks for one attempt with its series.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
-        let answer = self.counter().get_attempt(self.ask(question).await?).await;
-        self.answer(answer)
+    pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, QuestionFailure> {
+        let answer = self.stats_client().get_attempt(self.to_request(question).await?).await;
+        self.unwrap_answer(answer)
     }
 
     /// Asks for the server's version and settings, and for what the caller may do.
@@ -191,12 +195,13 @@ impl Client {
     /// # Errors
     /// If the server gave no answer, does not accept the caller, or is another program.
     pub async fn server(&self) -> Result<GetServerResponse, ServerUnknown> {
-        let question = self.ask(GetServerRequest {}).await;
+        let question = self.to_request(GetServerRequest {}).await;
         let question = question.map_err(|failure| ServerUnknown::Denied(failure.to_string()))?;
         let answer = IntrospectionClient::new(self.channel.clone()).get_server(question).await;
         answer.map(Response::into_inner).map_err(|status| {
-            let why = failure(&self.server, &status).to_string();
-            let is_answer = no_grpc(&status).is_none() && broken(&status, &self.server).is_none();
+            let why = failure_of(&self.server, &status).to_string();
+            let is_answer =
+                not_grpc_message(&status).is_none() && broken_connection(&status, &self.server).is_none();
             match status.code() {
                 Code::Unauthenticated | Code::PermissionDenied if is_answer => ServerUnknown::Denied(why),
                 // this status has a message if it comes from our HTTP port, which names the gRPC port; without one, it comes from another
@@ -210,53 +215,55 @@ impl Client {
     }
 
     /// Wraps a message as a request, with the caller's token if there is one.
-    async fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
-        with_token(self.token.as_ref(), question).await.map_err(Failure::Question)
+    async fn to_request<T>(&self, question: T) -> Result<Request<T>, QuestionFailure> {
+        with_token(self.token.as_ref(), question).await.map_err(QuestionFailure::Question)
     }
 
     /// Watches the running attempts: returns a stream of messages about them.
     ///
     /// # Errors
     /// If the server gave no answer, or the request was invalid.
-    pub async fn watch(&self) -> Result<Watch, Failure> {
-        let answer = self.counter().watch(self.ask(WatchRequest {}).await?).await;
-        Ok(Watch { messages: self.answer(answer)?, server: self.server.clone() })
+    pub async fn watch(&self) -> Result<RunningWatch, QuestionFailure> {
+        let answer = self.stats_client().watch(self.to_request(WatchRequest {}).await?).await;
+        Ok(RunningWatch { messages: self.unwrap_answer(answer)?, server: self.server.clone() })
     }
 
-    fn predictor(&self) -> PredictorClient<Channel> {
+    fn predictor_client(&self) -> PredictorClient<Channel> {
         PredictorClient::new(self.channel.clone())
     }
 
-    fn counter(&self) -> StatsClient<Channel> {
+    fn stats_client(&self) -> StatsClient<Channel> {
         StatsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    fn answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Failure> {
-        answer.map(Response::into_inner).map_err(|status| failure(&self.server, &status))
+    fn unwrap_answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, QuestionFailure> {
+        answer.map(Response::into_inner).map_err(|status| failure_of(&self.server, &status))
     }
 
-    fn empty(&self) -> Failure {
-        Failure::NoAnswer(format!("{} sent an empty answer", self.server))
+    fn empty_answer(&self) -> QuestionFailure {
+        QuestionFailure::NoAnswer(format!("{} sent an empty answer", self.server))
     }
 }
 
-fn failure(server: &str, status: &Status) -> Failure {
+fn failure_of(server: &str, status: &Status) -> QuestionFailure {
     let fields = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
     let wrong: Vec<String> =
         fields.iter().map(|field| format!("{}: {}", field.field, field.description)).collect();
     let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
-    let reason = shown::in_line(&reason).into_owned();
+    let reason = shown::escaped_line(&reason).into_owned();
     match status.code() {
-        Code::OutOfRange if is_answer_too_large(status.message()) => Failure::NoAnswer(format!(
+        Code::OutOfRange if is_answer_too_large(status.message()) => QuestionFailure::NoAnswer(format!(
             "{server}: its answer is larger than {} MiB; ask for less",
             ANSWER_BYTES >> 20
         )),
-        Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
-        code => Failure::NoAnswer(match (no_grpc(status), broken(status, server)) {
-            (Some(text), _) => format!("{server}: {text}"),
-            (None, Some(text)) => no_server(server, &text),
-            (None, None) => format!("{server}: {}", refusal(code, &reason)),
-        }),
+        Code::InvalidArgument | Code::NotFound | Code::OutOfRange => QuestionFailure::Question(reason),
+        code => {
+            QuestionFailure::NoAnswer(match (not_grpc_message(status), broken_connection(status, server)) {
+                (Some(text), _) => format!("{server}: {text}"),
+                (None, Some(text)) => no_server(server, &text),
+                (None, None) => format!("{server}: {}", refusal(code, &reason)),
+            })
+        }
     }
 }
 
@@ -278,7 +285,7 @@ mod tests {
         let violation = FieldViolation::new("key.package", "must not be empty");
         let details = ErrorDetails::with_bad_request(vec![violation]);
         let status = Status::with_error_details(Code::InvalidArgument, "bad", details);
-        let failure = failure("http://x", &status);
+        let failure = failure_of("http://x", &status);
         assert_eq!((failure.to_string().as_str(), failure.status()), ("key.package: must not be empty", 2));
     }
 
@@ -288,7 +295,7 @@ mod tests {
             let text = format!(
                 "Error, decoded message length too large: found 999999999 bytes, the limit is: {limit} bytes"
             );
-            failure("http://x", &Status::out_of_range(text))
+            failure_of("http://x", &Status::out_of_range(text))
         };
         let answer = too_large(ANSWER_BYTES);
         let expected = "http://x: its answer is larger than 64 MiB; ask for less";

@@ -45,7 +45,7 @@ pub(crate) fn refusal(code: Code, reason: &str) -> String {
 
 /// The message for a connection that broke before an answer arrived; `None` if the status is an answer of the server. A program at `server`
 /// that speaks another protocol only closes the connection, so the message cannot say more.
-pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
+pub(crate) fn broken_connection(status: &Status, server: &str) -> Option<String> {
     let reason = innermost(status.source()?);
     let hint = if server.starts_with("https") {
         ""
@@ -56,7 +56,7 @@ pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
 }
 
 /// The message for an answer that is not gRPC, from an HTTP server or a proxy; `None` for any other status.
-pub(crate) fn no_grpc(status: &Status) -> Option<String> {
+pub(crate) fn not_grpc_message(status: &Status) -> Option<String> {
     // tonic writes these words for an HTTP status without gRPC, or for a page instead of a message
     let code = status.message().strip_prefix("grpc-status header missing, mapped from HTTP status code ");
     let is_page = status.message().contains("invalid compression flag");
@@ -79,20 +79,20 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
             match error.get_ref() {
                 Some(inner) if inner.is::<rustls::Error>() => deepest = inner,
                 Some(_) => {}
-                None => return in_io_words(error),
+                None => return io_error_words(error),
             }
         }
         if let Some(error) = deepest.downcast_ref::<rustls::Error>() {
-            return tls::in_words(error);
+            return tls::tls_error_words(error);
         }
         match deepest.source() {
             Some(source) => deepest = source,
-            None => return tls::of_words(deepest.to_string()),
+            None => return tls::words_of_text(deepest.to_string()),
         }
     }
 }
 
-fn in_io_words(error: &io::Error) -> String {
+fn io_error_words(error: &io::Error) -> String {
     match error.kind() {
         kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
         kind => kind.to_string(),

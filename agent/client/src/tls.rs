@@ -7,14 +7,14 @@ const NO_CERTIFICATE: &str =
 
 /// Explains a TLS error of which only the text is left. With TLS 1.3 a server asks for the agent's certificate after the handshake, and
 /// HTTP/2 keeps only the text of an error that breaks a connection then.
-pub(crate) fn of_words(words: String) -> String {
+pub(crate) fn words_of_text(words: String) -> String {
     if words.ends_with("alert: CertificateRequired") { NO_CERTIFICATE.to_owned() } else { words }
 }
 
 /// Explains an error of the TLS handshake.
-pub(crate) fn in_words(error: &Error) -> String {
+pub(crate) fn tls_error_words(error: &Error) -> String {
     match error {
-        Error::InvalidCertificate(certificate) => of_certificate(certificate),
+        Error::InvalidCertificate(certificate) => certificate_error_words(certificate),
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "the server speaks no TLS there: use http://, or its TLS port".to_owned()
         }
@@ -26,7 +26,7 @@ pub(crate) fn in_words(error: &Error) -> String {
     }
 }
 
-fn of_certificate(error: &CertificateError) -> String {
+fn certificate_error_words(error: &CertificateError) -> String {
     match error {
         // BAD_SIGNATURE: another CA with the same name signed the certificate
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {

@@ -10,7 +10,7 @@ use tonic::{
     metadata::{Ascii, MetadataValue},
 };
 
-use crate::files::{blocking, read_regular};
+use crate::files::{read_regular, run_with_timeout};
 
 /// Most bytes of a token, the same limit as on the server.
 const TOKEN_BYTES: u64 = 16 * 1024;
@@ -34,7 +34,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    async fn header(&self) -> Result<MetadataValue<Ascii>, String> {
+    async fn authorization_header(&self) -> Result<MetadataValue<Ascii>, String> {
         let text = match self {
             Self::Text(text) => text.clone(),
             Self::File(path) => {
@@ -58,7 +58,7 @@ impl Token {
 
 async fn read(path: &Path) -> io::Result<String> {
     let path = path.to_owned();
-    let bytes = blocking(move || read_regular(&path, TOKEN_BYTES + 1)).await??;
+    let bytes = run_with_timeout(move || read_regular(&path, TOKEN_BYTES + 1)).await??;
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
@@ -69,7 +69,7 @@ async fn read(path: &Path) -> io::Result<String> {
 pub async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
     let mut request = Request::new(message);
     if let Some(token) = token {
-        request.metadata_mut().insert("authorization", token.header().await?);
+        request.metadata_mut().insert("authorization", token.authorization_header().await?);
     }
     Ok(request)
 }

@@ -34,8 +34,8 @@ enum MeterSource {
 /// Measures one build.
 #[derive(Debug)]
 pub struct Meter {
-    way: MeterSource,
-    own: Option<BuildCgroup>,
+    source: MeterSource,
+    own_group: Option<BuildCgroup>,
     /// Groups to which processes of the build moved; `None` before the build starts, and if the process tree measures the build.
     moved: Option<Box<MovedGroups>>,
     limits: CgroupLimits,
@@ -60,10 +60,20 @@ impl Meter {
         });
         let (way, own, limits, no_limit) = (MeterSource::Nothing, None, CgroupLimits::default(), None);
         let kernel = kernel.clone();
-        let mut meter = Self { way, own, moved: None, limits, no_limit, kernel, agent, limit, failed: false };
+        let mut meter = Self {
+            source: way,
+            own_group: own,
+            moved: None,
+            limits,
+            no_limit,
+            kernel,
+            agent,
+            limit,
+            failed: false,
+        };
         if let Err(error) = meter.use_own(id) {
             tracing::debug!(%error, "no cgroup of its own for the build");
-            meter.step_down();
+            meter.use_next_source();
         }
         meter
     }
@@ -87,8 +97,8 @@ impl Meter {
         };
         let (own, no_limit, agent, limit, failed) = (None, None, None, None, false);
         Ok(Some(Self {
-            way,
-            own,
+            source: way,
+            own_group: own,
             moved: None,
             limits,
             no_limit,
@@ -100,7 +110,7 @@ impl Meter {
     }
 
     fn use_own(&mut self, id: &str) -> Result<(), Error> {
-        let absent = || Error::content(&self.kernel.path("/sys/fs/cgroup"), "memory accounting");
+        let absent = || Error::content_error(&self.kernel.path("/sys/fs/cgroup"), "memory accounting");
         let own = BuildCgroup::make(self.agent.as_ref().ok_or_else(absent)?, id)?;
         let limited = match self.limit {
             Some(bytes) if bytes < MIN_LIMIT_BYTES => Err(too_small(bytes)),
@@ -108,9 +118,10 @@ impl Meter {
             None => Ok(()),
         };
         let limits = CgroupLimits::read(own.groups());
-        match open_way(&self.kernel, own.groups(), &limits) {
+        match open_source(&self.kernel, own.groups(), &limits) {
             Ok(Some(way)) => {
-                (self.way, self.own, self.limits, self.no_limit) = (way, Some(own), limits, limited.err());
+                (self.source, self.own_group, self.limits, self.no_limit) =
+                    (way, Some(own), limits, limited.err());
                 Ok(())
             }
             other => {
@@ -121,19 +132,19 @@ impl Meter {
     }
 
     /// Switches to the next way of measuring, after the build's own group did not work.
-    fn step_down(&mut self) {
-        if let Some(own) = self.own.take() {
+    fn use_next_source(&mut self) {
+        if let Some(own) = self.own_group.take() {
             own.discard();
         }
-        self.way = MeterSource::Nothing;
+        self.source = MeterSource::Nothing;
         self.no_limit = self.limit.map(|_bytes| "the agent cannot give the build its own cgroup".to_owned());
         if let Some(groups) = self.agent.clone() {
             self.limits = CgroupLimits::read(&groups);
             self.use_shared(&groups);
         }
-        if matches!(self.way, MeterSource::Nothing) {
+        if matches!(self.source, MeterSource::Nothing) {
             match ProcessTree::of_this_process(&self.kernel) {
-                Ok(tree) => self.way = MeterSource::Tree(tree),
+                Ok(tree) => self.source = MeterSource::Tree(tree),
                 Err(error) => tracing::warn!(%error, "nothing can be measured here"),
             }
         }
@@ -152,8 +163,8 @@ impl Meter {
             );
             return;
         }
-        match open_way(&self.kernel, groups, &self.limits) {
-            Ok(Some(way)) => self.way = way,
+        match open_source(&self.kernel, groups, &self.limits) {
+            Ok(Some(way)) => self.source = way,
             Ok(None) => tracing::debug!("the agent's cgroup accounts no memory"),
             Err(error) => tracing::debug!(%error, "cannot read the agent's cgroup"),
         }
@@ -161,7 +172,7 @@ impl Meter {
 
     /// Where the numbers come from.
     pub fn source(&self) -> Source {
-        match &self.way {
+        match &self.source {
             MeterSource::Group(reader, _cpu) if reader.version() == CgroupVersion::V1 => Source::CgroupV1,
             MeterSource::Group(..) => Source::CgroupV2,
             MeterSource::Tree(_) | MeterSource::Nothing => Source::ProcessTree,
@@ -180,18 +191,18 @@ impl Meter {
 
     /// Runs `start` inside the build's own group, if there is one, so that the processes that it starts are in the group. Also returns the
     /// counters from before. There is no await between entering and leaving, so no other code runs inside.
-    pub fn inside<T>(&mut self, start: impl FnOnce() -> T) -> (Option<Reading>, T) {
-        if let Some(Err(error)) = self.own.as_ref().map(BuildCgroup::enter) {
+    pub fn run_inside<T>(&mut self, start: impl FnOnce() -> T) -> (Option<Reading>, T) {
+        if let Some(Err(error)) = self.own_group.as_ref().map(BuildCgroup::enter) {
             tracing::warn!(%error, "cannot enter the build's cgroup");
-            self.step_down();
+            self.use_next_source();
         }
         let before = self.read();
         let started = start();
-        if let Some(own) = &self.own {
+        if let Some(own) = &self.own_group {
             own.leave();
         }
-        let home = self.own.as_ref().map(BuildCgroup::groups).or(self.agent.as_ref());
-        let home = home.filter(|_| matches!(self.way, MeterSource::Group(..)));
+        let home = self.own_group.as_ref().map(BuildCgroup::groups).or(self.agent.as_ref());
+        let home = home.filter(|_| matches!(self.source, MeterSource::Group(..)));
         self.moved = home.map(|home| Box::new(MovedGroups::of_this_process(&self.kernel, home)));
         (before, started)
     }
@@ -210,7 +221,7 @@ impl Meter {
             }
             reading
         };
-        let reading = match &mut self.way {
+        let reading = match &mut self.source {
             MeterSource::Group(reader, None) => reader.read().map(with_moved),
             MeterSource::Group(reader, Some(tree)) => reader.read().and_then(|reading| {
                 let cpu_usec = tree.read()?.cpu_usec;
@@ -219,12 +230,12 @@ impl Meter {
             MeterSource::Tree(tree) => tree.read(),
             MeterSource::Nothing => return None,
         };
-        self.note(reading)
+        self.log_failure(reading)
     }
 
     /// Reads the memory alone, which costs a small part of what [`Self::read`] costs.
     pub fn read_size(&mut self) -> Option<MemorySize> {
-        let size = match &mut self.way {
+        let size = match &mut self.source {
             MeterSource::Group(reader, _cpu) => reader.read_size().map(|mut size| {
                 if let Some(moved) = &mut self.moved {
                     moved.add_size_to(&mut size);
@@ -236,14 +247,14 @@ impl Meter {
             }
             MeterSource::Nothing => return None,
         };
-        self.note(size)
+        self.log_failure(size)
     }
 
     /// Programs in the build that have their work done elsewhere, as counted at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
-        match &self.way {
+        match &self.source {
             MeterSource::Group(reader, _cpu) => {
-                ServicePrograms::among(&self.kernel.path("/proc"), reader.members())
+                ServicePrograms::among_processes(&self.kernel.path("/proc"), reader.members())
             }
             MeterSource::Tree(tree) => tree.service_programs(),
             MeterSource::Nothing => ServicePrograms::default(),
@@ -252,18 +263,18 @@ impl Meter {
 
     /// Whether a reading costs more if more processes run on the machine.
     pub fn looks_at_processes(&self) -> bool {
-        matches!(&self.way, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
+        matches!(&self.source, MeterSource::Tree(_) | MeterSource::Group(_, Some(_)))
     }
 
     /// Whether the build has a group of its own.
     pub fn has_own_group(&self) -> bool {
-        self.own.is_some()
+        self.own_group.is_some()
     }
 
     /// Kills all processes in the build's own group, for tests that do not wait for its end.
     #[cfg(test)]
     pub(crate) fn kill_own_group(&self) {
-        let Some(own) = &self.own else { return };
+        let Some(own) = &self.own_group else { return };
         let file = own.groups().memory.dir.join("cgroup.procs");
         // this is repeated, because a shell may start the next command before it is killed
         while let Ok(pids) = std::fs::read_to_string(&file)
@@ -277,7 +288,7 @@ impl Meter {
         }
     }
 
-    fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+    fn log_failure<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(error) => {
@@ -291,13 +302,17 @@ impl Meter {
 
     /// Removes the build's own group, if there is one and no process runs in it.
     pub async fn close(self) {
-        if let Some(own) = self.own {
+        if let Some(own) = self.own_group {
             own.remove().await;
         }
     }
 }
 
-fn open_way(kernel: &Kernel, groups: &Cgroups, limits: &CgroupLimits) -> Result<Option<MeterSource>, Error> {
+fn open_source(
+    kernel: &Kernel,
+    groups: &Cgroups,
+    limits: &CgroupLimits,
+) -> Result<Option<MeterSource>, Error> {
     let Some(reader) = CgroupReader::open(groups, limits)? else { return Ok(None) };
     let tree = if reader.counts_cpu() { None } else { Some(ProcessTree::of_this_process(kernel)?) };
     Ok(Some(MeterSource::Group(Box::new(reader), tree)))

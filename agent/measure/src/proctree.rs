@@ -33,9 +33,9 @@ use crate::{
 #[derive(Debug)]
 pub struct ProcessTree {
     proc: PathBuf,
-    top: i32,
+    root_pid: i32,
     /// Whether the build includes `top` itself, not only its descendants.
-    counts_top: bool,
+    counts_root: bool,
     ticks_per_second: u64,
     /// CPU time, in clock ticks, of the children that this process had reaped before the build started.
     base_ticks: u64,
@@ -105,25 +105,25 @@ impl ProcessTree {
 
     /// The descendants of process `top`.
     pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
-        let mut tree = Self::at(kernel.path("/proc"), top);
-        tree.base_ticks = tree.waited_ticks().map_err(|error| tree.error(error))?;
+        let mut tree = Self::of_root(kernel.path("/proc"), top);
+        tree.base_ticks = tree.own_waited_ticks().map_err(|error| tree.to_error(error))?;
         Ok(tree)
     }
 
     /// Process `top`, which the agent did not start, and its descendants, since their start. `proc` is the folder that shows the processes.
     /// When the parent of a descendant ends, the descendant is no longer found, because it gets a parent outside the build.
-    pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
-        let tree = Self { counts_top: true, ..Self::at(proc, top) };
-        tree.waited_ticks().map_err(|error| tree.error(error))?;
+    pub fn with_root(proc: PathBuf, top: i32) -> Result<Self, Error> {
+        let tree = Self { counts_root: true, ..Self::of_root(proc, top) };
+        tree.own_waited_ticks().map_err(|error| tree.to_error(error))?;
         Ok(tree)
     }
 
-    fn at(proc: PathBuf, top: i32) -> Self {
+    fn of_root(proc: PathBuf, top: i32) -> Self {
         Self {
             shared: SharedPages::new(proc.clone()),
             proc,
-            top,
-            counts_top: false,
+            root_pid: top,
+            counts_root: false,
             ticks_per_second: procfs::ticks_per_second().max(1),
             base_ticks: 0,
             cpu_usec: 0,
@@ -133,17 +133,17 @@ impl ProcessTree {
 
     /// Reads all processes.
     pub fn read(&mut self) -> Result<Reading, Error> {
-        let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
+        let processes = all_processes_with_root(&self.proc).map_err(|error| self.to_error(error))?;
         // a process that ends while it is read is no error: its parent reaps it, and then includes its CPU time
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
-        let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
+        let waited_before = if self.counts_root { 0 } else { self.own_waited_ticks().unwrap_or(0) };
         let mut ticks = waited_before.saturating_sub(self.base_ticks);
-        let top = stats.iter().filter(|stat| self.counts_top && stat.pid == self.top);
-        let of_build: Vec<&Stat> = descendants(&stats, self.top).into_iter().chain(top).collect();
+        let top = stats.iter().filter(|stat| self.counts_root && stat.pid == self.root_pid);
+        let of_build: Vec<&Stat> = descendants(&stats, self.root_pid).into_iter().chain(top).collect();
         let mut seen = Vec::with_capacity(of_build.len());
         for stat in &of_build {
             ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
-            if let Ok(resident) = self.resident(stat.pid) {
+            if let Ok(resident) = self.read_resident(stat.pid) {
                 let (pid, parent, started) = (stat.pid, stat.ppid, stat.starttime);
                 seen.push(SeenProcess { pid, parent, started, resident });
             }
@@ -158,7 +158,7 @@ impl ProcessTree {
     fn sizes(&mut self, seen: &[SeenProcess]) -> Reading {
         // sums over the processes with a known share, and the largest shared memory of any other process
         let (mut reading, mut apart, mut shared) = (Reading::default(), 0_u64, 0);
-        for (process, part) in seen.iter().zip(self.shared.parts(seen)) {
+        for (process, part) in seen.iter().zip(self.shared.shares(seen)) {
             match part {
                 Some(part) => apart = apart.saturating_add(part.shared),
                 None => shared = shared.max(process.resident.shared),
@@ -174,26 +174,26 @@ impl ProcessTree {
 
     /// Programs that have their work done elsewhere, at the last reading.
     pub fn service_programs(&self) -> ServicePrograms {
-        ServicePrograms::among(&self.proc, self.pids.iter().copied())
+        ServicePrograms::among_processes(&self.proc, self.pids.iter().copied())
     }
 
-    fn resident(&self, pid: i32) -> ProcResult<ResidentMemory> {
-        let status = self.process(pid)?.status()?;
+    fn read_resident(&self, pid: i32) -> ProcResult<ResidentMemory> {
+        let status = self.open_process(pid)?.status()?;
         let bytes = |kib: Option<u64>| kib.unwrap_or(0).saturating_mul(1024);
         let (anonymous, shared) = (bytes(status.rssanon), bytes(status.rssshmem));
         let file = bytes(status.vmrss).saturating_sub(anonymous.saturating_add(shared));
         Ok(ResidentMemory { anonymous, shared, file })
     }
 
-    fn waited_ticks(&self) -> ProcResult<u64> {
-        Ok(waited(&self.process(self.top)?.stat()?))
+    fn own_waited_ticks(&self) -> ProcResult<u64> {
+        Ok(waited(&self.open_process(self.root_pid)?.stat()?))
     }
 
-    fn process(&self, pid: i32) -> ProcResult<Process> {
+    fn open_process(&self, pid: i32) -> ProcResult<Process> {
         Process::new_with_root(self.proc.join(pid.to_string()))
     }
 
-    fn error(&self, error: procfs::ProcError) -> Error {
+    fn to_error(&self, error: procfs::ProcError) -> Error {
         Error::new(&self.proc, std::io::Error::other(error))
     }
 }
@@ -296,11 +296,11 @@ mod tests {
         let fake = FakeKernel::new();
         process(&fake, 10, 1, [9, 1, 100, 0], 50_000);
         process(&fake, 11, 10, [100, 50, 0, 0], 1000);
-        let mut tree = ProcessTree::with_top(fake.kernel().path("/proc"), 10).unwrap();
+        let mut tree = ProcessTree::with_root(fake.kernel().path("/proc"), 10).unwrap();
         let reading = tree.read().unwrap();
         assert_eq!(reading.need, (50_000 + 1000 + 8) * 1024);
         assert_eq!(reading.cpu_usec, 260 * 1_000_000 / procfs::ticks_per_second());
-        assert!(ProcessTree::with_top(fake.kernel().path("/proc"), 12).is_err());
+        assert!(ProcessTree::with_root(fake.kernel().path("/proc"), 12).is_err());
     }
 
     #[test]

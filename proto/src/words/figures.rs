@@ -17,10 +17,10 @@ pub fn bytes(bytes: u64) -> String {
     let rounds_up = |unit: u64| 1024 * unit - unit / 2;
     match bytes {
         0..KIB => format!("{bytes} B"),
-        _ if bytes < rounds_up(KIB) => format!("{:.0} KiB", over(bytes, KIB)),
-        _ if bytes < rounds_up(1 << 20) => format!("{:.0} MiB", over(bytes, 1 << 20)),
-        _ if bytes < 1 << 40 => format!("{:.2} GiB", over(bytes, 1 << 30)),
-        _ => format!("{:.2} TiB", over(bytes, 1 << 40)),
+        _ if bytes < rounds_up(KIB) => format!("{:.0} KiB", in_units(bytes, KIB)),
+        _ if bytes < rounds_up(1 << 20) => format!("{:.0} MiB", in_units(bytes, 1 << 20)),
+        _ if bytes < 1 << 40 => format!("{:.2} GiB", in_units(bytes, 1 << 30)),
+        _ => format!("{:.2} TiB", in_units(bytes, 1 << 40)),
     }
 }
 
@@ -61,7 +61,7 @@ pub fn micros(usec: u64) -> String {
         1..1000 => format!("{usec} us"),
         1000..9950 => {
             let tenths = (usec + 50) / 100;
-            format!("{} ms", trimmed(&format!("{}.{}", tenths / 10, tenths % 10)))
+            format!("{} ms", without_trailing_zeros(&format!("{}.{}", tenths / 10, tenths % 10)))
         }
         _ => millis(usec / 1000 + u64::from(usec % 1000 >= 500)),
     }
@@ -95,7 +95,7 @@ pub fn cores(cores: f64) -> String {
     match cores {
         _ if !cores.is_finite() => DASH.to_owned(),
         _ if cores > 0.0 && cores < 0.005 => "under 0.01".to_owned(),
-        _ => trimmed(&format!("{cores:.2}")),
+        _ => without_trailing_zeros(&format!("{cores:.2}")),
     }
 }
 
@@ -108,7 +108,7 @@ pub fn cores_named(number: f64) -> String {
 
 /// Formats thousandths of a core as cores, with up to three decimals: `1.5` for 1500, `0.05` for 50.
 pub fn millicores(millicores: u64) -> String {
-    trimmed(&format!("{}.{:03}", count(millicores / 1000), millicores % 1000))
+    without_trailing_zeros(&format!("{}.{:03}", count(millicores / 1000), millicores % 1000))
 }
 
 /// Formats an amount with three significant digits: `12,345`, `123`, `12.3`, `1.23`, `0.012`, `under 0.001`.
@@ -118,12 +118,12 @@ pub fn amount(value: f64) -> String {
         _ if !value.is_finite() => DASH.to_owned(),
         0.0 => "0".to_owned(),
         ..0.0005 => "under 0.001".to_owned(),
-        ..0.0995 => trimmed(&format!("{value:.3}")),
-        ..9.995 => trimmed(&format!("{value:.2}")),
-        ..99.95 => trimmed(&format!("{value:.1}")),
+        ..0.0995 => without_trailing_zeros(&format!("{value:.3}")),
+        ..9.995 => without_trailing_zeros(&format!("{value:.2}")),
+        ..99.95 => without_trailing_zeros(&format!("{value:.1}")),
         _ => {
             let sign = if value < 0.0 { "-" } else { "" };
-            format!("{sign}{}", count(whole(size)))
+            format!("{sign}{}", count(to_whole(size)))
         }
     }
 }
@@ -196,7 +196,7 @@ pub fn share_of(part: u64, whole: u64) -> String {
 
 /// Formats the share that one count has of another, always with one decimal: `97.1 %`; [`DASH`] if `whole` is 0.
 pub fn rate(part: u64, whole: u64) -> String {
-    if whole == 0 { DASH.to_owned() } else { format!("{:.1} %", over(part, whole) * 100.0) }
+    if whole == 0 { DASH.to_owned() } else { format!("{:.1} %", in_units(part, whole) * 100.0) }
 }
 
 /// Formats a factor: `2.5 ×`.
@@ -239,17 +239,17 @@ pub fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn over(number: u64, unit: u64) -> f64 {
+fn in_units(number: u64, unit: u64) -> f64 {
     float(number) / float(unit)
 }
 
 /// The nearest whole number; negative numbers and NaN become 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-pub fn whole(size: f64) -> u64 {
+pub fn to_whole(size: f64) -> u64 {
     size.round() as u64
 }
 
-fn trimmed(text: &str) -> String {
+fn without_trailing_zeros(text: &str) -> String {
     if !text.contains('.') {
         return text.to_owned();
     }

@@ -41,12 +41,12 @@ pub enum Json {
 pub struct Fields(pub Vec<(Cow<'static, str>, Json)>);
 
 /// A function that makes the JSON of a message from its fields, which are converted already.
-pub type Shape = fn(Message<'_>, Fields) -> Json;
+pub type MessageShaper = fn(Message<'_>, Fields) -> Json;
 
 /// A type that a field of a message may have.
 pub trait ToJson {
     /// This value as JSON; `shape` converts each message in it.
-    fn json(&self, shape: Shape) -> Json;
+    fn json(&self, shape: MessageShaper) -> Json;
 }
 
 /// An enumeration of the wire.
@@ -61,14 +61,14 @@ fn word(name: &str, prefix: &str) -> String {
     name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
 }
 
-fn named<E: Word>(number: i32) -> Json {
+fn enum_json<E: Word>(number: i32) -> Json {
     E::try_from(number).map_or(Json::Unnamed(number), |known| Json::Text(known.word()))
 }
 
 /// The fields as on the wire, with `null` for a 0 that means "not known".
 pub fn on_the_wire(message: Message<'_>, mut fields: Fields) -> Json {
     let not_known = match message {
-        Message::StatsTotals(totals) => sums::not_known(totals),
+        Message::StatsTotals(totals) => sums::unknown_fields(totals),
         Message::Calibration(held) if held.attempts == 0 => vec!["error_log2_mean"],
         Message::Coverage(of) if of.attempts == 0 => vec!["first_ended_unix_ms", "last_ended_unix_ms"],
         Message::JobsPoint(point) if point.wall_p50_ms == 0 => vec!["wall_p50_ms"],
@@ -87,7 +87,7 @@ impl Fields {
     }
 
     /// Inserts fields before the field `name`, or at the end if there is no such field. With `replace` the field is removed.
-    fn put(&mut self, name: &str, replace: bool, fields: Vec<(Cow<'static, str>, Json)>) {
+    fn put_before(&mut self, name: &str, replace: bool, fields: Vec<(Cow<'static, str>, Json)>) {
         let place = self.0.iter().position(|field| field.0 == name).unwrap_or(self.0.len());
         let end = self.0.len().min(place + usize::from(replace));
         self.0.splice(place..end, fields);
@@ -95,14 +95,14 @@ impl Fields {
 
     /// Inserts a field before the field `next`.
     pub fn add_before(&mut self, next: &str, name: &'static str, value: Json) {
-        self.put(next, false, vec![(name.into(), value)]);
+        self.put_before(next, false, vec![(name.into(), value)]);
     }
 
     /// Replaces the field `name`, an object, by the object's fields, with `prefix` before their names.
-    pub fn spread(&mut self, name: &str, prefix: &str) {
+    pub fn flatten_field(&mut self, name: &str, prefix: &str) {
         if let Some((_, Json::Object(inner))) = self.0.iter().find(|field| field.0 == name).cloned() {
             let prefixed = |(name, value)| (Cow::Owned(format!("{prefix}{name}")), value);
-            self.put(name, true, inner.0.into_iter().map(prefixed).collect());
+            self.put_before(name, true, inner.0.into_iter().map(prefixed).collect());
         }
     }
 
@@ -139,7 +139,7 @@ impl Serialize for Json {
 macro_rules! leaves {
     ($($of:ty: $value:ident => $json:expr,)+) => {
         $(impl ToJson for $of {
-            fn json(&self, _shape: Shape) -> Json {
+            fn json(&self, _shape: MessageShaper) -> Json {
                 let $value = self;
                 $json
             }
@@ -157,19 +157,19 @@ leaves! {
 }
 
 impl<T: ToJson> ToJson for Option<T> {
-    fn json(&self, shape: Shape) -> Json {
+    fn json(&self, shape: MessageShaper) -> Json {
         self.as_ref().map_or(Json::Null, |known| known.json(shape))
     }
 }
 
 impl<T: ToJson> ToJson for Vec<T> {
-    fn json(&self, shape: Shape) -> Json {
+    fn json(&self, shape: MessageShaper) -> Json {
         Json::List(self.iter().map(|one| one.json(shape)).collect())
     }
 }
 
 impl ToJson for HashMap<String, String> {
-    fn json(&self, _shape: Shape) -> Json {
+    fn json(&self, _shape: MessageShaper) -> Json {
         let mut pairs: Vec<_> = self.iter().collect();
         pairs.sort_unstable();
         let pairs = pairs.into_iter().map(|(name, text)| (name.clone().into(), Json::Text(text.clone())));
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!([Cause::DiskFull.word(), Cause::Unspecified.word()], ["disk_full", "unspecified"]);
         assert_eq!([Source::CgroupV2.word(), CurveKnown::OneCount.word()], ["cgroup_v2", "one_count"]);
         assert_eq!(OomOrigin::LimitAbove.word(), "limit_above");
-        assert_eq!(named::<Cause>(99), Json::Unnamed(99));
+        assert_eq!(enum_json::<Cause>(99), Json::Unnamed(99));
     }
 
     #[test]

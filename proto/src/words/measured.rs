@@ -13,11 +13,12 @@ use crate::{
     v1::{Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Predicted, Running, Source, Summary},
 };
 pub use asked::{
-    LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_size, memory_asked, memory_asked_words, no_ask_words,
+    LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_valid_memory, memory_asked, memory_asked_words,
+    no_ask_words,
 };
 pub use source::{
-    BY_PROCESSES, IncompleteNeed, MARK_NOTE, attempts_note, mark, marked_need_cell, need_note, offloaded,
-    offloaded_sentence, unseen,
+    BY_PROCESSES, IncompleteNeed, MARK_NOTE, attempts_note, mark, marked_need_cell, need_note,
+    offloaded_note, offloaded_sentence, unseen_note,
 };
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
@@ -129,7 +130,7 @@ pub fn cpu_words(summary: &Summary) -> String {
 }
 
 /// A sentence that says why a series of `rows` rows is not drawn; `None` if it is drawn. `total`: number of samples that were kept.
-pub fn no_curve(summary: &Summary, rows: usize, total: u64) -> Option<String> {
+pub fn no_curve_reason(summary: &Summary, rows: usize, total: u64) -> Option<String> {
     let taken = summary.samples.max(total);
     Some(match (rows, taken) {
         (2.., _) => return None,
@@ -182,7 +183,7 @@ pub fn stopped_at(need: u64, limit: Option<u64>, is_above: bool) -> u64 {
 
 /// Whether a need was at most `size`. `None` if that is not known, because memory stopped the attempt (`censored`) below `size`. For such
 /// an attempt, `need` is the result of [`stopped_at`].
-pub fn holds(need: u64, censored: bool, size: u64) -> Option<bool> {
+pub fn need_fits(need: u64, censored: bool, size: u64) -> Option<bool> {
     match (censored, need >= size) {
         (true, reached) => reached.then_some(false),
         (false, _) => Some(need <= size),
@@ -191,10 +192,10 @@ pub fn holds(need: u64, censored: bool, size: u64) -> Option<bool> {
 
 /// Whether the predicted limit was enough. `None` if that is not known: nothing was predicted, the need was not measured, or the
 /// attempt was stopped below that limit.
-pub fn limit_held(summary: &Summary) -> Option<bool> {
+pub fn limit_sufficed(summary: &Summary) -> Option<bool> {
     let limit = predicted(summary).map(|predicted| predicted.memory_limit_bytes);
     let (limit, need) = (limit.filter(|limit| *limit > 0)?, proven_need(summary)?);
-    holds(need, summary.censored, limit)
+    need_fits(need, summary.censored, limit)
 }
 
 /// Whether the points over build jobs form a curve that can be drawn. If no line could be fitted, they are only a list of what was tried.

@@ -23,7 +23,7 @@ use crate::{
 pub const LEAST_CONFIDENCE: f64 = 0.1;
 
 /// Number of build jobs for each requested core from which both numbers are explained.
-const MANY_JOBS: u64 = 3;
+const MANY_JOBS_PER_CORE: u64 = 3;
 
 /// A number of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,8 +125,9 @@ pub struct ExplainedPrediction {
 /// Explains the numbers of a prediction. Callers clean the texts before they show them on a terminal, as those of [`sentence`].
 pub fn explained(prediction: &Prediction) -> ExplainedPrediction {
     let numbers = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
-    let because =
-        |kind, quantity| at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity));
+    let because = |kind, quantity| {
+        lower_bound_reason(kind, quantity, prediction).unwrap_or_else(|| reason_of_quantity(kind, quantity))
+    };
     let numbers: Vec<_> = numbers.map(|(kind, quantity)| (kind, quantity, because(kind, quantity))).collect();
     // if nothing is known about the key, all numbers are the default, for the same reason
     if let [(_, _, first), others @ ..] = numbers.as_slice()
@@ -191,7 +192,7 @@ pub fn jobs_beside_cpu(prediction: &Prediction) -> Option<String> {
     };
     let ((jobs, ran), (millicores, used)) = (of(SizeKind::BuildJobs)?, of(SizeKind::CpuRequest)?);
     let is_usual = ran.bound.is_empty() && ran.attempts > 0;
-    if !is_usual || jobs.saturating_mul(1000) < millicores.saturating_mul(MANY_JOBS) {
+    if !is_usual || jobs.saturating_mul(1000) < millicores.saturating_mul(MANY_JOBS_PER_CORE) {
         return None;
     }
     let request = match used.rung() {
@@ -203,7 +204,7 @@ pub fn jobs_beside_cpu(prediction: &Prediction) -> Option<String> {
 }
 
 /// The reason of a memory size that is the default although attempts were killed: those attempts prove a lower bound.
-fn at_least(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Option<Reason> {
+fn lower_bound_reason(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Option<Reason> {
     let is_memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let basis = quantity.basis.as_ref().filter(|_| is_memory)?;
     let bound = prediction.lower_bound.as_ref().filter(|_| basis.bound == SizeBound::Default.to_string())?;
@@ -213,12 +214,14 @@ fn at_least(kind: SizeKind, quantity: &Quantity, prediction: &Prediction) -> Opt
 /// One sentence, without its full stop, that says why a number is as it is, and which attempts show it; empty if there is nothing to say.
 /// It may contain names of pools and texts of other releases, so callers clean it before they show it on a terminal.
 pub fn sentence(kind: SizeKind, quantity: &Quantity) -> String {
-    reason(kind, quantity).sentence()
+    reason_of_quantity(kind, quantity).sentence()
 }
 
 /// Like [`sentence`], but also with what the rest of the prediction proves about the number.
 pub fn sentence_in(prediction: &Prediction, kind: SizeKind, quantity: &Quantity) -> String {
-    at_least(kind, quantity, prediction).unwrap_or_else(|| reason(kind, quantity)).sentence()
+    lower_bound_reason(kind, quantity, prediction)
+        .unwrap_or_else(|| reason_of_quantity(kind, quantity))
+        .sentence()
 }
 
 /// Why a number is as it is, and which attempts show it; either may be empty.
@@ -237,7 +240,7 @@ impl Reason {
     }
 }
 
-fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
+fn reason_of_quantity(kind: SizeKind, quantity: &Quantity) -> Reason {
     let alone = |why: String| Reason { why, source: String::new() };
     let Some(basis) = &quantity.basis else { return alone(String::new()) };
     let bound = SizeBound::parse(&basis.bound);
@@ -248,13 +251,13 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
         );
         return alone(format!("the default: {attempts} {say} too little about it"));
     }
-    let why = because(kind, quantity.value, basis.quantile, basis.margin, &bound);
+    let why = reason_of_size(kind, quantity.value, basis.quantile, basis.margin, &bound);
     let mut source = match (basis.rung(), basis.attempts) {
         (Rung::Default | Rung::Unspecified, _) | (_, 0) => return alone(why),
-        (rung, 1) => format!("1 attempt of {}", scope(rung)),
+        (rung, 1) => format!("1 attempt of {}", rung_scope(rung)),
         (rung, attempts) => {
             let share = if basis.all_of_rung { "all" } else { "mostly" };
-            format!("{attempts} attempts, {share} of {}", scope(rung))
+            format!("{attempts} attempts, {share} of {}", rung_scope(rung))
         }
     };
     if let Some(note) = measured::attempts_note(basis.by_processes, basis.attempts) {
@@ -271,15 +274,17 @@ fn reason(kind: SizeKind, quantity: &Quantity) -> Reason {
 
 /// Why a number is as it is, without the attempts that show it. `quantile`: the share of similar builds that the value covers before the
 /// factor `margin`; 0 if it is not known.
-pub fn because(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &SizeBound) -> String {
+pub fn reason_of_size(kind: SizeKind, value: u64, quantile: f64, margin: f64, bound: &SizeBound) -> String {
     let covers = if bound.replaces_share() { String::new() } else { coverage(kind, quantile, bound) };
     let pages = match bound {
-        SizeBound::None if kind == SizeKind::MemoryLimit && !covers.is_empty() => file_pages(value, margin),
+        SizeBound::None if kind == SizeKind::MemoryLimit && !covers.is_empty() => {
+            file_pages_note(value, margin)
+        }
         _ => None,
     };
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let doubt = (bound.is_cut() && memory && covers.is_empty()).then(|| "so it may not be enough".to_owned());
-    let clause = match step(kind, value, margin, bound) {
+    let clause = match step_above_failed(kind, value, margin, bound) {
         Some(step) => bound.clause_with_step(&kind.shown(step)),
         None => bound.clause(),
     };
@@ -312,28 +317,28 @@ fn coverage(kind: SizeKind, quantile: f64, bound: &SizeBound) -> String {
 }
 
 /// A clause about the room above the need, for file pages that the build reads again and again; `None` if there is none.
-fn file_pages(value: u64, margin: f64) -> Option<String> {
-    let room = on_top(value, margin)?;
+fn file_pages_note(value: u64, margin: f64) -> Option<String> {
+    let room = margin_amount(value, margin)?;
     Some(format!("with {} more for file pages", figures::bytes(room)))
 }
 
 /// The part of a value that the factor `margin` added; `None` if there is no margin.
-fn on_top(value: u64, margin: f64) -> Option<u64> {
+fn margin_amount(value: u64, margin: f64) -> Option<u64> {
     if margin.is_nan() || margin <= 1.0 || margin.is_infinite() {
         return None;
     }
     let room = figures::float(value) * (1.0 - 1.0 / margin);
-    Some(figures::whole(room)).filter(|room| *room > 0)
+    Some(figures::to_whole(room)).filter(|room| *room > 0)
 }
 
 /// How far a number is above the size that was too small; `None` if that is not known.
-fn step(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u64> {
+fn step_above_failed(kind: SizeKind, value: u64, margin: f64, bound: &SizeBound) -> Option<u64> {
     match bound {
         SizeBound::HeldBack(cores) => {
-            let held = quantity::millicores(cores.parse().ok()?);
+            let held = quantity::rounded_millicores(cores.parse().ok()?);
             value.checked_sub(held).filter(|step| *step > 0)
         }
-        _ if matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit) => on_top(value, margin),
+        _ if matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit) => margin_amount(value, margin),
         _ => None,
     }
 }
@@ -377,7 +382,7 @@ pub fn group_coverage(group: &NeedGroup) -> &'static str {
 }
 
 /// Words for what attempts on a rung have in common with the key.
-pub fn scope(rung: Rung) -> &'static str {
+pub fn rung_scope(rung: Rung) -> &'static str {
     match rung {
         Rung::Exact => "this key",
         Rung::NoVersion => "this key in other versions",

@@ -32,7 +32,7 @@ pub struct SeriesPoint {
 pub fn points(series: &[Sample], summary: &Summary) -> Vec<SeriesPoint> {
     let mut before = Sample::default();
     let mut points = Vec::with_capacity(series.len());
-    for (sample, cores) in series.iter().zip(cores(series, summary)) {
+    for (sample, cores) in series.iter().zip(cores_by_row(series, summary)) {
         let rose = |now: Option<u64>, before: Option<u64>| now.unwrap_or(0) > before.unwrap_or(0);
         let need = need(sample);
         points.push(SeriesPoint {
@@ -46,7 +46,7 @@ pub fn points(series: &[Sample], summary: &Summary) -> Vec<SeriesPoint> {
         });
         before = *sample;
     }
-    reach(&mut points, measured::proven_need(summary).unwrap_or(0));
+    raise_to_peak(&mut points, measured::proven_need(summary).unwrap_or(0));
     points
 }
 
@@ -56,13 +56,13 @@ pub fn need(sample: &Sample) -> u64 {
 }
 
 /// Highest need that was read, bytes. The summary's need is higher if a kill at the limit, or a phase, proves more.
-pub fn highest_read(series: &[Sample]) -> u64 {
+pub fn highest_read_need(series: &[Sample]) -> u64 {
     series.iter().map(need).max().unwrap_or(0)
 }
 
 /// Raises one point to the need that is proven. No reading falls on the last moment before a kill, so the point of the kill is raised, else
 /// the highest point.
-fn reach(points: &mut [SeriesPoint], peak: u64) {
+fn raise_to_peak(points: &mut [SeriesPoint], peak: u64) {
     let highest = points.iter().map(|point| point.need).max().unwrap_or(0);
     if highest >= peak {
         return;
@@ -77,7 +77,7 @@ fn reach(points: &mut [SeriesPoint], peak: u64) {
 
 /// CPU use at each row: the mean over the window of at least [`CPU_WINDOW_MS`] that contains the row. Rows after the last complete window
 /// repeat its value; a series shorter than a window is one window.
-fn cores(series: &[Sample], summary: &Summary) -> Vec<f64> {
+fn cores_by_row(series: &[Sample], summary: &Summary) -> Vec<f64> {
     let most = measured::peak_cores(summary).unwrap_or(f64::INFINITY);
     let mut use_by_row: Vec<f64> = Vec::with_capacity(series.len());
     let (mut from, mut used) = (0, 0);
@@ -111,7 +111,7 @@ mod tests {
         let summary = Summary { need_peak_bytes: Some(114 << 20), ..Summary::default() };
         let drawn = points(&series, &summary);
         let needs: Vec<u64> = drawn.iter().map(|point| point.need >> 20).collect();
-        assert_eq!((needs, highest_read(&series)), (vec![40, 87, 114], 87 << 20));
+        assert_eq!((needs, highest_read_need(&series)), (vec![40, 87, 114], 87 << 20));
         assert!(drawn.iter().all(|point| point.memory >= point.need));
         series[2].oom_kill = None;
         assert_eq!(points(&series, &summary)[1].need, 114 << 20, "a phase saw it");

@@ -25,8 +25,8 @@ fn is_blank(c: char) -> bool {
 
 /// A text for one line: hidden characters as their numbers, line breaks and tabs as spaces.
 #[must_use]
-pub fn in_line(text: &str) -> Cow<'_, str> {
-    replaced(text, is_hidden, |c, out| {
+pub fn escaped_line(text: &str) -> Cow<'_, str> {
+    replace_hidden(text, is_hidden, |c, out| {
         if is_blank(c) {
             out.push(' ');
         } else {
@@ -35,22 +35,22 @@ pub fn in_line(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// [`in_line`] as an owned text.
+/// [`escaped_line`] as an owned text.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    in_line(text).into_owned()
+    escaped_line(text).into_owned()
 }
 
 /// A text of many lines, such as a page: hidden characters as their numbers, line breaks and tabs unchanged.
 #[must_use]
-pub fn in_lines(text: &str) -> Cow<'_, str> {
-    replaced(text, |c| is_hidden(c) && !is_blank(c), push_number)
+pub fn escaped_lines(text: &str) -> Cow<'_, str> {
+    replace_hidden(text, |c| is_hidden(c) && !is_blank(c), push_number)
 }
 
 /// JSON with hidden characters as JSON escapes, which programs read as the same text.
 #[must_use]
-pub fn in_json(text: &str) -> Cow<'_, str> {
-    replaced(
+pub fn escaped_json(text: &str) -> Cow<'_, str> {
+    replace_hidden(
         text,
         |c| is_hidden(c) && !is_blank(c),
         |c, out| {
@@ -63,8 +63,8 @@ pub fn in_json(text: &str) -> Cow<'_, str> {
 
 /// Prometheus' text format with hidden characters as their numbers, in the escapes of that format.
 #[must_use]
-pub fn in_metrics(text: &str) -> Cow<'_, str> {
-    replaced(
+pub fn escaped_metrics(text: &str) -> Cow<'_, str> {
+    replace_hidden(
         text,
         |c| is_hidden(c) && !is_blank(c),
         |c, out| {
@@ -78,14 +78,18 @@ pub fn in_metrics(text: &str) -> Cow<'_, str> {
 /// character.
 #[must_use]
 pub fn in_coloured_log(text: &str) -> Cow<'_, str> {
-    replaced(text, |c| is_hidden(c) && !c.is_ascii_control(), push_number)
+    replace_hidden(text, |c| is_hidden(c) && !c.is_ascii_control(), push_number)
 }
 
 fn push_number(c: char, out: &mut String) {
     let _written = write!(out, "\\u{{{:x}}}", u32::from(c));
 }
 
-fn replaced<'t>(text: &'t str, is_meant: fn(char) -> bool, push: impl Fn(char, &mut String)) -> Cow<'t, str> {
+fn replace_hidden<'t>(
+    text: &'t str,
+    is_meant: fn(char) -> bool,
+    push: impl Fn(char, &mut String),
+) -> Cow<'t, str> {
     let Some(first) = text.find(is_meant) else { return Cow::Borrowed(text) };
     let (before, rest) = text.split_at(first);
     let mut shown = String::with_capacity(text.len() + 16);
@@ -106,11 +110,11 @@ mod tests {
 
     #[test]
     fn nothing_that_moves_hides_or_turns_text_is_shown() {
-        assert_eq!(in_line("a\u{1b}[2Jb\r\nc\u{9b}d"), "a\\u{1b}[2Jb  c\\u{9b}d");
-        assert_eq!(in_line("gpj\u{202e}.exe\u{2066}\u{feff}"), "gpj\\u{202e}.exe\\u{2066}\\u{feff}");
-        assert_eq!(in_line("ünïcödé 包"), "ünïcödé 包");
-        assert_eq!(in_lines("<p>\n\ta\u{202e}b\0</p>"), "<p>\n\ta\\u{202e}b\\u{0}</p>");
-        assert_eq!(in_metrics("x{p=\"a\u{202e}\"} 1\n"), "x{p=\"a\\\\u{202e}\"} 1\n");
+        assert_eq!(escaped_line("a\u{1b}[2Jb\r\nc\u{9b}d"), "a\\u{1b}[2Jb  c\\u{9b}d");
+        assert_eq!(escaped_line("gpj\u{202e}.exe\u{2066}\u{feff}"), "gpj\\u{202e}.exe\\u{2066}\\u{feff}");
+        assert_eq!(escaped_line("ünïcödé 包"), "ünïcödé 包");
+        assert_eq!(escaped_lines("<p>\n\ta\u{202e}b\0</p>"), "<p>\n\ta\\u{202e}b\\u{0}</p>");
+        assert_eq!(escaped_metrics("x{p=\"a\u{202e}\"} 1\n"), "x{p=\"a\\\\u{202e}\"} 1\n");
         assert_eq!(
             in_coloured_log("\u{1b}[32mINFO\u{1b}[0m a\u{202e}\n"),
             "\u{1b}[32mINFO\u{1b}[0m a\\u{202e}\n"
@@ -121,8 +125,8 @@ mod tests {
     fn json_stays_json_and_says_the_same() {
         let text = "a\u{202e}b\u{e0001}c";
         let json = format!("{{\n  \"name\": \"{text}\"\n}}\n");
-        let shown = in_json(&json);
+        let shown = escaped_json(&json);
         assert_eq!(shown, "{\n  \"name\": \"a\\u202eb\\udb40\\udc01c\"\n}\n");
-        assert!(matches!(in_json("{\"a\": \"ü\"}"), Cow::Borrowed(_)));
+        assert!(matches!(escaped_json("{\"a\": \"ü\"}"), Cow::Borrowed(_)));
     }
 }

@@ -24,12 +24,12 @@ pub fn cpu_asked(totals: &StatsTotals) -> Option<f64> {
 }
 
 /// Share of the requested memory that was used; `None` if nothing was requested, or nothing of it was measured.
-pub fn memory_used(totals: &StatsTotals) -> Option<f64> {
+pub fn memory_used_share(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_used_of_asked_gib_hours / asked)
 }
 
 /// Share of the requested memory that was not used.
-pub fn memory_wasted(totals: &StatsTotals) -> Option<f64> {
+pub fn memory_wasted_share(totals: &StatsTotals) -> Option<f64> {
     memory_asked(totals).map(|asked| totals.memory_wasted_gib_hours / asked)
 }
 
@@ -39,10 +39,10 @@ pub fn is_nothing_built(totals: &StatsTotals) -> bool {
     *attempts > 0 && failed + lost + ended + canceled >= *attempts
 }
 
-/// Words for [`memory_wasted`]: `40 % of what was asked for`. If no attempt succeeded, no share is named: everything counts as wasted, so
+/// Words for [`memory_wasted_share`]: `40 % of what was asked for`. If no attempt succeeded, no share is named: everything counts as wasted, so
 /// what a build really wastes is not known.
 pub fn memory_wasted_words(totals: &StatsTotals) -> String {
-    match memory_wasted(totals) {
+    match memory_wasted_share(totals) {
         None => NOTHING_ASKED_AND_MEASURED.to_owned(),
         Some(_) if is_nothing_built(totals) => {
             "all that failed attempts asked for: none succeeded".to_owned()
@@ -52,7 +52,7 @@ pub fn memory_wasted_words(totals: &StatsTotals) -> String {
 }
 
 /// Share of the requested CPU that was used.
-pub fn cpu_used(totals: &StatsTotals) -> Option<f64> {
+pub fn cpu_used_share(totals: &StatsTotals) -> Option<f64> {
     cpu_asked(totals).map(|asked| totals.cpu_used_of_asked_core_hours / asked)
 }
 
@@ -119,12 +119,12 @@ pub fn cpu_time(totals: &StatsTotals) -> Option<f64> {
 pub fn cpu_time_words(totals: &StatsTotals) -> String {
     match cpu_time(totals) {
         None => NOT_KNOWN.to_owned(),
-        Some(time) => format!("{}{}", figures::core_hours(time), cpu_over(totals)),
+        Some(time) => format!("{}{}", figures::core_hours(time), cpu_over_words(totals)),
     }
 }
 
 /// The second part of [`cpu_time_words`], about the wall time; empty without CPU time.
-pub fn cpu_over(totals: &StatsTotals) -> String {
+pub fn cpu_over_words(totals: &StatsTotals) -> String {
     let hours = totals.cpu_wall_hours;
     if hours > 0.0 { format!(" over {} h of builds", amount(hours)) } else { String::new() }
 }
@@ -140,7 +140,7 @@ pub fn not_in_asked(totals: &StatsTotals) -> [u64; 2] {
 }
 
 /// Words for the attempts that are left out of the sums; `None` if none are. A sum is not mentioned if nothing was requested at all.
-pub fn left_out(totals: &StatsTotals) -> Option<String> {
+pub fn left_out_words(totals: &StatsTotals) -> Option<String> {
     let missing = [
         ("without mean memory", totals.memory_not_measured),
         ("without measured CPU time", totals.cpu_not_measured),
@@ -165,7 +165,7 @@ pub fn left_out(totals: &StatsTotals) -> Option<String> {
 }
 
 /// Names (on the wire) of the fields that have no known number, for output that shows each field: such a number must not be shown as 0.
-pub fn not_known(totals: &StatsTotals) -> Vec<&'static str> {
+pub fn unknown_fields(totals: &StatsTotals) -> Vec<&'static str> {
     let (memory, cpu) = (memory_asked(totals).is_none(), cpu_asked(totals).is_none());
     let over_ask = need_over_ask(totals).is_none();
     let cpu_time = cpu_time(totals).is_none();
@@ -205,7 +205,7 @@ pub fn limit_factor(held: &Calibration) -> Option<f64> {
 
 /// Words for the attempts that show a change of need: `8 attempts before, 3 since`; for a drift, which has no first attempt, the number of
 /// all of them.
-pub fn moved_over(moved: &Regression) -> String {
+pub fn moved_over_words(moved: &Regression) -> String {
     let (before, since) = (u64::from(moved.attempts_before), u64::from(moved.attempts_since));
     match moved.kind() {
         ChangeKind::Drift => format!("over {}", counted(before + since, "attempt")),

@@ -30,7 +30,7 @@ pub fn first_line(verdict: &Verdict) -> String {
     }
     let sure = format!("{} sure", figures::percent(verdict.confidence));
     let sure = Some(sure).filter(|_| !is_cause_unknown(verdict));
-    let (means, cause) = match change(verdict) {
+    let (means, cause) = match change_words(verdict) {
         Some(change) => (clean(&change), Some(cause(verdict))),
         None => (cause(verdict), None),
     };
@@ -67,7 +67,7 @@ fn attempts_left(verdict: &Verdict) -> u32 {
 /// What to do, in a few words. If no cause is known, the text says that first, and then what the retry policy allows.
 #[must_use]
 pub fn answer(verdict: &Verdict) -> String {
-    let remedy = remedy(verdict);
+    let remedy = remedy_words(verdict);
     if !is_policy_alone(verdict) {
         return remedy.to_owned();
     }
@@ -75,7 +75,7 @@ pub fn answer(verdict: &Verdict) -> String {
     format!("Cause not known{why}; the retry policy allows another attempt{size}")
 }
 
-fn remedy(verdict: &Verdict) -> &'static str {
+fn remedy_words(verdict: &Verdict) -> &'static str {
     let cause = verdict.cause();
     match verdict.action() {
         Action::No | Action::Unspecified => "Do not retry",
@@ -86,7 +86,7 @@ fn remedy(verdict: &Verdict) -> &'static str {
         Action::AsIs if verdict.reason.contains("the predicted size") => "Retry with the predicted size",
         Action::AsIs => "Retry",
         Action::Bigger if request_had(verdict).is_some() => "Retry with a larger memory request",
-        Action::Bigger if !is_of_memory(cause) => "Retry with more CPU",
+        Action::Bigger if !is_memory_cause(cause) => "Retry with more CPU",
         Action::Bigger if jobs_had(verdict).is_some() => "Retry with more memory and fewer build jobs",
         Action::Bigger => "Retry with more memory",
         Action::FewerJobs => "Retry with fewer build jobs",
@@ -110,7 +110,7 @@ fn cause(verdict: &Verdict) -> String {
         words => words,
     };
     // a log does not prove that memory was short
-    let probably = is_of_memory(cause) && verdict.cause_source == "log";
+    let probably = is_memory_cause(cause) && verdict.cause_source == "log";
     format!("{}{words}", if probably { "probably " } else { "" })
 }
 
@@ -120,14 +120,14 @@ fn is_repeated(verdict: &Verdict) -> bool {
 }
 
 /// The change for the retry, as old value -> new value; or the rule that forbids a retry. `None` if the answer needs no such detail.
-fn change(verdict: &Verdict) -> Option<String> {
+fn change_words(verdict: &Verdict) -> Option<String> {
     let next = verdict.next.as_ref();
     match verdict.action() {
         Action::No | Action::Unspecified => {
             let rule = verdict.evidence.iter().find(|line| line.source == "policy" && line.supports)?;
             Some(rule.text.clone())
         }
-        Action::Bigger if is_of_memory(verdict.cause()) => {
+        Action::Bigger if is_memory_cause(verdict.cause()) => {
             let kind = SizeKind::MemoryLimit;
             let limit = kind.of(next?)?.value;
             let had = verdict.outlook.as_ref().and_then(|outlook| outlook.stopped_at_bytes);
@@ -145,7 +145,7 @@ fn change(verdict: &Verdict) -> Option<String> {
         Action::Bigger => {
             let kind = SizeKind::CpuLimit;
             let limit = kind.of(next?)?;
-            let had = match bound(limit) {
+            let had = match bound_of(limit) {
                 SizeBound::HeldBack(cores) => cores.parse().ok().map(figures::cores_named),
                 _ => None,
             };
@@ -155,7 +155,7 @@ fn change(verdict: &Verdict) -> Option<String> {
         Action::Longer => {
             let kind = SizeKind::LongTime;
             let time = kind.of(next?)?;
-            match bound(time) {
+            match bound_of(time) {
                 SizeBound::TooShort(had) => Some(from_to(Some(had), &kind.shown(time.value))),
                 _ => None,
             }
@@ -171,7 +171,7 @@ fn from_to(had: Option<String>, now: &str) -> String {
 /// The change of build jobs, such as `-j8 -> -j4`, if the next attempt gets fewer because memory is short.
 fn jobs_had(verdict: &Verdict) -> Option<String> {
     let jobs = SizeKind::BuildJobs.of(verdict.next.as_ref()?)?;
-    match bound(jobs) {
+    match bound_of(jobs) {
         SizeBound::HalfOf { jobs: had, .. } => Some(format!("-j{had} -> -j{}", jobs.value)),
         SizeBound::RoomIn(_) => Some(format!("-j{}", jobs.value)),
         _ => None,
@@ -180,17 +180,17 @@ fn jobs_had(verdict: &Verdict) -> Option<String> {
 
 /// The attempt's memory request, if it was evicted for using more.
 fn request_had(verdict: &Verdict) -> Option<String> {
-    match bound(SizeKind::MemoryRequest.of(verdict.next.as_ref()?)?) {
+    match bound_of(SizeKind::MemoryRequest.of(verdict.next.as_ref()?)?) {
         SizeBound::AboveRequest(had) => Some(had),
         _ => None,
     }
 }
 
-fn bound(quantity: &Quantity) -> SizeBound {
+fn bound_of(quantity: &Quantity) -> SizeBound {
     quantity.basis.as_ref().map_or(SizeBound::None, |basis| SizeBound::parse(&basis.bound))
 }
 
-fn is_of_memory(cause: Cause) -> bool {
+fn is_memory_cause(cause: Cause) -> bool {
     matches!(cause, Cause::Oom | Cause::Starved)
 }
 

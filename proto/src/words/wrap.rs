@@ -4,7 +4,7 @@
 //! generated files and command lines to copy are not wrapped, so that programs can read them line by line.
 
 /// Least width that is left beside the indent of continued lines.
-const LEAST_ROOM: usize = 40;
+const LEAST_TEXT_WIDTH: usize = 40;
 /// Indent of continued lines, for a line without columns.
 const HANGING_INDENT: usize = 2;
 
@@ -26,31 +26,31 @@ pub fn wrapped(text: &str, columns: usize) -> String {
 }
 
 fn wrap_line(out: &mut String, line: &str, columns: usize) {
-    if width(line) <= columns {
+    if cell_width(line) <= columns {
         out.push_str(line);
         return;
     }
-    let hang = hanging(line, columns.saturating_sub(LEAST_ROOM).max(HANGING_INDENT));
+    let hang = hanging_column(line, columns.saturating_sub(LEAST_TEXT_WIDTH).max(HANGING_INDENT));
     let (indent, mut rest) = line.split_at(indent(line));
     out.push_str(indent);
     let (mut used, mut is_first) = (indent.len(), true);
     while !rest.trim_start_matches(' ').is_empty() {
         let text = rest.trim_start_matches(' ');
-        let (word, behind) = text.split_at(first_word(text));
+        let (word, behind) = text.split_at(first_word_bytes(text));
         let mut spaces = rest.len() - text.len();
-        if !is_first && used + spaces + width(word) > columns {
+        if !is_first && used + spaces + cell_width(word) > columns {
             out.push('\n');
             (spaces, used) = (hang, 0);
         }
         out.extend(std::iter::repeat_n(' ', spaces));
         out.push_str(word);
-        used += spaces + width(word);
+        used += spaces + cell_width(word);
         (rest, is_first) = (behind, false);
     }
 }
 
 /// Length in bytes of the first word. A number and its unit are one word: `99 %`, `5.13 GiB`.
-fn first_word(text: &str) -> usize {
+fn first_word_bytes(text: &str) -> usize {
     let (word, behind) = text.split_at(text.find(' ').unwrap_or(text.len()));
     let is_number = word.ends_with(|letter: char| letter.is_ascii_digit());
     let Some(behind) = behind.strip_prefix(' ').filter(|_| is_number) else { return word.len() };
@@ -65,7 +65,7 @@ fn indent(line: &str) -> usize {
 }
 
 /// Indent of continued lines: the last column of the line, at most `most`; without columns, a little more than the line's own indent.
-fn hanging(line: &str, most: usize) -> usize {
+fn hanging_column(line: &str, most: usize) -> usize {
     let (mut at, mut spaces, mut hang) = (0, 0, None);
     let first = indent(line);
     let mut escape = false;
@@ -90,7 +90,7 @@ fn hanging(line: &str, most: usize) -> usize {
 }
 
 /// Number of cells that a text takes on a terminal: colour sequences take none.
-fn width(text: &str) -> usize {
+fn cell_width(text: &str) -> usize {
     let mut escape = false;
     let mut cells = 0;
     for letter in text.chars() {
@@ -150,7 +150,7 @@ short
         #[test]
         fn no_line_is_too_wide_unless_a_word_is_and_nothing_is_lost(text in "([a-z]{1,9} {1,3}){0,30}[a-z]{0,9}\n?", columns in 60_usize..120) {
             let wrapped = wrapped(&text, columns);
-            prop_assert!(wrapped.lines().all(|line| width(line.trim_end()) <= columns), "{wrapped}");
+            prop_assert!(wrapped.lines().all(|line| cell_width(line.trim_end()) <= columns), "{wrapped}");
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
             prop_assert_eq!(words(&wrapped), words(&text));
         }

@@ -69,7 +69,7 @@ fn terms() -> TicketTerms {
     most.extend((0..4).map(|tag| (LimitKey::Tag(format!("tag-{tag}")), 300)));
     most.push((LimitKey::Arch("aarch64".to_owned()), 600));
     let pools = (0..POOLS).map(|pool| format!("pool-{pool}")).collect();
-    let limits = TicketLimits { each_owner: Some(50), most: most.into_iter().collect(), pools };
+    let limits = TicketLimits { each_owner: Some(50), other_limits: most.into_iter().collect(), pools };
     TicketTerms { limits, most_open: 200_000, ..TicketTerms::default() }
 }
 

@@ -16,16 +16,16 @@ use drain::Drain;
 use listeners::Listeners;
 use plimsoll_core::{domain::History, shared_history::SharedHistory, stats::Stats};
 use plimsoll_store::{Store, StoreSettings};
-use running::Running;
+use running::RunningServer;
 use tokio::runtime::Handle;
 
 use crate::{
     access::{
         guard::Guard,
-        shared_secret::{Signing, Token},
+        shared_secret::{SharedTokens, SigningKeys},
     },
     integrations::{
-        gitlab::{self, Follower, Found, Hooks, Spool},
+        gitlab::{self, Follower, FoundHook, Hooks, Spool},
         kubernetes,
     },
     runtime::{clock::Clock, metrics::Metrics, net::tls::certificates, settings::Config},
@@ -34,7 +34,7 @@ use crate::{
     state::{
         pools::PoolRegistry,
         tickets::{Keeper, TicketRegistry},
-        verdict_engine::{Sources, VerdictEngine},
+        verdict_engine::{RuleSources, VerdictEngine},
     },
 };
 
@@ -67,11 +67,11 @@ pub struct App {
 #[derive(Debug)]
 struct Secrets {
     /// Secret token that GitLab's hooks must send.
-    hook: Option<Token>,
+    hook: Option<SharedTokens>,
     /// Keys with which GitLab's hooks must be signed.
-    signing: Option<Signing>,
+    signing: Option<SigningKeys>,
     /// Secret in the path of Kubernetes' webhook.
-    admission: Option<Token>,
+    admission: Option<SharedTokens>,
     /// CA certificates for agents that are added to pods.
     agent_ca: Option<String>,
 }
@@ -82,9 +82,9 @@ impl Secrets {
         let admission = config.admission.secret_file.as_deref();
         let agent_ca = config.admission.agent_ca_file.as_deref();
         Ok(Self {
-            hook: hook.map(Token::read).transpose().context("collect_token_file")?,
-            signing: signing.map(Signing::read).transpose().context("collect_signing_file")?,
-            admission: admission.map(Token::read_for_path).transpose().context("admit_secret_file")?,
+            hook: hook.map(SharedTokens::read).transpose().context("collect_token_file")?,
+            signing: signing.map(SigningKeys::read).transpose().context("collect_signing_file")?,
+            admission: admission.map(SharedTokens::read_for_path).transpose().context("admit_secret_file")?,
             agent_ca: agent_ca.map(trusted_text).transpose().context("admit_agent_ca_file")?,
         })
     }
@@ -126,13 +126,14 @@ impl App {
         let secrets = Secrets::read(&config)?;
         let metrics = Arc::new(Metrics::new());
         kubernetes::begin_counts(&metrics);
-        let gitlab = gitlab::Client::open(&config.gitlab, gitlab::Terms::default(), Arc::clone(&metrics))?;
+        let gitlab =
+            gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
-        let sources = Sources {
+        let sources = RuleSources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),
             policy: config.retry.clone(),
@@ -142,7 +143,7 @@ impl App {
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
-        let (ingest, mut worker) = Ingest::new(sessions::Parts {
+        let (ingest, mut worker) = Ingest::new(sessions::IngestParts {
             store: store.clone(),
             history: history.clone(),
             metrics: Arc::clone(&metrics),
@@ -198,7 +199,7 @@ impl App {
     /// names it. Nothing that was acknowledged is lost.
     pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
-        let mut running = Running::start(self, agents);
+        let mut running = RunningServer::start(self, agents);
         let trouble = tokio::select! {
             biased;
             error = running.ended_early() => Some(error),
@@ -212,7 +213,7 @@ impl App {
 
 /// Opens the spool of job hooks. If that fails, the server still accepts hooks, but a crash loses
 /// those that are not processed yet.
-async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<Found>)> {
+async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<FoundHook>)> {
     let (dir, metrics) = (data_dir.to_owned(), Arc::clone(metrics));
     let opened = tokio::task::spawn_blocking(move || Spool::open(&dir, &metrics)).await;
     let opened = opened.context("it ended badly").and_then(|opened| Ok(opened?));

@@ -50,7 +50,7 @@ fn review(bytes: &[u8]) {
     let _review = serde_json::from_slice::<AdmissionReview<DynamicObject>>(bytes).is_ok();
     let Ok(pod) = serde_json::from_slice::<Pod>(bytes) else { return };
     let settings = admission::Settings::default();
-    let Ok(job) = admission::job(&pod, "ci", &settings) else { return };
+    let Ok(job) = admission::job_of_pod(&pod, "ci", &settings) else { return };
     let plan = admission::plan(&pod, &job, None, &settings, |_needs| None);
     assert!(plan.is_ok(), "a pod that was read can be written");
 }
@@ -227,7 +227,7 @@ mod tests {
         let identity = store::StoreIdentity { format: 3, id: ulid::Ulid::nil(), sequence: 9 };
         let (mut packer, mut bytes) = store::archive::Packer::begin(identity);
         let value = store::VersionedValue { version: 1, value: b"value".to_vec() };
-        bytes.extend(packer.take(vec![store::KeyValue { key: b"sone\xff".to_vec(), value }]).unwrap());
+        bytes.extend(packer.add_entries(vec![store::KeyValue { key: b"sone\xff".to_vec(), value }]).unwrap());
         bytes.extend(packer.end().unwrap());
         put("archive", "one", &bytes);
     }

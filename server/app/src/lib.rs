@@ -50,7 +50,7 @@ pub use commands::{Cli, Command};
 pub use integrations::{gitlab, kubernetes};
 pub use plimsoll_store::threads::agent_threads;
 #[cfg(test)]
-pub(crate) use plimsoll_support::patience;
+pub(crate) use plimsoll_support::{fake_http, patience};
 pub use program::main;
 pub use runtime::{
     log::Log,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_proto::shown::in_lines;
+use plimsoll_proto::shown::escaped_lines;
 use tokio::{
     runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
@@ -25,10 +25,10 @@ const WRONG_SETTINGS: u8 = 64;
 
 /// Longest wait for the threads of agents to end. Everything that was acknowledged is on disk by
 /// then.
-const LEAVE: Duration = Duration::from_secs(1);
+const THREADS_END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Signals that follow each other within this time count as one.
-const SAME_WISH: Duration = Duration::from_millis(300);
+const SAME_SIGNAL_WITHIN: Duration = Duration::from_millis(300);
 
 /// Runs the command line of this process. Call it before any thread is started.
 pub fn main() -> ExitCode {
@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
 
 fn print_error(line: &str) {
     // if standard error is closed, there is no other way to report it
-    let _unheard = writeln!(std::io::stderr(), "{}", in_lines(line));
+    let _unheard = writeln!(std::io::stderr(), "{}", escaped_lines(line));
 }
 
 fn run(config: Config) -> anyhow::Result<()> {
@@ -73,7 +73,7 @@ fn run(config: Config) -> anyhow::Result<()> {
     let agents = agent_threads()?;
     let ended = runtime.block_on(serve(config, agents.handle().clone()));
     // the threads of agents end first: their connections use timers of the other runtime
-    agents.shutdown_timeout(LEAVE);
+    agents.shutdown_timeout(THREADS_END_WITHIN);
     // threads that still run, such as one that opens a store, must not keep the process alive
     runtime.shutdown_background();
     ended
@@ -81,14 +81,14 @@ fn run(config: Config) -> anyhow::Result<()> {
 
 async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
     let log = Log::begin(&config)?;
-    let ended = Box::pin(live(config, agents)).await;
+    let ended = Box::pin(run_server(config, agents)).await;
     log.end().await;
     ended
 }
 
 /// Runs the server, from opening the store until it is closed.
-async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
-    let (mut stop, mut again) = (signals()?, signals()?);
+async fn run_server(config: Config, agents: Handle) -> anyhow::Result<()> {
+    let (mut stop, mut again) = (listen_for_signals()?, listen_for_signals()?);
     // SIGHUP reloads rules; without this handler, one that arrives early would end the process
     let _received = signal(SignalKind::hangup())?;
     let data_dir = config.data_dir.display().to_string();
@@ -98,7 +98,7 @@ async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     tracing::info!(data_dir, "opening the store");
     let app = tokio::select! {
         built = App::build(config) => built?,
-        () = stop.recv() => {
+        () = stop.next_signal() => {
             tracing::info!("stopped before the store was open; it is as it was");
             return Ok(());
         }
@@ -106,21 +106,21 @@ async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let Addresses { grpc, http, admission } = app.addresses()?;
     let admission = admission.map(tracing::field::display);
     tracing::info!(%grpc, %http, admission, data_dir, "serving");
-    let second = second(async || again.recv().await);
+    let second = second_signal(async || again.next_signal().await);
     tokio::select! {
-        ended = app.run(agents, stop.once()) => ended,
+        ended = app.run(agents, stop.first_signal()) => ended,
         () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
     }
 }
 
 /// Waits for a second signal to stop. A signal that follows the first immediately does not count: a
 /// terminal and a supervisor may both signal the process.
-async fn second(mut recv: impl AsyncFnMut()) {
+async fn second_signal(mut recv: impl AsyncFnMut()) {
     recv().await;
     let first = Instant::now();
     loop {
         recv().await;
-        if first.elapsed() >= SAME_WISH {
+        if first.elapsed() >= SAME_SIGNAL_WITHIN {
             return;
         }
     }
@@ -132,7 +132,7 @@ struct StopSignals {
     terminate: Signal,
 }
 
-fn signals() -> std::io::Result<StopSignals> {
+fn listen_for_signals() -> std::io::Result<StopSignals> {
     Ok(StopSignals {
         interrupt: signal(SignalKind::interrupt())?,
         terminate: signal(SignalKind::terminate())?,
@@ -140,15 +140,15 @@ fn signals() -> std::io::Result<StopSignals> {
 }
 
 impl StopSignals {
-    async fn recv(&mut self) {
+    async fn next_signal(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
     }
 
-    async fn once(mut self) {
-        self.recv().await;
+    async fn first_signal(mut self) {
+        self.next_signal().await;
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
             None => std::future::pending().await,
         };
         tokio::select! {
-            () = second(recv) => u64::try_from(begin.elapsed().as_millis()).ok(),
+            () = second_signal(recv) => u64::try_from(begin.elapsed().as_millis()).ok(),
             () = sleep(Duration::from_hours(1)) => None,
         }
     }

@@ -58,8 +58,8 @@ fn quantity(bytes: &[u8]) {
     if let Ok(size) = quantity::bytes(&text) {
         assert_eq!(quantity::bytes(&quantity::written_bytes(size)), Ok(size), "{text:?}");
     }
-    if let Ok(cores) = quantity::cores(&text) {
-        let written = quantity::cores(&format!("{}m", quantity::millicores(cores)));
+    if let Ok(cores) = quantity::parse_cores(&text) {
+        let written = quantity::parse_cores(&format!("{}m", quantity::rounded_millicores(cores)));
         assert!(written.is_ok_and(|written| written <= cores + 1e-6), "{text:?}: {cores}");
     }
 }

@@ -66,11 +66,11 @@ impl SharedHistory {
         };
         let Some(brief) = new else { return HistoryUpdate { known, retries: Vec::new() } };
         self.stats.add(&summary.into(), &brief);
-        HistoryUpdate { known, retries: self.relate(&brief) }
+        HistoryUpdate { known, retries: self.update_retries(&brief) }
     }
 
     /// Updates in the statistics which attempts are retries, after this one changed; returns those that are.
-    fn relate(&self, brief: &Arc<AttemptBrief>) -> Vec<AttemptId> {
+    fn update_retries(&self, brief: &Arc<AttemptBrief>) -> Vec<AttemptId> {
         let retries = self.stats.retries_of(brief);
         let lineage = self.read(|history| history.lineage_of(brief, retries));
         self.stats.relate(&lineage);
@@ -97,7 +97,7 @@ impl SharedHistory {
         };
         if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
             self.stats.replace_summary(&earlier, &summary.into(), &now);
-            let _retries = self.relate(&now);
+            let _retries = self.update_retries(&now);
         }
     }
 
@@ -107,7 +107,7 @@ impl SharedHistory {
     }
 
     /// Counts a stored verdict in the statistics, in place of the earlier verdict on the attempt.
-    pub fn judged(&self, verdict: &Verdict, earlier: Option<&Verdict>) {
+    pub fn count_verdict(&self, verdict: &Verdict, earlier: Option<&Verdict>) {
         let refuses = verdict.avoids_retry();
         if refuses || earlier.is_some_and(Verdict::avoids_retry) {
             let ended = self.read(|history| history.get(&verdict.attempt).map(Arc::clone));
@@ -118,7 +118,7 @@ impl SharedHistory {
     }
 
     /// Removes from the statistics an attempt that was deleted from disk.
-    pub fn removed(&self, id: &AttemptId) {
+    pub fn remove_from_stats(&self, id: &AttemptId) {
         if let Some(brief) = self.read(|history| history.get(id).map(Arc::clone)) {
             self.stats.remove(&brief);
         }
@@ -126,12 +126,12 @@ impl SharedHistory {
 
     /// Removes an attempt that was deleted from disk because it was not what it claimed to be.
     pub fn unlearn(&self, id: &AttemptId) {
-        self.removed(id);
+        self.remove_from_stats(id);
         let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = history.get(id).map(Arc::clone) else { return };
         history.unlearn(id);
         drop(history);
-        let _retries = self.relate(&known);
+        let _retries = self.update_retries(&known);
     }
 
     /// Whether an attempt is a retry, by its own claim and by the known attempts of its job.
@@ -148,7 +148,7 @@ impl SharedHistory {
                 RetryOf::Attempt(original) => Some(original.attempt.clone()),
                 RetryOf::Unknown | RetryOf::Nothing => None,
             };
-            (retries, history.before(&run).len())
+            (retries, history.attempts_before(&run).len())
         });
         let number = summary.number.max(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1));
         let retries = summary.retries.clone().or(retries);

@@ -8,14 +8,14 @@ use plimsoll_proto::{
 
 use super::{
     numbers::{millis, some_bytes, some_cores},
-    page::{empty, page},
+    page::{empty_page, timed_page},
     times,
-    view::{Fields, Range, View},
+    view::{Fields, ReaderChoice, TimeRange},
     words,
 };
 
 /// The fields of the filter form and their labels, in the order of the form.
-const FIELDS: [(&str, &str); 7] = [
+const FORM_FIELDS: [(&str, &str); 7] = [
     ("package", "Package"),
     ("version", "Version"),
     ("compiler", "Compiler"),
@@ -44,7 +44,7 @@ pub const ORDERS: [(AttemptOrder, &str); 5] = [
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptsPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// The fields of the form.
     pub fields: &'a Fields,
     /// The attempts on the current page of the table.
@@ -55,15 +55,15 @@ impl AttemptsPage<'_> {
     /// The whole page.
     pub fn draw(&self) -> Markup {
         let Self { view, fields, answer } = *self;
-        let kept: Vec<(&str, &str)> = kept(fields);
+        let kept: Vec<(&str, &str)> = page_fields(fields);
         let next = [kept.as_slice(), &[("page_token", answer.next_page_token.as_str())]].concat();
         let body = html! {
             h1 { "Attempts" }
-            (form(fields, view))
+            (filter_form(fields, view))
             @if answer.attempts.is_empty() {
-                @if kept.is_empty() { (empty(view, "/attempts", &kept)) } @else {
+                @if kept.is_empty() { (empty_page(view, "/attempts", &kept)) } @else {
                     div.empty {
-                        p { strong { "No attempt that ended " (view.range.during()) " is like this." } }
+                        p { strong { "No attempt that ended " (view.range.words_in_sentence()) " is like this." } }
                         p { a href=(view.link("/attempts", &[])) { "Show all" } }
                     }
                 }
@@ -75,7 +75,7 @@ impl AttemptsPage<'_> {
                 }
             }
         };
-        page("Attempts", "/attempts", view, &kept, &body)
+        timed_page("Attempts", "/attempts", view, &kept, &body)
     }
 }
 
@@ -93,21 +93,21 @@ pub fn order_value(order: AttemptOrder) -> &'static str {
 }
 
 /// The pairs of the form that links of this page keep.
-fn kept(fields: &Fields) -> Vec<(&'static str, &str)> {
-    let names = FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "order"]);
+fn page_fields(fields: &Fields) -> Vec<(&'static str, &str)> {
+    let names = FORM_FIELDS.iter().map(|(name, _)| *name).chain(["outcome", "cause", "order"]);
     names.map(|name| (name, fields.get(name))).filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn form(fields: &Fields, view: &View) -> Markup {
+fn filter_form(fields: &Fields, view: &ReaderChoice) -> Markup {
     let choice = |name: &str, value: &str, text: &str| {
         html! {
             option value=(value) selected[words::wire_name("", fields.get(name)) == value] { (text) }
         }
     };
-    let more = FIELDS.iter().skip(1).any(|(name, _)| !fields.get(name).is_empty());
+    let more = FORM_FIELDS.iter().skip(1).any(|(name, _)| !fields.get(name).is_empty());
     html! {
         form.search role="search" action="/attempts" method="get" data-quick {
-            @for (name, words) in FIELDS.iter().take(1) { (field(name, words, fields.get(name))) }
+            @for (name, words) in FORM_FIELDS.iter().take(1) { (form_field(name, words, fields.get(name))) }
             label { "Outcome" select name="outcome" {
                 (choice("outcome", "", "all"))
                 @for one in OUTCOMES { (choice("outcome", outcome_value(one), words::outcome(one))) }
@@ -121,23 +121,23 @@ fn form(fields: &Fields, view: &View) -> Markup {
             details open[more] {
                 summary { "More filters" }
                 div {
-                    (field("project", "Project", &view.project))
-                    (field("stack", "Stack", &view.stack))
-                    @for (name, words) in FIELDS.iter().skip(1) { (field(name, words, fields.get(name))) }
+                    (form_field("project", "Project", &view.project))
+                    (form_field("stack", "Stack", &view.stack))
+                    @for (name, words) in FORM_FIELDS.iter().skip(1) { (form_field(name, words, fields.get(name))) }
                 }
             }
-            @if view.range != Range::default() { input type="hidden" name="range" value=(view.range.as_str()); }
+            @if view.range != TimeRange::default() { input type="hidden" name="range" value=(view.range.as_str()); }
             button { "Show" }
         }
     }
 }
 
-fn field(name: &str, words: &str, value: &str) -> Markup {
+fn form_field(name: &str, words: &str, value: &str) -> Markup {
     html! { label { (words) input name=(name) value=(value) maxlength="256"; } }
 }
 
 /// A table with a row for each attempt.
-pub(super) fn table(attempts: &[Summary], view: &View, name: &str) -> Markup {
+pub(super) fn table(attempts: &[Summary], view: &ReaderChoice, name: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(name) {
             table {
@@ -159,7 +159,7 @@ pub(super) fn need(summary: &Summary) -> Markup {
     }
 }
 
-fn row(summary: &Summary, view: &View) -> Markup {
+fn row(summary: &Summary, view: &ReaderChoice) -> Markup {
     let key = summary.key.clone().unwrap_or_default();
     let resources = summary.resources.unwrap_or_default();
     let jobs = key.hints.unwrap_or_default().build_jobs;
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_failed_attempt_shows_the_line_that_it_is_known_by() {
         let failed = Summary { failure_line: "x.c: <b> error".to_owned(), ..Summary::default() };
-        assert!(row(&failed, &View::default()).into_string().contains("x.c: &lt;b&gt; error"));
+        assert!(row(&failed, &ReaderChoice::default()).into_string().contains("x.c: &lt;b&gt; error"));
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         let need = Some(1 << 30);
         let measured =
             |source: Source| Summary { need_peak_bytes: need, source: source.into(), ..Summary::default() };
-        let cell = |source| row(&measured(source), &View::default()).into_string();
+        let cell = |source| row(&measured(source), &ReaderChoice::default()).into_string();
         assert!(
             cell(Source::ProcessTree).contains("1.00 GiB<br><span class=\"quiet\">measured by processes")
         );
@@ -210,7 +210,7 @@ mod tests {
     fn what_is_chosen_is_marked_however_it_is_written() {
         let pairs = [("outcome", "failed"), ("cause", "tool-oom"), ("order", "waste")];
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let chosen = form(&Fields::new(pairs), &View::default()).into_string();
+        let chosen = filter_form(&Fields::new(pairs), &ReaderChoice::default()).into_string();
         for value in ["FAILED", "TOOL_OOM", "WASTE"] {
             assert!(chosen.contains(&format!("<option value=\"{value}\" selected>")), "{chosen}");
         }

@@ -10,9 +10,9 @@ use plimsoll_proto::{
 
 use super::{
     numbers::{amount, count},
-    page::{card, empty, page},
+    page::{card, empty_page, timed_page},
     times,
-    view::View,
+    view::ReaderChoice,
     words,
 };
 
@@ -20,7 +20,7 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 pub struct FailuresPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// Statistics about the attempts of that time, with groups of equal failures.
     pub stats: &'a GetStatsResponse,
 }
@@ -44,12 +44,12 @@ impl FailuresPage<'_> {
         let body = html! {
             h1 { "Failures" }
             @if totals.attempts == 0 {
-                (empty(view, "/failures", &[]))
+                (empty_page(view, "/failures", &[]))
             } @else {
                 dl.cards {
                     (card("Failed", &share_of(totals.failed, totals.attempts), &html! { (count(totals.failed)) " of " (counted(totals.attempts, "attempt")) }))
                     (card("Retries", &count(totals.retries), &html! { (count(totals.retries_helped)) " of them passed" }))
-                    (card("Asked for by retries", &figures::gib_hours(self.sum(|group| group.retries_gib_hours)), &html! { "memory, after failures with a known line" }))
+                    (card("Asked for by retries", &figures::gib_hours(self.sum_of(|group| group.retries_gib_hours)), &html! { "memory, after failures with a known line" }))
                 }
                 div id="failures" {
                     h2 { "By cause" }
@@ -59,10 +59,10 @@ impl FailuresPage<'_> {
                 }
             }
         };
-        page("Failures", "/failures", view, &[], &body)
+        timed_page("Failures", "/failures", view, &[], &body)
     }
 
-    fn sum(&self, of: impl Fn(&FailureGroup) -> f64) -> f64 {
+    fn sum_of(&self, of: impl Fn(&FailureGroup) -> f64) -> f64 {
         self.stats.failures.iter().map(of).sum()
     }
 
@@ -112,7 +112,7 @@ fn by_cause(rows: &[CauseRow]) -> Markup {
     }
 }
 
-fn by_line(groups: &[FailureGroup], view: &View) -> Markup {
+fn by_line(groups: &[FailureGroup], view: &ReaderChoice) -> Markup {
     html! {
         @if groups.is_empty() {
             p.why { "No failure of this time is known by a line of its log. " code { "plimsoll run" } " in front of a build reads its log, and a server with " code { "gitlab_url" } " reads the logs of GitLab jobs." }
@@ -123,14 +123,14 @@ fn by_line(groups: &[FailureGroup], view: &View) -> Markup {
                         th scope="col" { "Failing line" } th scope="col" { "Cause" } th.n scope="col" { "Failures" } th scope="col" { "Packages" }
                         th.n scope="col" { "Retried" } th.n scope="col" { "Passed" } th.n scope="col" { "Retries, GiB·h" } th scope="col" { "Last" }
                     } }
-                    tbody { @for group in groups { (line(group, view)) } }
+                    tbody { @for group in groups { (group_row(group, view)) } }
                 }
             }
         }
     }
 }
 
-fn line(group: &FailureGroup, view: &View) -> Markup {
+fn group_row(group: &FailureGroup, view: &ReaderChoice) -> Markup {
     let more = group.packages_total.saturating_sub(group.packages.len() as u64);
     html! {
         tr {
@@ -181,8 +181,9 @@ mod tests {
         };
         let mut stats =
             GetStatsResponse { totals: Some(totals), failures: vec![group], ..Default::default() };
-        let drawn =
-            |stats: &GetStatsResponse| FailuresPage { view: &View::default(), stats }.draw().into_string();
+        let drawn = |stats: &GetStatsResponse| {
+            FailuresPage { view: &ReaderChoice::default(), stats }.draw().into_string()
+        };
         let text = drawn(&stats);
         for part in [
             "x.c:3: error: &lt;b&gt;no",

@@ -14,7 +14,7 @@
 //! | [`assets`] | the stylesheet, the script and the icon of all pages |
 //!
 //! Each page is a struct of plain data and messages; its `draw` is a whole page. Text of others is escaped, and characters that reorder or
-//! hide text are written out. What a reader has chosen is a [`view::View`], which every link carries on; [`words`] has the names that stand
+//! hide text are written out. What a reader has chosen is a [`view::ReaderChoice`], which every link carries on; [`words`] has the names that stand
 //! in addresses.
 //!
 //! No clock, no requests, no files: those who serve pages ask for the messages and bring the time. Numbers and words that the terminal says
@@ -41,4 +41,4 @@ pub mod trouble;
 pub mod view;
 pub mod words;
 
-pub use flow::OTHERS;
+pub use flow::OTHERS_GROUP;

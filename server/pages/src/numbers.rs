@@ -2,7 +2,7 @@
 
 pub(super) use plimsoll_proto::figures::{
     DASH, amount, bytes, cell_bytes as some_bytes, cores, cores_named, count, counted_as as plural, float,
-    micros, millis, percent, rate, share, share_of, whole,
+    micros, millis, percent, rate, share, share_of, to_whole,
 };
 
 /// A share as percent; a dash if it is unknown.

@@ -10,8 +10,8 @@ use plimsoll_proto::{
 use super::{
     flow::{Flow, named_groups},
     numbers::{DASH, amount, bytes, count, percent, rate, share, share_of, some_amount},
-    page::{card, empty, page},
-    view::View,
+    page::{card, empty_page, timed_page},
+    view::ReaderChoice,
     words,
 };
 
@@ -22,7 +22,7 @@ const WORST_ROWS: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub struct OverviewPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// Statistics by package, with steps over time.
     pub stats: &'a pb::GetStatsResponse,
     /// Time that one step covers, milliseconds.
@@ -41,35 +41,35 @@ impl OverviewPage<'_> {
         let Self { view, stats, running, .. } = *self;
         let totals = stats.totals.clone().unwrap_or_default();
         let flow = Flow { view, steps: &stats.steps, step_ms: self.step_ms };
-        let parts_of = [by(self.projects, "project", view), by(self.stacks, "stack", view)];
+        let parts_of = [choices_by(self.projects, "project", view), choices_by(self.stacks, "stack", view)];
         let body = html! {
             h1 { "Overview" }
             p.lead { "What builds asked for, what they needed, why they failed, and what that cost." }
             @if totals.attempts == 0 {
-                (empty(view, "/", &[]))
+                (empty_page(view, "/", &[]))
                 @if running > 0 { p { a href=(view.link("/running", &[])) { (running) " running now" } } }
             } @else {
-                (cards(&totals, &stats.currency, running, view))
-                (saved(&totals, &stats.currency))
+                (number_cards(&totals, &stats.currency, running, view))
+                (savings_section(&totals, &stats.currency))
                 div.two {
                     (flow.memory().half())
                     (flow.failures().half())
                 }
-                (worst(stats, view))
+                (worst_section(stats, view))
                 div.two { @for part in &parts_of { div { (part) } } }
-                (moved(&stats.regressions, view))
-                (mixed(&stats.mixed, view))
+                (shifted_needs(&stats.regressions, view))
+                (mixed_needs(&stats.mixed, view))
                 div.two {
-                    div { (variable(&stats.variable, view)) }
-                    div { (flaky(&stats.flaky)) (wrong(&stats.wrong)) }
+                    div { (variable_packages(&stats.variable, view)) }
+                    div { (flaky_failures(&stats.flaky)) (wrong_rules(&stats.wrong)) }
                 }
             }
         };
-        page("Overview", "/", view, &[], &body)
+        timed_page("Overview", "/", view, &[], &body)
     }
 }
 
-fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> Markup {
+fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &ReaderChoice) -> Markup {
     let known = |share: Option<f64>| share.map_or_else(|| NOT_KNOWN.to_owned(), percent);
     let hours = |hours: Option<f64>| hours.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
     let cpu = sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours);
@@ -90,13 +90,13 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
                 (sums::memory_wasted_words(totals))
                 @if sums::memory_asked(totals).is_some() { (money(totals.wasted_money)) }
             }))
-            (card("Memory put to use", &known(sums::memory_used(totals)), &html! {
+            (card("Memory put to use", &known(sums::memory_used_share(totals)), &html! {
                 @if let Some(asked) = sums::memory_asked(totals) { "of " (figures::gib_hours(asked)) " asked; " }
                 "need over time " (hours(sums::memory_over_time(totals)))
             }))
             (card("CPU used", &cpu, &html! {
-                (sums::cpu_over(totals).trim_start())
-                @if let Some(used) = sums::cpu_used(totals) { "; " (percent(used)) " of what was asked for was put to use" }
+                (sums::cpu_over_words(totals).trim_start())
+                @if let Some(used) = sums::cpu_used_share(totals) { "; " (percent(used)) " of what was asked for was put to use" }
             }))
             (card("Retries", &count(totals.retries), &html! {
                 (count(totals.retries_helped)) " helped, " (count(totals.retries_avoided)) " avoided"
@@ -106,13 +106,13 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
             }))
             (card("Running now", &count(numbers_of(running)), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
         }
-        (left_out(totals))
+        (left_out_note(totals))
     }
 }
 
 /// Which attempts the totals above leave out.
-pub(super) fn left_out(totals: &StatsTotals) -> Markup {
-    html! { @if let Some(text) = sums::left_out(totals) { p.quiet { (words::sentence(&text)) } } }
+pub(super) fn left_out_note(totals: &StatsTotals) -> Markup {
+    html! { @if let Some(text) = sums::left_out_words(totals) { p.quiet { (words::sentence(&text)) } } }
 }
 
 fn numbers_of(running: usize) -> u64 {
@@ -120,7 +120,7 @@ fn numbers_of(running: usize) -> u64 {
 }
 
 /// What predictions would have saved; empty if no attempt has a prediction.
-fn saved(totals: &StatsTotals, currency: &str) -> Markup {
+fn savings_section(totals: &StatsTotals, currency: &str) -> Markup {
     let calibration = totals.calibration.unwrap_or_default();
     let would = totals.would_have_been.unwrap_or_default();
     let less = would.asked_gib_hours - would.predicted_gib_hours;
@@ -163,7 +163,7 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
     }
 }
 
-fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
+fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
     let all = stats.totals.clone().unwrap_or_default();
     let mut groups: Vec<(&str, &StatsTotals)> = named_groups(&stats.groups)
         .filter_map(|group| Some((&*group.name, group.totals.as_ref()?)))
@@ -210,7 +210,7 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
 }
 
 /// Links to choose a project or a stack; empty if there is only one.
-fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
+fn choices_by(groups: &[pb::Group], field: &str, view: &ReaderChoice) -> Markup {
     let link = |name: &str| view.link("/", &[(field, name)]);
     let (title, head) = if field == "stack" { ("Stacks", "Stack") } else { ("Projects", "Project") };
     html! {
@@ -237,7 +237,7 @@ fn by(groups: &[pb::Group], field: &str, view: &View) -> Markup {
 }
 
 /// A table of builds with a changed need.
-pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
+pub(super) fn shifted_needs(regressions: &[pb::Regression], view: &ReaderChoice) -> Markup {
     html! {
         @if !regressions.is_empty() {
             h2 { "Builds whose need has moved" }
@@ -252,11 +252,11 @@ pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
                         @for one in regressions.iter().take(WORST_ROWS) {
                             tr {
                                 th scope="row" { (one.key) }
-                                td { "attempt " a.id href=(view.attempt(&one.attempt)) { (one.attempt) } " " span.quiet { (sums::moved_over(one)) } }
+                                td { "attempt " a.id href=(view.attempt(&one.attempt)) { (one.attempt) } " " span.quiet { (sums::moved_over_words(one)) } }
                                 td.n { (figures::times(one.factor)) }
                                 td.n { (bytes(one.before_bytes)) }
                                 td.n { (bytes(one.now_bytes)) }
-                                td.text { @if one.changed.is_empty() { (words::change(one.kind())) ", nothing in its key" } @else { (one.changed) } }
+                                td.text { @if one.changed.is_empty() { (words::change_words(one.kind())) ", nothing in its key" } @else { (one.changed) } }
                                 td.n { (amount(one.extra_gib_hours)) }
                             }
                         }
@@ -268,7 +268,7 @@ pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
 }
 
 /// A table of builds that have groups of attempts with different needs.
-fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
+fn mixed_needs(builds: &[pb::MixedNeed], view: &ReaderChoice) -> Markup {
     html! {
         @if !builds.is_empty() {
             h2 { "Builds that hide groups with different needs" }
@@ -281,7 +281,7 @@ fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
                             tr {
                                 th scope="row" { a href=(view.package(&one.package)) { (one.key) } }
                                 td.n { (amount(one.extra_gib_hours)) }
-                                td.text { (words::marked(one.groups.as_ref().map(|groups| groups.reason.as_str()).unwrap_or_default())) }
+                                td.text { (words::marked_up(one.groups.as_ref().map(|groups| groups.reason.as_str()).unwrap_or_default())) }
                             }
                         }
                     }
@@ -291,7 +291,7 @@ fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
     }
 }
 
-fn variable(variable: &[pb::Variable], view: &View) -> Markup {
+fn variable_packages(variable: &[pb::Variable], view: &ReaderChoice) -> Markup {
     html! {
         @if !variable.is_empty() {
             h2 { "Packages that vary most" }
@@ -314,7 +314,7 @@ fn variable(variable: &[pb::Variable], view: &View) -> Markup {
     }
 }
 
-fn flaky(flaky: &[pb::Flaky]) -> Markup {
+fn flaky_failures(flaky: &[pb::Flaky]) -> Markup {
     html! {
         @if !flaky.is_empty() {
             h2 { "Failures that were retried as they were" }
@@ -337,7 +337,7 @@ fn flaky(flaky: &[pb::Flaky]) -> Markup {
     }
 }
 
-fn wrong(wrong: &[pb::WrongVerdicts]) -> Markup {
+fn wrong_rules(wrong: &[pb::WrongVerdicts]) -> Markup {
     html! {
         @if !wrong.is_empty() {
             h2 { "Causes that people corrected" }

@@ -7,11 +7,11 @@ use plimsoll_proto::{
 };
 
 use super::{
-    flow::OTHERS,
+    flow::OTHERS_GROUP,
     numbers::{amount, count, share_of, some_amount, some_percent},
-    page::{empty, page},
+    page::{empty_page, timed_page},
     table::{Sort, head, pages},
-    view::{Fields, View},
+    view::{Fields, ReaderChoice},
 };
 
 /// Rows of one page of the table.
@@ -23,7 +23,7 @@ type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
 const COLUMNS: [Column; 7] = [
     ("waste", "Wasted GiB·h", |totals| totals.memory_wasted_gib_hours),
     ("asked", "Asked GiB·h", |totals| totals.memory_asked_gib_hours),
-    ("used", "Put to use", |totals| sums::memory_used(totals).unwrap_or(0.0)),
+    ("used", "Put to use", |totals| sums::memory_used_share(totals).unwrap_or(0.0)),
     ("need", "Highest need", |totals| super::numbers::float(totals.need_peak_max_bytes)),
     ("cpu", "CPU core·h", |totals| totals.cpu_core_hours),
     ("attempts", "Attempts", |totals| super::numbers::float(totals.attempts)),
@@ -41,7 +41,7 @@ pub fn columns() -> impl Iterator<Item = &'static str> {
 #[derive(Debug)]
 pub struct PackagesPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// The search text, and the order.
     pub fields: &'a Fields,
     /// Number of the table's page, from 1 on.
@@ -54,12 +54,12 @@ impl PackagesPage<'_> {
     /// The whole page.
     pub fn draw(self) -> Markup {
         let Self { view, fields, number, mut groups } = self;
-        let others = groups.iter().position(|group| group.name == OTHERS).map(|at| groups.remove(at));
+        let others = groups.iter().position(|group| group.name == OTHERS_GROUP).map(|at| groups.remove(at));
         let all = groups.len();
         let sought = fields.get("q").to_lowercase();
         groups.retain(|group| group.name.to_lowercase().contains(&sought));
-        let sort = Sort::of(fields.get("sort"), fields.get("order"), usual(&groups));
-        sorted(&mut groups, sort);
+        let sort = Sort::of(fields.get("sort"), fields.get("order"), default_column(&groups));
+        sort_groups(&mut groups, sort);
         let pages_count = groups.len().div_ceil(PAGE_ROWS).max(1);
         let number = usize::try_from(number).unwrap_or(usize::MAX).clamp(1, pages_count);
         let shown: Vec<Group> =
@@ -67,9 +67,9 @@ impl PackagesPage<'_> {
         let kept = [("q", fields.get("q")), ("sort", fields.get("sort")), ("order", fields.get("order"))];
         let body = html! {
             h1 { "Packages" }
-            (search(fields, view))
+            (search_form(fields, view))
             @if all == 0 {
-                (empty(view, "/packages", &kept))
+                (empty_page(view, "/packages", &kept))
             } @else if shown.is_empty() {
                 div.empty { p { "No package has " strong { (fields.get("q")) } " in its name. " a href=(view.link("/packages", &[])) { "Show all" } } }
             } @else {
@@ -77,37 +77,37 @@ impl PackagesPage<'_> {
                     (count(groups.len() as u64))
                     @if others.is_some() { " of the packages that waste most, with attempts that ended " }
                     @else { " packages with attempts that ended " }
-                    (view.range.during()) "."
+                    (view.range.words_in_sentence()) "."
                 }
-                (table(&shown, sort, fields, view))
+                (packages_table(&shown, sort, fields, view))
                 (pages(number, pages_count, |to| view.link("/packages", &[kept.as_slice(), &[("page", to)]].concat())))
-                @if let Some(others) = &others { (rest(others)) }
+                @if let Some(others) = &others { (others_row(others)) }
             }
         };
-        page("Packages", "/packages", view, &kept, &body)
+        timed_page("Packages", "/packages", view, &kept, &body)
     }
 }
 
 /// The column to sort by if the reader chose none: waste, or need if nothing is wasted.
-fn usual(groups: &[Group]) -> &'static str {
+fn default_column(groups: &[Group]) -> &'static str {
     let is_wasted = |totals: &StatsTotals| totals.memory_wasted_gib_hours > 0.0;
     if groups.iter().filter_map(|group| group.totals.as_ref()).any(is_wasted) { "waste" } else { "need" }
 }
 
 /// Sorts the groups by a column; an unknown column changes nothing.
-fn sorted(groups: &mut [Group], sort: Sort<'_>) {
+fn sort_groups(groups: &mut [Group], sort: Sort<'_>) {
     if sort.by == "name" {
         groups.sort_by(|a, b| a.name.cmp(&b.name));
     } else if let Some((.., number)) = COLUMNS.iter().find(|(name, ..)| *name == sort.by) {
         let of = |group: &Group| group.totals.as_ref().map_or(0.0, number);
         groups.sort_by(|a, b| of(a).total_cmp(&of(b)).then_with(|| b.name.cmp(&a.name)));
     }
-    if sort.down {
+    if sort.descending {
         groups.reverse();
     }
 }
 
-fn search(fields: &Fields, view: &View) -> Markup {
+fn search_form(fields: &Fields, view: &ReaderChoice) -> Markup {
     html! {
         form.search role="search" action="/packages" method="get" {
             label { "Name contains" input type="search" name="q" value=(fields.get("q")) maxlength="256" data-narrows="packages" autocomplete="off"; }
@@ -120,7 +120,7 @@ fn search(fields: &Fields, view: &View) -> Markup {
     }
 }
 
-fn table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &View) -> Markup {
+fn packages_table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &ReaderChoice) -> Markup {
     let link = |by: &str, order: &str| {
         view.link("/packages", &[("q", fields.get("q")), ("sort", by), ("order", order)])
     };
@@ -137,14 +137,14 @@ fn table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &View) -> Marku
     }
 }
 
-fn row(group: &Group, view: &View) -> Markup {
+fn row(group: &Group, view: &ReaderChoice) -> Markup {
     let totals = group.totals.clone().unwrap_or_default();
     html! {
         tr {
             th scope="row" { a href=(view.package(&group.name)) { (group.name) } }
             td.n { (some_amount(sums::memory_wasted_hours(&totals))) }
             td.n { (some_amount(sums::memory_asked(&totals))) }
-            td.n { (some_percent(sums::memory_used(&totals))) }
+            td.n { (some_percent(sums::memory_used_share(&totals))) }
             td.n { (sums::highest_need_cell(&totals)) }
             td.n { (some_amount(sums::cpu_time(&totals))) }
             td.n { (count(totals.attempts)) }
@@ -155,13 +155,13 @@ fn row(group: &Group, view: &View) -> Markup {
     }
 }
 
-fn rest(others: &Group) -> Markup {
+fn others_row(others: &Group) -> Markup {
     let totals = others.totals.clone().unwrap_or_default();
     html! {
         p.quiet {
             "These are the packages that waste most. All others together wasted "
             (amount(totals.memory_wasted_gib_hours)) " GiB·h ("
-            (some_percent(sums::memory_wasted(&totals))) " of what they asked for) in "
+            (some_percent(sums::memory_wasted_share(&totals))) " of what they asked for) in "
             (figures::counted(totals.attempts, "attempt")) ". Search for the whole name of one to see it."
         }
     }
@@ -180,10 +180,10 @@ mod tests {
     fn packages_are_sorted_by_what_is_asked_for() {
         let mut groups = [group("b", 1.0), group("a", 1.0), group("c", 3.0)];
         let names = |groups: &[Group]| groups.iter().map(|group| group.name.clone()).collect::<String>();
-        sorted(&mut groups, Sort::of("", "", "waste"));
+        sort_groups(&mut groups, Sort::of("", "", "waste"));
         assert_eq!(names(&groups), "cab");
-        sorted(&mut groups, Sort::of("name", "", "waste"));
+        sort_groups(&mut groups, Sort::of("name", "", "waste"));
         assert_eq!(names(&groups), "abc");
-        assert_eq!((usual(&groups), usual(&[group("a", 0.0)])), ("waste", "need"));
+        assert_eq!((default_column(&groups), default_column(&[group("a", 0.0)])), ("waste", "need"));
     }
 }

@@ -5,7 +5,7 @@ use plimsoll_proto::shown;
 
 use super::{
     assets,
-    view::{Range, View},
+    view::{ReaderChoice, TimeRange},
 };
 
 const PAGES: [(&str, &str); 7] = [
@@ -19,42 +19,60 @@ const PAGES: [(&str, &str); 7] = [
 ];
 
 /// A page at `path` with a choice of time. The pairs in `kept` stay in the address when another time is chosen.
-pub(super) fn page(title: &str, path: &str, view: &View, kept: &[(&str, &str)], body: &Markup) -> Markup {
+pub(super) fn timed_page(
+    title: &str,
+    path: &str,
+    view: &ReaderChoice,
+    kept: &[(&str, &str)],
+    body: &Markup,
+) -> Markup {
     let choice = html! {
         nav.range aria-label="Time" {
-            @for range in Range::ALL {
+            @for range in TimeRange::ALL {
                 a href=(view.with(range).link(path, kept)) aria-current=[(range == view.range).then_some("true")] {
                     (range.words())
                 }
             }
         }
     };
-    shell(title, path, view, &choice, body)
+    page_shell(title, path, view, &choice, body)
 }
 
 /// A page about the present. Without scripts, the browser loads it again after `seconds`.
-pub(super) fn live(title: &str, path: &str, view: &View, seconds: u32, body: &Markup) -> Markup {
+pub(super) fn reloading_page(
+    title: &str,
+    path: &str,
+    view: &ReaderChoice,
+    seconds: u32,
+    body: &Markup,
+) -> Markup {
     let again = html! { noscript { meta http-equiv="refresh" content=(seconds); } };
-    framed(title, path, view, (&again, &Markup::default()), body)
+    framed_page(title, path, view, (&again, &Markup::default()), body)
 }
 
 /// A page without a choice of time, and without navigation.
-pub(super) fn bare(title: &str, view: &View, body: &Markup) -> Markup {
-    shell(title, "", view, &Markup::default(), body)
+pub(super) fn bare_page(title: &str, view: &ReaderChoice, body: &Markup) -> Markup {
+    page_shell(title, "", view, &Markup::default(), body)
 }
 
-/// Like [`bare`], with navigation.
-pub(super) fn plain(title: &str, path: &str, view: &View, body: &Markup) -> Markup {
-    shell(title, path, view, &Markup::default(), body)
+/// Like [`bare_page`], with navigation.
+pub(super) fn plain_page(title: &str, path: &str, view: &ReaderChoice, body: &Markup) -> Markup {
+    page_shell(title, path, view, &Markup::default(), body)
 }
 
-fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -> Markup {
-    framed(title, path, view, (&Markup::default(), choice), body)
+fn page_shell(title: &str, path: &str, view: &ReaderChoice, choice: &Markup, body: &Markup) -> Markup {
+    framed_page(title, path, view, (&Markup::default(), choice), body)
 }
 
 /// Puts `body` into the frame. `around` has what this page adds to the HTML head, and what it adds after the
 /// navigation.
-fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body: &Markup) -> Markup {
+fn framed_page(
+    title: &str,
+    path: &str,
+    view: &ReaderChoice,
+    around: (&Markup, &Markup),
+    body: &Markup,
+) -> Markup {
     let current = |to: &str| to == path || (to != "/" && path.starts_with(&format!("{to}/")));
     let whole = html! {
         (DOCTYPE)
@@ -81,7 +99,7 @@ fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body
                     (around.1)
                 }
                 main #main tabindex="-1" {
-                    (chosen(path, view))
+                    (chosen_filter(path, view))
                     (body)
                 }
                 footer {
@@ -94,14 +112,14 @@ fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body
         }
     };
     // every page shows names from outside: write out characters that reorder or hide text
-    PreEscaped(shown::in_lines(&whole.into_string()).into_owned())
+    PreEscaped(shown::escaped_lines(&whole.into_string()).into_owned())
 }
 
 /// The project and the stack that the reader chose, with links that remove the choice.
-fn chosen(path: &str, view: &View) -> Markup {
+fn chosen_filter(path: &str, view: &ReaderChoice) -> Markup {
     let path = if path.is_empty() { "/" } else { path };
-    let without_project = View { project: String::new(), ..view.clone() }.link(path, &[]);
-    let without_stack = View { stack: String::new(), ..view.clone() }.link(path, &[]);
+    let without_project = ReaderChoice { project: String::new(), ..view.clone() }.link(path, &[]);
+    let without_stack = ReaderChoice { stack: String::new(), ..view.clone() }.link(path, &[]);
     html! {
         @if !view.project.is_empty() || !view.stack.is_empty() {
             p.chosen {
@@ -123,15 +141,15 @@ pub(super) fn card(name: &str, number: &str, note: &Markup) -> Markup {
 }
 
 /// The text for a page without content.
-pub(super) fn empty(view: &View, path: &str, kept: &[(&str, &str)]) -> Markup {
+pub(super) fn empty_page(view: &ReaderChoice, path: &str, kept: &[(&str, &str)]) -> Markup {
     html! {
         div.empty {
-            p { strong { "Nothing ended here " (view.range.during()) "." } }
-            @if view.range != Range::All {
-                p { a href=(view.with(Range::All).link(path, kept)) { "Look at all time" } }
+            p { strong { "Nothing ended here " (view.range.words_in_sentence()) "." } }
+            @if view.range != TimeRange::All {
+                p { a href=(view.with(TimeRange::All).link(path, kept)) { "Look at all time" } }
             }
             @if !view.project.is_empty() || !view.stack.is_empty() {
-                p { a href=(View { range: view.range, ..View::default() }.link(path, kept)) { "Look at all projects and stacks" } }
+                p { a href=(ReaderChoice { range: view.range, ..ReaderChoice::default() }.link(path, kept)) { "Look at all projects and stacks" } }
             }
             p { "To measure a build, put the agent in front of it:" }
             pre tabindex="0" role="region" aria-label="Command" { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }

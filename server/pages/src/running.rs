@@ -5,13 +5,13 @@ use plimsoll_proto::{measured, v1 as pb};
 
 use super::{
     numbers::{bytes, count, millis, some_bytes, some_cores},
-    page::live,
-    view::View,
+    page::reloading_page,
+    view::ReaderChoice,
     words,
 };
 
 /// Most attempts on the page.
-pub const SHOWN: usize = 200;
+pub const SHOWN_ATTEMPTS: usize = 200;
 
 /// Seconds between two updates of the page by its script.
 const RELOAD_SECONDS: u32 = 3;
@@ -23,8 +23,8 @@ const RELOAD_WHOLE_SECONDS: u32 = 15;
 #[derive(Debug, Clone, Copy)]
 pub struct RunningPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
-    /// The attempts with the highest need, at most [`SHOWN`].
+    pub view: &'a ReaderChoice,
+    /// The attempts with the highest need, at most [`SHOWN_ATTEMPTS`].
     pub attempts: &'a [pb::Running],
     /// Number of running attempts.
     pub running: usize,
@@ -46,18 +46,18 @@ impl RunningPage<'_> {
                 } @else {
                     p.quiet {
                         (count(running as u64)) " running"
-                        @if running > SHOWN { ", of which the " (SHOWN) " with the highest need are shown" } "."
+                        @if running > SHOWN_ATTEMPTS { ", of which the " (SHOWN_ATTEMPTS) " with the highest need are shown" } "."
                     }
-                    (table(self.attempts, view))
+                    (running_table(self.attempts, view))
                     @if self.attempts.iter().any(|one| !measured::mark(one.source()).is_empty()) { p.quiet { (measured::MARK_NOTE) } }
                 }
             }
         };
-        live("Running", "/running", view, RELOAD_WHOLE_SECONDS, &body)
+        reloading_page("Running", "/running", view, RELOAD_WHOLE_SECONDS, &body)
     }
 }
 
-fn table(running: &[pb::Running], view: &View) -> Markup {
+fn running_table(running: &[pb::Running], view: &ReaderChoice) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Running attempts" {
             table {
@@ -72,7 +72,7 @@ fn table(running: &[pb::Running], view: &View) -> Markup {
     }
 }
 
-fn row(one: &pb::Running, view: &View) -> Markup {
+fn row(one: &pb::Running, view: &ReaderChoice) -> Markup {
     let key = one.key.clone().unwrap_or_default();
     html! {
         tr {

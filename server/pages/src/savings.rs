@@ -8,15 +8,15 @@ use plimsoll_proto::{
 
 use super::{
     numbers::count,
-    page::{card, empty, page},
-    view::View,
+    page::{card, empty_page, timed_page},
+    view::ReaderChoice,
 };
 
 /// What the page of savings shows.
 #[derive(Debug, Clone, Copy)]
 pub struct SavingsPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// The rows, in the order of the answer.
     pub answer: &'a RecommendResponse,
 }
@@ -28,29 +28,29 @@ impl SavingsPage<'_> {
         let body = html! {
             h1 { "Savings" }
             @if answer.recommendations.is_empty() {
-                (empty(view, "/savings", &[]))
+                (empty_page(view, "/savings", &[]))
             } @else {
-                (cards(answer))
+                (number_cards(answer))
                 p.quiet {
-                    "One size for all builds of a package, by the attempts that ended " (view.range.during()) " (" (words::window(answer)) "): "
+                    "One size for all builds of a package, by the attempts that ended " (view.range.words_in_sentence()) " (" (words::window(answer)) "): "
                     "the largest that is predicted for its newest builds, of all versions, variants and compilers. "
                     "What one of these builds gets next can be less, and is on the page of the package. "
                     @if let Some(scope) = words::scope(answer) { "The cards are " (scope) ". " }
                     "A proposed limit is never below the need of a trusted attempt of that time. As a patch: "
                     code { "plimsoll recommend -o gitlab" } ", " code { "kubernetes" } " or " code { "spack" } "."
                 }
-                (table(answer, view))
+                (proposals_table(answer, view))
                 @if answer.left_out > 0 {
                     p.quiet { (figures::counted(answer.left_out, "package")) " more that save less or request less." }
                 }
             }
             @for note in &answer.notes { p.quiet { "Note: " (note) } }
         };
-        page("Savings", "/savings", view, &[], &body)
+        timed_page("Savings", "/savings", view, &[], &body)
     }
 }
 
-fn cards(answer: &RecommendResponse) -> Markup {
+fn number_cards(answer: &RecommendResponse) -> Markup {
     let share = figures::share(answer.saved_gib_hours, answer.asked_gib_hours);
     let of = html! { (share) " of " (figures::gib_hours(answer.asked_gib_hours)) " that is requested" };
     let unknown = words::savings_unknown(answer);
@@ -68,18 +68,25 @@ fn cards(answer: &RecommendResponse) -> Markup {
 }
 
 /// Headings of the columns after the package. On a narrow screen the heading is printed before each number.
-const REQUEST: &str = "Request now → proposed";
-const LIMIT: &str = "Limit now → proposed";
-const SAVED: &str = "Saved GiB·h a month";
-const MONEY: &str = "Saved money";
-const ABOVE: &str = "Above the limit";
-const CONFIDENCE: &str = "Confidence";
-const ATTEMPTS: &str = "Attempts";
+const REQUEST_COLUMN: &str = "Request now → proposed";
+const LIMIT_COLUMN: &str = "Limit now → proposed";
+const SAVED_COLUMN: &str = "Saved GiB·h a month";
+const MONEY_COLUMN: &str = "Saved money";
+const ABOVE_COLUMN: &str = "Above the limit";
+const CONFIDENCE_COLUMN: &str = "Confidence";
+const ATTEMPTS_COLUMN: &str = "Attempts";
 
-fn table(answer: &RecommendResponse, view: &View) -> Markup {
-    let money = answer.has_prices.then_some(MONEY);
-    let names =
-        [Some(REQUEST), Some(LIMIT), Some(SAVED), money, Some(ABOVE), Some(CONFIDENCE), Some(ATTEMPTS)];
+fn proposals_table(answer: &RecommendResponse, view: &ReaderChoice) -> Markup {
+    let money = answer.has_prices.then_some(MONEY_COLUMN);
+    let names = [
+        Some(REQUEST_COLUMN),
+        Some(LIMIT_COLUMN),
+        Some(SAVED_COLUMN),
+        money,
+        Some(ABOVE_COLUMN),
+        Some(CONFIDENCE_COLUMN),
+        Some(ATTEMPTS_COLUMN),
+    ];
     html! {
         div.scroll tabindex="0" role="region" aria-label="Savings by package" {
             table.stack.named #savings {
@@ -87,13 +94,13 @@ fn table(answer: &RecommendResponse, view: &View) -> Markup {
                     th scope="col" { "Package" }
                     @for name in names.into_iter().flatten() { th.n scope="col" { (name) } }
                 } }
-                tbody { @for row in &answer.recommendations { (one(row, answer.has_prices, view)) } }
+                tbody { @for row in &answer.recommendations { (recommendation_row(row, answer.has_prices, view)) } }
             }
         }
     }
 }
 
-fn one(row: &Recommendation, money: bool, view: &View) -> Markup {
+fn recommendation_row(row: &Recommendation, money: bool, view: &ReaderChoice) -> Markup {
     let [request, limit] = [words::memory_request(row), words::memory_limit(row)];
     let reason = words::reason(row);
     let known = |text: String| if reason.is_some() { figures::DASH.to_owned() } else { text };
@@ -101,19 +108,19 @@ fn one(row: &Recommendation, money: bool, view: &View) -> Markup {
     html! {
         tr {
             th scope="row" { a href=(view.package(&row.package)) { (row.package) } " " span.quiet { (row.project) } }
-            td.n data-name=(REQUEST) {
+            td.n data-name=(REQUEST_COLUMN) {
                 span.keep { (figures::cell_bytes(request.today)) } " → "
                 @match reason {
                     Some(why) => span.quiet { (why) },
                     None => span.keep { (figures::cell_bytes(request.proposed)) },
                 }
             }
-            td.n data-name=(LIMIT) { span.keep { (figures::cell_bytes(limit.today)) } " → " span.keep { (known(new_limit)) } }
-            td.n data-name=(SAVED) { (known(words::saved(row, row.saved_gib_hours))) }
-            @if money { td.n data-name=(MONEY) { (known(words::saved(row, row.saved_money))) } }
-            td.n data-name=(ABOVE) { (known(words::risk_words(row.limit_risk.as_ref()))) }
-            td.n data-name=(CONFIDENCE) { span.keep { (known(figures::percent(row.confidence))) } }
-            td.n data-name=(ATTEMPTS) { (count(row.attempts)) }
+            td.n data-name=(LIMIT_COLUMN) { span.keep { (figures::cell_bytes(limit.today)) } " → " span.keep { (known(new_limit)) } }
+            td.n data-name=(SAVED_COLUMN) { (known(words::saved(row, row.saved_gib_hours))) }
+            @if money { td.n data-name=(MONEY_COLUMN) { (known(words::saved(row, row.saved_money))) } }
+            td.n data-name=(ABOVE_COLUMN) { (known(words::risk_words(row.limit_risk.as_ref()))) }
+            td.n data-name=(CONFIDENCE_COLUMN) { span.keep { (known(figures::percent(row.confidence))) } }
+            td.n data-name=(ATTEMPTS_COLUMN) { (count(row.attempts)) }
         }
     }
 }
@@ -147,8 +154,9 @@ mod tests {
             saved_gib_hours: 180.0,
             ..RecommendResponse::default()
         };
-        let drawn =
-            |answer: &RecommendResponse| SavingsPage { view: &View::default(), answer }.draw().into_string();
+        let drawn = |answer: &RecommendResponse| {
+            SavingsPage { view: &ReaderChoice::default(), answer }.draw().into_string()
+        };
         let text = drawn(&answer);
         for part in ["8.00 GiB", "2.00 GiB", "stays", "180", "1 of 40, with 95 % confidence at most 11 %"] {
             assert!(text.contains(part), "{part}: {text}");
@@ -157,7 +165,9 @@ mod tests {
         assert!(text.contains("75 % of 240 GiB·h") && !text.contains("money"), "{text}");
         assert!(text.contains("One size for all builds of a package"), "{text}");
         // on a narrow screen, where there is no head, each number has its name
-        for name in [REQUEST, LIMIT, SAVED, ABOVE, CONFIDENCE, ATTEMPTS] {
+        for name in
+            [REQUEST_COLUMN, LIMIT_COLUMN, SAVED_COLUMN, ABOVE_COLUMN, CONFIDENCE_COLUMN, ATTEMPTS_COLUMN]
+        {
             assert_eq!(text.matches(&format!("data-name=\"{name}\"")).count(), 2, "{name}: {text}");
         }
         answer.asked_gib_hours = 0.0;

@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 
 use super::{
-    page::plain,
-    view::{Fields, View},
+    page::plain_page,
+    view::{Fields, ReaderChoice},
     words,
 };
 /// A setting in force, as a row of the table.
@@ -25,7 +25,7 @@ pub struct SettingRow<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct SettingsPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// The search text.
     pub fields: &'a Fields,
     /// All settings.
@@ -65,7 +65,7 @@ impl SettingsPage<'_> {
                 }
             }
         };
-        plain("Settings in force", "/settings", view, &body)
+        plain_page("Settings in force", "/settings", view, &body)
     }
 }
 
@@ -76,8 +76,8 @@ fn meaning(row: &SettingRow<'_>) -> Markup {
     let default = default.strip_suffix(']').unwrap_or(default);
     let is_shown = default.is_empty() || default == "none" || default == row.value;
     html! {
-        (words::marked(text)) @if !text.ends_with('.') { "." }
-        @if !is_shown { " Default: " (words::marked(default)) "." }
+        (words::marked_up(text)) @if !text.ends_with('.') { "." }
+        @if !is_shown { " Default: " (words::marked_up(default)) "." }
     }
 }
 

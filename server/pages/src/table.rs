@@ -7,7 +7,7 @@ use maud::{Markup, html};
 pub(super) struct Sort<'a> {
     /// Name of the column by which rows are sorted.
     pub(super) by: &'a str,
-    pub(super) down: bool,
+    pub(super) descending: bool,
 }
 
 impl<'a> Sort<'a> {
@@ -15,7 +15,7 @@ impl<'a> Sort<'a> {
     /// of the column.
     pub(super) fn of(by: &'a str, order: &str, usual: &'a str) -> Self {
         let by = if by.is_empty() { usual } else { by };
-        Self { by, down: if order.is_empty() { by != "name" } else { order != "up" } }
+        Self { by, descending: if order.is_empty() { by != "name" } else { order != "up" } }
     }
 }
 
@@ -25,11 +25,11 @@ pub(super) fn head(name: &str, by: &str, sort: Sort<'_>, link: impl Fn(&str, &st
     let here = sort.by == by;
     // a click on the current column reverses the order; otherwise names start with A, and numbers with the
     // largest
-    let down = if here { !sort.down } else { by != "name" };
-    let state = here.then_some(if sort.down { "descending" } else { "ascending" });
+    let down = if here { !sort.descending } else { by != "name" };
+    let state = here.then_some(if sort.descending { "descending" } else { "ascending" });
     let sign = if !here {
         ""
-    } else if sort.down {
+    } else if sort.descending {
         " ▼"
     } else {
         " ▲"
@@ -66,7 +66,7 @@ mod tests {
         assert!(text.contains("aria-sort=\"descending\"") && text.contains("order=up"), "{text}");
         let other = head("Package", "name", sort, link).into_string();
         assert!(!other.contains("aria-sort") && other.contains("order=up"), "{other}");
-        assert!(Sort::of("", "", "waste").down && !Sort::of("name", "", "waste").down);
+        assert!(Sort::of("", "", "waste").descending && !Sort::of("name", "", "waste").descending);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{page::bare, view::View};
+use super::{page::bare_page, view::ReaderChoice};
 
 /// An error page.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct TroublePage<'a> {
 impl TroublePage<'_> {
     /// The whole page.
     pub fn draw(&self) -> Markup {
-        let view = View::default();
+        let view = ReaderChoice::default();
         let body = html! {
             h1 { (self.title) }
             p.lead { (self.text) }
@@ -27,7 +27,7 @@ impl TroublePage<'_> {
                 ul {
                     @for project in self.projects {
                         // the link leads to the same page, for this project
-                        li { a href=(View { project: project.clone(), ..View::default() }.link("", &[])) { (project) } }
+                        li { a href=(ReaderChoice { project: project.clone(), ..ReaderChoice::default() }.link("", &[])) { (project) } }
                     }
                 }
             }
@@ -37,6 +37,6 @@ impl TroublePage<'_> {
                 a href=(view.link("/attempts", &[])) { "attempt" } "."
             }
         };
-        bare(self.title, &view, &body)
+        bare_page(self.title, &view, &body)
     }
 }

@@ -8,11 +8,11 @@ const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
 /// Characters that are not escaped in a path: those that RFC 3986 calls unreserved.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const PATH_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The period of time that a page covers, up to now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Range {
+pub enum TimeRange {
     /// 24 hours.
     Day,
     /// 7 days.
@@ -24,7 +24,7 @@ pub enum Range {
     All,
 }
 
-impl Range {
+impl TimeRange {
     /// All ranges; the shortest comes first.
     pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::All];
 
@@ -49,7 +49,7 @@ impl Range {
     }
 
     /// The range in words, for a sentence.
-    pub fn during(self) -> &'static str {
+    pub fn words_in_sentence(self) -> &'static str {
         match self {
             Self::Day => "in the last 24 hours",
             Self::Week => "in the last 7 days",
@@ -104,9 +104,9 @@ impl Fields {
 
 /// The reader's choice: range, project, stack, and the current time.
 #[derive(Debug, Clone, Default)]
-pub struct View {
+pub struct ReaderChoice {
     /// The period of time.
-    pub range: Range,
+    pub range: TimeRange,
     /// One project; empty for all.
     pub project: String,
     /// One stack; empty for all.
@@ -115,7 +115,7 @@ pub struct View {
     pub now_unix_ms: u64,
 }
 
-impl View {
+impl ReaderChoice {
     /// The choice as a filter in a request.
     pub fn filter(&self) -> pb::Filter {
         let from_unix_ms = self.range.length_ms().map(|length| self.now_unix_ms.saturating_sub(length));
@@ -134,13 +134,13 @@ impl View {
 
     /// The same choice with another range.
     #[must_use]
-    pub fn with(&self, range: Range) -> Self {
+    pub fn with(&self, range: TimeRange) -> Self {
         Self { range, ..self.clone() }
     }
 
     /// The pairs of name and value for this choice in an address.
     pub fn pairs(&self) -> Vec<(&'static str, &str)> {
-        let range = if self.range == Range::default() { "" } else { self.range.as_str() };
+        let range = if self.range == TimeRange::default() { "" } else { self.range.as_str() };
         let pairs = [("range", range), ("project", &self.project), ("stack", &self.stack)];
         pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }
@@ -161,13 +161,13 @@ impl View {
     pub fn package(&self, name: &str) -> String {
         match name {
             "." | ".." | "" => self.link("/attempts", &[("package", name)]),
-            name => self.link(&format!("/packages/{}", utf8_percent_encode(name, PATH)), &[]),
+            name => self.link(&format!("/packages/{}", utf8_percent_encode(name, PATH_ESCAPES)), &[]),
         }
     }
 
     /// The address of an attempt's page.
     pub fn attempt(&self, id: &str) -> String {
-        self.link(&format!("/attempts/{}", utf8_percent_encode(id, PATH)), &[])
+        self.link(&format!("/attempts/{}", utf8_percent_encode(id, PATH_ESCAPES)), &[])
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn names_with_slashes_and_percent_signs_stay_one_part_of_a_path() {
-        let view = View::default();
+        let view = ReaderChoice::default();
         assert_eq!(view.attempt("gitlab.com:1/2%2F"), "/attempts/gitlab.com%3A1%2F2%252F");
         assert_eq!(view.package("a/../b"), "/packages/a%2F..%2Fb");
         assert_eq!(view.package(".."), "/attempts?package=..");
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_month_before_the_first_clock_is_the_beginning() {
-        let early = View { now_unix_ms: 5, ..View::default() };
+        let early = ReaderChoice { now_unix_ms: 5, ..ReaderChoice::default() };
         assert_eq!(early.filter().from_unix_ms, Some(0));
-        assert_eq!(early.with(Range::All).filter().from_unix_ms, None);
+        assert_eq!(early.with(TimeRange::All).filter().from_unix_ms, None);
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn sentence(reason: &str) -> String {
 }
 
 /// Turns text into HTML; text between backquotes becomes code.
-pub(super) fn marked(text: &str) -> Markup {
+pub(super) fn marked_up(text: &str) -> Markup {
     html! {
         @for (nth, piece) in text.split('`').enumerate() {
             @if nth % 2 == 0 { (piece) } @else { code { (piece) } }
@@ -57,7 +57,7 @@ pub(super) fn title(name: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-pub(super) fn change(kind: ChangeKind) -> &'static str {
+pub(super) fn change_words(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Unspecified => "changed",
         ChangeKind::Step => "step",
@@ -66,7 +66,7 @@ pub(super) fn change(kind: ChangeKind) -> &'static str {
     }
 }
 
-pub(super) fn source(source: Source) -> &'static str {
+pub(super) fn source_words(source: Source) -> &'static str {
     match source {
         Source::Unspecified => "not known",
         Source::CgroupV2 => "cgroup v2",
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn names_between_backticks_are_marked_and_escaped() {
-        assert_eq!(marked("see `a<b>` too").into_string(), "see <code>a&lt;b&gt;</code> too");
+        assert_eq!(marked_up("see `a<b>` too").into_string(), "see <code>a&lt;b&gt;</code> too");
     }
 
     #[test]

@@ -19,9 +19,9 @@ use super::{FORMAT_VERSION, KeyValue, StoreIdentity, VersionedValue};
 
 const MAGIC: &[u8; 16] = b"PLIMSOLL BACKUP\n";
 const VERSION: u32 = 1;
-const HEAD: u8 = b'h';
-const ENTRIES: u8 = b'e';
-const END: u8 = b'z';
+const HEAD_FRAME: u8 = b'h';
+const ENTRIES_FRAME: u8 = b'e';
+const END_FRAME: u8 = b'z';
 /// A frame is written when its unpacked entries reach this many bytes.
 const FRAME_BYTES: usize = 512 << 10;
 /// Longest frame body, packed or unpacked, that the reader accepts: a full frame plus the largest entry.
@@ -72,7 +72,7 @@ pub enum ArchiveError {
 /// Packs entries into frames.
 #[derive(Debug)]
 pub struct Packer {
-    waiting: Vec<u8>,
+    unpacked_entries: Vec<u8>,
     entries: u64,
 }
 
@@ -85,21 +85,21 @@ impl Packer {
             &identity.id.to_bytes(),
             &identity.sequence.to_be_bytes(),
         ];
-        let head = [MAGIC.as_slice(), &frame(HEAD, &fields.concat())].concat();
-        (Self { waiting: Vec::new(), entries: 0 }, head)
+        let head = [MAGIC.as_slice(), &frame_bytes(HEAD_FRAME, &fields.concat())].concat();
+        (Self { unpacked_entries: Vec::new(), entries: 0 }, head)
     }
 
     /// Adds entries; returns the frames that are complete.
     ///
     /// # Errors
     /// A frame cannot be packed.
-    pub fn take(&mut self, entries: Vec<KeyValue>) -> io::Result<Vec<u8>> {
+    pub fn add_entries(&mut self, entries: Vec<KeyValue>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         for entry in entries {
             self.entries += 1;
-            put(&mut self.waiting, &entry)?;
-            if self.waiting.len() >= FRAME_BYTES {
-                out.extend(self.flush()?);
+            put_entry(&mut self.unpacked_entries, &entry)?;
+            if self.unpacked_entries.len() >= FRAME_BYTES {
+                out.extend(self.pack_frame()?);
             }
         }
         Ok(out)
@@ -110,22 +110,22 @@ impl Packer {
     /// # Errors
     /// A frame cannot be packed.
     pub fn end(mut self) -> io::Result<Vec<u8>> {
-        let mut out = self.flush()?;
-        out.extend(frame(END, &self.entries.to_be_bytes()));
+        let mut out = self.pack_frame()?;
+        out.extend(frame_bytes(END_FRAME, &self.entries.to_be_bytes()));
         Ok(out)
     }
 
-    fn flush(&mut self) -> io::Result<Vec<u8>> {
-        if self.waiting.is_empty() {
+    fn pack_frame(&mut self) -> io::Result<Vec<u8>> {
+        if self.unpacked_entries.is_empty() {
             return Ok(Vec::new());
         }
-        let packed = zstd::bulk::compress(&self.waiting, ZSTD_LEVEL)?;
-        self.waiting.clear();
-        Ok(frame(ENTRIES, &packed))
+        let packed = zstd::bulk::compress(&self.unpacked_entries, ZSTD_LEVEL)?;
+        self.unpacked_entries.clear();
+        Ok(frame_bytes(ENTRIES_FRAME, &packed))
     }
 }
 
-fn put(out: &mut Vec<u8>, entry: &KeyValue) -> io::Result<()> {
+fn put_entry(out: &mut Vec<u8>, entry: &KeyValue) -> io::Result<()> {
     let length = |bytes: &[u8]| u16::try_from(bytes.len()).map_err(io::Error::other).map(u16::to_be_bytes);
     out.extend(length(&entry.key)?);
     out.extend(&entry.key);
@@ -135,7 +135,7 @@ fn put(out: &mut Vec<u8>, entry: &KeyValue) -> io::Result<()> {
     Ok(())
 }
 
-fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+fn frame_bytes(kind: u8, body: &[u8]) -> Vec<u8> {
     // the callers keep every body far below 4 GiB, so its length fits
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     let mut bytes = [&[kind], length.to_be_bytes().as_slice(), body].concat();
@@ -168,10 +168,10 @@ impl<R: Read> Unpacker<R> {
         }
         let identity = StoreIdentity { format: 0, id: Ulid::nil(), sequence: 0 };
         let mut unpacker = Self { source, identity, entries: 0 };
-        let (kind, body) = unpacker.frame()?;
+        let (kind, body) = unpacker.read_frame()?;
         unpacker.identity = read_head(&body)
-            .filter(|_| kind == HEAD)
-            .ok_or_else(|| unpacker.damaged("its head cannot be understood"))??;
+            .filter(|_| kind == HEAD_FRAME)
+            .ok_or_else(|| unpacker.damaged_error("its head cannot be understood"))??;
         Ok(unpacker)
     }
 
@@ -180,57 +180,58 @@ impl<R: Read> Unpacker<R> {
     /// # Errors
     /// The archive is cut short or damaged.
     pub fn next_entries(&mut self) -> Result<Option<Vec<KeyValue>>, ArchiveError> {
-        let (kind, body) = self.frame()?;
+        let (kind, body) = self.read_frame()?;
         match kind {
-            ENTRIES => {
+            ENTRIES_FRAME => {
                 let bytes = zstd::bulk::decompress(&body, MOST_BYTES)
-                    .map_err(|error| self.damaged(&format!("zstd cannot unpack it: {error}")))?;
-                let entries = read_entries(&bytes).ok_or_else(|| self.damaged("an entry is cut short"))?;
+                    .map_err(|error| self.damaged_error(&format!("zstd cannot unpack it: {error}")))?;
+                let entries =
+                    read_entries(&bytes).ok_or_else(|| self.damaged_error("an entry is cut short"))?;
                 self.entries += entries.len() as u64;
                 Ok(Some(entries))
             }
-            END if body == self.entries.to_be_bytes() => {
+            END_FRAME if body == self.entries.to_be_bytes() => {
                 // an error after the last frame does not matter (a connection may end with one); more bytes do
                 if matches!(self.source.read(&mut [0]), Ok(1..)) {
-                    return Err(self.damaged("something follows its end"));
+                    return Err(self.damaged_error("something follows its end"));
                 }
                 Ok(None)
             }
-            END => Err(self.damaged("it promises another number of entries")),
-            other => Err(self.damaged(&format!("frame {other} is not known"))),
+            END_FRAME => Err(self.damaged_error("it promises another number of entries")),
+            other => Err(self.damaged_error(&format!("frame {other} is not known"))),
         }
     }
 
-    fn frame(&mut self) -> Result<(u8, Vec<u8>), ArchiveError> {
+    fn read_frame(&mut self) -> Result<(u8, Vec<u8>), ArchiveError> {
         let mut head = [0; 5];
-        self.fill(&mut head)?;
+        self.fill_bytes(&mut head)?;
         let [kind, length @ ..] = head;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > MOST_BYTES {
-            return Err(self.damaged(&format!("a frame of {length} bytes")));
+            return Err(self.damaged_error(&format!("a frame of {length} bytes")));
         }
         let mut body = vec![0; length];
-        self.fill(&mut body)?;
+        self.fill_bytes(&mut body)?;
         let mut crc = [0; 4];
-        self.fill(&mut crc)?;
+        self.fill_bytes(&mut crc)?;
         let mut hash = crc32fast::Hasher::new();
         hash.update(&head);
         hash.update(&body);
         if hash.finalize().to_be_bytes() == crc {
             Ok((kind, body))
         } else {
-            Err(self.damaged("wrong checksum"))
+            Err(self.damaged_error("wrong checksum"))
         }
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), ArchiveError> {
+    fn fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), ArchiveError> {
         self.source.read_exact(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => ArchiveError::Short { entries: self.entries },
             _ => ArchiveError::Io(error),
         })
     }
 
-    fn damaged(&self, reason: &str) -> ArchiveError {
+    fn damaged_error(&self, reason: &str) -> ArchiveError {
         ArchiveError::Damaged { entries: self.entries, reason: reason.to_owned() }
     }
 }

@@ -60,14 +60,14 @@ pub enum HalfRestored {
 pub struct BackupStream {
     snapshot: Snapshot,
     packer: Option<Packer>,
-    head: Option<Vec<u8>>,
+    archive_head: Option<Vec<u8>>,
 }
 
 impl BackupStream {
     /// Begins the archive of a snapshot.
     pub fn new(snapshot: Snapshot) -> Self {
         let (packer, head) = Packer::begin(snapshot.identity());
-        Self { snapshot, packer: Some(packer), head: Some(head) }
+        Self { snapshot, packer: Some(packer), archive_head: Some(head) }
     }
 
     /// Returns the next bytes of the archive, never empty; `None` at the end.
@@ -76,7 +76,7 @@ impl BackupStream {
     /// The store cannot be read, or it changes faster than the backup reads it. The archive then lacks its last
     /// frame, so a restore reports that it is cut short.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, BackupError> {
-        if let Some(head) = self.head.take() {
+        if let Some(head) = self.archive_head.take() {
             return Ok(Some(head));
         }
         while let Some(mut packer) = self.packer.take() {
@@ -84,7 +84,7 @@ impl BackupStream {
                 return Ok(Some(packer.end()?));
             };
             // compression takes milliseconds, in which the runtime's threads answer some hundred requests
-            let work = move || packer.take(entries).map(|bytes| (packer, bytes));
+            let work = move || packer.add_entries(entries).map(|bytes| (packer, bytes));
             let (packer, bytes) = tokio::task::spawn_blocking(work).await??;
             self.packer = Some(packer);
             if !bytes.is_empty() {
@@ -102,16 +102,16 @@ pub fn write(
     out: &mut impl Write,
     mut tell: impl FnMut(u64),
 ) -> Result<u64, BackupError> {
-    if let Some(refused) = store.behind() {
+    if let Some(refused) = store.server_refusal() {
         return Err(BackupError::Refused(refused.to_string()));
     }
     let (mut packer, head) = Packer::begin(store.identity());
     out.write_all(&head)?;
     let mut done = 0;
-    let count = store.each(|entry| {
+    let count = store.each_entry(|entry| {
         done += (entry.key.len() + entry.value.value.len()) as u64;
         tell(done);
-        let written = packer.take(vec![entry]).and_then(|bytes| out.write_all(&bytes));
+        let written = packer.add_entries(vec![entry]).and_then(|bytes| out.write_all(&bytes));
         written.map_err(|error| StoreError::Unavailable(format!("the backup cannot be written: {error}")))
     })?;
     out.write_all(&packer.end()?)?;

@@ -18,9 +18,9 @@ use super::{
 pub(super) const MAX_BLOCK_SAMPLES: usize = 4096;
 
 /// Memory is stored as whole pages of this many bytes, plus a remainder.
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 /// CPU time is stored as whole milliseconds of this many microseconds, plus a remainder.
-const MICROS: u64 = 1000;
+const MICROS_PER_MILLI: u64 = 1000;
 
 /// A column of a block: a field of a sample, and the unit in which it is stored.
 struct SampleField {
@@ -32,69 +32,84 @@ struct SampleField {
     guess: fn(&Sample, u64) -> u64,
 }
 
-fn nothing(_row: &Sample, _before: u64) -> u64 {
+fn guess_zero(_row: &Sample, _before: u64) -> u64 {
     0
 }
 
-fn need(row: &Sample, _before: u64) -> u64 {
-    row.need.0 / PAGE
+fn guess_need(row: &Sample, _before: u64) -> u64 {
+    row.need.0 / PAGE_BYTES
 }
 
 /// The peak of memory stays the same, or rises to the memory in use.
-fn mark(row: &Sample, before: u64) -> u64 {
-    before.max(row.memory.0 / PAGE)
+fn guess_mark(row: &Sample, before: u64) -> u64 {
+    before.max(row.memory.0 / PAGE_BYTES)
 }
 
-/// The columns of a block, in the order of `FORMAT.md`. Every sample has the first [`REQUIRED`]; the others
+/// The columns of a block, in the order of `FORMAT.md`. Every sample has the first [`REQUIRED_COLUMNS`]; the others
 /// have the order of the presence bits.
 const COLUMNS: [SampleField; 12] = [
-    SampleField { unit: PAGE, get: |s| Some(s.need.0), set: |s, v| s.need = Bytes(v), guess: nothing },
-    SampleField { unit: PAGE, get: |s| Some(s.memory.0), set: |s, v| s.memory = Bytes(v), guess: need },
-    SampleField { unit: MICROS, get: |s| Some(s.cpu.0), set: |s, v| s.cpu = CpuMicros(v), guess: nothing },
     SampleField {
-        unit: PAGE,
+        unit: PAGE_BYTES,
+        get: |s| Some(s.need.0),
+        set: |s, v| s.need = Bytes(v),
+        guess: guess_zero,
+    },
+    SampleField {
+        unit: PAGE_BYTES,
+        get: |s| Some(s.memory.0),
+        set: |s, v| s.memory = Bytes(v),
+        guess: guess_need,
+    },
+    SampleField {
+        unit: MICROS_PER_MILLI,
+        get: |s| Some(s.cpu.0),
+        set: |s, v| s.cpu = CpuMicros(v),
+        guess: guess_zero,
+    },
+    SampleField {
+        unit: PAGE_BYTES,
         get: |s| s.memory_peak.map(|b| b.0),
         set: |s, v| s.memory_peak = Some(Bytes(v)),
-        guess: mark,
+        guess: guess_mark,
     },
-    SampleField { unit: 1, get: |s| s.oom_kill, set: |s, v| s.oom_kill = Some(v), guess: nothing },
+    SampleField { unit: 1, get: |s| s.oom_kill, set: |s, v| s.oom_kill = Some(v), guess: guess_zero },
     SampleField {
         unit: 1,
         get: |s| s.reclaim_failures,
         set: |s, v| s.reclaim_failures = Some(v),
-        guess: nothing,
+        guess: guess_zero,
     },
     SampleField {
-        unit: PAGE,
+        unit: PAGE_BYTES,
         get: |s| s.need_max.map(|b| b.0),
         set: |s, v| s.need_max = Some(Bytes(v)),
-        guess: need,
+        guess: guess_need,
     },
     SampleField {
         unit: 1,
         get: |s| s.memory_stall.map(|t| t.0),
         set: |s, v| s.memory_stall = Some(Micros(v)),
-        guess: nothing,
+        guess: guess_zero,
     },
-    SampleField { unit: 1, get: page::<0>, set: set_page::<0>, guess: nothing },
+    SampleField { unit: 1, get: page::<0>, set: set_page::<0>, guess: guess_zero },
     SampleField {
         unit: 1,
         get: |s| s.throttled.map(|t| t.0),
         set: |s, v| s.throttled = Some(Micros(v)),
-        guess: nothing,
+        guess: guess_zero,
     },
     SampleField {
         unit: 1,
         get: |s| s.starved.map(|t| t.0),
         set: |s, v| s.starved = Some(Millis(v)),
-        guess: nothing,
+        guess: guess_zero,
     },
-    SampleField { unit: 1, get: page::<1>, set: set_page::<1>, guess: nothing },
+    SampleField { unit: 1, get: page::<1>, set: set_page::<1>, guess: guess_zero },
 ];
-const REQUIRED: usize = 3;
+const REQUIRED_COLUMNS: usize = 3;
 /// Number of lanes: the skipped ticks, the lateness in ms, and for each column its whole units and its
 /// remainders.
-const LANES: usize = 2 + 2 * COLUMNS.len();
+const LANE_COUNT: usize = 2 + 2 * COLUMNS.len();
 
 /// Appends the presence bits, the time grid and the lanes of at most [`MAX_BLOCK_SAMPLES`] samples.
 pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Damage> {
@@ -107,7 +122,7 @@ pub(super) fn put_block(out: &mut Vec<u8>, samples: &[Sample]) -> Result<(), Dam
     put_varint(out, grid.origin);
     put_varint(out, grid.period);
     let SamplePositions { skipped, late } = grid.positions(&times);
-    let (whole, rest): (Vec<_>, Vec<_>) = COLUMNS.iter().map(|column| column.cut(samples)).unzip();
+    let (whole, rest): (Vec<_>, Vec<_>) = COLUMNS.iter().map(|column| column.split_units(samples)).unzip();
     let lanes: Vec<Vec<i64>> = [skipped, late].into_iter().chain(whole).chain(rest).collect();
     let filled = |lane: &&Vec<i64>| lane.iter().any(|number| *number != 0);
     let places = lanes.iter().enumerate().filter(|(_, lane)| filled(lane));
@@ -123,14 +138,15 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
     }
     let grid = Grid { origin: reader.varint()?, period: reader.varint()? };
     let mask = reader.varint()?;
-    if mask >> LANES != 0 {
+    if mask >> LANE_COUNT != 0 {
         return Err(Damage::new("unknown lanes"));
     }
-    let holders: Vec<Vec<bool>> = std::iter::repeat_n(vec![true; count], REQUIRED).chain(holders).collect();
+    let holders: Vec<Vec<bool>> =
+        std::iter::repeat_n(vec![true; count], REQUIRED_COLUMNS).chain(holders).collect();
     let counts: Vec<usize> =
         holders.iter().map(|holds| holds.iter().filter(|holds| **holds).count()).collect();
     let lengths = [count, count].into_iter().chain(counts.repeat(2));
-    let mut lanes = Vec::with_capacity(LANES);
+    let mut lanes = Vec::with_capacity(LANE_COUNT);
     for (place, length) in lengths.enumerate() {
         lanes.push(if mask >> place & 1 == 1 { read_lane(reader, length)? } else { vec![0; length] });
     }
@@ -141,7 +157,7 @@ pub(super) fn read_block(reader: &mut ByteReader<'_>, count: usize) -> Result<Ve
         times.into_iter().map(|time| Sample { elapsed: Millis(time), ..Sample::default() }).collect();
     let whole: Vec<Vec<i64>> = COLUMNS.iter().map(|_| next()).collect();
     for ((column, holds), whole) in COLUMNS.iter().zip(&holders).zip(whole) {
-        column.join(rows_with(&mut samples, holds), &whole, &next());
+        column.join_units(rows_with(&mut samples, holds), &whole, &next());
     }
     Ok(samples)
 }
@@ -154,7 +170,7 @@ fn rows_with<'a>(samples: &'a mut [Sample], holds: &'a [bool]) -> impl Iterator<
 impl SampleField {
     /// Splits this column: for each sample that has a value, the whole units above the guess, and the
     /// remainder.
-    fn cut(&self, samples: &[Sample]) -> (Vec<i64>, Vec<i64>) {
+    fn split_units(&self, samples: &[Sample]) -> (Vec<i64>, Vec<i64>) {
         let mut before = 0;
         let parts = samples.iter().filter_map(|row| (self.get)(row).map(|value| (row, value)));
         let cut = parts.map(|(row, value)| {
@@ -166,8 +182,8 @@ impl SampleField {
         cut.unzip()
     }
 
-    /// Reverses [`Self::cut`].
-    fn join<'a>(&self, rows: impl Iterator<Item = &'a mut Sample>, whole: &[i64], rest: &[i64]) {
+    /// Reverses [`Self::split_units`].
+    fn join_units<'a>(&self, rows: impl Iterator<Item = &'a mut Sample>, whole: &[i64], rest: &[i64]) {
         let mut before = 0;
         for (row, (above, rest)) in rows.zip(whole.iter().zip(rest)) {
             let units = (self.guess)(row, before).wrapping_add(above.cast_unsigned());

@@ -11,14 +11,14 @@ use super::{
     block::{MAX_BLOCK_SAMPLES, put_block, read_block},
     bounds::MAX_VALUE,
     bytes::{self, ByteReader, Damage, put_varint},
-    codec::unknown,
+    codec::unknown_codec,
     columns::{MAX_SAMPLES, put_columns, read_columns},
 };
 
 /// Codec 1: samples as columns of varints, for fragments.
-const COLUMNS: u8 = 1;
+const COLUMNS_CODEC: u8 = 1;
 /// Codec 4: samples as lanes, for blocks.
-const LANES: u8 = 4;
+const LANES_CODEC: u8 = 4;
 
 /// How much effort is spent to make a chunk small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn encode(runs: &[SampleRun], effort: CompressionEffort) -> Result<Vec<u8>, Dama
     } else {
         runs.iter().flat_map(|run| &run.samples).copied().collect()
     };
-    let mut out = vec![if effort == CompressionEffort::Fast { COLUMNS } else { LANES }];
+    let mut out = vec![if effort == CompressionEffort::Fast { COLUMNS_CODEC } else { LANES_CODEC }];
     put_varint(&mut out, runs.len() as u64);
     for run in runs {
         put_varint(&mut out, run.lost);
@@ -146,9 +146,9 @@ type SampleReader = fn(&mut ByteReader<'_>, usize) -> Result<Vec<Sample>, Damage
 pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<SampleRun>, Damage> {
     let (codec, body) = bytes::open(value)?;
     let (most, read): (usize, SampleReader) = match codec {
-        COLUMNS => (MAX_SAMPLES, read_columns),
-        LANES => (MAX_BLOCK_SAMPLES, read_block),
-        _ => return Err(unknown(codec)),
+        COLUMNS_CODEC => (MAX_SAMPLES, read_columns),
+        LANES_CODEC => (MAX_BLOCK_SAMPLES, read_block),
+        _ => return Err(unknown_codec(codec)),
     };
     let mut reader = ByteReader(body);
     let headers = reader.count("runs", most + 1)?;

@@ -8,9 +8,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::bytes::Damage;
 
 /// A record as JSON: any tool can read it, and fields can be added.
-const JSON: u8 = 1;
+const JSON_CODEC: u8 = 1;
 /// A record as a protocol-buffers message: a third of JSON's bytes, and much faster to read.
-pub(super) const FIELDS: u8 = 2;
+pub(super) const FIELDS_CODEC: u8 = 2;
 
 /// A type stored as a record.
 pub(super) trait Record: Sized {
@@ -26,21 +26,21 @@ pub(super) trait Record: Sized {
 
 /// Appends the JSON form.
 pub(super) fn pack_json<T: Serialize>(record: &T, out: &mut Vec<u8>) -> Result<(), String> {
-    out.push(JSON);
+    out.push(JSON_CODEC);
     serde_json::to_writer(out, record).map_err(|error| error.to_string())
 }
 
 /// Reads the JSON form.
 pub(super) fn unpack_json<T: DeserializeOwned>(codec: u8, payload: &[u8]) -> Result<T, Damage> {
-    if codec != JSON {
-        return Err(unknown(codec));
+    if codec != JSON_CODEC {
+        return Err(unknown_codec(codec));
     }
     serde_json::from_slice(payload)
         .map_err(|error| Damage::new(format!("is not the JSON it should be: {error}")))
 }
 
 /// The error for an unknown codec.
-pub(super) fn unknown(codec: u8) -> Damage {
+pub(super) fn unknown_codec(codec: u8) -> Damage {
     Damage::new(format!("codec {codec} is not known"))
 }
 

@@ -75,10 +75,12 @@ const OPTIONAL: [OptionalColumn; 9] = [
     // smaller than the difference from the mean itself. `need` is decoded before, because it is required.
     OptionalColumn {
         read: |all, out| {
-            out.extend(all.iter().filter_map(|s| s.need_max.map(|max| max.0.wrapping_sub(page_of(s.need)))));
+            out.extend(
+                all.iter().filter_map(|s| s.need_max.map(|max| max.0.wrapping_sub(page_number(s.need)))),
+            );
         },
         get: |s| s.need_max.map(|b| b.0),
-        set: |s, above| s.need_max = Some(Bytes(page_of(s.need).wrapping_add(above))),
+        set: |s, above| s.need_max = Some(Bytes(page_number(s.need).wrapping_add(above))),
     },
     OptionalColumn {
         read: |all, out| out.extend(all.iter().filter_map(|s| s.memory_stall.map(|t| t.0))),
@@ -124,7 +126,7 @@ pub(super) fn set_page<const PLACE: usize>(sample: &mut Sample, value: u64) {
 const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
 
 /// Unit of a column with all values equal: no differences follow.
-const EQUAL: u64 = 0;
+const EQUAL_UNIT: u64 = 0;
 
 /// State of an optional column, two bits: no sample, every sample, or some samples have a value.
 const ABSENT: u64 = 0;
@@ -132,7 +134,7 @@ const PRESENT: u64 = 1;
 const MIXED: u64 = 2;
 
 /// Start of the memory page that contains this number of bytes.
-fn page_of(bytes: Bytes) -> u64 {
+fn page_number(bytes: Bytes) -> u64 {
     bytes.0 & !0xfff
 }
 
@@ -234,7 +236,7 @@ fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool) {
     let steps: Vec<i64> =
         values.iter().zip(values.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a).cast_signed()).collect();
     if steps.iter().all(|step| *step == 0) {
-        put_varint(out, EQUAL);
+        put_varint(out, EQUAL_UNIT);
         return;
     }
     let unit = unit_of(&steps);
@@ -257,7 +259,7 @@ fn read_column(reader: &mut ByteReader<'_>, count: usize, second: bool) -> Resul
         return Ok(vec![value]);
     }
     let unit = reader.varint()?;
-    if unit == EQUAL {
+    if unit == EQUAL_UNIT {
         return Ok(vec![value; count]);
     }
     let unit = i64::try_from(unit).ok().filter(|unit| *unit > 0);

@@ -10,7 +10,7 @@ pub struct PendingCommit(pub(super) oneshot::Receiver<Result<CommitReceipt, Comm
 
 impl PendingCommit {
     /// A commit with a known result, for a store that answers at once.
-    pub(super) fn ended(outcome: Result<CommitReceipt, CommitError>) -> Self {
+    pub(super) fn already_ended(outcome: Result<CommitReceipt, CommitError>) -> Self {
         let (answer, answered) = oneshot::channel();
         // cannot fail: `answered`, the receiver, still exists
         let _taken = answer.send(outcome);

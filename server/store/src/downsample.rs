@@ -14,7 +14,7 @@ use super::{
 const PAGE_OF_BLOCKS: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
 /// Memory is counted in multiples of this many bytes.
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 /// A page of sealed blocks.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ fn row_of(samples: &[Sample]) -> Option<Sample> {
         let sum: u128 = samples.iter().map(|sample| u128::from(get(sample).0)).sum();
         // the mean is at most the largest value, so it fits into u64; it is cut to a whole page, because a
         // fraction carries no information and compresses badly
-        Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX) / PAGE * PAGE)
+        Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX) / PAGE_BYTES * PAGE_BYTES)
     };
     let highest = samples.iter().map(|sample| sample.need.max(sample.need_max.unwrap_or_default())).max();
     Some(Sample { memory: mean(|s| s.memory), need: mean(|s| s.need), need_max: highest, ..last })

@@ -94,7 +94,7 @@ pub(super) struct RecordJoiner {
     key: Vec<u8>,
     bytes: Vec<u8>,
     /// Parts joined so far.
-    found: u8,
+    parts_found: u8,
     /// Number of parts that the record has according to its first part; 0 if the first part is missing.
     promised: u8,
 }
@@ -119,7 +119,7 @@ impl RecordJoiner {
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
         let Some((index, key)) = key.split_last() else { return };
         if key != self.key {
-            self.forget();
+            self.clear();
             self.key.extend_from_slice(key);
         }
         let Some((promised, slice)) = value.split_first() else { return };
@@ -127,9 +127,9 @@ impl RecordJoiner {
             self.promised = *promised;
         }
         // a part with another index or count is left over from an older, longer record: it is skipped
-        if *index == self.found && *promised == self.promised && self.found < self.promised {
+        if *index == self.parts_found && *promised == self.promised && self.parts_found < self.promised {
             self.bytes.extend_from_slice(slice);
-            self.found += 1;
+            self.parts_found += 1;
         }
     }
 
@@ -140,13 +140,13 @@ impl RecordJoiner {
             let record = payload.and_then(|(codec, payload)| T::unpack(codec, payload));
             (self.key.clone(), record)
         });
-        self.forget();
+        self.clear();
         record
     }
 
     /// Codec and payload of the current record; `None` in the cases of [`Self::finish`].
     pub(super) fn payload(&self) -> Option<Result<(u8, &[u8]), Damage>> {
-        let Self { bytes, found, promised, .. } = self;
+        let Self { bytes, parts_found: found, promised, .. } = self;
         (*promised > 0).then(|| {
             if found < promised {
                 return Err(Damage::new(format!("{found} of {promised} parts were found")));
@@ -157,7 +157,7 @@ impl RecordJoiner {
 
     /// Number of parts of the current record that were joined so far.
     pub(super) fn found(&self) -> usize {
-        usize::from(self.found)
+        usize::from(self.parts_found)
     }
 
     /// Key of the current record, without the byte that numbers the parts.
@@ -165,10 +165,10 @@ impl RecordJoiner {
         &self.key
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.key.clear();
         self.bytes.clear();
-        (self.found, self.promised) = (0, 0);
+        (self.parts_found, self.promised) = (0, 0);
     }
 }
 

@@ -6,7 +6,7 @@ use super::errors::KeyText;
 
 /// Ends the id in a key. Ids do not contain this byte, so the keys of one id are never mixed with those of
 /// another.
-const END: u8 = 0;
+const ID_END: u8 = 0;
 
 /// Kind of an entry; the first byte of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl KeyKind {
     }
 
     /// Number of key bytes after the byte that ends the id.
-    pub(super) fn tail(self) -> usize {
+    pub(super) fn tail_bytes(self) -> usize {
         match self {
             Self::Attempt
             | Self::Numbers
@@ -82,7 +82,7 @@ impl KeyKind {
         let mut key = Vec::with_capacity(id.as_str().len() + 11);
         key.push(self as u8);
         key.extend_from_slice(id.as_str().as_bytes());
-        key.push(END);
+        key.push(ID_END);
         key
     }
 }
@@ -96,20 +96,20 @@ pub(super) fn chunk(kind: KeyKind, id: &AttemptId, start: u64) -> Vec<u8> {
 
 /// Common prefix of the parts of a ticket's record.
 pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
-    [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
+    [&[KeyKind::Ticket as u8], id.as_str().as_bytes(), &[ID_END]].concat()
 }
 
 /// Common prefix of the parts of a record of a server upstream, or of a ticket there.
-pub(super) fn upstream(kind: KeyKind, id: &str) -> Vec<u8> {
-    [&[kind as u8], id.as_bytes(), &[END]].concat()
+pub(super) fn upstream_prefix(kind: KeyKind, id: &str) -> Vec<u8> {
+    [&[kind as u8], id.as_bytes(), &[ID_END]].concat()
 }
 
 /// Takes the place of an id in the key of the ticket numbers.
-pub(super) const NUMBERS: &str = "tickets";
+pub(super) const NUMBERS_PART: &str = "tickets";
 
 /// Common prefix of the keys of the ticket numbers' record.
-pub(super) fn numbers() -> Vec<u8> {
-    [&[KeyKind::Numbers as u8], NUMBERS.as_bytes(), &[END]].concat()
+pub(super) fn numbers_prefix() -> Vec<u8> {
+    [&[KeyKind::Numbers as u8], NUMBERS_PART.as_bytes(), &[ID_END]].concat()
 }
 
 /// The first sequence number of a chunk, from the end of its key.
@@ -126,14 +126,15 @@ pub(super) fn verdict(id: &AttemptId, fingerprint: u64) -> Vec<u8> {
 
 /// The attempt id in a key; `None` if the key has none.
 pub(super) fn id_of(key: &[u8]) -> Option<AttemptId> {
-    let id = key.get(1..)?.split(|byte| *byte == END).next()?;
+    let id = key.get(1..)?.split(|byte| *byte == ID_END).next()?;
     AttemptId::parse(std::str::from_utf8(id).ok()?).ok()
 }
 
 /// Whether a key has a known kind, a valid id and the right length.
-pub(super) fn is_sound(key: &[u8]) -> bool {
+pub(super) fn is_well_formed(key: &[u8]) -> bool {
     let Some((kind, id)) = KeyKind::of(key).zip(id_of(key)) else { return false };
-    key.len() == 1 + id.as_str().len() + 1 + kind.tail() && key.get(1 + id.as_str().len()) == Some(&END)
+    key.len() == 1 + id.as_str().len() + 1 + kind.tail_bytes()
+        && key.get(1 + id.as_str().len()) == Some(&ID_END)
 }
 
 /// A key as text.
@@ -166,10 +167,10 @@ mod tests {
         let id = AttemptId::parse("job").unwrap();
         for key in [chunk(KeyKind::Block, &id, 0), [verdict(&id, 0), vec![0]].concat(), b"sjob\0\0".to_vec()]
         {
-            assert!(is_sound(&key));
-            assert!(!is_sound(&key[..key.len() - 1]));
-            assert!(!is_sound(&[key.as_slice(), b"x"].concat()));
+            assert!(is_well_formed(&key));
+            assert!(!is_well_formed(&key[..key.len() - 1]));
+            assert!(!is_well_formed(&[key.as_slice(), b"x"].concat()));
         }
-        assert!(!is_sound(b"i") && !is_sound(b"s\0\0") && !is_sound(b"xjob\0\0"));
+        assert!(!is_well_formed(b"i") && !is_well_formed(b"s\0\0") && !is_well_formed(b"xjob\0\0"));
     }
 }

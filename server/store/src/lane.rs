@@ -20,9 +20,9 @@ use super::bytes::{ByteReader, Damage, put_varint, unzigzag, zigzag};
 /// with order 2.
 const MOST_ORDER: u8 = 2;
 /// Bits of a lane's first byte that contain the order.
-const ORDER: u8 = 0b11;
+const ORDER_BITS: u8 = 0b11;
 /// Bit of a lane's first byte: the unit follows as a varint. Without this bit the unit is 1.
-const UNIT: u8 = 0b10_0000;
+const UNIT_BIT: u8 = 0b10_0000;
 
 /// Form of a lane with all differences 0: no bytes follow.
 const ZEROS: u8 = 0;
@@ -52,7 +52,7 @@ pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage>
     let unit = unit_of(&rest);
     let rest: Vec<i64> = if unit == 1 { rest } else { rest.iter().map(|number| number / unit).collect() };
     let (packing, body) = pack(&rest)?;
-    out.push(order | packing << 2 | if unit == 1 { 0 } else { UNIT });
+    out.push(order | packing << 2 | if unit == 1 { 0 } else { UNIT_BIT });
     if unit != 1 {
         put_varint(out, unit.cast_unsigned());
     }
@@ -69,11 +69,11 @@ pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage>
 /// Reads the output of [`put_lane`] for `count` numbers.
 pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<i64>, Damage> {
     let form = reader.byte()?;
-    let (order, packing) = (usize::from(form & ORDER), (form & !UNIT) >> 2);
+    let (order, packing) = (usize::from(form & ORDER_BITS), (form & !UNIT_BIT) >> 2);
     if order > usize::from(MOST_ORDER) || order > count {
         return Err(Damage::new(format!("{count} numbers have no differences of order {order}")));
     }
-    let unit = if form & UNIT == 0 { 1 } else { reader.varint()? };
+    let unit = if form & UNIT_BIT == 0 { 1 } else { reader.varint()? };
     let unit = i64::try_from(unit).ok().filter(|unit| *unit > 0);
     let unit = unit.ok_or_else(|| Damage::new("the unit of a lane is 0 or too large"))?;
     let head: Vec<i64> = (0..order).map(|_| reader.varint().map(unzigzag)).collect::<Result<_, _>>()?;
@@ -90,12 +90,12 @@ pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec
 /// The order of differences with the fewest bits, the first number of each order below it, and the differences.
 fn best_order(numbers: &[i64]) -> (u8, Vec<i64>, Vec<i64>) {
     let (mut head, mut rest) = (Vec::new(), numbers.to_vec());
-    let mut best = (bits(&rest), (0, head.clone(), rest.clone()));
+    let mut best = (bits_needed(&rest), (0, head.clone(), rest.clone()));
     for order in 1..=MOST_ORDER {
         let Some(first) = rest.first() else { break };
         head.push(*first);
         rest = rest.iter().zip(rest.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a)).collect();
-        let cost = bits(&rest) + bits(&head);
+        let cost = bits_needed(&rest) + bits_needed(&head);
         if cost < best.0 {
             best = (cost, (order, head.clone(), rest.clone()));
         }
@@ -103,7 +103,7 @@ fn best_order(numbers: &[i64]) -> (u8, Vec<i64>, Vec<i64>) {
     best.1
 }
 
-fn bits(numbers: &[i64]) -> u64 {
+fn bits_needed(numbers: &[i64]) -> u64 {
     numbers.iter().map(|number| u64::from(u64::BITS - zigzag(*number).leading_zeros())).sum()
 }
 

@@ -4,7 +4,7 @@
 //! commits that are on disk when they return. It keeps them in files ([`SledStore`]) or in memory
 //! ([`MemoryStore`], for tests). The upper layer works on either: records ([`put_summary`], [`load_summaries`]
 //! ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
-//! [`seal`], [`sweep`]). Only the module `sled` uses sled.
+//! [`seal`], [`sweep_late_fragments`]). Only the module `sled` uses sled.
 //!
 //! The server's sessions are the only writer of attempts, its tickets the only writer of tickets. A read may
 //! wait while a batch is written, so answers that must be fast (predictions, totals) come from the server's
@@ -65,15 +65,16 @@ pub use memory::MemoryStore;
 use packed_page::PackedPage;
 pub use records::{
     SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
-    forget, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
+    forget_attempt, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
     open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_ticket_numbers, put_verdict,
     read_summary, read_ticket_numbers, read_verdict, read_verdicts,
 };
-pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep};
+pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep_late_fragments};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
 pub use sled::{
     CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
-    SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, id_of, look_at, repair, syncs,
+    SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, repair, store_id_at,
+    store_id_of, syncs,
 };
 pub use upstream::{
     delete_upstream_server, delete_upstream_ticket, load_upstream_servers, load_upstream_tickets,
@@ -117,7 +118,7 @@ impl Store {
     pub async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         match self {
             Self::Sled(store) => store.begin(batch).await,
-            Self::Memory(store) => Ok(PendingCommit::ended(store.commit(batch))),
+            Self::Memory(store) => Ok(PendingCommit::already_ended(store.commit(batch))),
         }
     }
 

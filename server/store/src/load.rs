@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Most pages, each of up to 1 MiB, that wait to be decoded while the next one is read.
-const AHEAD: usize = 4;
+const PAGES_AHEAD: usize = 4;
 
 /// How many records of a kind were read, and how many could not be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub async fn load_summaries(
     store: &Store,
     take: impl FnMut(Summary) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Summary, take, &mut report).await
+    load(store, KeyKind::Summary, take, &mut log_unreadable).await
 }
 
 /// Like [`load_summaries`], but faster, for the start of a server, which mostly reads summaries. It decodes on
@@ -48,31 +48,31 @@ pub async fn each_summary(
     store: &Store,
     take: impl FnMut(&Summary) + Send + 'static,
 ) -> Result<LoadReport, StoreError> {
-    let (read, mut strips) = mpsc::channel::<PackedPage>(AHEAD);
+    let (read, mut strips) = mpsc::channel::<PackedPage>(PAGES_AHEAD);
     let mut reading = SummaryReader {
         joiner: RecordJoiner::default(),
-        reused: Reused::default(),
-        loaded: LoadReport::default(),
+        reused_record: Reused::default(),
+        report: LoadReport::default(),
         take,
     };
     let understanding = tokio::task::spawn_blocking(move || {
         while let Some(strip) = strips.blocking_recv() {
             reading.read(&strip);
         }
-        reading.hand_on();
-        reading.loaded
+        reading.pass_on_record();
+        reading.report
     });
     let ended = read_packed_pages(store, &KeyKind::Summary.prefix(), read).await;
-    let loaded = understanding.await.map_err(failed)?;
+    let loaded = understanding.await.map_err(join_error)?;
     ended.map(|unreadable| LoadReport { unreadable, ..loaded })
 }
 
-/// Sends all entries with `prefix` to `to`, in pages; ends early if the receiver is dropped. Returns the number
+/// Sends all entries with `prefix` to `page_sender`, in pages; ends early if the receiver is dropped. Returns the number
 /// of key ranges that cannot be read.
 async fn read_packed_pages(
     store: &Store,
     prefix: &[u8],
-    to: mpsc::Sender<PackedPage>,
+    page_sender: mpsc::Sender<PackedPage>,
 ) -> Result<u64, StoreError> {
     let (mut after, mut unreadable) = (None, 0);
     loop {
@@ -81,12 +81,12 @@ async fn read_packed_pages(
             Err(_damaged) => {
                 let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;
                 unreadable += u64::from(gap.is_some());
-                gap.map(report).unwrap_or_default();
+                gap.map(log_unreadable).unwrap_or_default();
                 page.into()
             }
         };
         after = strip.last_key().filter(|_| strip.more).map(<[u8]>::to_vec);
-        if to.send(strip).await.is_err() || after.is_none() {
+        if page_sender.send(strip).await.is_err() || after.is_none() {
             return Ok(unreadable);
         }
     }
@@ -94,7 +94,7 @@ async fn read_packed_pages(
 
 /// Logs a range of keys that cannot be read, and how to recover what is readable in it.
 #[expect(clippy::needless_pass_by_value, reason = "as a callback takes it")]
-pub(super) fn report(gap: UnreadableRange) {
+pub(super) fn log_unreadable(gap: UnreadableRange) {
     tracing::error!(
         after = %gap.after,
         until = gap.until.as_ref().map(tracing::field::display),
@@ -104,15 +104,15 @@ pub(super) fn report(gap: UnreadableRange) {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
-fn failed(error: JoinError) -> StoreError {
+fn join_error(error: JoinError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
 /// Joins the parts in pages to summaries, and decodes them.
 struct SummaryReader<F> {
     joiner: RecordJoiner,
-    reused: Reused,
-    loaded: LoadReport,
+    reused_record: Reused,
+    report: LoadReport,
     take: F,
 }
 
@@ -120,15 +120,15 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
     fn read(&mut self, strip: &PackedPage) {
         for (key, value) in strip.entries() {
             if self.joiner.is_next(key) {
-                self.hand_on();
+                self.pass_on_record();
             }
             self.joiner.add(key, value);
         }
     }
 
     /// Decodes the current record, and passes its summary to `take`.
-    fn hand_on(&mut self) {
-        let Self { joiner, reused, loaded, take } = self;
+    fn pass_on_record(&mut self) {
+        let Self { joiner, reused_record: reused, report: loaded, take } = self;
         let Some(payload) = joiner.payload() else { return };
         match payload.and_then(|(codec, payload)| reused.unpack(codec, payload, take)) {
             Ok(()) => loaded.records += 1,
@@ -139,7 +139,7 @@ impl<F: FnMut(&Summary)> SummaryReader<F> {
 
 impl LoadReport {
     /// Counts a record as read or damaged; passes a readable one to `take`.
-    fn note<T>(&mut self, (key, record): JoinedRecord<T>, take: &mut impl FnMut(T)) {
+    fn count_record<T>(&mut self, (key, record): JoinedRecord<T>, take: &mut impl FnMut(T)) {
         match record {
             Ok(record) => {
                 self.records += 1;
@@ -169,17 +169,17 @@ pub async fn load_verdicts(
     store: &Store,
     take: impl FnMut(Verdict) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Verdict, take, &mut report).await
+    load(store, KeyKind::Verdict, take, &mut log_unreadable).await
 }
 
 /// Passes every open ticket to `take`, sorted by id.
 pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Ticket, take, &mut report).await
+    load(store, KeyKind::Ticket, take, &mut log_unreadable).await
 }
 
 /// Passes the pod sizes of each CI job to `take`, sorted by job.
 pub async fn load_pods(store: &Store, take: impl FnMut(JobPod) + Send) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::Pod, take, &mut report).await
+    load(store, KeyKind::Pod, take, &mut log_unreadable).await
 }
 
 /// Passes every record of a kind to `take`, sorted by key, and every unreadable range of keys to `tell`.
@@ -194,7 +194,7 @@ where
     F: FnMut(T) + Send,
 {
     let (mut loaded, mut unreadable) = (LoadReport::default(), 0);
-    let mut accept = |joined: JoinedRecord<T>| loaded.note(joined, &mut take);
+    let mut accept = |joined: JoinedRecord<T>| loaded.count_record(joined, &mut take);
     let (prefix, mut joiner, mut before) = (kind.prefix(), RecordJoiner::default(), Vec::new());
     let (mut page, mut gap) = store.scan_past(&prefix, None, PageLimit::PAGE).await?;
     loop {
@@ -214,9 +214,9 @@ where
             (joiner, records)
         });
         before.into_iter().for_each(&mut accept);
-        (joiner, before) = understood.await.map_err(failed)?;
+        (joiner, before) = understood.await.map_err(join_error)?;
         let Some(next) = next else { break };
-        (page, gap) = next.await.map_err(failed)??;
+        (page, gap) = next.await.map_err(join_error)??;
     }
     before.into_iter().for_each(&mut accept);
     joiner.finish().map(&mut accept).unwrap_or_default();

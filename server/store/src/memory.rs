@@ -21,7 +21,7 @@ pub struct MemoryStore(Arc<Mutex<MemoryState>>);
 
 #[derive(Debug, Default)]
 struct MemoryState {
-    map: BTreeMap<Vec<u8>, VersionedValue>,
+    entries: BTreeMap<Vec<u8>, VersionedValue>,
     commits: u64,
     last_commit_micros: u64,
     /// Why every commit fails now; `None` if commits work.
@@ -50,8 +50,8 @@ impl MemoryStore {
         let version = state.commits;
         for write in batch.writes {
             match write {
-                WriteOp::Put { key, value } => state.map.insert(key, VersionedValue { version, value }),
-                WriteOp::Delete { key } => state.map.remove(&key),
+                WriteOp::Put { key, value } => state.entries.insert(key, VersionedValue { version, value }),
+                WriteOp::Delete { key } => state.entries.remove(&key),
             };
         }
         state.last_commit_micros = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -59,12 +59,12 @@ impl MemoryStore {
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<VersionedValue> {
-        self.lock().map.get(key).cloned()
+        self.lock().entries.get(key).cloned()
     }
 
     pub(super) fn entries(&self) -> Vec<KeyValue> {
         let state = self.lock();
-        state.map.iter().map(|(key, value)| KeyValue { key: key.clone(), value: value.clone() }).collect()
+        state.entries.iter().map(|(key, value)| KeyValue { key: key.clone(), value: value.clone() }).collect()
     }
 
     pub(super) fn holds(&self, prefix: &[u8]) -> bool {
@@ -80,7 +80,7 @@ impl MemoryStore {
         };
         let mut page = ScanPage::default();
         let mut bytes = 0;
-        for (key, value) in state.map.range::<[u8], _>((from, Bound::Unbounded)) {
+        for (key, value) in state.entries.range::<[u8], _>((from, Bound::Unbounded)) {
             if !key.starts_with(prefix) {
                 break;
             }

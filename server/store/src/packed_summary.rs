@@ -18,7 +18,7 @@ pub(super) use reused::Reused;
 
 use super::{
     bytes::Damage,
-    codec::{self, FIELDS, Record},
+    codec::{self, FIELDS_CODEC, Record},
 };
 
 /// The stored number of a value is its position in this list, counted from 1: append new values at the end.
@@ -158,7 +158,7 @@ struct Packed {
 
 impl Record for Summary {
     fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
-        out.push(FIELDS);
+        out.push(FIELDS_CODEC);
         Packed::of(self).encode(out).map_err(|error| error.to_string())
     }
 
@@ -177,7 +177,7 @@ impl Packed {
             key: PackedKey::of(&summary.key),
             number: summary.number,
             retries: summary.retries.as_ref().map(ToString::to_string),
-            source: number(SOURCES, &summary.source),
+            source: number_of(SOURCES, &summary.source),
             memory_request: resources.memory_request.map(|bytes| bytes.0),
             memory_limit: resources.memory_limit.map(|bytes| bytes.0),
             cpu_request: resources.cpu_request.map(|cores| cores.0),
@@ -195,16 +195,16 @@ impl Packed {
             memory_peak: summary.memory_peak.0,
             oom_kill: summary.oom_kill,
             reclaim_failures: summary.reclaim_failures,
-            outcome: number(OUTCOMES, &summary.outcome),
+            outcome: number_of(OUTCOMES, &summary.outcome),
             exit_code: summary
                 .exit
                 .and_then(|exit| if let Exit::Code(code) = exit { Some(code) } else { None }),
             exit_signal: summary
                 .exit
                 .and_then(|exit| if let Exit::Signal(signal) = exit { Some(signal) } else { None }),
-            cause: summary.cause.map_or(0, |cause| number(CAUSES, &cause)),
+            cause: summary.cause.map_or(0, |cause| number_of(CAUSES, &cause)),
             censored: summary.censored,
-            oom_origin: summary.oom_origin.map_or(0, |origin| number(ORIGINS, &origin)),
+            oom_origin: summary.oom_origin.map_or(0, |origin| number_of(ORIGINS, &origin)),
             oom_group_kill: summary.oom_group_kill,
             memory_stall: summary.memory_stall.map(|time| time.0),
             refaults: summary.pages.refaults,
@@ -217,7 +217,7 @@ impl Packed {
             predicted: opening.predicted.as_ref().map(PackedPrediction::of),
             unneeded: summary.unneeded,
             proven: opening.proven,
-            cause_source: summary.cause_source.map_or(0, |source| number(EVIDENCE, &source)),
+            cause_source: summary.cause_source.map_or(0, |source| number_of(EVIDENCE, &source)),
             ci_reason: summary.ci_reason.clone(),
             pgmajfault: summary.pages.pgmajfault,
             offloaded_to: summary.offloaded_to.clone(),
@@ -225,8 +225,8 @@ impl Packed {
     }
 
     fn read(&mut self, codec: u8, payload: &[u8]) -> Result<(), Damage> {
-        if codec != FIELDS {
-            return Err(codec::unknown(codec));
+        if codec != FIELDS_CODEC {
+            return Err(codec::unknown_codec(codec));
         }
         self.merge(payload)
             .map_err(|error| Damage::new(format!("has not the fields it should have: {error}")))
@@ -242,7 +242,7 @@ impl Packed {
             key: self.key.key()?,
             number: self.number,
             retries: self.retries.as_deref().map(id).transpose()?,
-            source: word("source", SOURCES, self.source)?,
+            source: required_value("source", SOURCES, self.source)?,
             resources: Resources {
                 memory_request: self.memory_request.map(Bytes),
                 memory_limit: self.memory_limit.map(Bytes),
@@ -262,13 +262,13 @@ impl Packed {
             memory_peak: Bytes(self.memory_peak),
             oom_kill: self.oom_kill,
             reclaim_failures: self.reclaim_failures,
-            outcome: word("outcome", OUTCOMES, self.outcome)?,
+            outcome: required_value("outcome", OUTCOMES, self.outcome)?,
             exit,
-            cause: known("cause", CAUSES, self.cause)?,
-            cause_source: known("source of the cause", EVIDENCE, self.cause_source)?,
+            cause: value_of("cause", CAUSES, self.cause)?,
+            cause_source: value_of("source of the cause", EVIDENCE, self.cause_source)?,
             ci_reason: std::mem::take(&mut self.ci_reason),
             censored: self.censored,
-            oom_origin: known("origin of a kill", ORIGINS, self.oom_origin)?,
+            oom_origin: value_of("origin of a kill", ORIGINS, self.oom_origin)?,
             oom_group_kill: self.oom_group_kill,
             memory_stall: self.memory_stall.map(Micros),
             pages: PageCounters { refaults: self.refaults, pgmajfault: self.pgmajfault },
@@ -296,21 +296,21 @@ fn id(text: &str) -> Result<AttemptId, Damage> {
 
 /// The number that is stored for a value: its position in the list, from 1 on. 0 if the list lacks it; a test
 /// checks that this never happens.
-fn number<T: PartialEq>(words: &[T], word: &T) -> u32 {
+fn number_of<T: PartialEq>(words: &[T], word: &T) -> u32 {
     let place = words.iter().position(|known| known == word);
     place.and_then(|place| u32::try_from(place + 1).ok()).unwrap_or(0)
 }
 
 /// The value with this stored number; `None` for 0.
-fn known<T: Copy>(what: &str, words: &[T], number: u32) -> Result<Option<T>, Damage> {
+fn value_of<T: Copy>(what: &str, words: &[T], number: u32) -> Result<Option<T>, Damage> {
     let Some(place) = number.checked_sub(1) else { return Ok(None) };
     let word = usize::try_from(place).ok().and_then(|place| words.get(place)).copied();
     let unknown = || Damage::new(format!("the {what} {number} is not known"));
     word.ok_or_else(unknown).map(Some)
 }
 
-fn word<T: Copy>(what: &str, words: &[T], number: u32) -> Result<T, Damage> {
-    known(what, words, number)?.ok_or_else(|| Damage::new(format!("has no {what}")))
+fn required_value<T: Copy>(what: &str, words: &[T], number: u32) -> Result<T, Damage> {
+    value_of(what, words, number)?.ok_or_else(|| Damage::new(format!("has no {what}")))
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ const THREADS: usize = 2;
 ///
 /// # Errors
 /// `work` panicked.
-pub(super) async fn pack_aside<T: Send + 'static>(
+pub(super) async fn run_on_packing_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     // kept for the life of the process, because tokio panics if a runtime is dropped on an async thread
-    static THREADS_OF_ITS_OWN: OnceLock<Option<Runtime>> = OnceLock::new();
-    match THREADS_OF_ITS_OWN.get_or_init(start) {
+    static PACKING_RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    match PACKING_RUNTIME.get_or_init(start) {
         Some(packers) => packers.spawn_blocking(work).await,
         None => tokio::task::spawn_blocking(work).await,
     }
@@ -50,7 +50,7 @@ mod tests {
     async fn a_packing_thread_yields_to_others() {
         let nice = || rustix::process::nice(0).unwrap();
         let own = nice();
-        assert_eq!(pack_aside(nice).await.unwrap(), (own + threads::NICER).min(19));
+        assert_eq!(run_on_packing_thread(nice).await.unwrap(), (own + threads::NICENESS_STEP).min(19));
         assert_eq!(nice(), own, "the others are as they were");
     }
 }

@@ -13,7 +13,7 @@ use super::{
     errors::{CommitError, StoreError},
     keys::{self, KeyKind},
     kv::{Batch, PageLimit},
-    load::{load, report},
+    load::{load, log_unreadable},
 };
 
 /// Why an attempt could not be sealed. Steps that were committed remain; sealing may be repeated.
@@ -66,12 +66,12 @@ pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
 
 /// Adds the record of the numbers that were used as ticket ids.
 pub fn put_ticket_numbers(batch: &mut Batch, numbers: &TicketNumbers) -> Result<(), RecordError> {
-    envelope::put(batch, &keys::numbers(), numbers)
+    envelope::put(batch, &keys::numbers_prefix(), numbers)
 }
 
 /// Reads the record of the numbers that were used as ticket ids.
 pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreError> {
-    Ok(read(store, keys::numbers()).await?.unwrap_or_default())
+    Ok(read(store, keys::numbers_prefix()).await?.unwrap_or_default())
 }
 
 /// Adds the sizes of a CI job's pod.
@@ -203,7 +203,7 @@ async fn ids_after(
 
 /// Removes all entries of an attempt, the summary last. Not atomic: after an interruption the summary remains,
 /// and the removal can be repeated.
-pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
+pub async fn forget_attempt(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     for kind in [KeyKind::Verdict, KeyKind::Fragment, KeyKind::Block, KeyKind::Summary, KeyKind::Attempt] {
         while store.delete_prefix(&kind.prefix_of(id), ENTRIES_A_STEP).await?.more {}
     }
@@ -267,7 +267,7 @@ pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();
-    load(store, KeyKind::Attempt, |attempt| attempts.push(attempt), &mut report).await?;
+    load(store, KeyKind::Attempt, |attempt| attempts.push(attempt), &mut log_unreadable).await?;
     Ok(attempts)
 }
 

@@ -42,7 +42,7 @@ pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedS
     let page = unsealed_fragments(store, id, u64::MAX).await?;
     let id = id.clone();
     // the caller that ends the attempt waits for this, so it runs on a thread of normal priority
-    packed(tokio::task::spawn_blocking(move || pack(&id, page)).await)
+    packed(tokio::task::spawn_blocking(move || pack_page(&id, page)).await)
 }
 
 /// Like [`compact_samples`], for the fragments that begin at the sequence number `last` or before, on a
@@ -51,11 +51,11 @@ pub async fn compact_samples(store: &Store, id: &AttemptId) -> Result<CompactedS
 pub async fn compact_samples_up_to(
     store: &Store,
     id: &AttemptId,
-    last: u64,
+    last_sequence: u64,
 ) -> Result<CompactedSamples, SealError> {
-    let page = unsealed_fragments(store, id, last).await?;
+    let page = unsealed_fragments(store, id, last_sequence).await?;
     let id = id.clone();
-    packed(packing_threads::pack_aside(move || pack(&id, page)).await)
+    packed(packing_threads::run_on_packing_thread(move || pack_page(&id, page)).await)
 }
 
 /// The fragments that begin at the sequence number `last` or before, as many as fit into one commit.
@@ -75,7 +75,7 @@ fn packed(
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 
-fn pack(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError> {
+fn pack_page(id: &AttemptId, page: ScanPage) -> Result<CompactedSamples, RecordError> {
     let mut compaction = CompactedSamples { more: page.more, ..CompactedSamples::default() };
     let Some(start) = page.entries.first().and_then(|entry| keys::start_of(&entry.key)) else {
         return Ok(compaction);
@@ -116,15 +116,15 @@ pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result
 ///
 /// Fragments of an attempt without a summary and without an open record are kept and logged: the store has
 /// nothing else of that attempt.
-pub async fn sweep(store: &Store) -> Result<DeleteProgress, SealError> {
+pub async fn sweep_late_fragments(store: &Store) -> Result<DeleteProgress, SealError> {
     let (mut swept, mut after) = (DeleteProgress::default(), None);
     let one = PageLimit { items: 1, bytes: 1 };
     loop {
         let page = store.scan(&KeyKind::Fragment.prefix(), after.as_deref(), one).await?;
         let Some(id) = page.entries.first().and_then(|entry| keys::id_of(&entry.key)) else { break };
         let prefix = KeyKind::Fragment.prefix_of(&id);
-        if !holds(store, KeyKind::Attempt, &id).await? {
-            if holds(store, KeyKind::Summary, &id).await? {
+        if !has_entries(store, KeyKind::Attempt, &id).await? {
+            if has_entries(store, KeyKind::Summary, &id).await? {
                 swept += delete_all(store, &prefix).await?;
             } else {
                 tracing::warn!(attempt = %id, "the store holds samples of an unknown attempt");
@@ -136,7 +136,7 @@ pub async fn sweep(store: &Store) -> Result<DeleteProgress, SealError> {
 }
 
 /// Whether the store has any entry of this kind for `id`.
-async fn holds(store: &Store, kind: KeyKind, id: &AttemptId) -> Result<bool, StoreError> {
+async fn has_entries(store: &Store, kind: KeyKind, id: &AttemptId) -> Result<bool, StoreError> {
     let page = store.scan(&kind.prefix_of(id), None, PageLimit { items: 1, bytes: 1 }).await?;
     Ok(!page.entries.is_empty())
 }

@@ -13,11 +13,11 @@ use super::{
     errors::StoreError,
     keys::{self, KeyKind},
     kv::{Batch, KeyValue, PageLimit},
-    load::report,
+    load::log_unreadable,
 };
 
 /// Sequence number of an attempt's first sample.
-const FIRST: u64 = 1;
+const FIRST_SEQUENCE: u64 = 1;
 
 /// All samples of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn append_fragment(
     samples: impl Into<Vec<Sample>>,
 ) -> Result<(), RecordError> {
     let samples = samples.into();
-    let lost = lost.min(first_sequence.saturating_sub(FIRST));
+    let lost = lost.min(first_sequence.saturating_sub(FIRST_SEQUENCE));
     if samples.is_empty() && lost == 0 {
         return Ok(());
     }
@@ -108,14 +108,14 @@ async fn read_runs(
     store: &Store,
     id: &AttemptId,
     mut take: impl FnMut(SampleRun) + Send,
-    past: bool,
+    past_damage: bool,
 ) -> Result<SeriesExtent, StoreError> {
     let mut fragments = Vec::new();
-    each_page(store, &KeyKind::Fragment.prefix_of(id), past, |page| fragments.extend(page)).await?;
-    let mut cursor = ChunkCursor::new(FIRST);
+    each_page(store, &KeyKind::Fragment.prefix_of(id), past_damage, |page| fragments.extend(page)).await?;
+    let mut cursor = ChunkCursor::new(FIRST_SEQUENCE);
     let blocks = KeyKind::Block.prefix_of(id);
     let mut read = |page: Vec<KeyValue>| page.iter().flat_map(|e| cursor.read(e)).for_each(&mut take);
-    each_page(store, &blocks, past, &mut read).await?;
+    each_page(store, &blocks, past_damage, &mut read).await?;
     let sealed = cursor.extent.samples;
     fragments.iter().flat_map(|entry| cursor.read(entry)).for_each(&mut take);
     let extent = cursor.extent();
@@ -126,15 +126,15 @@ async fn read_runs(
 async fn each_page(
     store: &Store,
     prefix: &[u8],
-    past: bool,
+    past_damage: bool,
     mut take: impl FnMut(Vec<KeyValue>) + Send,
 ) -> Result<(), StoreError> {
     let mut after = None;
     loop {
         let page = match store.scan(prefix, after.as_deref(), PageLimit::PAGE).await {
-            Err(_damaged) if past => {
+            Err(_damaged) if past_damage => {
                 let (page, gap) = store.scan_past(prefix, after.as_deref(), PageLimit::PAGE).await?;
-                gap.map(report).unwrap_or_default();
+                gap.map(log_unreadable).unwrap_or_default();
                 page
             }
             page => page?,
@@ -188,7 +188,7 @@ impl ChunkCursor {
     pub(super) fn read(&mut self, entry: &KeyValue) -> Vec<SampleRun> {
         let Some(start) = keys::start_of(&entry.key) else { return Vec::new() };
         match chunk::decode(start, &entry.value.value) {
-            Ok(runs) => runs.into_iter().filter_map(|run| self.pass(run)).collect(),
+            Ok(runs) => runs.into_iter().filter_map(|run| self.new_part(run)).collect(),
             Err(damage) => {
                 self.extent.damaged += 1;
                 tracing::error!(key = %keys::text(&entry.key), %damage, "skipped damaged samples of the store");
@@ -199,7 +199,7 @@ impl ChunkCursor {
 
     /// Cuts the samples that were read before from a run; `None` if none remain. Sequence numbers missing
     /// before the run count as its lost ones.
-    fn pass(&mut self, mut run: SampleRun) -> Option<SampleRun> {
+    fn new_part(&mut self, mut run: SampleRun) -> Option<SampleRun> {
         let end = run.end();
         if end <= self.next {
             return None;

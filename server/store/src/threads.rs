@@ -9,11 +9,11 @@ use tokio::runtime::{Builder, Runtime};
 
 /// How much is added to the niceness of the process for a low-priority thread. When both want a core, the
 /// thread gets about a third of the CPU time of a normal one (each step takes a fifth, `sched(7)`).
-pub const NICER: i32 = 5;
+pub const NICENESS_STEP: i32 = 5;
 
 /// Raises the niceness of the calling thread and of the threads that it starts later.
 pub(crate) fn yield_to_others() {
-    let nicer = getpriority_process(Some(getpid())).map(|own| own + NICER);
+    let nicer = getpriority_process(Some(getpid())).map(|own| own + NICENESS_STEP);
     if let Err(error) = nicer.and_then(|nicer| setpriority_process(None, nicer)) {
         tracing::debug!(%error, "threads that should yield are as any other");
     }
@@ -39,13 +39,13 @@ mod tests {
     use crate::{Batch, Store, StoreSettings};
 
     /// Parses the niceness from `/proc/PID/stat`: field 19 of proc(5), counted after the process's name.
-    fn niceness(stat: &str) -> Option<i32> {
+    fn parse_niceness(stat: &str) -> Option<i32> {
         stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
     }
 
     /// Niceness of this process.
-    fn own() -> Option<i32> {
-        niceness(&fs::read_to_string("/proc/self/stat").ok()?)
+    fn own_niceness() -> Option<i32> {
+        parse_niceness(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 
     #[tokio::test]
@@ -59,18 +59,20 @@ mod tests {
             // threads of other tests come and go
             fs::read_to_string(task.ok()?.path().join("stat")).ok()
         });
-        let writers: Vec<i32> =
-            stats.filter(|stat| stat.contains("(store-writer)")).filter_map(|stat| niceness(&stat)).collect();
-        let own = own().unwrap();
-        assert!(writers.contains(&(own + NICER).min(19)), "{writers:?} beside {own}");
+        let writers: Vec<i32> = stats
+            .filter(|stat| stat.contains("(store-writer)"))
+            .filter_map(|stat| parse_niceness(&stat))
+            .collect();
+        let own = own_niceness().unwrap();
+        assert!(writers.contains(&(own + NICENESS_STEP).min(19)), "{writers:?} beside {own}");
         store.close().await.unwrap();
     }
 
     #[test]
     fn who_serves_agents_yields_to_others_and_so_does_what_works_for_them() {
         let threads = agent_threads().unwrap();
-        let nice = || niceness(&fs::read_to_string("/proc/thread-self/stat").unwrap());
-        let nicer = own().map(|own| (own + NICER).min(19));
+        let nice = || parse_niceness(&fs::read_to_string("/proc/thread-self/stat").unwrap());
+        let nicer = own_niceness().map(|own| (own + NICENESS_STEP).min(19));
         let (serves, works) = threads.block_on(async {
             let serves = threads.spawn(async move { nice() });
             let works = threads.spawn(async move { tokio::task::spawn_blocking(nice).await.unwrap() });

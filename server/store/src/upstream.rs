@@ -8,7 +8,7 @@ use super::{
     errors::StoreError,
     keys::{self, KeyKind},
     kv::Batch,
-    load::{LoadReport, load, report},
+    load::{LoadReport, load, log_unreadable},
 };
 
 /// Adds the record with the numbers of an upstream server.
@@ -16,7 +16,7 @@ use super::{
 /// # Errors
 /// It is too large.
 pub fn put_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
-    envelope::put(batch, &keys::upstream(KeyKind::UpstreamServer, &server.key()), server)
+    envelope::put(batch, &keys::upstream_prefix(KeyKind::UpstreamServer, &server.key()), server)
 }
 
 /// Removes the record with the numbers of an upstream server.
@@ -24,7 +24,7 @@ pub fn put_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result
 /// # Errors
 /// As there.
 pub fn delete_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
-    envelope::delete(batch, &keys::upstream(KeyKind::UpstreamServer, &server.key()), server)
+    envelope::delete(batch, &keys::upstream_prefix(KeyKind::UpstreamServer, &server.key()), server)
 }
 
 /// Adds the record of a ticket that was taken upstream.
@@ -32,7 +32,7 @@ pub fn delete_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Res
 /// # Errors
 /// It is too large.
 pub fn put_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
-    envelope::put(batch, &keys::upstream(KeyKind::UpstreamTicket, &ticket.key()), ticket)
+    envelope::put(batch, &keys::upstream_prefix(KeyKind::UpstreamTicket, &ticket.key()), ticket)
 }
 
 /// Removes the record of a ticket that is closed upstream.
@@ -40,7 +40,7 @@ pub fn put_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result
 /// # Errors
 /// As there.
 pub fn delete_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
-    envelope::delete(batch, &keys::upstream(KeyKind::UpstreamTicket, &ticket.key()), ticket)
+    envelope::delete(batch, &keys::upstream_prefix(KeyKind::UpstreamTicket, &ticket.key()), ticket)
 }
 
 /// Passes the numbers of each server upstream to `take`.
@@ -51,7 +51,7 @@ pub async fn load_upstream_servers(
     store: &Store,
     take: impl FnMut(UpstreamServer) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::UpstreamServer, take, &mut report).await
+    load(store, KeyKind::UpstreamServer, take, &mut log_unreadable).await
 }
 
 /// Passes each ticket that was taken upstream to `take`.
@@ -62,5 +62,5 @@ pub async fn load_upstream_tickets(
     store: &Store,
     take: impl FnMut(UpstreamTicket) + Send,
 ) -> Result<LoadReport, StoreError> {
-    load(store, KeyKind::UpstreamTicket, take, &mut report).await
+    load(store, KeyKind::UpstreamTicket, take, &mut log_unreadable).await
 }

@@ -12,7 +12,7 @@ const ROUTERS: [&str; 2] = [
 ];
 /// Paths that stand there by a name.
 const NAMED: [(&str, &str); 3] =
-    [("ENDPOINT", "/admin/backup"), ("admit::PATH", "/admit"), ("xml_rpc::PATH", "/RPC2")];
+    [("BACKUP_PATH", "/admin/backup"), ("admit::ADMIT_PATH", "/admit"), ("xml_rpc::PATH", "/RPC2")];
 
 /// `SERVICE/RPC` of all services but the standard ones.
 pub(super) fn rpcs() -> Vec<String> {

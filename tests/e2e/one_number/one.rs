@@ -46,7 +46,7 @@ fn sorts(summary: &pb::Summary, series: &[pb::Sample]) -> impl Iterator<Item = &
 fn curve(text: &str, page: &str, summary: &pb::Summary, series: &[pb::Sample]) {
     let id = &summary.attempt;
     has(text, &[format!("samples     {}", figures::count(summary.samples))], id);
-    match measured::no_curve(summary, series.len(), summary.samples) {
+    match measured::no_curve_reason(summary, series.len(), summary.samples) {
         Some(words) => has(page, &[words], id),
         None => has(page, &[figures::counted(summary.samples, "sample")], id),
     }

@@ -135,7 +135,7 @@ fn null_where_not_known(terminal: &Value, api: &Value) {
 
 /// The sums in words: terminal, page, report.
 fn shown(site: &Numbers, totals: &StatsTotals) {
-    let used = figures::percent(sums::memory_used(totals).unwrap());
+    let used = figures::percent(sums::memory_used_share(totals).unwrap());
     let wasted = figures::gib_hours(totals.memory_wasted_gib_hours);
     let shared = [
         sums::highest_need_words(totals),
@@ -144,7 +144,7 @@ fn shown(site: &Numbers, totals: &StatsTotals) {
         figures::gib_hours(totals.memory_asked_gib_hours),
         used,
     ];
-    let left_out = sums::left_out(totals).unwrap();
+    let left_out = sums::left_out_words(totals).unwrap();
     let text = site.output_of(&["stats"]);
     has(&text, &shared, "terminal");
     has(&text, &[left_out.clone(), figures::amount(totals.memory_wasted_gib_hours)], "terminal");

@@ -51,14 +51,14 @@ const FILES: [Described; 5] = [
                 [pools-and-tickets.md](pools-and-tickets.md). `plimsoll-server rules test FILE --key ...` tries it out. Expressions match \
                 whole texts and have at most 4,096 bytes. A build goes to the cheapest pool that fits where no rule takes it. \
                 `tolerations` is the same table in a pool and a kind.",
-        root: "File",
+        root: "PlacementFile",
         declared_in: &["server/core/src/placement/file/tables.rs", "server/core/src/placement/node.rs"],
         example: "pools.toml",
     },
     Described {
         title: "Retry policy",
         about: "The setting `retry_policy` names it. It changes retries of some projects, stacks or causes.",
-        root: "File",
+        root: "PolicyFile",
         declared_in: &["server/core/src/retry/policy.rs"],
         example: "retry.toml",
     },
@@ -66,7 +66,7 @@ const FILES: [Described; 5] = [
         title: "Rules for log lines",
         about: "The setting `rules_dir` names a directory with at most 64 files: these (`*.toml`), and Spack's error taxonomy as it is (`*.yaml`). A line of a log is matched \
                 without its colours.",
-        root: "File",
+        root: "RulesFile",
         declared_in: &["server/core/src/retry/rules.rs", "server/core/src/retry/rule.rs"],
         example: "rules.toml",
     },

@@ -4,11 +4,14 @@
 //! | module | what it does |
 //! |---|---|
 //! | `collector` | a server that takes samples by the rules of the wire, and misbehaves where a test wants it to |
+//! | `fake_http` | an HTTP server that responds as a function says |
 //! | [`house`] | reads the source tree: which modules use which, what a code map names |
 //! | `patience` | waits for something that happens soon |
 
 #[cfg(feature = "servers")]
 pub mod collector;
+#[cfg(feature = "servers")]
+pub mod fake_http;
 pub mod house;
 #[cfg(feature = "servers")]
 pub mod patience;

@@ -9,7 +9,7 @@ use plimsoll_proto::{
 use super::numbers;
 
 /// For example `package zlib, since 2026-11-14 10:00 UTC`; `all attempts` without a filter.
-pub(super) fn filter(filter: &Filter) -> String {
+pub(super) fn filter_words(filter: &Filter) -> String {
     let names = [
         ("project", &filter.project),
         ("stack", &filter.stack),
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_filter_is_shown_in_words() {
-        assert_eq!(filter(&Filter::default()), "all attempts");
+        assert_eq!(filter_words(&Filter::default()), "all attempts");
         let labels = [("team", "a\u{1b}b"), ("job", "x")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let asked = Filter {
             package: "zlib".to_owned(),
@@ -58,6 +58,6 @@ mod tests {
         };
         let expected =
             "package zlib, label job=x, label team=a\\u{1b}b, cause oom, since 2025-11-21 09:05 UTC";
-        assert_eq!(filter(&asked), expected);
+        assert_eq!(filter_words(&asked), expected);
     }
 }

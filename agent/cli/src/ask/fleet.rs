@@ -1,6 +1,6 @@
 //! Commands that ask about many attempts, or about one attempt over time.
 
-use plimsoll_client::questions::{Client, Failure};
+use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_proto::{
     limits, recommendations,
     v1::{
@@ -24,11 +24,11 @@ pub struct Presentation<F> {
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.
-pub async fn stats(
+pub async fn show_stats(
     client: &Client,
     question: GetStatsRequest,
     shown: Presentation<Format>,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let stats = client.stats(question.clone()).await?;
     Ok(match shown.format {
         Format::Text => CommandOutput::prose(text::render_stats(&question, &stats, shown.style)),
@@ -45,7 +45,7 @@ pub async fn attempts(
     question: ListAttemptsRequest,
     limit: usize,
     shown: Presentation<Format>,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let mut page = ListAttemptsResponse::default();
     let mut asked = question.clone();
     loop {
@@ -74,7 +74,7 @@ pub async fn recommend(
     client: &Client,
     question: RecommendRequest,
     format: ProposalFormat,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let answer = client.recommend(question).await?;
     let patch = match format {
         ProposalFormat::Text => return Ok(CommandOutput::prose(recommendations::table(&answer))),
@@ -84,18 +84,18 @@ pub async fn recommend(
         ProposalFormat::Kubernetes => recommendations::kubernetes(&answer),
         ProposalFormat::Spack => recommendations::spack(&answer),
     };
-    patch.map(CommandOutput::data).map_err(Failure::Question)
+    patch.map(CommandOutput::data).map_err(QuestionFailure::Question)
 }
 
 /// Prints one attempt with its samples over time.
 ///
 /// # Errors
 /// The server did not answer, does not know the attempt, or rejected the request.
-pub async fn show(
+pub async fn show_attempt(
     client: &Client,
     question: GetAttemptRequest,
     shown: Presentation<Format>,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let attempt = client.attempt(question).await?;
     Ok(match shown.format {
         Format::Text => CommandOutput::prose(text::render_attempt(&attempt, shown.style)),
@@ -107,11 +107,11 @@ pub async fn show(
 ///
 /// # Errors
 /// The server did not answer, does not know one of the attempts, or rejected the request.
-pub async fn compare(
+pub async fn compare_attempts(
     client: &Client,
     attempts: [String; 2],
     shown: Presentation<Format>,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let [first, second] =
         attempts.map(|attempt| GetAttemptRequest { attempt, ..GetAttemptRequest::default() });
     let first = client.attempt(first).await?;

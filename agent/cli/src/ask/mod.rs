@@ -27,7 +27,7 @@ mod text;
 pub mod watch;
 mod without_project;
 
-use plimsoll_client::questions::{Client, Failure};
+use plimsoll_client::questions::{Client, QuestionFailure};
 #[cfg(feature = "people")]
 use plimsoll_proto::v1::CorrectVerdictRequest;
 use plimsoll_proto::{
@@ -108,7 +108,11 @@ pub const DO_NOT_RETRY: u8 = 10;
 ///
 /// # Errors
 /// The server did not answer, or rejected the request.
-pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result<CommandOutput, Failure> {
+pub async fn predict(
+    client: &Client,
+    key: Key,
+    format: PredictFormat,
+) -> Result<CommandOutput, QuestionFailure> {
     let question = PredictRequest { key: Some(key.clone()), ..Default::default() };
     let prediction = client.predict(question).await?;
     Ok(match format {
@@ -118,7 +122,7 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
         }
         PredictFormat::Json => CommandOutput::data(json::render_prediction(&prediction)),
         PredictFormat::Env => {
-            if let Some(why) = shell::why_less(&prediction) {
+            if let Some(why) = shell::missing_lines_reason(&prediction) {
                 write_line(&why);
             }
             CommandOutput::data(shell::render_prediction(&prediction))
@@ -153,9 +157,9 @@ pub async fn explain(
     build: ExplainedBuild,
     view: ExplanationView,
     format: Format,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let key = build.key.clone();
-    let explained = client.explain(question(build)).await?;
+    let explained = client.explain(predict_request(build)).await?;
     let text = match (format, view) {
         (Format::Text, ExplanationView::Whole) => text::render_explanation(&explained),
         (Format::Text, ExplanationView::Jobs) => text::render_jobs(&explained),
@@ -173,10 +177,10 @@ pub async fn explain(
 /// A line with the key that was asked for. If the answer is unexpected, a different key is a likely reason.
 fn asked_for(key: &Key) -> String {
     let own = if key.arch == std::env::consts::ARCH { " (--key arch= asks for any arch)" } else { "" };
-    format!("asked for the key {}{own}\n", text::what(key))
+    format!("asked for the key {}{own}\n", text::key_words(key))
 }
 
-fn question(build: ExplainedBuild) -> PredictRequest {
+fn predict_request(build: ExplainedBuild) -> PredictRequest {
     PredictRequest { key: Some(build.key), memory_limit_bytes: build.memory_limit_bytes }
 }
 
@@ -188,7 +192,7 @@ pub async fn should_retry(
     client: &Client,
     question: ShouldRetryRequest,
     format: Format,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let verdict = client.should_retry(question).await?;
     let answer = match format {
         Format::Text => CommandOutput::prose(text::render_verdict(&verdict)),
@@ -207,7 +211,7 @@ pub async fn correct_verdict(
     client: &Client,
     question: CorrectVerdictRequest,
     format: Format,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let verdict = client.correct_verdict(question).await?;
     Ok(match format {
         Format::Text => CommandOutput::prose(text::render_verdict(&verdict)),

@@ -12,14 +12,14 @@ pub(super) fn money(value: f64, currency: &str) -> String {
 }
 
 /// A length of time in the largest unit that divides it: `15 min`, `6 h`, `1 d`.
-pub(super) fn span(ms: u64) -> String {
+pub(super) fn width_words(ms: u64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)];
     let fitting = units.into_iter().find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit));
     fitting.map_or_else(|| format!("{ms} ms"), |(name, unit)| format!("{} {name}", ms / unit))
 }
 
 /// A length of time, rounded: `7 d`, `36 h`, `5 min`.
-pub(super) fn long(ms: u64) -> String {
+pub(super) fn length_words(ms: u64) -> String {
     match ms / 60_000 {
         minutes @ 0..120 => format!("{minutes} min"),
         minutes @ 120..2880 => format!("{} h", (minutes + 30) / 60),
@@ -39,11 +39,11 @@ pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> Strin
         let level = (value * 8).div_ceil(u128::from(top)).saturating_sub(1);
         BLOCKS.get(usize::try_from(level).unwrap_or(0)).copied().unwrap_or('█')
     };
-    stretches(values, width).map(block).collect()
+    equal_pieces(values, width).map(block).collect()
 }
 
 /// Splits the values into at most `width` groups of equal length.
-pub(super) fn stretches<T>(values: &[T], width: usize) -> std::slice::Chunks<'_, T> {
+pub(super) fn equal_pieces<T>(values: &[T], width: usize) -> std::slice::Chunks<'_, T> {
     values.chunks(values.len().div_ceil(width.max(1)).max(1))
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn lengths_of_time_are_shown_in_the_largest_unit_that_fits() {
-        assert_eq!([600_000, 86_400_000, 604_799_999].map(long), ["10 min", "24 h", "7 d"]);
-        assert_eq!([86_400_000, 5_400_000, 1500].map(span), ["1 d", "90 min", "1500 ms"]);
+        assert_eq!([600_000, 86_400_000, 604_799_999].map(length_words), ["10 min", "24 h", "7 d"]);
+        assert_eq!([86_400_000, 5_400_000, 1500].map(width_words), ["1 d", "90 min", "1500 ms"]);
     }
 }

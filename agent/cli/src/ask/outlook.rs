@@ -3,29 +3,29 @@
 use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
 
 /// Most log lines shown that only pass the failure on.
-const CONSEQUENCES: usize = 3;
+const MOST_CONSEQUENCES: usize = 3;
 
 /// The log line that identifies the failure, with its place in the code; then the log lines that only pass it
 /// on.
-pub(crate) fn failure(verdict: &Verdict) -> Vec<String> {
+pub(crate) fn failure_lines(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let failure = reasons::failure_line(&outlook.failure_line, &outlook.signature_line);
     if failure.is_empty() {
         return Vec::new();
     }
     let place = reasons::failure_place(outlook).map_or(String::new(), |place| format!(" ({place})"));
-    let consequences = outlook.consequences.iter().take(CONSEQUENCES);
+    let consequences = outlook.consequences.iter().take(MOST_CONSEQUENCES);
     let first = format!("failure: {}{place}", clean(failure));
     std::iter::once(first).chain(consequences.map(|line| format!("  then: {}", clean(line)))).collect()
 }
 
 /// One line for each further fact. An answer to `should-retry` and the report in the job's log show the same
 /// lines.
-pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
+pub(crate) fn fact_lines(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let mut lines = Vec::new();
     if outlook.seen > 0 {
-        lines.push(format!("seen {} at this commit or in this job", times(outlook.seen)));
+        lines.push(format!("seen {} at this commit or in this job", times_words(outlook.seen)));
     }
     if outlook.retried > 0 {
         let share = figures::share_of(outlook.passed.into(), outlook.retried.into());
@@ -56,7 +56,7 @@ pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
     lines
 }
 
-fn times(count: u32) -> String {
+fn times_words(count: u32) -> String {
     if count == 1 { "once more".to_owned() } else { format!("{} times more", figures::count(count.into())) }
 }
 
@@ -92,13 +92,13 @@ mod tests {
             "the next size is cut to the most there is, so it may not be enough",
             "what mends it: ask the moon",
         ];
-        assert_eq!(lines(&verdict), expected);
-        assert_eq!(failure(&verdict), ["failure: the moon\\u{1b}[2J is full"]);
+        assert_eq!(fact_lines(&verdict), expected);
+        assert_eq!(failure_lines(&verdict), ["failure: the moon\\u{1b}[2J is full"]);
         verdict.reason = "broken; ask the moon".to_owned();
-        assert_eq!(lines(&verdict).len(), expected.len() - 1);
+        assert_eq!(fact_lines(&verdict).len(), expected.len() - 1);
         let unquoted = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
         verdict.outlook = Some(unquoted);
-        let shown = failure(&verdict);
+        let shown = failure_lines(&verdict);
         assert_eq!(shown, ["failure: the moon is full of 0"], "what it is known apart by");
         let placed = Outlook {
             failure_line: "the moon is full".to_owned(),
@@ -110,9 +110,9 @@ mod tests {
         verdict.outlook = Some(placed);
         let first = "failure: the moon is full (line 2 from the end of the log)";
         let then = "  then: make: *** [moon]\\u{1b} Error 1";
-        assert_eq!(failure(&verdict), [first, then, then, then]);
+        assert_eq!(failure_lines(&verdict), [first, then, then, then]);
         verdict.outlook = Some(Outlook::default());
-        assert!(lines(&verdict).is_empty() && lines(&Verdict::default()).is_empty());
-        assert_eq!(failure(&verdict), Vec::<String>::new());
+        assert!(fact_lines(&verdict).is_empty() && fact_lines(&Verdict::default()).is_empty());
+        assert_eq!(failure_lines(&verdict), Vec::<String>::new());
     }
 }

@@ -17,7 +17,7 @@ fn is_sure(prediction: &Prediction) -> bool {
 }
 
 /// Why the output has no lines, or only lines about memory; `None` if it has all.
-pub(super) fn why_less(prediction: &Prediction) -> Option<String> {
+pub(super) fn missing_lines_reason(prediction: &Prediction) -> Option<String> {
     let why = if prediction.shadow {
         "shadow mode is on".to_owned()
     } else if !is_sure(prediction) {
@@ -104,7 +104,11 @@ mod tests {
         assert_eq!(render_prediction(&prediction), expected);
         let nothing = |prediction: Prediction, why| {
             assert_eq!(render_prediction(&prediction), "");
-            assert!(why_less(&prediction).unwrap().contains(why), "{:?}", why_less(&prediction));
+            assert!(
+                missing_lines_reason(&prediction).unwrap().contains(why),
+                "{:?}",
+                missing_lines_reason(&prediction)
+            );
         };
         nothing(Prediction::default(), "0 % sure, and 10 % is the least");
         nothing(Prediction { confidence: 0.09, ..prediction.clone() }, " sure, and 10 % is the least");
@@ -127,7 +131,11 @@ mod tests {
         let expected = "KUBERNETES_MEMORY_REQUEST=375Mi\nKUBERNETES_MEMORY_LIMIT=375Mi\nPLIMSOLL_MEMORY_LOWER_BOUND=375Mi\n";
         assert_eq!(render_prediction(&prediction), expected);
         let why = "more than 250 MiB: 1 attempt was killed there; try at least 375 MiB; the rest stays as the job says";
-        assert!(why_less(&prediction).unwrap().contains(why), "{:?}", why_less(&prediction));
+        assert!(
+            missing_lines_reason(&prediction).unwrap().contains(why),
+            "{:?}",
+            missing_lines_reason(&prediction)
+        );
         assert_eq!(render_prediction(&Prediction { shadow: true, ..prediction }), "");
     }
 }

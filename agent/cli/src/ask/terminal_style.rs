@@ -54,7 +54,7 @@ impl TerminalStyle {
     }
 
     /// Columns that a drawing may have beside text of `taken` columns: at most `most`.
-    pub(super) fn room(self, taken: usize, most: usize) -> usize {
+    pub(super) fn drawing_columns(self, taken: usize, most: usize) -> usize {
         self.columns.map_or(most, |columns| columns.saturating_sub(taken).clamp(10, most))
     }
 }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_drawing_fits_beside_its_name() {
-        let of = |columns| TerminalStyle { columns, colour: false }.room(20, 60);
+        let of = |columns| TerminalStyle { columns, colour: false }.drawing_columns(20, 60);
         assert_eq!([of(None), of(Some(200)), of(Some(50)), of(Some(3))], [60, 60, 30, 10]);
     }
 }

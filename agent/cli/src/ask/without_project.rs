@@ -27,7 +27,7 @@ pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Opti
     };
     // a caller that may not read statistics gets the hint without names of projects
     let groups = client.stats(question).await.map(|stats| stats.groups).unwrap_or_default();
-    if key.project.is_empty() { line(&key.package, &groups) } else { line_elsewhere(key, &groups) }
+    if key.project.is_empty() { hint_line(&key.package, &groups) } else { line_elsewhere(key, &groups) }
 }
 
 /// Whether the memory sizes are based on attempts of the package itself.
@@ -37,19 +37,19 @@ fn knows_package(answer: &Prediction) -> bool {
     basis.is_some_and(|basis| !others.contains(&basis.rung()))
 }
 
-fn attempts(group: &Group) -> u64 {
+fn attempts_of(group: &Group) -> u64 {
     group.totals.as_ref().map_or(0, |totals| totals.attempts)
 }
 
 /// The hint for a key with a project: the package is known in another project, or without a project.
 fn line_elsewhere(key: &Key, groups: &[Group]) -> String {
     let is_elsewhere =
-        |group: &&Group| group.name != key.project && group.name != "(others)" && attempts(group) > 0;
-    let Some(most) = groups.iter().filter(is_elsewhere).max_by_key(|group| attempts(group)) else {
+        |group: &&Group| group.name != key.project && group.name != "(others)" && attempts_of(group) > 0;
+    let Some(most) = groups.iter().filter(is_elsewhere).max_by_key(|group| attempts_of(group)) else {
         return String::new();
     };
     let (package, project) = (clean(&key.package), clean(&key.project));
-    let known = counted(attempts(most), "attempt");
+    let known = counted(attempts_of(most), "attempt");
     let (of, add) = match most.name.as_str() {
         "" | "(none)" => ("without a project".to_owned(), String::new()),
         name => (format!("of {}", clean(name)), clean(name)),
@@ -59,16 +59,17 @@ fn line_elsewhere(key: &Key, groups: &[Group]) -> String {
     )
 }
 
-fn line(package: &str, groups: &[Group]) -> String {
+fn hint_line(package: &str, groups: &[Group]) -> String {
     let is_project = |group: &&Group| !group.name.starts_with('(') && !group.name.is_empty();
     let mut projects: Vec<&Group> = groups.iter().filter(is_project).collect();
-    projects.sort_by_key(|group| std::cmp::Reverse(attempts(group)));
+    projects.sort_by_key(|group| std::cmp::Reverse(attempts_of(group)));
     let package = clean(package);
     let Some(most) = projects.first() else {
         return "the key names no project: attempts of a project count only with --key project=NAME\n"
             .to_owned();
     };
-    let has = |group: &&Group| format!("{} has {}", clean(&group.name), counted(attempts(group), "attempt"));
+    let has =
+        |group: &&Group| format!("{} has {}", clean(&group.name), counted(attempts_of(group), "attempt"));
     let named: Vec<String> = projects.iter().take(MOST_PROJECTS).map(has).collect();
     let more = if projects.len() > MOST_PROJECTS { ", and others" } else { "" };
     format!(
@@ -91,15 +92,15 @@ mod tests {
     #[test]
     fn the_project_with_most_attempts_is_the_one_to_add() {
         assert_eq!(
-            line("zlib", &[group("a/b", 1), group("spack\u{1b}[2J", 12), group("(none)", 99)]),
+            hint_line("zlib", &[group("a/b", 1), group("spack\u{1b}[2J", 12), group("(none)", 99)]),
             "nothing is known of zlib without a project; zlib of spack\\u{1b}[2J has 12 attempts, of a/b has 1 attempt: \
              add --key project=spack\\u{1b}[2J\n"
         );
         let many: Vec<Group> = ["a", "b", "c", "d"].map(|name| group(name, 2)).to_vec();
         assert!(
-            line("zlib", &many).contains("of c has 2 attempts, and others: add"),
+            hint_line("zlib", &many).contains("of c has 2 attempts, and others: add"),
             "{}",
-            line("zlib", &many)
+            hint_line("zlib", &many)
         );
     }
 
@@ -136,6 +137,6 @@ mod tests {
     #[test]
     fn without_a_project_to_name_only_the_way_on_is_shown() {
         let alone = "the key names no project: attempts of a project count only with --key project=NAME\n";
-        assert_eq!([line("zlib", &[]), line("zlib", &[group("(none)", 2)])], [alone, alone]);
+        assert_eq!([hint_line("zlib", &[]), hint_line("zlib", &[group("(none)", 2)])], [alone, alone]);
     }
 }

@@ -3,7 +3,7 @@
 use plimsoll_measure::cgroup::pod::{self, Container};
 
 use super::{
-    found::{Refusal, SearchResult},
+    found::{AttachRefusal, SearchResult},
     host_view::HostView,
     kubernetes::ContainerName,
     measuring::{by_folder, by_process},
@@ -11,7 +11,7 @@ use super::{
 };
 
 pub(super) fn by_id(site: &HostView, id: &str) -> SearchResult {
-    let mut found: Vec<(String, Process)> = Process::all(&site.proc)
+    let mut found: Vec<(String, Process)> = Process::all_running(&site.proc)
         .into_iter()
         .filter_map(|process| Some((process.container(&site.proc)?, process)))
         .filter(|(container, _process)| container.starts_with(id))
@@ -19,13 +19,14 @@ pub(super) fn by_id(site: &HostView, id: &str) -> SearchResult {
     if let Some((container, main)) = single(&mut found, id)? {
         return by_process(site, main, Some(&container));
     }
-    let layout = site.searched().map_err(|error| Refusal::nothing(error.to_string()))?;
+    let layout =
+        site.searched_mounts().map_err(|error| AttachRefusal::nothing_to_measure(error.to_string()))?;
     let mut containers: Vec<Container> =
         layout.memory_mounts().flat_map(|mount| pod::find_containers(mount, id)).collect();
     containers.sort_by(|one, other| one.id.cmp(&other.id));
     containers.dedup_by(|one, other| one.id == other.id);
     if containers.len() > 1 {
-        return Err(ambiguous(id, containers.iter().map(|container| container.id.as_str())));
+        return Err(ambiguous_name(id, containers.iter().map(|container| container.id.as_str())));
     }
     let missing = || format!("no container {id} was seen, in {} or in cgroups", site.proc.display());
     let Some(container) = containers.pop() else { return Ok(Err(missing().into())) };
@@ -75,7 +76,7 @@ fn processes_of_others(site: &HostView) -> Vec<Process> {
         let memberships = process.memberships(&site.proc);
         !memberships.is_empty() && memberships != site.memberships
     };
-    Process::all(&site.proc).into_iter().filter(is_one).filter(elsewhere).collect()
+    Process::all_running(&site.proc).into_iter().filter(is_one).filter(elsewhere).collect()
 }
 
 /// Identifies a process's container: all processes of one container have the same key.
@@ -84,23 +85,26 @@ fn key(site: &HostView, process: &Process) -> String {
 }
 
 /// The oldest process, if all processes are in one container; an error if they are in several.
-fn single(found: &mut Vec<(String, Process)>, wanted: &str) -> Result<Option<(String, Process)>, Refusal> {
+fn single(
+    found: &mut Vec<(String, Process)>,
+    wanted: &str,
+) -> Result<Option<(String, Process)>, AttachRefusal> {
     found.sort_by_key(|(_key, process)| std::cmp::Reverse((process.started, process.pid)));
     let mut keys: Vec<&str> = found.iter().map(|(key, _process)| key.as_str()).collect();
     keys.sort_unstable();
     keys.dedup();
     if keys.len() > 1 {
-        return Err(ambiguous(wanted, keys.into_iter()));
+        return Err(ambiguous_name(wanted, keys.into_iter()));
     }
     Ok(found.pop())
 }
 
-pub(super) fn ambiguous<'a>(wanted: &str, found: impl Iterator<Item = &'a str>) -> Refusal {
+pub(super) fn ambiguous_name<'a>(wanted: &str, found: impl Iterator<Item = &'a str>) -> AttachRefusal {
     const SHOWN: usize = 5;
     let all: Vec<&str> = found.collect();
     let more = if all.len() > SHOWN { ", ..." } else { "" };
     let list = all.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    Refusal::usage(format!(
+    AttachRefusal::usage_error(format!(
         "'{wanted}' fits {} containers: {list}{more}; say which with --container",
         all.len()
     ))

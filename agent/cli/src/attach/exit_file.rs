@@ -14,8 +14,8 @@ const READ_BYTES: u64 = 16;
 
 /// How the agent noticed the end of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct EndSeen {
-    pub(super) how: &'static str,
+pub(super) struct SeenEnd {
+    pub(super) seen_how: &'static str,
     /// Exit status of the build, if the exit file has it or the kernel reports it.
     pub(super) exit: Option<Exit>,
 }
@@ -30,7 +30,7 @@ impl ExitFile {
     }
 
     /// Reads the file; `None` while it does not exist. The build has ended even if the file has no status.
-    pub(super) fn read(&self) -> Option<EndSeen> {
+    pub(super) fn read(&self) -> Option<SeenEnd> {
         let mut text = String::new();
         let read = File::open(&self.0).and_then(|file| file.take(READ_BYTES).read_to_string(&mut text));
         let exit = match read {
@@ -41,7 +41,7 @@ impl ExitFile {
             }
             Ok(_read) => status(&text),
         };
-        Some(EndSeen { how: "its exit file is there", exit })
+        Some(SeenEnd { seen_how: "its exit file is there", exit })
     }
 }
 

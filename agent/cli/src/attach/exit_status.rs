@@ -26,7 +26,7 @@ struct PidfdInfo {
 }
 
 /// The kernel's `PIDFD_INFO_EXIT`: the bit that requests the exit status.
-const EXIT: u64 = 1 << 3;
+const INFO_EXIT: u64 = 1 << 3;
 
 /// The kernel's `PIDFD_GET_INFO`: the ioctl that fills in a `PidfdInfo`.
 const GET_INFO: ioctl::Opcode = ioctl::opcode::read_write::<PidfdInfo>(0xff, 11);
@@ -56,11 +56,11 @@ pub(super) async fn exit_status(process: impl AsFd) -> Option<Exit> {
 
 #[expect(unsafe_code, reason = "no crate has this ioctl in a safe form")]
 fn read(process: impl AsFd) -> io::Result<Option<ExitStatus>> {
-    let mut info = PidfdInfo { mask: EXIT, ..PidfdInfo::default() };
+    let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: the opcode contains the size of `PidfdInfo`, so the kernel does not write beyond it, and its
     // fields may have any bytes. For a descriptor that is not a pidfd the kernel returns ENOTTY.
     unsafe { ioctl::ioctl(process, ioctl::Updater::<GET_INFO, _>::new(&mut info)) }?;
-    Ok((info.mask & EXIT != 0).then(|| ExitStatus::from_raw(info.exit_code)))
+    Ok((info.mask & INFO_EXIT != 0).then(|| ExitStatus::from_raw(info.exit_code)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     containers,
-    found::{EarlierCounters, FoundBuild, Refusal, SearchResult},
+    found::{AttachRefusal, EarlierCounters, FoundBuild, SearchResult},
     host_view::HostView,
     measuring::{by_folder, by_process},
     pods,
@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Shortest and longest pause between two searches.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const PAUSE_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// The pause after a search is this many times as long as the search.
 const PAUSE_FACTOR: u32 = 100;
 
@@ -26,7 +26,7 @@ pub(super) async fn wait_for(
     site: &HostView,
     target: &Target,
     wait: Duration,
-) -> Result<FoundBuild, Refusal> {
+) -> Result<FoundBuild, AttachRefusal> {
     let (start, mut earlier) = (Instant::now(), None);
     loop {
         let before = Instant::now();
@@ -34,15 +34,17 @@ pub(super) async fn wait_for(
             Ok(found) => return Ok(FoundBuild { earlier: same_group(earlier, &found), ..found }),
             Err(missing) => missing,
         };
-        earlier = missing.empty;
+        earlier = missing.empty_group;
         let why = missing.why;
         let rest = wait.saturating_sub(start.elapsed());
         if rest.is_zero() {
             let waited = humantime::format_duration(wait);
-            return Err(Refusal::nothing(format!("{why} (waited {waited}; --wait sets how long)")));
+            return Err(AttachRefusal::nothing_to_measure(format!(
+                "{why} (waited {waited}; --wait sets how long)"
+            )));
         }
         tracing::debug!(why, "the build is not there yet");
-        let pause = (before.elapsed() * PAUSE_FACTOR).clamp(PAUSES.0, PAUSES.1);
+        let pause = (before.elapsed() * PAUSE_FACTOR).clamp(PAUSE_RANGE.0, PAUSE_RANGE.1);
         sleep(pause.min(rest)).await;
     }
 }
@@ -59,7 +61,9 @@ fn find_once(site: &HostView, target: &Target) -> SearchResult {
         Target::Process(pid) => match Process::read(&site.proc, *pid) {
             Some(main) => by_process(site, main, None),
             // do not wait for it: until the process exists, its id may go to any other process
-            None => Err(Refusal::nothing(format!("there is no process {pid}, or it has ended"))),
+            None => {
+                Err(AttachRefusal::nothing_to_measure(format!("there is no process {pid}, or it has ended")))
+            }
         },
         Target::Container(id) => containers::by_id(site, id),
         Target::Named(name) => containers::by_name(site, name),
@@ -69,6 +73,7 @@ fn find_once(site: &HostView, target: &Target) -> SearchResult {
 }
 
 fn by_group(site: &HostView, path: &Path) -> SearchResult {
-    let layout = site.searched().map_err(|error| Refusal::nothing(error.to_string()))?;
+    let layout =
+        site.searched_mounts().map_err(|error| AttachRefusal::nothing_to_measure(error.to_string()))?;
     by_folder(site, &layout, path, Vec::new())
 }

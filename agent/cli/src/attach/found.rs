@@ -18,25 +18,25 @@ pub(super) struct FoundBuild {
     /// Counters of the group before the build ran in it, if the agent has seen the group empty.
     pub(super) earlier: Option<EarlierCounters>,
     /// What the agent follows and how it measures that, in words.
-    pub(super) way: String,
+    pub(super) how_followed: String,
     /// Why more exact measurements were not possible.
-    pub(super) worse: Vec<String>,
+    pub(super) failed_ways: Vec<String>,
 }
 
 /// Why the agent gives up.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct AttachRefusal {
     pub(super) status: u8,
     pub(super) problem: String,
 }
 
-impl Refusal {
+impl AttachRefusal {
     /// A refusal because nothing can be measured.
-    pub(super) fn nothing(why: impl Display) -> Self {
+    pub(super) fn nothing_to_measure(why: impl Display) -> Self {
         Self { status: STATUS_NOTHING, problem: format!("nothing was measured: {why}") }
     }
 
-    pub(super) fn usage(problem: String) -> Self {
+    pub(super) fn usage_error(problem: String) -> Self {
         Self { status: STATUS_USAGE, problem }
     }
 }
@@ -53,14 +53,14 @@ pub(super) struct EarlierCounters {
 pub(super) struct MissingBuild {
     pub(super) why: String,
     /// Counters of the build's group, if the group exists and is empty.
-    pub(super) empty: Option<EarlierCounters>,
+    pub(super) empty_group: Option<EarlierCounters>,
 }
 
 impl From<String> for MissingBuild {
     fn from(why: String) -> Self {
-        Self { why, empty: None }
+        Self { why, empty_group: None }
     }
 }
 
 /// Result of one search: a build, a reason to search again, or a reason to give up.
-pub(super) type SearchResult = Result<Result<FoundBuild, MissingBuild>, Refusal>;
+pub(super) type SearchResult = Result<Result<FoundBuild, MissingBuild>, AttachRefusal>;

@@ -26,10 +26,10 @@ pub(super) struct HostView {
     /// Pod and name of the agent's own container.
     pub(super) own_container: Option<ContainerName>,
     /// Whether the build may be measured by a cgroup that the agent itself is in.
-    pub(super) takes_own: bool,
+    pub(super) accepts_own_group: bool,
     /// Container ids in the agent's own mount table: that of its container, and that of its pod's pause
     /// container (containerd and CRI-O mount files of it into all containers of the pod).
-    pub(super) related: Vec<String>,
+    pub(super) related_ids: Vec<String>,
 }
 
 impl HostView {
@@ -44,8 +44,8 @@ impl HostView {
             host_cgroup: host_cgroup.map(|folder| kernel.path(folder)),
             memberships: text("/proc/self/cgroup"),
             own_container: ContainerName::parse(&mountinfo),
-            takes_own: false,
-            related: roots
+            accepts_own_group: false,
+            related_ids: roots
                 .flat_map(|root| root.split('/').filter_map(container_id))
                 .map(str::to_owned)
                 .collect(),
@@ -58,7 +58,7 @@ impl HostView {
     }
 
     /// The cgroup mounts in which groups are searched: the host's if given, else the agent's own.
-    pub(super) fn searched(&self) -> Result<CgroupMounts, kernel::Error> {
+    pub(super) fn searched_mounts(&self) -> Result<CgroupMounts, kernel::Error> {
         match &self.host_cgroup {
             Some(folder) => CgroupMounts::at(folder),
             None => CgroupMounts::mounted(&self.kernel),

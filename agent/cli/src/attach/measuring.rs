@@ -17,15 +17,15 @@ use plimsoll_measure::{
 use plimsoll_proto::v1::Source;
 
 use super::{
-    found::{EarlierCounters, FoundBuild, MissingBuild, Refusal, SearchResult},
+    found::{AttachRefusal, EarlierCounters, FoundBuild, MissingBuild, SearchResult},
     host_view::HostView,
     process::Process,
 };
 
 /// A place where the cgroup of a process may be visible.
 struct CgroupView {
-    found: Result<Option<Cgroups>, Error>,
-    whence: String,
+    groups: Result<Option<Cgroups>, Error>,
+    mount_words: String,
 }
 
 /// Time in which a container is set up. During that time its cgroup may not be visible yet.
@@ -33,17 +33,17 @@ const SETUP_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn by_process(site: &HostView, main: Process, container: Option<&str>) -> SearchResult {
     let (pid, proc, age) = (main.pid, site.proc.clone(), main.age(&site.proc));
-    match to_process(site, main, container) {
+    match follow_process(site, main, container) {
         // while a container is set up, its first process still has the host's mounts, so search again
         Ok(found) if container.is_some() && found.groups.is_none() && age < SETUP_TIME => {
-            Ok(Err(format!("process {pid} has just started: {}", found.worse.join("; ")).into()))
+            Ok(Err(format!("process {pid} has just started: {}", found.failed_ways.join("; ")).into()))
         }
         Ok(found) => Ok(Ok(found)),
         // this process has ended, but the container may get another one: search again
         Err(_why) if container.is_some() && Process::read(&proc, pid).is_none() => {
             Ok(Err(format!("process {pid} ended at once").into()))
         }
-        Err(why) => Err(Refusal::nothing(format!("process {pid}: {why}"))),
+        Err(why) => Err(AttachRefusal::nothing_to_measure(format!("process {pid}: {why}"))),
     }
 }
 
@@ -52,70 +52,79 @@ pub(super) fn by_folder(
     site: &HostView,
     layout: &CgroupMounts,
     path: &Path,
-    worse: Vec<String>,
+    failed_ways: Vec<String>,
 ) -> SearchResult {
-    let found = layout.groups_at(path).map_err(|error| Refusal::nothing(error.to_string()))?;
+    let found =
+        layout.groups_at(path).map_err(|error| AttachRefusal::nothing_to_measure(error.to_string()))?;
     let Some(groups) = found else { return Ok(Err(format!("there is no cgroup {}", path.display()).into())) };
     match occupancy(&groups.memory) {
-        Ok(Occupancy::Busy) => to_group(site, groups, worse).map(Ok).map_err(Refusal::nothing),
+        Ok(Occupancy::Busy) => {
+            follow_group(site, groups, failed_ways).map(Ok).map_err(AttachRefusal::nothing_to_measure)
+        }
         Ok(Occupancy::Empty | Occupancy::Gone) => {
             let why = format!("nothing runs in the cgroup {}", path.display());
             let meter = Meter::follow(&site.kernel, Some(&groups), None).ok().flatten();
             let reading = meter.and_then(|mut meter| meter.read());
             let group = identity(&groups.memory);
-            Ok(Err(MissingBuild { why, empty: reading.map(|reading| EarlierCounters { reading, group }) }))
+            Ok(Err(MissingBuild {
+                why,
+                empty_group: reading.map(|reading| EarlierCounters { reading, group }),
+            }))
         }
-        Err(error) => Err(Refusal::nothing(error.to_string())),
+        Err(error) => Err(AttachRefusal::nothing_to_measure(error.to_string())),
     }
 }
 
 /// The best way to follow a process, or its whole container if the id of that is given; the error is why there
 /// is none.
-fn to_process(site: &HostView, main: Process, container: Option<&str>) -> Result<FoundBuild, String> {
+fn follow_process(site: &HostView, main: Process, container: Option<&str>) -> Result<FoundBuild, String> {
     let memberships = main.memberships(&site.proc);
     let mut worse = Vec::new();
-    for view in views(site, &main, &memberships, container) {
-        let groups = match view.found {
+    for view in mount_views(site, &main, &memberships, container) {
+        let groups = match view.groups {
             Ok(Some(groups)) => groups,
             Ok(None) => {
-                worse.push(format!("its cgroup is not {}", view.whence));
+                worse.push(format!("its cgroup is not {}", view.mount_words));
                 continue;
             }
             Err(error) => {
-                worse.push(format!("its cgroup is not to be had {}: {error}", view.whence));
+                worse.push(format!("its cgroup is not to be had {}: {error}", view.mount_words));
                 continue;
             }
         };
-        match measured(site, &groups, Some(&main)) {
+        match open_meter(site, &groups, Some(&main)) {
             Ok(meter) => {
-                let since_birth = container.is_some() || begins_with(site, &groups, &main);
-                let way = format!("{} through its cgroup {}", describe(&main, container), shown(&groups));
+                let since_birth = container.is_some() || is_first_of_group(site, &groups, &main);
+                let way =
+                    format!("{} through its cgroup {}", build_words(&main, container), group_words(&groups));
                 return Ok(FoundBuild {
                     meter,
                     groups: Some(groups),
                     main: Some(main),
                     since_birth,
                     earlier: None,
-                    way,
-                    worse,
+                    how_followed: way,
+                    failed_ways: worse,
                 });
             }
             Err(why) => worse.push(why),
         }
     }
-    let tree = ProcessTree::with_top(site.proc.clone(), main.pid).map_err(|error| error.to_string())?;
+    let tree = ProcessTree::with_root(site.proc.clone(), main.pid).map_err(|error| error.to_string())?;
     match Meter::follow(&site.kernel, None, Some(tree)) {
         Ok(Some(meter)) => {
-            let way =
-                format!("{} through its process tree, which shows no OOM kill", describe(&main, container));
+            let way = format!(
+                "{} through its process tree, which shows no OOM kill",
+                build_words(&main, container)
+            );
             Ok(FoundBuild {
                 meter,
                 groups: None,
                 main: Some(main),
                 since_birth: true,
                 earlier: None,
-                way,
-                worse,
+                how_followed: way,
+                failed_ways: worse,
             })
         }
         Ok(None) => Err("there is no process tree".to_owned()),
@@ -124,26 +133,34 @@ fn to_process(site: &HostView, main: Process, container: Option<&str>) -> Result
 }
 
 /// The best way to follow a group that was found by its path.
-fn to_group(site: &HostView, groups: Cgroups, mut worse: Vec<String>) -> Result<FoundBuild, String> {
+fn follow_group(site: &HostView, groups: Cgroups, mut worse: Vec<String>) -> Result<FoundBuild, String> {
     let main = oldest(site, &groups);
-    let meter = measured(site, &groups, main.as_ref())?;
+    let meter = open_meter(site, &groups, main.as_ref())?;
     if main.is_none() && groups.cpu.as_ref().is_none_or(Cgroup::is_root) {
         worse.push("nothing counts its CPU time here".to_owned());
     }
-    let way = format!("the cgroup {}", shown(&groups));
-    Ok(FoundBuild { meter, groups: Some(groups), main, since_birth: true, earlier: None, way, worse })
+    let way = format!("the cgroup {}", group_words(&groups));
+    Ok(FoundBuild {
+        meter,
+        groups: Some(groups),
+        main,
+        since_birth: true,
+        earlier: None,
+        how_followed: way,
+        failed_ways: worse,
+    })
 }
 
 /// Creates a meter for the groups, if they contain only the build.
-fn measured(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result<Meter, String> {
-    let folder = shown(groups);
+fn open_meter(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result<Meter, String> {
+    let folder = group_words(groups);
     if groups.memory.is_root() {
         return Err(format!("{folder} is the whole machine"));
     }
     if HostView::is_in(&groups.memory) {
         measures_build_alone(site, &groups.memory).map_err(|why| format!("{folder} holds {why}"))?;
     }
-    let tree = main.and_then(|main| ProcessTree::with_top(site.proc.clone(), main.pid).ok());
+    let tree = main.and_then(|main| ProcessTree::with_root(site.proc.clone(), main.pid).ok());
     let meter = Meter::follow(&site.kernel, Some(groups), tree).map_err(|error| error.to_string())?;
     // a meter that has only the process tree means that the group does not count memory
     let accounted = meter.filter(|meter| meter.source() != Source::ProcessTree);
@@ -153,7 +170,7 @@ fn measured(site: &HostView, groups: &Cgroups, main: Option<&Process>) -> Result
 /// Whether the agent's own group may be measured: the caller allows it, and the build has only just begun
 /// there. The agent's own few MiB do not matter.
 fn measures_build_alone(site: &HostView, group: &Cgroup) -> Result<(), &'static str> {
-    if !site.takes_own {
+    if !site.accepts_own_group {
         return Err("the agent as well (--own-cgroup takes it)");
     }
     let others = resident_of_others(&site.kernel, &group.dir.join("cgroup.procs"));
@@ -161,14 +178,19 @@ fn measures_build_alone(site: &HostView, group: &Cgroup) -> Result<(), &'static 
     alone.then_some(()).ok_or("more than the agent and a job that begins")
 }
 
-fn views(site: &HostView, main: &Process, memberships: &str, container: Option<&str>) -> Vec<CgroupView> {
+fn mount_views(
+    site: &HostView,
+    main: &Process,
+    memberships: &str,
+    container: Option<&str>,
+) -> Vec<CgroupView> {
     let own = CgroupMounts::mounted(&site.kernel).and_then(|layout| layout.groups_of(memberships, container));
     let root = site.proc.join(main.pid.to_string()).join("root");
     let theirs = CgroupMounts::of_process(&site.proc, main.pid);
     let theirs = theirs.and_then(|layout| layout.groups_of(memberships, container));
     let mut views = vec![
-        CgroupView { found: own, whence: "in the agent's own mounts".to_owned() },
-        CgroupView { found: theirs, whence: format!("below {}", root.display()) },
+        CgroupView { groups: own, mount_words: "in the agent's own mounts".to_owned() },
+        CgroupView { groups: theirs, mount_words: format!("below {}", root.display()) },
     ];
     if let Some(folder) = &site.host_cgroup {
         let whence = format!("below {}", folder.display());
@@ -176,7 +198,7 @@ fn views(site: &HostView, main: &Process, memberships: &str, container: Option<&
             Some(id) => container_groups(&layout, id),
             None => layout.groups_of(memberships, None),
         });
-        views.push(CgroupView { found, whence });
+        views.push(CgroupView { groups: found, mount_words: whence });
     }
     views
 }
@@ -194,7 +216,7 @@ pub(super) fn container_groups(layout: &CgroupMounts, id: &str) -> Result<Option
 
 /// Whether a process was the first in its group, so that the group's counters are those of the build. If a
 /// process of the group is invisible, the answer is no: it may be older.
-fn begins_with(site: &HostView, groups: &Cgroups, main: &Process) -> bool {
+fn is_first_of_group(site: &HostView, groups: &Cgroups, main: &Process) -> bool {
     let pids = members(&groups.memory.dir);
     let visible = site.shows_own_namespace() && !pids.contains(&0);
     visible && oldest(site, groups).is_some_and(|oldest| oldest.pid == main.pid)
@@ -210,7 +232,7 @@ pub(super) fn oldest(site: &HostView, groups: &Cgroups) -> Option<Process> {
     seen.min_by_key(|process| (process.started, process.pid))
 }
 
-fn describe(main: &Process, container: Option<&str>) -> String {
+fn build_words(main: &Process, container: Option<&str>) -> String {
     let short = |id: &str| id.get(..12).unwrap_or(id).to_owned();
     match container {
         Some(id) => format!("container {} (process {}, {})", short(id), main.pid, main.name),
@@ -218,6 +240,6 @@ fn describe(main: &Process, container: Option<&str>) -> String {
     }
 }
 
-fn shown(groups: &Cgroups) -> String {
+fn group_words(groups: &Cgroups) -> String {
     groups.memory.dir.display().to_string()
 }

@@ -33,10 +33,10 @@ use ulid::Ulid;
 
 use self::{
     exit_file::ExitFile,
-    found::{FoundBuild, Refusal},
+    found::{AttachRefusal, FoundBuild},
     host_view::HostView,
     stop::StopSignals,
-    watch::Watch,
+    watch::EndWatch,
 };
 use crate::{
     attempt::{self, Attempt, BuildEnd, write_line},
@@ -83,12 +83,12 @@ pub async fn attach(settings: Settings) -> u8 {
 async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
     let mut stop = StopSignals::listen();
     let site = HostView::new(kernel, settings.host_proc.as_deref(), settings.host_cgroup.as_deref());
-    let site = HostView { takes_own: settings.own_cgroup, ..site };
+    let site = HostView { accepts_own_group: settings.own_cgroup, ..site };
     let found = tokio::select! {
         found = find::wait_for(&site, &settings.target, settings.wait) => found,
-        signal = stop.next() => Err(Refusal::nothing(format!("{signal} came before the build did"))),
+        signal = stop.next() => Err(AttachRefusal::nothing_to_measure(format!("{signal} came before the build did"))),
     };
-    match found.and_then(|found| Build::begin(&site, &settings, found)) {
+    match found.and_then(|found| FollowedBuild::begin(&site, &settings, found)) {
         Ok(build) => {
             Box::pin(build.follow(job_summary::name(&settings.attempt.key, &[]), &mut stop)).await;
             0
@@ -101,14 +101,22 @@ async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
 }
 
 /// A build that is being followed.
-struct Build<'a> {
-    watch: Watch,
+struct FollowedBuild<'a> {
+    watch: EndWatch,
     attempt: Attempt<'a>,
 }
 
-impl<'a> Build<'a> {
-    fn begin(site: &HostView, settings: &'a Settings, found: FoundBuild) -> Result<Self, Refusal> {
-        let FoundBuild { mut meter, groups, main, since_birth, earlier, way, mut worse } = found;
+impl<'a> FollowedBuild<'a> {
+    fn begin(site: &HostView, settings: &'a Settings, found: FoundBuild) -> Result<Self, AttachRefusal> {
+        let FoundBuild {
+            mut meter,
+            groups,
+            main,
+            since_birth,
+            earlier,
+            how_followed: way,
+            failed_ways: mut worse,
+        } = found;
         // the log of the job gets one reason; the others go to the debug log
         for more in worse.drain(1.min(worse.len())..) {
             tracing::debug!(more, "why there is no better way");
@@ -121,7 +129,7 @@ impl<'a> Build<'a> {
         let started = clock::unix_ms().saturating_sub(age_ms);
         let hello = attempt::hello(&settings.attempt, Ulid::new().to_string(), &meter, started);
         let Some(now_read) = meter.read() else {
-            return Err(Refusal::nothing(format!("{way} was found, but cannot be read")));
+            return Err(AttachRefusal::nothing_to_measure(format!("{way} was found, but cannot be read")));
         };
         let (before, counted) = match earlier {
             Some(earlier) => (earlier.reading, "when nothing ran in it"),
@@ -134,7 +142,7 @@ impl<'a> Build<'a> {
         }
         let by_main = groups.is_none() || settings.until_exit || settings.target.is_process();
         let file = settings.exit_file.as_deref().map(ExitFile::at);
-        let watch = Watch::new(site, main.filter(|_main| by_main), groups, file);
+        let watch = EndWatch::new(site, main.filter(|_main| by_main), groups, file);
         let sampler = Sampler::new(meter, Some(before), start, settings.attempt.interval);
         Ok(Self { watch, attempt: Attempt::begin(&settings.attempt, hello, sampler, start) })
     }
@@ -153,7 +161,7 @@ impl<'a> Build<'a> {
                 biased;
                 end = self.watch.ended() => {
                     let end = self.watch.with_status(end).await;
-                    return end.exit.map_or(MeasurementEnd::Ended(end.how), MeasurementEnd::Exited);
+                    return end.exit.map_or(MeasurementEnd::Ended(end.seen_how), MeasurementEnd::Exited);
                 }
                 signal = stop.next() => return MeasurementEnd::Followed(format!("the agent got {signal}")),
                 () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),

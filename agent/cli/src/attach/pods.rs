@@ -7,8 +7,8 @@ use plimsoll_measure::cgroup::{
 };
 
 use super::{
-    containers::ambiguous,
-    found::{Refusal, SearchResult},
+    containers::ambiguous_name,
+    found::{AttachRefusal, SearchResult},
     host_view::HostView,
     measuring::by_folder,
     process::Process,
@@ -16,7 +16,8 @@ use super::{
 };
 
 pub(super) fn by_pod(site: &HostView, uid: &str, choice: &ContainerChoice) -> SearchResult {
-    let layout = site.searched().map_err(|error| Refusal::nothing(error.to_string()))?;
+    let layout =
+        site.searched_mounts().map_err(|error| AttachRefusal::nothing_to_measure(error.to_string()))?;
     let Some(folder) = layout.memory_mounts().find_map(|mount| pod::find_pod(mount, uid)) else {
         let hint = if site.host_cgroup.is_none() {
             "; is the host's cgroup folder given as --host-cgroup?"
@@ -40,7 +41,7 @@ pub(super) fn by_pod(site: &HostView, uid: &str, choice: &ContainerChoice) -> Se
         ContainerChoice::Only => retain_build(site, &layout, &mut found),
     }
     if found.len() > 1 {
-        return Err(ambiguous(uid, found.iter().map(|container| container.id.as_str())));
+        return Err(ambiguous_name(uid, found.iter().map(|container| container.id.as_str())));
     }
     match found.first() {
         Some(container) => by_folder(site, &layout, &container.dir, worse),
@@ -50,7 +51,7 @@ pub(super) fn by_pod(site: &HostView, uid: &str, choice: &ContainerChoice) -> Se
 
 /// The id of the pod's container with this name, if the agent sees one of its processes.
 fn named(site: &HostView, uid: &str, name: &str) -> Option<String> {
-    Process::all(&site.proc).into_iter().find_map(|process| {
+    Process::all_running(&site.proc).into_iter().find_map(|process| {
         let found = process.kubernetes(&site.proc)?;
         (found.container == name && found.pod_uid == uid).then(|| process.container(&site.proc)).flatten()
     })
@@ -64,7 +65,7 @@ fn retain_build(site: &HostView, layout: &CgroupMounts, found: &mut Vec<Containe
         let busy =
             groups.as_ref().is_some_and(|groups| matches!(occupancy(&groups.memory), Ok(Occupancy::Busy)));
         let own = groups.is_some_and(|groups| HostView::is_in(&groups.memory));
-        busy && !own && !site.related.contains(&container.id)
+        busy && !own && !site.related_ids.contains(&container.id)
     });
     found.retain(|container| !pod::looks_like_pause(container));
 }

@@ -27,14 +27,14 @@ impl Process {
     }
 
     /// All running processes.
-    pub(super) fn all(proc: &Path) -> Vec<Self> {
+    pub(super) fn all_running(proc: &Path) -> Vec<Self> {
         let entries = fs::read_dir(proc).into_iter().flatten().flatten();
         let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
         entries.filter_map(pid).filter_map(|pid| Self::read(proc, pid)).collect()
     }
 
     /// Whether the process is still running; another process with the same id does not count.
-    pub(super) fn runs(&self, proc: &Path) -> bool {
+    pub(super) fn is_running(&self, proc: &Path) -> bool {
         Self::read(proc, self.pid).is_some_and(|now| now.started == self.started)
     }
 
@@ -51,7 +51,7 @@ impl Process {
 
     /// The process's cgroups: the text of `/proc/PID/cgroup`, empty if the process has ended.
     pub(super) fn memberships(&self, proc: &Path) -> String {
-        self.text(proc, "cgroup")
+        self.proc_text(proc, "cgroup")
     }
 
     /// Id of the container that the process is in; `None` outside of containers.
@@ -61,10 +61,10 @@ impl Process {
 
     /// Pod and name of the process's container, if the kubelet created it.
     pub(super) fn kubernetes(&self, proc: &Path) -> Option<ContainerName> {
-        ContainerName::parse(&self.text(proc, "mountinfo"))
+        ContainerName::parse(&self.proc_text(proc, "mountinfo"))
     }
 
-    fn text(&self, proc: &Path, file: &str) -> String {
+    fn proc_text(&self, proc: &Path, file: &str) -> String {
         kernel::read(&proc.join(self.pid.to_string()).join(file)).ok().flatten().unwrap_or_default()
     }
 }
@@ -86,8 +86,8 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let proc = Path::new("/proc");
         let process = Process::read(proc, own).unwrap();
-        assert!(process.runs(proc));
+        assert!(process.is_running(proc));
         let reused = Process { started: process.started + 1, ..process };
-        assert!(!reused.runs(proc));
+        assert!(!reused.is_running(proc));
     }
 }

@@ -11,9 +11,9 @@ use tokio::{
 /// The signals that end the agent. Process 1 of a container gets only signals that it handles.
 #[derive(Debug)]
 pub(super) struct StopSignals {
-    term: Option<Signal>,
-    int: Option<Signal>,
-    hup: Option<Signal>,
+    sigterm: Option<Signal>,
+    sigint: Option<Signal>,
+    sighup: Option<Signal>,
 }
 
 impl StopSignals {
@@ -22,23 +22,23 @@ impl StopSignals {
             signal(kind).inspect_err(|error| tracing::warn!(%error, ?kind, "cannot listen for a signal")).ok()
         };
         Self {
-            term: listen(SignalKind::terminate()),
-            int: listen(SignalKind::interrupt()),
-            hup: listen(SignalKind::hangup()),
+            sigterm: listen(SignalKind::terminate()),
+            sigint: listen(SignalKind::interrupt()),
+            sighup: listen(SignalKind::hangup()),
         }
     }
 
     /// Waits for the next signal and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         select! {
-            () = arrival(&mut self.term) => "SIGTERM",
-            () = arrival(&mut self.int) => "SIGINT",
-            () = arrival(&mut self.hup) => "SIGHUP",
+            () = next_arrival(&mut self.sigterm) => "SIGTERM",
+            () = next_arrival(&mut self.sigint) => "SIGINT",
+            () = next_arrival(&mut self.sighup) => "SIGHUP",
         }
     }
 }
 
-async fn arrival(signal: &mut Option<Signal>) {
+async fn next_arrival(signal: &mut Option<Signal>) {
     let arrived = match signal {
         Some(signal) => signal.recv().await,
         None => None,

@@ -12,7 +12,7 @@ use plimsoll_measure::{
     fake_kernel::FakeKernel,
 };
 
-use super::{found::Refusal, process::Process, *};
+use super::{found::AttachRefusal, process::Process, *};
 
 mod job;
 
@@ -85,7 +85,7 @@ fn host(fake: &FakeKernel) -> String {
     pod
 }
 
-async fn look(fake: &FakeKernel, host: Option<&str>, target: &Target) -> Result<FoundBuild, Refusal> {
+async fn look(fake: &FakeKernel, host: Option<&str>, target: &Target) -> Result<FoundBuild, AttachRefusal> {
     let site = HostView::new(&fake.kernel(), None, host.map(Path::new));
     find::wait_for(&site, target, NOW).await
 }
@@ -100,7 +100,7 @@ async fn a_sidecar_finds_the_build_by_name_and_reads_its_own_counters() {
         assert!(groups.memory.dir.ends_with("proc/20/root/sys/fs/cgroup"), "{groups:?}");
         assert!(found.since_birth, "{target:?}");
         assert_eq!(found.meter.read().unwrap().cpu_usec, 7000);
-        assert_eq!(found.worse, ["its cgroup is not in the agent's own mounts"]);
+        assert_eq!(found.failed_ways, ["its cgroup is not in the agent's own mounts"]);
         let site = HostView::new(&fake.kernel(), None, None);
         let ticks = procfs::ticks_per_second();
         assert_eq!(found.main.unwrap().age(&site.proc), Duration::from_millis(100_000 - 3_000_000 / ticks));
@@ -117,15 +117,15 @@ async fn who_may_not_enter_the_builds_root_takes_the_hosts_cgroups_and_then_the_
     host(&fake);
     let target = Target::Named("build".to_owned());
     let found = look(&fake, Some("/host"), &target).await.unwrap();
-    let dir = found.groups.unwrap_or_else(|| panic!("{:?}", found.worse)).memory.dir;
+    let dir = found.groups.unwrap_or_else(|| panic!("{:?}", found.failed_ways)).memory.dir;
     assert!(dir.ends_with(format!("cri-containerd-{BUILD}.scope")), "{dir:?}");
-    assert!(found.worse[1].contains("proc/20/root"), "{:?}", found.worse);
+    assert!(found.failed_ways[1].contains("proc/20/root"), "{:?}", found.failed_ways);
     fake.write("/proc/uptime", "31.50 9.00\n");
     let refusal = look(&fake, None, &target).await.unwrap_err();
     assert!(refusal.problem.contains("has just started"), "it may come into sight: {refusal:?}");
     fake.write("/proc/uptime", "100.00 50.00\n");
     let found = look(&fake, None, &target).await.unwrap();
-    assert!(found.groups.is_none() && found.way.contains("process tree"), "{}", found.way);
+    assert!(found.groups.is_none() && found.how_followed.contains("process tree"), "{}", found.how_followed);
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn the_end_is_noticed_when_a_number_is_reused_and_when_a_group_vanishes_or
     let fake = sidecar();
     let site = HostView::new(&fake.kernel(), None, None);
     let main = Process::read(&site.proc, 20);
-    let mut watch = Watch::new(&site, main, None, None);
+    let mut watch = EndWatch::new(&site, main, None, None);
     assert!(tokio::time::timeout(Duration::from_secs(9), watch.ended()).await.is_err());
     process(&fake, 20, 3001, "/x", "build");
     assert_eq!(end(&mut watch).await, "its process ended");
@@ -274,7 +274,7 @@ async fn the_end_is_noticed_when_a_number_is_reused_and_when_a_group_vanishes_or
     let watch = || {
         group(&fake, "/sys/fs/cgroup/jobs", "20\n");
         let groups: Cgroups = foreign_group(&fake, "jobs");
-        Watch::new(&site, None, Some(groups), None)
+        EndWatch::new(&site, None, Some(groups), None)
     };
     let dir = fake.kernel().path("/sys/fs/cgroup/jobs");
     let mut emptied = watch();
@@ -292,8 +292,10 @@ async fn the_end_is_noticed_when_a_number_is_reused_and_when_a_group_vanishes_or
 }
 
 /// The end, or what it says when the paused clock has run for a minute.
-async fn end(watch: &mut Watch) -> &'static str {
-    tokio::time::timeout(Duration::from_mins(1), watch.ended()).await.map_or("it never ended", |end| end.how)
+async fn end(watch: &mut EndWatch) -> &'static str {
+    tokio::time::timeout(Duration::from_mins(1), watch.ended())
+        .await
+        .map_or("it never ended", |end| end.seen_how)
 }
 
 fn foreign_group(fake: &FakeKernel, path: &str) -> Cgroups {
@@ -344,14 +346,14 @@ async fn a_real_build_is_followed_by_its_number_and_by_its_group_to_its_end() {
         let target = if by_group { Target::Group(real.dir.clone()) } else { Target::Process(pid) };
         let mut found = find::wait_for(&site, &target, NOW).await.unwrap();
         if found.groups.is_none() {
-            println!("skipped: groups made here account no memory: {:?}", found.worse);
+            println!("skipped: groups made here account no memory: {:?}", found.failed_ways);
             return;
         }
         assert_eq!(found.groups.as_ref().unwrap().memory.dir, real.dir);
         assert!(found.since_birth && found.meter.read().is_some());
         assert_eq!(found.main.as_ref().unwrap().pid, pid);
         let main = found.main.filter(|_main| !by_group);
-        let mut watch = Watch::new(&site, main, found.groups, None);
+        let mut watch = EndWatch::new(&site, main, found.groups, None);
         tokio::select! {
             biased;
             end = watch.ended() => panic!("{end:?}"),
@@ -359,7 +361,7 @@ async fn a_real_build_is_followed_by_its_number_and_by_its_group_to_its_end() {
         }
         real.end();
         let end = watch.ended().await;
-        assert_eq!(end.how, if by_group { "its cgroup is empty" } else { "its process ended" });
+        assert_eq!(end.seen_how, if by_group { "its cgroup is empty" } else { "its process ended" });
     }
 }
 
@@ -369,10 +371,10 @@ async fn a_process_in_the_agents_own_group_is_followed_through_its_tree() {
     let site = HostView::new(&Kernel::running(), None, None);
     let target = Target::Process(i32::try_from(child.id()).unwrap());
     let mut found = find::wait_for(&site, &target, NOW).await.unwrap();
-    assert!(found.groups.is_none(), "{}", found.way);
+    assert!(found.groups.is_none(), "{}", found.how_followed);
     assert!(found.meter.read().unwrap().need > 0);
     drop(child.stdin.take());
     // ended, and not waited for yet
-    Watch::new(&site, found.main, None, None).ended().await;
+    EndWatch::new(&site, found.main, None, None).ended().await;
     child.wait().unwrap();
 }

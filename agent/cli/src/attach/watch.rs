@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use super::{
-    exit_file::{EndSeen, ExitFile},
+    exit_file::{ExitFile, SeenEnd},
     exit_status::exit_status,
     host_view::HostView,
     process::Process,
@@ -37,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is watched to detect the end of one build.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct EndWatch {
     proc: PathBuf,
     /// The build has ended when this process has ended.
     main: Option<Process>,
@@ -46,13 +46,13 @@ pub(super) struct Watch {
     /// The build has ended when this file exists, even if processes still run.
     file: Option<ExitFile>,
     /// Pidfd of the process, to read its exit status.
-    process: Option<OwnedFd>,
+    process_fd: Option<OwnedFd>,
     /// Becomes readable when the build may have ended.
-    event: Option<AsyncFd<OwnedFd>>,
-    next: Instant,
+    end_event: Option<AsyncFd<OwnedFd>>,
+    next_poll: Instant,
 }
 
-impl Watch {
+impl EndWatch {
     /// Watches the process `main`, or without it the group of `groups`.
     pub(super) fn new(
         site: &HostView,
@@ -64,55 +64,65 @@ impl Watch {
             let identity = identity(&group);
             (group, identity)
         });
-        let process =
-            main.as_ref().filter(|_main| site.shows_real_processes()).map(|main| pidfd(main, &site.proc));
+        let process = main
+            .as_ref()
+            .filter(|_main| site.shows_real_processes())
+            .map(|main| open_pidfd(main, &site.proc));
         let descriptor = match (&process, &group) {
             (Some(Ok(process)), _group) => process.try_clone(),
-            (None, Some((group, _identity))) if group.version == CgroupVersion::V2 => events(group),
+            (None, Some((group, _identity))) if group.version == CgroupVersion::V2 => open_events(group),
             _other => Err(io::ErrorKind::Unsupported.into()),
         };
-        let event = descriptor.and_then(listen);
+        let event = descriptor.and_then(listen_to);
         if let Err(error) = &event {
             tracing::debug!(%error, "the end of the build is polled for");
         }
         let (event, process) = (event.ok(), process.and_then(Result::ok));
-        Self { proc: site.proc.clone(), main, group, file, process, event, next: Instant::now() }
+        Self {
+            proc: site.proc.clone(),
+            main,
+            group,
+            file,
+            process_fd: process,
+            end_event: event,
+            next_poll: Instant::now(),
+        }
     }
 
     /// Waits for the end of the build, and returns it. The future may be dropped and the method called again.
-    pub(super) async fn ended(&mut self) -> EndSeen {
+    pub(super) async fn ended(&mut self) -> SeenEnd {
         loop {
             if let Some(end) = self.end_if_seen() {
                 return end;
             }
             select! {
-                () = kernel_event(&mut self.event) => {}
-                () = sleep_until(self.next) => self.next = Instant::now() + POLL_INTERVAL,
+                () = kernel_event(&mut self.end_event) => {}
+                () = sleep_until(self.next_poll) => self.next_poll = Instant::now() + POLL_INTERVAL,
             }
         }
     }
 
     /// The end of the build, if it has ended.
-    fn end_if_seen(&self) -> Option<EndSeen> {
+    fn end_if_seen(&self) -> Option<SeenEnd> {
         let reported = self.file.as_ref().and_then(ExitFile::read);
-        reported.or_else(|| self.gone().map(|how| EndSeen { how, exit: None }))
+        reported.or_else(|| self.gone_reason().map(|how| SeenEnd { seen_how: how, exit: None }))
     }
 
     /// Adds the exit status from the kernel to the end, if the exit file had none. Waits at most a second; the
     /// future must not be dropped before it is done.
-    pub(super) async fn with_status(&self, end: EndSeen) -> EndSeen {
-        let exit = match (&self.process, end.exit) {
+    pub(super) async fn with_status(&self, end: SeenEnd) -> SeenEnd {
+        let exit = match (&self.process_fd, end.exit) {
             (Some(process), None) if self.has_ended() => exit_status(process).await,
             (_process, exit) => exit,
         };
-        EndSeen { exit, ..end }
+        SeenEnd { exit, ..end }
     }
 
     fn has_ended(&self) -> bool {
-        self.main.as_ref().is_some_and(|main| !main.runs(&self.proc))
+        self.main.as_ref().is_some_and(|main| !main.is_running(&self.proc))
     }
 
-    fn gone(&self) -> Option<&'static str> {
+    fn gone_reason(&self) -> Option<&'static str> {
         if self.main.is_some() {
             return self.has_ended().then_some("its process ended");
         }
@@ -132,14 +142,14 @@ impl Watch {
     }
 }
 
-fn pidfd(main: &Process, proc: &Path) -> io::Result<OwnedFd> {
+fn open_pidfd(main: &Process, proc: &Path) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(main.pid).ok_or(io::ErrorKind::InvalidInput)?;
     let descriptor = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
     // check again: the process may have ended and another one may have got its id
-    if main.runs(proc) { Ok(descriptor) } else { Err(io::ErrorKind::NotFound.into()) }
+    if main.is_running(proc) { Ok(descriptor) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-fn events(group: &Cgroup) -> io::Result<OwnedFd> {
+fn open_events(group: &Cgroup) -> io::Result<OwnedFd> {
     let descriptor = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&descriptor, group.dir.join("cgroup.events"), inotify::WatchFlags::MODIFY)?;
     Ok(descriptor)
@@ -149,7 +159,7 @@ fn events(group: &Cgroup) -> io::Result<OwnedFd> {
     deprecated,
     reason = "the replacement is unsafe; an OwnedFd owns its descriptor and never changes it, as that asks"
 )]
-fn listen(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+fn listen_to(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 

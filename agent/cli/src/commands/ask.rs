@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
     limits, quantity,
     v1::{Exit, ShouldRetryRequest},
@@ -124,15 +124,15 @@ enum Explained {
 }
 
 impl PredictArgs {
-    pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, Failure> {
-        let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
+    pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, QuestionFailure> {
+        let key = job.key_for(&[], &self.key.keys).map_err(QuestionFailure::Question)?;
         let format = match (self.explain, self.output) {
             (None, format) => return ask::predict(&self.server.connect().await?, key, format).await,
             (Some(Explained::Jobs), PredictFormat::Text) => Format::Text,
             (Some(Explained::Jobs), PredictFormat::Json) => Format::Json,
             (Some(Explained::Jobs), PredictFormat::Env) => {
                 let text = "--explain jobs has no form for shells; take -o text or -o json";
-                return Err(Failure::Question(text.to_owned()));
+                return Err(QuestionFailure::Question(text.to_owned()));
             }
         };
         let build = ExplainedBuild { key, memory_limit_bytes: self.limit.limit_memory };
@@ -141,16 +141,16 @@ impl PredictArgs {
 }
 
 impl ExplainArgs {
-    pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, Failure> {
-        let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
+    pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, QuestionFailure> {
+        let key = job.key_for(&[], &self.key.keys).map_err(QuestionFailure::Question)?;
         let build = ExplainedBuild { key, memory_limit_bytes: self.limit.limit_memory };
         ask::explain(&self.server.connect().await?, build, ExplanationView::Whole, self.output).await
     }
 }
 
 impl ShouldRetryArgs {
-    pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, Failure> {
-        let question = self.question(job).map_err(Failure::Question)?;
+    pub(super) async fn ask(self, job: &CiJob) -> Result<CommandOutput, QuestionFailure> {
+        let question = self.question(job).map_err(QuestionFailure::Question)?;
         ask::should_retry(&self.server.connect().await?, question, self.output).await
     }
 

@@ -8,14 +8,14 @@ use clap::{Arg, Command, CommandFactory as _};
 use super::Cli;
 
 /// Long names of the options that may come before the command.
-const COMMON: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
+const COMMON_OPTIONS: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
 /// The options are copied from this command, which only asks the server.
 const MODEL_COMMAND: &str = "predict";
 
 /// The command line, with the shared options also before the command.
 pub(super) fn command_line() -> Command {
     let line = Cli::command();
-    let is_common = |option: &&Arg| option.get_long().is_some_and(|name| COMMON.contains(&name));
+    let is_common = |option: &&Arg| option.get_long().is_some_and(|name| COMMON_OPTIONS.contains(&name));
     let all = line.find_subcommand(MODEL_COMMAND).into_iter().flat_map(Command::get_arguments);
     let common: Vec<Arg> = all.filter(is_common).cloned().map(without_default).collect();
     line.args(common)
@@ -41,7 +41,7 @@ mod tests {
             .get_arguments()
             .filter_map(|option| option.get_long().map(ToOwned::to_owned))
             .collect();
-        assert_eq!(all, COMMON);
+        assert_eq!(all, COMMON_OPTIONS);
     }
 
     #[test]

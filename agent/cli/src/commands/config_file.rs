@@ -23,17 +23,17 @@ use toml::de::{DeTable, DeValue};
 use super::variables::check;
 
 /// The file for all users of the machine.
-const SYSTEM: &str = "/etc/plimsoll/config.toml";
+const SYSTEM_FILE: &str = "/etc/plimsoll/config.toml";
 /// Longest file that is read, bytes.
 const MOST_BYTES: u64 = 64 * 1024;
 /// Options that a file may set for all commands that have them.
-const EVERYWHERE: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
+const COMMON_OPTIONS: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
 /// Options that a file may set for the commands in [`MEASURING_COMMANDS`].
-const MEASURING: [&str; 6] = ["pool", "interval", "spool-dir", "spool-max", "patience", "report"];
+const MEASURING_OPTIONS: [&str; 6] = ["pool", "interval", "spool-dir", "spool-max", "patience", "report"];
 /// The commands that measure, and the one that checks their configuration.
 const MEASURING_COMMANDS: [&str; 3] = ["run", "attach", "doctor"];
 /// Options that are paths. A relative path starts at the directory of the file.
-const PATHS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file", "spool-dir"];
+const PATH_OPTIONS: [&str; 5] = ["ca", "client-cert", "client-key", "token-file", "spool-dir"];
 
 /// The files of this user and this machine; later ones take precedence.
 pub(super) fn files() -> Vec<PathBuf> {
@@ -41,13 +41,13 @@ pub(super) fn files() -> Vec<PathBuf> {
     let home = || folder("HOME").map(|home| PathBuf::from(home).join(".config"));
     let user = folder("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home);
     let user = user.map(|folder| folder.join("plimsoll/config.toml"));
-    [Some(PathBuf::from(SYSTEM)), user].into_iter().flatten().collect()
+    [Some(PathBuf::from(SYSTEM_FILE)), user].into_iter().flatten().collect()
 }
 
 /// Adds the values in these files to the command line as defaults; passes each mistake to `warn`.
 pub(super) fn with_defaults(command: Command, files: &[PathBuf], mut warn: impl FnMut(String)) -> Command {
     files.iter().fold(command, |command, file| match read(file) {
-        Ok(Some(text)) => with_lines(command, file, &text, &mut warn),
+        Ok(Some(text)) => with_file(command, file, &text, &mut warn),
         Ok(None) => command,
         Err(problem) => {
             warn(format!("{} is left out: {problem}", file.display()));
@@ -75,7 +75,7 @@ fn read(file: &Path) -> Result<Option<String>, String> {
     Ok(Some(text))
 }
 
-fn with_lines(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(String)) -> Command {
+fn with_file(command: Command, file: &Path, text: &str, warn: &mut impl FnMut(String)) -> Command {
     let table = match DeTable::parse(text) {
         Ok(table) => table.into_inner(),
         Err(error) => {
@@ -111,7 +111,7 @@ fn file_and_line(file: &Path, text: &str, span: Option<Range<usize>>) -> String 
 /// Checks the value of an option: files must be allowed to set the option, and the commands must accept the
 /// value.
 fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) -> Result<OsString, String> {
-    let known = || EVERYWHERE.iter().chain(&MEASURING);
+    let known = || COMMON_OPTIONS.iter().chain(&MEASURING_OPTIONS);
     if !known().any(|name| *name == option) {
         let names: Vec<String> = known().map(|name| name.replace('-', "_")).collect();
         let secret =
@@ -125,23 +125,23 @@ fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) ->
     if text.is_empty() {
         return Err("it is empty".to_owned());
     }
-    let value = match file.parent().filter(|_folder| PATHS.contains(&option)) {
+    let value = match file.parent().filter(|_folder| PATH_OPTIONS.contains(&option)) {
         Some(folder) => folder.join(text).into_os_string(),
         None => text.into(),
     };
-    let one = command.get_subcommands().find_map(|command| argument(command, option));
-    one.map_or(Ok(()), |argument| takes(argument, &value))?;
+    let one = command.get_subcommands().find_map(|command| settable_option(command, option));
+    one.map_or(Ok(()), |argument| check_value(argument, &value))?;
     Ok(value)
 }
 
 /// The command's option of this name, if a file may set it for this command.
-fn argument<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
-    let is_set = EVERYWHERE.contains(&option) || MEASURING_COMMANDS.contains(&command.get_name());
+fn settable_option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
+    let is_set = COMMON_OPTIONS.contains(&option) || MEASURING_COMMANDS.contains(&command.get_name());
     command.get_arguments().find(|argument| is_set && argument.get_long() == Some(option))
 }
 
 /// Checks whether an option accepts a value on the command line.
-fn takes(argument: &Arg, value: &OsStr) -> Result<(), String> {
+fn check_value(argument: &Arg, value: &OsStr) -> Result<(), String> {
     if let Some(Err(Some(problem))) = argument.get_env().map(|variable| check(variable, value)) {
         return Err(problem);
     }
@@ -161,7 +161,7 @@ fn takes(argument: &Arg, value: &OsStr) -> Result<(), String> {
 fn with_default(command: Command, option: &str, value: &OsStr) -> Command {
     let default = ClapStr::from(value.to_owned());
     command.mut_subcommands(|subcommand| {
-        if argument(&subcommand, option).is_none() {
+        if settable_option(&subcommand, option).is_none() {
             return subcommand;
         }
         subcommand.mut_args(|argument| {

@@ -39,12 +39,12 @@ pub(super) struct DeliveryArgs {
     #[arg(long, value_name = "ID", env = "PLIMSOLL_TICKET", value_parser = attempt_id)]
     ticket: Option<String>,
     /// Time between two samples; the first seconds are sampled faster.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
     #[command(flatten)]
     spool: SpoolArgs,
     /// Longest wait at the end for the server, and for the reader of the report; at most 1h.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_patience)]
     patience: Duration,
 }
 
@@ -99,7 +99,7 @@ impl DeliveryArgs {
     fn delivery(&self, job: &CiJob) -> delivery::Settings {
         let server = named_server(&self.server);
         let (spool_dir, spool_bytes) = self.spool.directory_and_bound(job);
-        delivery::Settings { trust: self.trust.towards(server.as_deref()), server, spool_dir, spool_bytes }
+        delivery::Settings { trust: self.trust.trust_for(server.as_deref()), server, spool_dir, spool_bytes }
     }
 
     /// Requested resources: from the options, else from the CI job.
@@ -138,13 +138,13 @@ pub(super) fn pool(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let range = Duration::from_millis(10)..=Duration::from_hours(1);
     if range.contains(&interval) { Ok(interval) } else { Err("expected 10ms to 1h".to_owned()) }
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
+fn parse_patience(text: &str) -> Result<Duration, String> {
     let patience = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if patience <= Duration::from_hours(1) { Ok(patience) } else { Err("expected 0s to 1h".to_owned()) }
 }

@@ -1,7 +1,7 @@
 //! `plimsoll doctor`: the options that select what is checked, and the format of the result.
 
 use clap::Args;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 
 use super::{
     DEFAULT_SERVER, TrustArgs,
@@ -40,12 +40,12 @@ pub(super) struct DoctorArgs {
 }
 
 impl DoctorArgs {
-    pub(super) async fn check(self, job: &CiJob) -> Result<CommandOutput, Failure> {
+    pub(super) async fn check(self, job: &CiJob) -> Result<CommandOutput, QuestionFailure> {
         let (spool_dir, spool_bytes) = self.spool.directory_and_bound(job);
         let server = named_server(&self.server);
         // if others can read the token, a check reports it, so no warning is printed here
-        let trust = self.trust.quietly();
-        let phases = self.phases.marks(job).map_err(Failure::Question)?;
+        let trust = self.trust.trust_without_warning();
+        let phases = self.phases.phase_marks(job).map_err(QuestionFailure::Question)?;
         Ok(doctor::check(&Settings { server, trust, spool_dir, spool_bytes, phases })
             .await
             .output(self.output))

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 
 use super::{DEFAULT_SERVER, help};
 use crate::ask::CommandOutput;
 
 /// Exit codes by which a printed job reports verdicts. They are above the codes that programs use, and below
 /// 126, where the shell's own codes begin.
-const CODES: [(&str, u8); 4] = [("bigger", 82), ("as-is", 83), ("longer", 84), ("elsewhere", 85)];
+const VERDICT_CODES: [(&str, u8); 4] = [("bigger", 82), ("as-is", 83), ("longer", 84), ("elsewhere", 85)];
 
 /// Print a GitLab job that runs a command with the agent, and is retried only when that can help.
 ///
@@ -38,34 +38,36 @@ pub(super) struct GitlabCiArgs {
 
 impl GitlabCiArgs {
     /// Prints the job.
-    pub(super) fn print(&self) -> Result<CommandOutput, Failure> {
+    pub(super) fn print(&self) -> Result<CommandOutput, QuestionFailure> {
         let one_line = |name: &str, text: &str| {
             let wrong = text.chars().any(char::is_control);
             let why = || format!("{name} {text:?} holds a line break or another control character");
-            if wrong { Err(Failure::Question(why())) } else { Ok(()) }
+            if wrong { Err(QuestionFailure::Question(why())) } else { Ok(()) }
         };
         one_line("--job", &self.job)?;
         one_line("--server", &self.server)?;
         self.command.iter().try_for_each(|word| one_line("COMMAND", word))?;
         let command = shlex::try_join(self.command.iter().map(String::as_str))
-            .map_err(|error| Failure::Question(format!("COMMAND: {error}")))?;
-        let codes: Vec<String> = CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
-        let retried = CODES.iter().filter(|(verdict, _)| match *verdict {
+            .map_err(|error| QuestionFailure::Question(format!("COMMAND: {error}")))?;
+        let codes: Vec<String> =
+            VERDICT_CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
+        let retried = VERDICT_CODES.iter().filter(|(verdict, _)| match *verdict {
             "bigger" => self.bigger_pods,
             // a retry has the same time limit, so it does not help
             "longer" => false,
             _ => true,
         });
         let retried: Vec<String> = retried.map(|(_, code)| code.to_string()).collect();
-        let mut text = format!("{}:\n  variables:\n", quoted(&self.job));
-        let _written = writeln!(text, "    PLIMSOLL_SERVER: {}", quoted(&self.server));
-        let _written = writeln!(text, "    PLIMSOLL_EXIT_CODE_FOR: {}", quoted(&codes.join(",")));
+        let mut text = format!("{}:\n  variables:\n", yaml_quoted(&self.job));
+        let _written = writeln!(text, "    PLIMSOLL_SERVER: {}", yaml_quoted(&self.server));
+        let _written = writeln!(text, "    PLIMSOLL_EXIT_CODE_FOR: {}", yaml_quoted(&codes.join(",")));
         let _written = writeln!(text, "    PLIMSOLL_REPORT_FILE: plimsoll.json");
         // without this setting, GitLab's runner reports exit code 1 for every failure of bash
         let _written = writeln!(text, "    FF_USE_NEW_BASH_EVAL_STRATEGY: 'true'");
         // the job already runs the agent, so the admission webhook must not add another one
         let _written = writeln!(text, "    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off");
-        let _written = writeln!(text, "  script:\n    - {}", quoted(&format!("plimsoll run -- {command}")));
+        let _written =
+            writeln!(text, "  script:\n    - {}", yaml_quoted(&format!("plimsoll run -- {command}")));
         let _written = writeln!(text, "  artifacts:\n    when: always\n    paths: [plimsoll.json]");
         let _written = writeln!(text, "  retry:\n    max: {}", self.max);
         let _written = writeln!(text, "    when: [runner_system_failure, scheduler_failure]");
@@ -75,7 +77,7 @@ impl GitlabCiArgs {
 }
 
 /// A YAML string with exactly these characters.
-fn quoted(text: &str) -> String {
+fn yaml_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
@@ -122,7 +124,8 @@ mod tests {
 
     #[test]
     fn its_codes_are_codes_that_run_takes() {
-        let codes: Vec<String> = CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
+        let codes: Vec<String> =
+            VERDICT_CODES.iter().map(|(verdict, code)| format!("{verdict}={code}")).collect();
         super::super::verdict_args::check_exit_codes(&codes.join(",")).unwrap();
     }
 

@@ -35,7 +35,7 @@ use std::{
 use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use plimsoll_client::{
     channel::is_read_by_others,
-    questions::{Client, Failure},
+    questions::{Client, QuestionFailure},
     token::Token,
     trust::Trust,
 };
@@ -43,7 +43,7 @@ use plimsoll_client::{
 use crate::{
     ask::CommandOutput,
     key::{self, CiJob, KEY_NAMES},
-    terminal_width::fitted,
+    terminal_width::wrapped_for,
 };
 
 /// Default address of the server.
@@ -135,16 +135,16 @@ struct KeyArgs {
 }
 
 impl ServerArgs {
-    async fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(&self.server, &self.trust.towards(Some(&self.server))).await
+    async fn connect(&self) -> Result<Client, QuestionFailure> {
+        Client::connect(&self.server, &self.trust.trust_for(Some(&self.server))).await
     }
 }
 
 impl TrustArgs {
     /// Credentials for this server, and which certificates to trust. A token file takes precedence over the
     /// variable. Warns if other users can read the token.
-    fn towards(&self, server: Option<&str>) -> Trust {
-        let trust = self.quietly();
+    fn trust_for(&self, server: Option<&str>) -> Trust {
+        let trust = self.trust_without_warning();
         if let Some(server) = server.filter(|server| trust.token.is_some() && is_read_by_others(server)) {
             tracing::warn!(
                 "the token goes to {server} in plain text, where others can read it: use https://"
@@ -154,7 +154,7 @@ impl TrustArgs {
     }
 
     /// Credentials and trusted certificates for any server, without a warning.
-    fn quietly(&self) -> Trust {
+    fn trust_without_warning(&self) -> Trust {
         // a variable that is set to an empty text counts as not set
         let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
         let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
@@ -187,11 +187,11 @@ impl Cli {
         let answer = match self.command {
             Command::Run(args) => match args.settings(&job) {
                 Ok(settings) => return Box::pin(crate::run::run(settings)).await,
-                Err(error) => Err(Failure::Question(error)),
+                Err(error) => Err(QuestionFailure::Question(error)),
             },
             Command::Attach(args) => match args.settings(&job) {
                 Ok(settings) => return Box::pin(crate::attach::attach(settings)).await,
-                Err(error) => Err(Failure::Question(error)),
+                Err(error) => Err(QuestionFailure::Question(error)),
             },
             Command::Predict(args) => args.ask(&job).await,
             Command::Explain(args) => args.ask(&job).await,
@@ -218,27 +218,29 @@ impl Cli {
             #[cfg(feature = "people")]
             Command::Man(args) => args.write(),
         };
-        conclude(answer)
+        print_answer(answer)
     }
 }
 
 /// Prints an answer or an error. A closed output (`| head`) is not an error.
-fn conclude(answer: Result<CommandOutput, Failure>) -> u8 {
+fn print_answer(answer: Result<CommandOutput, QuestionFailure>) -> u8 {
     match answer {
         Ok(CommandOutput { output, status, is_prose }) => {
-            let output = if is_prose { fitted(&output, io::stdout()) } else { output.into() };
+            let output = if is_prose { wrapped_for(&output, io::stdout()) } else { output.into() };
             match io::stdout().lock().write_all(output.as_bytes()) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&error.to_string(), 3),
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    print_problem(&error.to_string(), 3)
+                }
                 _ => status,
             }
         }
-        Err(failure) => complain(&failure.to_string(), failure.status()),
+        Err(failure) => print_problem(&failure.to_string(), failure.status()),
     }
 }
 
-fn complain(problem: &str, status: u8) -> u8 {
+fn print_problem(problem: &str, status: u8) -> u8 {
     // if standard error is closed, the problem cannot be reported
-    drop(writeln!(io::stderr(), "{}", fitted(&format!("plimsoll: {problem}"), io::stderr())));
+    drop(writeln!(io::stderr(), "{}", wrapped_for(&format!("plimsoll: {problem}"), io::stderr())));
     status
 }
 
@@ -266,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_failure_ends_with_its_status() {
-        assert_eq!(conclude(Err(Failure::NoAnswer("gone".to_owned()))), 3);
-        assert_eq!(conclude(Err(Failure::Question("bad".to_owned()))), 2);
-        assert_eq!(conclude(Ok(CommandOutput { status: 10, ..CommandOutput::prose(String::new()) })), 10);
+        assert_eq!(print_answer(Err(QuestionFailure::NoAnswer("gone".to_owned()))), 3);
+        assert_eq!(print_answer(Err(QuestionFailure::Question("bad".to_owned()))), 2);
+        assert_eq!(print_answer(Ok(CommandOutput { status: 10, ..CommandOutput::prose(String::new()) })), 10);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct PhaseArgs {
 
 impl PhaseArgs {
     /// Which markers to look for in the output; `None` if the output is not read.
-    pub(super) fn marks(self, job: &CiJob) -> Result<Option<PhaseMarks>, String> {
+    pub(super) fn phase_marks(self, job: &CiJob) -> Result<Option<PhaseMarks>, String> {
         let Self { phases, patterns } = self;
         if patterns.len() > PATTERNS {
             return Err(format!("--phase-pattern may be given {PATTERNS} times"));
@@ -52,7 +52,7 @@ impl PhaseArgs {
             }
             kinds => kinds
                 .iter()
-                .try_fold(PhaseMarks { patterns, terminals: true, ..PhaseMarks::default() }, add)
+                .try_fold(PhaseMarks { patterns, terminals: true, ..PhaseMarks::default() }, add_phase_kind)
                 .map(Some),
         }
     }
@@ -61,7 +61,7 @@ impl PhaseArgs {
 /// Checks a value of `--phases`.
 pub(super) fn check_phases(words: &str) -> Result<(), String> {
     let phases = words.split(',').map(str::to_owned).collect();
-    PhaseArgs { phases, patterns: Vec::new() }.marks(&CiJob::default()).map(drop)
+    PhaseArgs { phases, patterns: Vec::new() }.phase_marks(&CiJob::default()).map(drop)
 }
 
 /// Checks a value of `--report`.
@@ -70,7 +70,7 @@ pub(super) fn check_report(words: &str) -> Result<(), String> {
     ReportArgs { report, report_file: None, quiet: false }.settings(&CiJob::default()).map(drop)
 }
 
-fn add(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
+fn add_phase_kind(kinds: PhaseMarks, word: &&str) -> Result<PhaseMarks, String> {
     match *word {
         "gitlab" => Ok(PhaseMarks { gitlab: true, ..kinds }),
         "spack" => Ok(PhaseMarks { spack: true, ..kinds }),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn marks(words: &[&str], job: &CiJob) -> Result<Option<(bool, bool, usize)>, String> {
-        let kinds = line(words)?.phases.marks(job)?;
+        let kinds = line(words)?.phases.phase_marks(job)?;
         Ok(kinds.map(|kinds| (kinds.gitlab, kinds.spack, kinds.patterns.len())))
     }
 
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(marks(&[], &ci), Ok(Some((true, true, 0))));
         assert_eq!(marks(&["--phases", "off"], &ci), Ok(None));
         assert_eq!(marks(&["--phases", "spack"], &here), Ok(Some((false, true, 0))));
-        let rpm = line(&["--phases", "rpm"]).unwrap().phases.marks(&here).unwrap().unwrap();
+        let rpm = line(&["--phases", "rpm"]).unwrap().phases.phase_marks(&here).unwrap().unwrap();
         assert!(rpm.rpm && !rpm.spack && !rpm.gitlab);
         assert_eq!(marks(&["--phases", "gitlab,spack"], &here), Ok(Some((true, true, 0))));
         assert_eq!(marks(&["--phase-pattern", "^In (.*)"], &here), Ok(Some((true, true, 1))));

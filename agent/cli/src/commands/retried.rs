@@ -63,10 +63,10 @@ fn runs_of(text: &str, attempt: &str, name: Option<&str>) -> Result<Vec<RetriedJ
     jobs.retain(|job| job.name == name);
     jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
     jobs.truncate(limits::RETRIED_JOBS);
-    jobs.into_iter().map(wire).collect()
+    jobs.into_iter().map(to_wire).collect()
 }
 
-fn wire(job: ListedJob) -> Result<RetriedJob, String> {
+fn to_wire(job: ListedJob) -> Result<RetriedJob, String> {
     let time = |field: &str, text: Option<String>| {
         let text = text.filter(|text| !text.is_empty());
         text.map(|text| {
@@ -78,14 +78,14 @@ fn wire(job: ListedJob) -> Result<RetriedJob, String> {
         created_unix_ms: time("created_at", job.created_at)?,
         finished_unix_ms: time("finished_at", job.finished_at)?,
         id: job.id.to_string(),
-        name: fitting(&job.name),
-        status: fitting(&job.status),
-        failure_reason: fitting(&job.failure_reason.unwrap_or_default()),
+        name: cut_to_wire(&job.name),
+        status: cut_to_wire(&job.status),
+        failure_reason: cut_to_wire(&job.failure_reason.unwrap_or_default()),
     })
 }
 
 /// The text, cut to the length that the wire allows.
-fn fitting(text: &str) -> String {
+fn cut_to_wire(text: &str) -> String {
     let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.truncate(text.floor_char_boundary(limits::REASON_BYTES));
     text
@@ -98,14 +98,14 @@ fn unix_ms(text: &str) -> Option<u64> {
     let local = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
     let utc = match zone.split_at_checked(1)? {
         ("Z" | "z", "") => local,
-        ("+", zone) => local.checked_sub(offset(zone)?)?,
-        (_minus, zone) => local.checked_add(offset(zone)?)?,
+        ("+", zone) => local.checked_sub(zone_offset(zone)?)?,
+        (_minus, zone) => local.checked_add(zone_offset(zone)?)?,
     };
     let since = utc.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     u64::try_from(since.as_millis()).ok()
 }
 
-fn offset(zone: &str) -> Option<Duration> {
+fn zone_offset(zone: &str) -> Option<Duration> {
     let (hours, minutes) = zone.split_once(':')?;
     let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
     (hours < 24 && minutes < 60).then(|| Duration::from_secs(hours * 3600 + minutes * 60))

@@ -48,7 +48,7 @@ impl RunArgs {
         let shares_id = !self.measured.names_its_attempt();
         Ok(run::Settings {
             acting: self.act.settings(job, shares_id)?,
-            marks: self.phases.marks(job)?,
+            marks: self.phases.phase_marks(job)?,
             attempt: self.measured.settings(job, &self.command, self.report.settings(job)?)?,
             command: self.command,
             limit_memory: self.limit_memory,

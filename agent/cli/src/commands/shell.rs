@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::Shell;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 
 use super::{common_options, help};
 use crate::ask::CommandOutput;
@@ -34,10 +34,12 @@ impl CompletionsArgs {
 }
 
 impl ManArgs {
-    pub(super) fn write(&self) -> Result<CommandOutput, Failure> {
+    pub(super) fn write(&self) -> Result<CommandOutput, QuestionFailure> {
         let written = clap_mangen::generate_to(common_options::command_line(), &self.directory);
         let shown = self.directory.display();
-        written.map_err(|error| Failure::Question(format!("cannot write pages into {shown}: {error}")))?;
+        written.map_err(|error| {
+            QuestionFailure::Question(format!("cannot write pages into {shown}: {error}"))
+        })?;
         Ok(CommandOutput::prose(format!("wrote the manual pages into {shown}\n")))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
     limits,
     v1::{Cause, CorrectVerdictRequest},
@@ -12,7 +12,7 @@ use plimsoll_proto::{
 use super::{
     STATUSES, ServerArgs,
     delivery_args::attempt_id,
-    fleet::{cause, millis},
+    fleet::{cause, to_millis},
     help,
 };
 use crate::ask::{self, CommandOutput, Format};
@@ -31,7 +31,7 @@ pub(super) struct VerdictArgs {
     server: ServerArgs,
     /// What to do.
     #[arg(value_enum, value_name = "WHAT")]
-    what: Change,
+    change: CorrectionChange,
     /// Id of the attempt.
     #[arg(value_name = "ATTEMPT", value_parser = attempt_id)]
     attempt: String,
@@ -39,7 +39,7 @@ pub(super) struct VerdictArgs {
     #[arg(long, value_name = "CAUSE", value_parser = cause, required_if_eq("what", "correct"))]
     cause: Option<Cause>,
     /// What happened, for those who read it later; at most 500 bytes.
-    #[arg(long, value_name = "TEXT", value_parser = why, required_if_eq("what", "correct"))]
+    #[arg(long, value_name = "TEXT", value_parser = parse_why, required_if_eq("what", "correct"))]
     why: Option<String>,
     /// Judge other failures of the project with the same signature by this cause too, for this time from now: 1m to 30d.
     #[arg(long, value_name = "TIME", value_parser = signature_for)]
@@ -51,7 +51,7 @@ pub(super) struct VerdictArgs {
 
 /// What to do with the correction of an attempt's cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Change {
+enum CorrectionChange {
     /// Say another cause.
     Correct,
     /// Take it back: the cause is what the rules find.
@@ -59,13 +59,13 @@ enum Change {
 }
 
 impl VerdictArgs {
-    pub(super) async fn ask(self) -> Result<CommandOutput, Failure> {
-        let question = self.question().map_err(Failure::Question)?;
+    pub(super) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
+        let question = self.question().map_err(QuestionFailure::Question)?;
         ask::correct_verdict(&self.server.connect().await?, question, self.output).await
     }
 
     fn question(&self) -> Result<CorrectVerdictRequest, String> {
-        let undo = self.what == Change::Undo;
+        let undo = self.change == CorrectionChange::Undo;
         if undo && (self.cause.is_some() || self.signature_for.is_some()) {
             return Err(
                 "undo takes neither --cause nor --signature-for: it takes the correction back".to_owned()
@@ -75,13 +75,13 @@ impl VerdictArgs {
             attempt: self.attempt.clone(),
             cause: self.cause.unwrap_or_default().into(),
             why: self.why.clone().unwrap_or_default(),
-            signature_for_ms: self.signature_for.map(millis),
+            signature_for_ms: self.signature_for.map(to_millis),
             undo,
         })
     }
 }
 
-fn why(text: &str) -> Result<String, String> {
+fn parse_why(text: &str) -> Result<String, String> {
     if text.len() > limits::CORRECTION_BYTES {
         return Err(format!("at most {} bytes", limits::CORRECTION_BYTES));
     }
@@ -91,7 +91,7 @@ fn why(text: &str) -> Result<String, String> {
 fn signature_for(text: &str) -> Result<Duration, String> {
     let time =
         humantime::parse_duration(text).map_err(|_error| "expected a time, as 24h or 7d".to_owned())?;
-    if !limits::SIGNATURE_FOR_MS.contains(&millis(time)) {
+    if !limits::SIGNATURE_FOR_MS.contains(&to_millis(time)) {
         return Err("expected a time between 1m and 30d".to_owned());
     }
     Ok(time)

@@ -25,7 +25,7 @@ impl ActArgs {
     pub(super) fn settings(self, job: &CiJob, shares_id: bool) -> Result<VerdictActions, String> {
         Ok(VerdictActions {
             exit_codes: exit_codes(&self.exit_code_for)?,
-            retries: self.retry_in_place.as_deref().map_or(Ok(0), retries)?,
+            retries: self.retry_in_place.as_deref().map_or(Ok(0), parse_retries)?,
             make_flags: job.make_flags.clone(),
             shares_id,
         })
@@ -36,7 +36,7 @@ fn exit_codes(pairs: &[String]) -> Result<ExitCodes, String> {
     ExitCodes::parse(pairs.iter().map(String::as_str)).map_err(|why| format!("--exit-code-for {why}"))
 }
 
-fn retries(text: &str) -> Result<u32, String> {
+fn parse_retries(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=RETRIES).contains(number));
     number.ok_or_else(|| format!("--retry-in-place {text:?}: expected 1 to {RETRIES}"))
 }
@@ -48,5 +48,5 @@ pub(super) fn check_exit_codes(words: &str) -> Result<(), String> {
 
 /// Checks a value of `--retry-in-place`.
 pub(super) fn check_retries(word: &str) -> Result<(), String> {
-    retries(word).map(drop)
+    parse_retries(word).map(drop)
 }

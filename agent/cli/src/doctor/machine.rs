@@ -10,21 +10,22 @@ use super::Settings;
 use crate::output::PhaseMarks;
 
 /// Number of readings, of which the median time is shown.
-const READINGS: usize = 5;
+const READING_COUNT: usize = 5;
 
 /// How a build would be measured here, and the limits in force for it. Creates the cgroup that a build would
 /// get, and removes it again.
-pub(super) async fn measuring(kernel: &Kernel) -> Vec<CheckLine> {
+pub(super) async fn check_measuring(kernel: &Kernel) -> Vec<CheckLine> {
     let mut meter = Meter::prepare(kernel, &format!("doctor-{}", ulid::Ulid::new()), None);
-    let mut costs: Vec<Duration> = (0..READINGS).filter_map(|_| reading(&mut meter)).collect();
+    let mut costs: Vec<Duration> = (0..READING_COUNT).filter_map(|_| time_reading(&mut meter)).collect();
     costs.sort_unstable();
     let cost = costs.get(costs.len() / 2).copied();
-    let lines = vec![measurement_source(meter.source(), meter.has_own_group(), cost), limits(meter.limits())];
+    let lines =
+        vec![measurement_source(meter.source(), meter.has_own_group(), cost), check_limits(meter.limits())];
     meter.close().await;
     lines
 }
 
-fn reading(meter: &mut Meter) -> Option<Duration> {
+fn time_reading(meter: &mut Meter) -> Option<Duration> {
     let begin = Instant::now();
     meter.read().map(|_reading| begin.elapsed())
 }
@@ -58,7 +59,7 @@ fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration
     CheckLine::ok(CHECK, says)
 }
 
-fn limits(limits: &CgroupLimits) -> CheckLine {
+fn check_limits(limits: &CgroupLimits) -> CheckLine {
     let memory = limits
         .memory
         .map_or_else(|| "none, so a build can take all of the machine".to_owned(), figures::bytes);
@@ -67,10 +68,10 @@ fn limits(limits: &CgroupLimits) -> CheckLine {
 }
 
 /// Checks the directory where samples wait for the server.
-pub(super) async fn spool(settings: &Settings) -> CheckLine {
+pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
     const CHECK: &str = "spool";
     let dir = settings.spool_dir.display();
-    let found = match connection_check::spool(&settings.spool_dir, settings.spool_bytes).await {
+    let found = match connection_check::check_spool(&settings.spool_dir, settings.spool_bytes).await {
         Ok(found) => found,
         Err(error) => {
             let says = format!(
@@ -95,7 +96,7 @@ pub(super) async fn spool(settings: &Settings) -> CheckLine {
 }
 
 /// Which markers the agent would look for in the output of a build.
-pub(super) fn phases(marks: Option<&PhaseMarks>) -> CheckLine {
+pub(super) fn check_phases(marks: Option<&PhaseMarks>) -> CheckLine {
     let Some(marks) = marks else {
         return CheckLine::ok(
             "phases",
@@ -123,24 +124,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_cgroup_that_cannot_be_read_is_a_warning_and_no_kernel_at_all_a_failure() {
-        let nothing = measuring(&FakeKernel::new().kernel()).await;
-        assert!(nothing[0].is_failed() && nothing[0].says.contains("/proc can be read"), "{nothing:?}");
+        let nothing = check_measuring(&FakeKernel::new().kernel()).await;
+        assert!(nothing[0].is_failed() && nothing[0].finding.contains("/proc can be read"), "{nothing:?}");
         let tree = measurement_source(Source::ProcessTree, false, Some(Duration::from_millis(2)));
         assert!(
             !tree.is_ok()
-                && tree.says.contains("a reading takes 2.00 ms")
-                && tree.says.contains("kills for memory"),
+                && tree.finding.contains("a reading takes 2.00 ms")
+                && tree.finding.contains("kills for memory"),
             "{tree:?}"
         );
         let shared = measurement_source(Source::CgroupV2, false, Some(Duration::ZERO));
-        assert!(shared.is_ok() && shared.says.contains("other commands in it are counted"), "{shared:?}");
+        assert!(shared.is_ok() && shared.finding.contains("other commands in it are counted"), "{shared:?}");
     }
 
     #[test]
     fn limits_say_that_there_are_none() {
-        assert!(limits(&CgroupLimits::default()).says.starts_with("memory: none"));
+        assert!(check_limits(&CgroupLimits::default()).finding.starts_with("memory: none"));
         let some = CgroupLimits { memory: Some(2 << 30), cpu: Some(1.5), ..CgroupLimits::default() };
-        assert_eq!(limits(&some).says, "memory: 2.00 GiB; CPU: 1.5 cores");
+        assert_eq!(check_limits(&some).finding, "memory: 2.00 GiB; CPU: 1.5 cores");
     }
 
     #[tokio::test]
@@ -155,17 +156,17 @@ mod tests {
             spool_bytes: bytes,
             phases: None,
         };
-        let refused = spool(&settings(file.join("spool"), 1 << 20)).await;
-        assert!(!refused.is_ok() && refused.says.contains("name another --spool-dir"), "{refused:?}");
-        let full = spool(&settings(dir.path().join("spool"), u64::MAX - 1)).await;
-        assert!(full.says.contains("free: make room"), "{full:?}");
-        assert!(spool(&settings(dir.path().join("spool"), 1 << 20)).await.is_ok());
+        let refused = check_spool(&settings(file.join("spool"), 1 << 20)).await;
+        assert!(!refused.is_ok() && refused.finding.contains("name another --spool-dir"), "{refused:?}");
+        let full = check_spool(&settings(dir.path().join("spool"), u64::MAX - 1)).await;
+        assert!(full.finding.contains("free: make room"), "{full:?}");
+        assert!(check_spool(&settings(dir.path().join("spool"), 1 << 20)).await.is_ok());
     }
 
     #[test]
     fn phases_say_what_is_looked_for() {
-        assert!(phases(None).says.starts_with("not read here"));
+        assert!(check_phases(None).finding.starts_with("not read here"));
         let marks = PhaseMarks { gitlab: true, ..PhaseMarks::default() };
-        assert_eq!(phases(Some(&marks)).says, "read from the build's output: GitLab's sections");
+        assert_eq!(check_phases(Some(&marks)).finding, "read from the build's output: GitLab's sections");
     }
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use plimsoll_client::trust::Trust;
 use plimsoll_measure::kernel::Kernel;
-use plimsoll_proto::checks::{CheckLine, text};
+use plimsoll_proto::checks::{CheckLine, checks_text};
 
 use crate::{
     ask::{CommandOutput, Format},
@@ -42,15 +42,15 @@ pub(crate) struct Findings(Vec<CheckLine>);
 /// Checks this configuration on this machine.
 pub(crate) async fn check(settings: &Settings) -> Findings {
     let mut lines = match &settings.server {
-        Some(server) => server::check(server, &settings.trust).await,
+        Some(server) => server::check_server(server, &settings.trust).await,
         None => vec![CheckLine::ok(
             "server",
             "none, as --server none says: builds are measured, and nothing is delivered",
         )],
     };
-    lines.extend(machine::measuring(&Kernel::running()).await);
-    lines.push(machine::spool(settings).await);
-    lines.push(machine::phases(settings.phases.as_ref()));
+    lines.extend(machine::check_measuring(&Kernel::running()).await);
+    lines.push(machine::check_spool(settings).await);
+    lines.push(machine::check_phases(settings.phases.as_ref()));
     Findings(lines)
 }
 
@@ -58,7 +58,7 @@ impl Findings {
     /// The results in this format. The exit status is 1 if a check failed.
     pub(crate) fn output(&self, format: Format) -> CommandOutput {
         let output = match format {
-            Format::Text => CommandOutput::prose(text(&self.0)),
+            Format::Text => CommandOutput::prose(checks_text(&self.0)),
             // cannot fail: JSON can represent a list of texts
             Format::Json => {
                 CommandOutput::data(serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n")

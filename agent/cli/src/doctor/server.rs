@@ -13,36 +13,36 @@ use plimsoll_proto::{certificate::last_second, checks::CheckLine, times, v1::Get
 const RENEW_WITHIN_MS: u64 = 14 * 86_400_000;
 /// Largest accepted difference between the clocks, milliseconds; the server accepts signed tokens for a minute
 /// more or less.
-const CLOCK_MS: u64 = 60_000;
+const CLOCK_TOLERANCE_MS: u64 = 60_000;
 /// Roles that an agent needs for its samples and requests.
 const WANTED_ROLES: [(&str, &str); 2] =
     [("agent", "samples are refused"), ("caller", "predict and should-retry are refused")];
 
 /// All results about a server.
-pub(super) async fn check(server: &str, trust: &Trust) -> Vec<CheckLine> {
+pub(super) async fn check_server(server: &str, trust: &Trust) -> Vec<CheckLine> {
     let address = match connection_check::address(server, trust).await {
         Ok(address) => address,
         Err(why) => return vec![CheckLine::fail("address", why)],
     };
-    let peer = match address.reached().await {
+    let peer = match address.connect().await {
         Ok(peer) => peer,
         Err(why) => return vec![CheckLine::fail("address", why)],
     };
     let mut lines = vec![CheckLine::ok("address", format!("{} takes connections at {peer}", address.url))];
     let shown = if address.is_tls { address.certificate(peer).await } else { None };
-    lines.extend(encryption(&address, shown.as_deref(), unix_ms()));
+    lines.extend(check_encryption(&address, shown.as_deref(), unix_ms()));
     let before = unix_ms();
     let answer = match Client::connect(server, trust).await {
         Ok(client) => client.server().await,
         Err(failure) => Err(ServerUnknown::NoAnswer(failure.to_string())),
     };
-    lines.extend(answered(&address, answer, (before, unix_ms()), trust.token.is_some()));
+    lines.extend(check_answer(&address, answer, (before, unix_ms()), trust.token.is_some()));
     lines
 }
 
 /// Whether the connection is encrypted, and when the server's certificate expires. No result if an encrypted
 /// connection failed before a certificate arrived: then the next result has the reason.
-fn encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -> Option<CheckLine> {
+fn check_encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -> Option<CheckLine> {
     if !address.is_tls {
         return Some(if is_read_by_others(&address.url) {
             let says = "none: others on the network can read samples and the token; use https:// and a server with TLS";
@@ -51,10 +51,10 @@ fn encryption(address: &ServerAddress, shown: Option<&[u8]>, now_unix_ms: u64) -
             CheckLine::ok("TLS", "none: the server is on this machine")
         });
     }
-    Some(certificate(last_second(shown?)?.saturating_mul(1000), now_unix_ms))
+    Some(check_certificate(last_second(shown?)?.saturating_mul(1000), now_unix_ms))
 }
 
-fn certificate(last_unix_ms: u64, now_unix_ms: u64) -> CheckLine {
+fn check_certificate(last_unix_ms: u64, now_unix_ms: u64) -> CheckLine {
     let end = times::date_time(last_unix_ms);
     match last_unix_ms.checked_sub(now_unix_ms) {
         None => CheckLine::fail("TLS", format!("the server's certificate ended at {end} UTC: renew it")),
@@ -66,7 +66,7 @@ fn certificate(last_unix_ms: u64, now_unix_ms: u64) -> CheckLine {
 }
 
 /// Results from the server's answer. The two times are those of the local clock before and after it.
-fn answered(
+fn check_answer(
     address: &ServerAddress,
     answer: Result<GetServerResponse, ServerUnknown>,
     (before, after): (u64, u64),
@@ -75,7 +75,11 @@ fn answered(
     match answer {
         Ok(server) => {
             let halfway = before.midpoint(after);
-            vec![version(&server.version), token(&server, has_token), clock(server.unix_ms, halfway)]
+            vec![
+                version(&server.version),
+                check_token(&server, has_token),
+                check_clock(server.unix_ms, halfway),
+            ]
         }
         Err(ServerUnknown::Denied(why)) => {
             let why = why.strip_prefix("token: ").unwrap_or(&why);
@@ -98,7 +102,7 @@ fn version(server: &str) -> CheckLine {
         let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     };
-    let shown = plimsoll_proto::shown::in_line(server);
+    let shown = plimsoll_proto::shown::escaped_line(server);
     if release(server) == release(own) {
         return CheckLine::ok("server", format!("plimsoll-server {shown}; this agent is {own}"));
     }
@@ -106,7 +110,7 @@ fn version(server: &str) -> CheckLine {
     CheckLine::warn("server", format!("plimsoll-server {shown}, but this agent is {own}: update {older}"))
 }
 
-fn token(server: &GetServerResponse, has_token: bool) -> CheckLine {
+fn check_token(server: &GetServerResponse, has_token: bool) -> CheckLine {
     if !server.access_required {
         let says = "not needed: the server has no access file, so every caller may do everything";
         return CheckLine::ok("token", says);
@@ -116,7 +120,7 @@ fn token(server: &GetServerResponse, has_token: bool) -> CheckLine {
     let who = if has_token { "the token is that of" } else { "without a token you are" };
     let trust = if server.trusted { "" } else { "; its builds do not lower predictions for others" };
     let says = format!("{who} {}: {} for {projects}{trust}", server.caller, server.roles.join(", "));
-    let says = plimsoll_proto::shown::in_line(&says).into_owned();
+    let says = plimsoll_proto::shown::escaped_line(&says).into_owned();
     let missing = WANTED_ROLES.into_iter().find(|(role, _)| !server.roles.iter().any(|own| own == role));
     match missing {
         Some((role, so)) => CheckLine::warn(
@@ -127,9 +131,9 @@ fn token(server: &GetServerResponse, has_token: bool) -> CheckLine {
     }
 }
 
-fn clock(server_unix_ms: u64, own_unix_ms: u64) -> CheckLine {
+fn check_clock(server_unix_ms: u64, own_unix_ms: u64) -> CheckLine {
     let off = server_unix_ms.abs_diff(own_unix_ms);
-    if off <= CLOCK_MS {
+    if off <= CLOCK_TOLERANCE_MS {
         return CheckLine::ok("clock", "less than a minute from the server's");
     }
     let way = if own_unix_ms > server_unix_ms { "ahead of" } else { "behind" };
@@ -158,45 +162,47 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_an_hour_off_is_a_warning_that_says_which_way() {
-        assert!(clock(7_200_000, 7_259_000).is_ok());
-        let ahead = clock(3_600_000, 7_200_000);
+        assert!(check_clock(7_200_000, 7_259_000).is_ok());
+        let ahead = check_clock(3_600_000, 7_200_000);
         assert!(
-            !ahead.is_ok() && !ahead.is_failed() && ahead.says.starts_with("1h ahead of the server's: set"),
+            !ahead.is_ok()
+                && !ahead.is_failed()
+                && ahead.finding.starts_with("1h ahead of the server's: set"),
             "{ahead:?}"
         );
-        assert!(clock(7_200_000, 3_600_000).says.starts_with("1h behind"));
+        assert!(check_clock(7_200_000, 3_600_000).finding.starts_with("1h behind"));
     }
 
     #[test]
     fn a_certificate_is_good_ends_soon_or_has_ended() {
         let day = 86_400_000;
-        assert!(certificate(100 * day, 10 * day).says.contains("is good until 1970-04-11"));
-        let soon = certificate(100 * day, 90 * day);
-        assert!(!soon.is_ok() && !soon.is_failed() && soon.says.contains("renew it before"), "{soon:?}");
-        assert!(certificate(100 * day, 101 * day).is_failed());
+        assert!(check_certificate(100 * day, 10 * day).finding.contains("is good until 1970-04-11"));
+        let soon = check_certificate(100 * day, 90 * day);
+        assert!(!soon.is_ok() && !soon.is_failed() && soon.finding.contains("renew it before"), "{soon:?}");
+        assert!(check_certificate(100 * day, 101 * day).is_failed());
     }
 
     #[test]
     fn a_token_names_its_roles_and_the_one_that_is_missing() {
-        let both = token(&known(&["agent", "caller"]), true);
+        let both = check_token(&known(&["agent", "caller"]), true);
         assert_eq!(both, CheckLine::ok("token", "the token is that of ci: agent, caller for group/*"));
-        let reader = token(&known(&["reader"]), true);
+        let reader = check_token(&known(&["reader"]), true);
         assert!(
-            !reader.is_ok() && reader.says.contains("without the role agent, samples are refused"),
+            !reader.is_ok() && reader.finding.contains("without the role agent, samples are refused"),
             "{reader:?}"
         );
         let open = GetServerResponse { access_required: false, ..known(&[]) };
-        assert!(token(&open, false).says.contains("no access file"));
+        assert!(check_token(&open, false).finding.contains("no access file"));
     }
 
     #[test]
     fn another_release_on_the_other_side_names_the_older_one() {
         assert!(version(env!("CARGO_PKG_VERSION")).is_ok());
-        assert!(version("0.1.9").says.ends_with("update the server"));
-        assert!(version("99.0.0").says.ends_with("update this agent"));
+        assert!(version("0.1.9").finding.ends_with("update the server"));
+        assert!(version("99.0.0").finding.ends_with("update this agent"));
         assert!(
-            version("\u{1b}[31m").says.contains("update the server")
-                && !version("\u{1b}[31m").says.contains('\u{1b}')
+            version("\u{1b}[31m").finding.contains("update the server")
+                && !version("\u{1b}[31m").finding.contains('\u{1b}')
         );
     }
 }

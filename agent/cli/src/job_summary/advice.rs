@@ -3,7 +3,7 @@
 
 use plimsoll_client::{
     delivery,
-    questions::{Client, Failure},
+    questions::{Client, QuestionFailure},
 };
 use plimsoll_proto::{
     limits,
@@ -43,7 +43,7 @@ pub(crate) struct AdviceRequest {
 
 impl AdviceRequest {
     /// Whether the request asks for nothing.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.verdict && self.prediction.is_none()
     }
 }
@@ -51,16 +51,16 @@ impl AdviceRequest {
 /// Asks the server that has the attempt. Each answer is stored in `advice` as it arrives, so a verdict is used
 /// even if the next request fails.
 pub(crate) async fn ask(delivery: &delivery::Settings, wanted: AdviceRequest, advice: &mut Advice) {
-    if let Err(failure) = answers(delivery, wanted, advice).await {
+    if let Err(failure) = collect_answers(delivery, wanted, advice).await {
         advice.problem = Some(failure.to_string());
     }
 }
 
-async fn answers(
+async fn collect_answers(
     delivery: &delivery::Settings,
     wanted: AdviceRequest,
     advice: &mut Advice,
-) -> Result<(), Failure> {
+) -> Result<(), QuestionFailure> {
     let Some(server) = &delivery.server else { return Ok(()) };
     let client = Client::connect(server, &delivery.trust).await?;
     let AdviceRequest { attempt, log_tail, verdict, prediction } = wanted;

@@ -1,12 +1,12 @@
 //! Draws the memory of a build over time as one line.
 
-const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const ASCII: [char; 8] = ['_', '.', '-', '=', '+', '*', '%', '#'];
+const UNICODE_MARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII_MARKS: [char; 8] = ['_', '.', '-', '=', '+', '*', '%', '#'];
 
 /// A line of at most `width` characters. Each character covers an equal part of `values`, and its height is the
 /// largest value in the part; `top` has full height.
-pub(super) fn draw(values: &[u64], top: u64, width: usize, utf8: bool) -> String {
-    let marks = if utf8 { BLOCKS } else { ASCII };
+pub(super) fn draw_curve(values: &[u64], top: u64, width: usize, utf8: bool) -> String {
+    let marks = if utf8 { UNICODE_MARKS } else { ASCII_MARKS };
     let mark = |part: &[u64]| {
         let value = part.iter().copied().max().unwrap_or(0).min(top);
         let level = (u128::from(value) * 8).div_ceil(u128::from(top.max(1))).saturating_sub(1);
@@ -21,12 +21,12 @@ mod tests {
 
     #[test]
     fn the_curve_keeps_its_peak_and_its_width() {
-        assert_eq!(draw(&[], 0, 60, true), "");
-        assert_eq!(draw(&[0, 1, 4, 8], 8, 60, true), "▁▁▄█");
-        assert_eq!(draw(&[0, 1, 4, 8], 8, 60, false), "__=#");
-        assert_eq!(draw(&[0, 4, 8, 9], 16, 2, true), "▂▅");
-        assert_eq!(draw(&[u64::MAX, 7], 7, 60, true), "██");
+        assert_eq!(draw_curve(&[], 0, 60, true), "");
+        assert_eq!(draw_curve(&[0, 1, 4, 8], 8, 60, true), "▁▁▄█");
+        assert_eq!(draw_curve(&[0, 1, 4, 8], 8, 60, false), "__=#");
+        assert_eq!(draw_curve(&[0, 4, 8, 9], 16, 2, true), "▂▅");
+        assert_eq!(draw_curve(&[u64::MAX, 7], 7, 60, true), "██");
         let values: Vec<u64> = (0..120).collect();
-        assert_eq!(draw(&values, 119, 60, true).chars().count(), 60);
+        assert_eq!(draw_curve(&values, 119, 60, true).chars().count(), 60);
     }
 }

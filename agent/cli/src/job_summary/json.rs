@@ -33,7 +33,7 @@ const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 /// # Errors
 /// The directory cannot be written to, the pipe has no reader, or the target is a directory.
 pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
-    let text = format!("{:#}\n", value(facts));
+    let text = format!("{:#}\n", report_json(facts));
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(found) if !found.is_file() || is_stream_of_ours(&found) => {
@@ -42,7 +42,7 @@ pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
             standard_error::write_within(&target, text.as_bytes(), TARGET_PATIENCE)
                 .map_err(|unwritten| unwritten.error)
         }
-        _ => replace(&behind_links(path)?, &text),
+        _ => replace_file(&resolve_links(path)?, &text),
     }
 }
 
@@ -57,7 +57,7 @@ fn is_stream_of_ours(found: &fs::Metadata) -> bool {
 
 /// The path that a symbolic link leads to, even if no file is there yet. The user made the link on purpose, so
 /// it stays.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _link in 0..MOST_LINKS {
         match fs::read_link(&path) {
@@ -68,7 +68,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many links"))
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.draft", std::process::id()));
     let draft = path.with_file_name(name);
@@ -84,7 +84,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// For a build that the agent did not start, if its exit status is unknown: how its end was noticed.
-fn followed_until(end: &MeasurementEnd) -> Option<&str> {
+fn seen_end(end: &MeasurementEnd) -> Option<&str> {
     match end {
         MeasurementEnd::Exited(_) => None,
         MeasurementEnd::Ended(how) => Some(how),
@@ -92,7 +92,7 @@ fn followed_until(end: &MeasurementEnd) -> Option<&str> {
     }
 }
 
-fn value(facts: &BuildFacts) -> Value {
+fn report_json(facts: &BuildFacts) -> Value {
     let delivery = &facts.delivery;
     // cannot fail: JSON can represent these messages
     let to_json = |message: &dyn ToJson| serde_json::to_value(message.json(for_programs)).unwrap_or_default();
@@ -106,7 +106,7 @@ fn value(facts: &BuildFacts) -> Value {
         "retries": facts.retries,
         "name": facts.name,
         "exit": to_json(&facts.end.exit().unwrap_or_default()),
-        "followed_until": followed_until(&facts.end),
+        "followed_until": seen_end(&facts.end),
         "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
         "source": facts.source.word(),
         "offloaded_to": Some(&facts.offloaded_to).filter(|service| !service.is_empty()),
@@ -212,9 +212,9 @@ mod tests {
             };
             facts.advice.prediction = Some(message("Prediction", fill));
             facts.advice.verdict = Some(message("Verdict", fill));
-            let _written = writeln!(all, "## {fill:?}\n{:#}", value(&facts));
+            let _written = writeln!(all, "## {fill:?}\n{:#}", report_json(&facts));
         }
-        let _written = writeln!(all, "## nothing\n{:#}", value(&BuildFacts::default()));
+        let _written = writeln!(all, "## nothing\n{:#}", report_json(&BuildFacts::default()));
         assert_pinned(&all, include_str!("../ask/json/golden/report.txt"), "agent_report");
     }
 }

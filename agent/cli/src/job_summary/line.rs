@@ -11,7 +11,7 @@ use plimsoll_proto::{
 
 use super::{
     BuildFacts, MeasurementEnd,
-    words::{self, Bytes, Processes},
+    words::{self, ByteCount, ProcessCount},
 };
 use crate::ask::outlook;
 
@@ -63,13 +63,15 @@ impl fmt::Display for ReportHead<'_> {
 impl ReportHead<'_> {
     /// Where the build was killed: at its own limit, if its need came close to that. Otherwise a part of the
     /// build reached a lower limit that the build itself had set.
-    fn killed_where(&self) -> String {
+    fn killed_at(&self) -> String {
         let totals = &self.0.totals;
         let near =
             |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR_LIMIT_PART);
         match (totals.oom_origin(), self.0.resources.memory_limit_bytes) {
-            (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => format!("at the limit of {}", Bytes(limit)),
-            (origin, _limit) => words::origin(origin).to_owned(),
+            (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => {
+                format!("at the limit of {}", ByteCount(limit))
+            }
+            (origin, _limit) => words::limit_words(origin).to_owned(),
         }
     }
 
@@ -77,7 +79,7 @@ impl ReportHead<'_> {
         let summary = self.0.summary();
         let kills = self.0.totals.oom_kill.unwrap_or(0);
         if kills > 0 {
-            write!(f, "; the kernel killed {} {}", Processes(kills), self.killed_where())?;
+            write!(f, "; the kernel killed {} {}", ProcessCount(kills), self.killed_at())?;
         }
         if measured::need(&summary).is_none() {
             return write!(f, "; memory was not measured");
@@ -86,13 +88,13 @@ impl ReportHead<'_> {
         if let Some(note) = measured::need_note(&summary) {
             write!(f, ", {note}")?;
         }
-        if let Some(elsewhere) = measured::offloaded(&summary) {
+        if let Some(elsewhere) = measured::offloaded_note(&summary) {
             write!(f, ", but {elsewhere}")?;
         }
         if let Some(asked) = measured::memory_asked(Some(&self.0.resources)) {
             let of = if asked.is_limit { ", limit" } else { ", asked for" };
             let share = measured::need_of_ask_words(&summary).unwrap_or_default();
-            write!(f, "{of} {} ({share})", Bytes(asked.bytes))?;
+            write!(f, "{of} {} ({share})", ByteCount(asked.bytes))?;
         }
         match measured::memory_peak_words(&summary) {
             Some(mark) => write!(f, ", {mark}"),
@@ -136,7 +138,7 @@ pub(super) fn short_verdict(facts: &BuildFacts) -> String {
             .map(|why| format!("\nplimsoll: no verdict: {}", shown::clean(why)))
             .unwrap_or_default();
     };
-    let failure = outlook::failure(verdict).first().map(|line| shortened(line));
+    let failure = outlook::failure_lines(verdict).first().map(|line| shortened(line));
     let is_why = failure.is_none() || verdict.cause() == Cause::Unknown;
     let reason = Some(shown::clean(&verdict.reason))
         .filter(|why| is_why && !why.is_empty() && !is_of_success(verdict));

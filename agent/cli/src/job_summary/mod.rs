@@ -184,7 +184,7 @@ pub(crate) fn render(facts: &BuildFacts, settings: &Settings) -> Option<String> 
             ))
         }
         Style::Text => {
-            let page = format!("{}\n{}", line::ReportHead(facts), text::body(facts, settings.utf8));
+            let page = format!("{}\n{}", line::ReportHead(facts), text::report_body(facts, settings.utf8));
             Some(page.trim_end().to_owned())
         }
     }

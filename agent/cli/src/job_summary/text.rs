@@ -13,7 +13,7 @@ use plimsoll_proto::{
 
 use super::{
     BuildFacts, advice, curve,
-    words::{self, Bytes, Processes, Time},
+    words::{self, ByteCount, ProcessCount, TimeSpan},
 };
 use crate::ask::outlook;
 
@@ -25,7 +25,7 @@ const CURVE_WIDTH: usize = 60;
 const NAME_WIDTH: usize = 32;
 
 /// Everything below the first line of the report; each line ends with a line feed.
-pub(super) fn body(facts: &BuildFacts, utf8: bool) -> String {
+pub(super) fn report_body(facts: &BuildFacts, utf8: bool) -> String {
     let (measured, next) = (measured_lines(facts, utf8), next_lines(facts));
     format!("{measured}{}{next}", verdict_lines(facts))
 }
@@ -37,12 +37,12 @@ pub(super) fn body_without_verdict(facts: &BuildFacts, utf8: bool) -> String {
 
 fn measured_lines(facts: &BuildFacts, utf8: bool) -> String {
     let mut page = ReportPage::default();
-    memory(&mut page, facts);
-    draw(&mut page, facts, utf8);
-    cpu(&mut page, facts);
-    troubles(&mut page, facts);
-    phases(&mut page, &facts.phases);
-    page.line("samples", &samples(facts));
+    memory_lines(&mut page, facts);
+    draw_curve(&mut page, facts, utf8);
+    cpu_lines(&mut page, facts);
+    problem_lines(&mut page, facts);
+    phase_lines(&mut page, &facts.phases);
+    page.line("samples", &samples_words(facts));
     page.0
 }
 
@@ -57,7 +57,7 @@ impl ReportPage {
     }
 }
 
-fn memory(page: &mut ReportPage, facts: &BuildFacts) {
+fn memory_lines(page: &mut ReportPage, facts: &BuildFacts) {
     let summary = facts.summary();
     if measured::need(&summary).is_none() {
         return page.line("memory", "not measured");
@@ -72,7 +72,7 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
         let _written = write!(text, "; {mark}");
     }
     page.line("memory", &text);
-    if let Some(unseen) = measured::unseen(&summary) {
+    if let Some(unseen) = measured::unseen_note(&summary) {
         page.line("", unseen);
     }
     if let Some(elsewhere) = measured::offloaded_sentence(&summary) {
@@ -80,7 +80,7 @@ fn memory(page: &mut ReportPage, facts: &BuildFacts) {
     }
 }
 
-fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
+fn draw_curve(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
     let highest = facts.curve.iter().copied().max().unwrap_or(0);
     if facts.curve.len() < 2 || highest == 0 {
         return;
@@ -88,19 +88,19 @@ fn draw(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
     // the limit is the full height of the curve, unless the curve would then be lower than half
     let limit = facts.resources.memory_limit_bytes.filter(|&limit| limit > 0);
     let top = limit.filter(|&limit| limit >= highest && limit / 2 <= highest).unwrap_or(highest);
-    let line = curve::draw(&facts.curve, top, CURVE_WIDTH, utf8);
+    let line = curve::draw_curve(&facts.curve, top, CURVE_WIDTH, utf8);
     let edge = match limit {
-        Some(limit) if limit == top => format!("full height is the limit, {}", Bytes(limit)),
-        Some(limit) => format!("full height is {}, the limit {}", Bytes(top), Bytes(limit)),
-        None => format!("full height is {}", Bytes(top)),
+        Some(limit) if limit == top => format!("full height is the limit, {}", ByteCount(limit)),
+        Some(limit) => format!("full height is {}, the limit {}", ByteCount(top), ByteCount(limit)),
+        None => format!("full height is {}", ByteCount(top)),
     };
     page.line("", &format!("{line}  {edge}"));
     if let Some(phase) = facts.peak_phase() {
-        page.line("", &format!("most in {} ({})", phase.name, Bytes(phase.need_peak_bytes)));
+        page.line("", &format!("most in {} ({})", phase.name, ByteCount(phase.need_peak_bytes)));
     }
 }
 
-fn cpu(page: &mut ReportPage, facts: &BuildFacts) {
+fn cpu_lines(page: &mut ReportPage, facts: &BuildFacts) {
     let summary = facts.summary();
     let mut text = format!("{} in {}", measured::cpu_time_words(&summary), figures::millis(summary.wall_ms));
     if let Some(mean) = measured::mean_cores(&summary) {
@@ -114,24 +114,24 @@ fn cpu(page: &mut ReportPage, facts: &BuildFacts) {
         }
     }
     if let Some(usec) = facts.totals.throttled_usec.filter(|&usec| usec > 0) {
-        let _written = write!(text, "; held back by the limit for {}", Time(Duration::from_micros(usec)));
+        let _written = write!(text, "; held back by the limit for {}", TimeSpan(Duration::from_micros(usec)));
     }
     page.line("cpu", &text);
 }
 
-fn troubles(page: &mut ReportPage, facts: &BuildFacts) {
+fn problem_lines(page: &mut ReportPage, facts: &BuildFacts) {
     if let Some(ms) = facts.totals.starved_ms.filter(|&ms| ms > 0) {
-        let time = Time(Duration::from_millis(ms));
+        let time = TimeSpan(Duration::from_millis(ms));
         page.line("starved", &format!("{time} at its memory limit, busy with reclaiming memory"));
     }
     if let Some(kills) = facts.totals.oom_kill.filter(|&kills| kills > 0) {
-        let origin = words::origin(facts.totals.oom_origin());
-        page.line("killed", &format!("{} by the kernel, {origin}", Processes(kills)));
+        let origin = words::limit_words(facts.totals.oom_origin());
+        page.line("killed", &format!("{} by the kernel, {origin}", ProcessCount(kills)));
     }
 }
 
 /// The phases that took longest. Phases with the same name are added up.
-fn phases(page: &mut ReportPage, phases: &[Phase]) {
+fn phase_lines(page: &mut ReportPage, phases: &[Phase]) {
     let mut sums: BTreeMap<&str, PhaseSum> = BTreeMap::new();
     for phase in phases {
         sums.entry(&phase.name).or_default().add(&PhaseSum::of(phase));
@@ -146,7 +146,7 @@ fn phases(page: &mut ReportPage, phases: &[Phase]) {
     let mut row = |name: &str, sum: &PhaseSum| {
         let short: String = name.chars().take(NAME_WIDTH).collect();
         let (wall, cpu) = (Duration::from_millis(sum.wall_ms), Duration::from_micros(sum.cpu_usec));
-        let (wall, cpu, need) = (Time(wall), Time(cpu), Bytes(sum.need_peak_bytes));
+        let (wall, cpu, need) = (TimeSpan(wall), TimeSpan(cpu), ByteCount(sum.need_peak_bytes));
         page.line("", &format!("{short:<NAME_WIDTH$} {wall:>11} {need:>11} {cpu:>11}"));
     };
     for (name, sum) in rows {
@@ -182,7 +182,7 @@ impl PhaseSum {
     }
 }
 
-fn samples(facts: &BuildFacts) -> String {
+fn samples_words(facts: &BuildFacts) -> String {
     if facts.measures_only {
         return "kept nowhere: no server is set".to_owned();
     }
@@ -206,13 +206,13 @@ pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
         page.line("verdict", &verdict::first_line(verdict));
-        for line in outlook::failure(verdict) {
+        for line in outlook::failure_lines(verdict) {
             page.line("", &line);
         }
         if !verdict.reason.is_empty() && !is_of_success(verdict) {
             page.line("", &clean(&verdict.reason));
         }
-        for line in outlook::lines(verdict) {
+        for line in outlook::fact_lines(verdict) {
             page.line("", &line);
         }
     }
@@ -221,12 +221,12 @@ pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
 
 fn next_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
-    next_run(&mut page, facts);
+    next_sizes(&mut page, facts);
     page.0
 }
 
 /// Lines with sizes for the next run. Sizes from this build alone are shown only if the server has none.
-fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
+fn next_sizes(page: &mut ReportPage, facts: &BuildFacts) {
     match &facts.advice.prediction {
         Some(prediction) if !is_default(prediction) => return prediction_lines(page, prediction),
         Some(default) if !advice::was_held_back(facts) => {
@@ -243,11 +243,11 @@ fn next_run(page: &mut ReportPage, facts: &BuildFacts) {
         page.line("", &format!("no advice from the server: {}", clean(problem)));
     }
     if let Some(request) = advice::from_need(facts) {
-        page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis(request)));
+        page.line("next run", &format!("memory request {} ({})", ByteCount(request), advice::basis(request)));
     } else if let Some(need) =
         measured::proven_need(&facts.summary()).filter(|_| advice::was_held_back(facts))
     {
-        page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
+        page.line("next run", &format!("more memory than {}: it was held back there", ByteCount(need)));
     }
 }
 

@@ -26,34 +26,34 @@ impl fmt::Display for MeasurementEnd {
 }
 
 /// A number of processes, with the word `process` or `processes`.
-pub(super) struct Processes(pub(super) u64);
+pub(super) struct ProcessCount(pub(super) u64);
 
-impl fmt::Display for Processes {
+impl fmt::Display for ProcessCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&figures::counted_as(self.0, "process", "processes"))
     }
 }
 
 /// A number of bytes, in the usual format.
-pub(super) struct Bytes(pub(super) u64);
+pub(super) struct ByteCount(pub(super) u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&figures::bytes(self.0))
     }
 }
 
 /// A length of time, in the usual format.
-pub(super) struct Time(pub(super) Duration);
+pub(super) struct TimeSpan(pub(super) Duration);
 
-impl fmt::Display for Time {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&figures::micros(u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)))
     }
 }
 
 /// Describes the memory limit at which the kernel killed a process.
-pub(super) fn origin(origin: OomOrigin) -> &'static str {
+pub(super) fn limit_words(origin: OomOrigin) -> &'static str {
     match origin {
         // the kernel's counters do not show which of these two limits it was
         OomOrigin::OwnLimit => "at the build's own limit, or at one that the build set itself",

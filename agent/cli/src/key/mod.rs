@@ -30,7 +30,7 @@ mod tests;
 use std::{env, ffi::OsString, path::Path, thread::available_parallelism};
 
 use plimsoll_proto::{
-    job::{self, build_jobs, fitting},
+    job::{self, build_jobs, clean_and_cut},
     limits, quantity,
     v1::{Key, Resources},
 };
@@ -87,7 +87,7 @@ pub struct CiJob {
 fn runner_tags(text: &str) -> Vec<String> {
     let plain = || text.split(',').map(|tag| tag.trim().to_owned()).collect();
     let tags: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_no_array| plain());
-    let fits = |tag: &String| !tag.is_empty() && *tag == fitting(tag, limits::KEY_FIELD_BYTES);
+    let fits = |tag: &String| !tag.is_empty() && *tag == clean_and_cut(tag, limits::KEY_FIELD_BYTES);
     tags.into_iter().filter(fits).take(limits::RUNNER_TAGS).collect()
 }
 
@@ -150,7 +150,7 @@ impl CiJob {
             && let Some(name) =
                 rpm::behind_unbuffer(command).first().and_then(|program| Path::new(program).file_name())
         {
-            key.package = fitting(&name.to_string_lossy(), limits::KEY_FIELD_BYTES);
+            key.package = clean_and_cut(&name.to_string_lossy(), limits::KEY_FIELD_BYTES);
         }
         if key.package.is_empty() {
             return Err("the package is not known: say --key package=NAME".to_owned());
@@ -174,7 +174,7 @@ fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
         Some(size).filter(|size| *size > T::default())
     }
     let memory = |name| read(name, get(name), quantity::memory_or_zero);
-    let cpu = |name| read(name, get(name), quantity::cores);
+    let cpu = |name| read(name, get(name), quantity::parse_cores);
     Resources {
         memory_request_bytes: memory("KUBERNETES_MEMORY_REQUEST"),
         memory_limit_bytes: memory("KUBERNETES_MEMORY_LIMIT"),

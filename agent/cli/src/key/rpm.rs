@@ -14,7 +14,7 @@
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use plimsoll_proto::{
-    job::{build_jobs, fitting},
+    job::{build_jobs, clean_and_cut},
     limits,
     v1::Key,
 };
@@ -88,7 +88,7 @@ fn describe_task(key: &mut Key, task: &CoprTask) {
 }
 
 fn set(field: &mut String, value: &str) {
-    *field = fitting(value, limits::KEY_FIELD_BYTES);
+    *field = clean_and_cut(value, limits::KEY_FIELD_BYTES);
 }
 
 /// The program of a command that builds RPMs.

@@ -87,10 +87,11 @@ pub struct PhaseMarks {
 /// Finds markers in one stream.
 #[derive(Debug)]
 pub(super) struct Scanner {
+    /// The markers to look for.
     kinds: PhaseMarks,
-    section: Finder<'static>,
-    spack: [Finder<'static>; 2],
-    rpm: Finder<'static>,
+    section_finder: Finder<'static>,
+    spack_finders: [Finder<'static>; 2],
+    rpm_finder: Finder<'static>,
     /// The start of a line that has not ended yet.
     line: Vec<u8>,
 }
@@ -100,9 +101,9 @@ impl Scanner {
         let spack = ["Executing phase: '", "Successfully installed "].map(Finder::new);
         Self {
             kinds,
-            section: Finder::new("section_"),
-            spack,
-            rpm: Finder::new("Executing("),
+            section_finder: Finder::new("section_"),
+            spack_finders: spack,
+            rpm_finder: Finder::new("Executing("),
             line: Vec::new(),
         }
     }
@@ -113,7 +114,7 @@ impl Scanner {
         if !self.line.is_empty() {
             let end = memchr2(b'\r', b'\n', bytes);
             let (rest, after) = bytes.split_at(end.unwrap_or(bytes.len()));
-            self.keep(rest);
+            self.keep_line_start(rest);
             bytes = after;
             if let Some((end, after)) = bytes.split_first() {
                 let mut line = std::mem::take(&mut self.line);
@@ -128,11 +129,11 @@ impl Scanner {
         let whole = memrchr2(b'\r', b'\n', bytes).map_or(0, |end| end + 1);
         let (lines, rest) = bytes.split_at(whole);
         self.scan_lines(lines, &mut marks);
-        self.keep(rest);
+        self.keep_line_start(rest);
         marks
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn keep_line_start(&mut self, bytes: &[u8]) {
         let room = LINE_BYTES.saturating_sub(self.line.len());
         self.line.extend(bytes.iter().take(room));
     }
@@ -140,20 +141,25 @@ impl Scanner {
     /// Finds the markers in complete lines. Most output has no marker; for that the only cost is a search for a
     /// few words.
     fn scan_lines(&self, lines: &[u8], marks: &mut Vec<PhaseMark>) {
-        let lines =
-            if memchr(ESCAPE, lines).is_some() { Cow::Owned(plain(lines)) } else { Cow::Borrowed(lines) };
+        let lines = if memchr(ESCAPE, lines).is_some() {
+            Cow::Owned(plain_lines(lines))
+        } else {
+            Cow::Borrowed(lines)
+        };
         let mut found = Vec::new();
         if self.kinds.gitlab {
-            found.extend(hits(&self.section, &lines, section));
+            found.extend(marked_lines(&self.section_finder, &lines, parse_section));
         }
         if self.kinds.spack {
-            found.extend(self.spack.iter().flat_map(|finder| hits(finder, &lines, spack)));
+            found.extend(
+                self.spack_finders.iter().flat_map(|finder| marked_lines(finder, &lines, parse_spack)),
+            );
         }
         if self.kinds.rpm {
-            found.extend(hits(&self.rpm, &lines, rpm));
+            found.extend(marked_lines(&self.rpm_finder, &lines, parse_rpm));
         }
         for pattern in &self.kinds.patterns {
-            matches(pattern, &lines, &mut found);
+            match_pattern(pattern, &lines, &mut found);
         }
         found.sort_by_key(|(at, _mark)| *at);
         // if several patterns match one line, the first pattern counts
@@ -166,7 +172,7 @@ impl Scanner {
 struct OutputLine<'a> {
     start: usize,
     text: &'a [u8],
-    end: u8,
+    line_end: u8,
 }
 
 /// The line that contains the position `at`.
@@ -176,10 +182,10 @@ fn line_at(lines: &[u8], at: usize) -> OutputLine<'_> {
     let stop = memchr2(b'\r', b'\n', after).map_or(lines.len(), |end| at.saturating_add(end));
     let text = lines.get(start..stop).unwrap_or_default();
     let text = text.get(..LINE_BYTES).unwrap_or(text);
-    OutputLine { start, text, end: lines.get(stop).copied().unwrap_or(b'\n') }
+    OutputLine { start, text, line_end: lines.get(stop).copied().unwrap_or(b'\n') }
 }
 
-fn hits<'a>(
+fn marked_lines<'a>(
     finder: &'a Finder<'static>,
     lines: &'a [u8],
     parse: fn(&OutputLine<'_>) -> Option<PhaseMark>,
@@ -192,7 +198,7 @@ fn hits<'a>(
 
 /// Matches a pattern against one line at a time. Otherwise a pattern that matches line ends would be tried from
 /// each line to the end of the output, which is slow.
-fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>) {
+fn match_pattern(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>) {
     let mut start = 0;
     while let Some(rest) = lines.get(start..).filter(|rest| !rest.is_empty()) {
         let stop = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
@@ -209,8 +215,8 @@ fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, PhaseMark)>)
 
 /// Parses GitLab's `section_start:1560896352:my_section[collapsed=true]` up to the CR. A script that the shell
 /// prints (`set -x`) has the CR as the two characters `\r`, and does not match.
-fn section(line: &OutputLine<'_>) -> Option<PhaseMark> {
-    if line.end != b'\r' {
+fn parse_section(line: &OutputLine<'_>) -> Option<PhaseMark> {
+    if line.line_end != b'\r' {
         return None;
     }
     let text = str::from_utf8(line.text).ok()?;
@@ -233,7 +239,7 @@ fn section(line: &OutputLine<'_>) -> Option<PhaseMark> {
 
 /// Parses Spack's `==> [hash or time] zlib: Executing phase: 'install'`. The phase's name includes the package,
 /// because one job may install several packages.
-fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
+fn parse_spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
     let text = String::from_utf8_lossy(line.text);
     let mut text = text.trim().strip_prefix("==> ")?;
     if let Some(bracketed) = text.strip_prefix('[') {
@@ -249,7 +255,7 @@ fn spack(line: &OutputLine<'_>) -> Option<PhaseMark> {
 
 /// Parses rpmbuild's `Executing(%build): /bin/sh -e /var/tmp/rpm-tmp.x`, which it prints before each section of
 /// a spec file. The scripts after the last section (`%clean`, `rmbuild`) end the phase.
-fn rpm(line: &OutputLine<'_>) -> Option<PhaseMark> {
+fn parse_rpm(line: &OutputLine<'_>) -> Option<PhaseMark> {
     let text = str::from_utf8(line.text).ok()?;
     let (section, _shell) = text.trim().strip_prefix("Executing(")?.split_once("): /")?;
     match section {
@@ -274,7 +280,7 @@ fn name(bytes: &[u8]) -> Option<String> {
 
 /// The lines, each cut to [`LINE_BYTES`], without control sequences for a terminal: those of ECMA-48 (`ESC [
 /// ... final`), strings (`ESC ] ... BEL`), and other pairs with ESC.
-fn plain(lines: &[u8]) -> Vec<u8> {
+fn plain_lines(lines: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(lines.len());
     for line in lines.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
         let Some((end, text)) = line.split_last().filter(|(end, _)| matches!(end, b'\r' | b'\n')) else {

@@ -44,19 +44,19 @@ pub(crate) use phase_board::PhaseChange;
 
 use markers::Scanner;
 use phase_board::PhaseBoard;
-use pump::{DroppedOutput, Pump, PumpStop, StreamKind, never_wait};
+use pump::{DroppedOutput, Pump, PumpStop, StreamKind, set_nonblocking};
 use terminal::{Terminal, in_foreground};
 
 /// How long a stream may stay open after the command has ended. A `tee` that the shell started (`exec > >(tee
 /// log)`) ends within this time. A process that keeps a stream open for longer is a daemon, and the agent does
 /// not wait for it.
-const GRACE: Duration = Duration::from_millis(500);
+const OPEN_STREAM_GRACE: Duration = Duration::from_millis(500);
 
 /// The streams of a command before its start and while it runs. Dropping this value restores the terminal.
 #[derive(Debug)]
 pub(crate) struct Output {
     board: Arc<PhaseBoard>,
-    lost: Arc<DroppedOutput>,
+    dropped: Arc<DroppedOutput>,
     stop: PumpStop,
     /// For each stream, a receiver that is closed when the stream has ended.
     streams: Vec<oneshot::Receiver<()>>,
@@ -78,7 +78,7 @@ impl Output {
     fn set_up(kinds: &PhaseMarks) -> io::Result<Self> {
         let mut output = Self {
             board: Arc::new(PhaseBoard::default()),
-            lost: Arc::default(),
+            dropped: Arc::default(),
             stop: PumpStop::new()?,
             streams: Vec::new(),
             pipes: Vec::new(),
@@ -108,7 +108,7 @@ impl Output {
         sink: BorrowedFd<'static>,
         kind: StreamKind,
     ) -> Pump<S, BorrowedFd<'static>> {
-        Pump { source, sink, stop: self.stop.clone(), lost: Arc::clone(&self.lost), kind }
+        Pump { source, sink, stop: self.stop.clone(), dropped: Arc::clone(&self.dropped), kind }
     }
 
     fn add_pipe(
@@ -118,7 +118,7 @@ impl Output {
         kinds: &PhaseMarks,
     ) -> io::Result<()> {
         let (source, end) = pipe_with(PipeFlags::CLOEXEC)?;
-        never_wait(&source)?;
+        set_nonblocking(&source)?;
         let kind = StreamKind::Pipe(Scanner::new(kinds.clone()), Arc::clone(&self.board));
         self.streams.push(self.pump(source, sink, kind).start()?);
         self.pipes.push((end, targets));
@@ -131,12 +131,12 @@ impl Output {
         targets: Vec<RawFd>,
         kinds: &PhaseMarks,
     ) -> io::Result<()> {
-        let terminal = Terminal::like(sink)?;
-        let source = Arc::clone(&terminal.master);
+        let terminal = Terminal::like_real(sink)?;
+        let source = Arc::clone(&terminal.agent_side);
         let kind = StreamKind::Terminal(Scanner::new(kinds.clone()), Arc::clone(&self.board));
         self.streams.push(self.pump(source, sink, kind).start()?);
         self.on_terminal = targets;
-        if terminal.typed {
+        if terminal.forwards_input {
             self.on_terminal.push(stdin().as_raw_fd());
         }
         self.terminal = Some(terminal);
@@ -178,10 +178,10 @@ impl Output {
     pub(crate) fn started(&mut self) {
         self.pipes.clear();
         let Some(terminal) = &mut self.terminal else { return };
-        terminal.slave = None;
-        if terminal.is_taken()
-            && terminal.typed
-            && let Err(error) = type_into(terminal, &self.stop)
+        terminal.build_side = None;
+        if terminal.is_raw()
+            && terminal.forwards_input
+            && let Err(error) = forward_input(terminal, &self.stop)
         {
             tracing::warn!(%error, "typed input does not reach the build");
         }
@@ -194,7 +194,7 @@ impl Output {
 
     /// Like [`Self::next_change`], but does not wait.
     pub(crate) fn take_change(&self) -> Option<PhaseChange> {
-        self.board.take()
+        self.board.take_change()
     }
 
     /// The end of the build's output so far, from both streams. It is longer than what a request sends, because
@@ -202,11 +202,11 @@ impl Output {
     ///
     /// [`Secrets::mask`]: crate::key::Secrets::mask
     pub(crate) fn log_tail(&self) -> Vec<u8> {
-        self.board.tail.copy()
+        self.board.log_tail.copy()
     }
 
     /// Passes the new size of the real terminal on to the build's terminal. Call this when the real terminal has changed its size.
-    pub(crate) fn resized(&self) {
+    pub(crate) fn copy_size(&self) {
         if let Some(terminal) = &self.terminal {
             terminal.resize();
         }
@@ -219,14 +219,14 @@ impl Output {
     }
 
     /// Forwards the rest of the output after the command has ended. If a process still has a stream open after
-    /// [`GRACE`], the stream is closed: a daemon that writes to it gets SIGPIPE or EPIPE. Waits for a slow
+    /// [`OPEN_STREAM_GRACE`], the stream is closed: a daemon that writes to it gets SIGPIPE or EPIPE. Waits for a slow
     /// reader of the log as long as needed, as the build would have done. The future may be dropped and the
     /// method called again.
     pub(crate) async fn drain(&mut self) {
         // the streams' channels carry no messages; they only close when the streams end
-        if timeout(GRACE, ends(&mut self.streams)).await.is_err() {
+        if timeout(OPEN_STREAM_GRACE, wait_for_ends(&mut self.streams)).await.is_err() {
             self.stop.stop();
-            ends(&mut self.streams).await;
+            wait_for_ends(&mut self.streams).await;
         }
     }
 
@@ -236,7 +236,7 @@ impl Output {
         if let Some(terminal) = &mut self.terminal {
             terminal.give_back();
         }
-        if let Some(lost) = self.lost.in_words() {
+        if let Some(lost) = self.dropped.in_words() {
             write_line(&format!("plimsoll: {lost}"));
         }
         let skipped = self.board.skipped();
@@ -246,7 +246,7 @@ impl Output {
     }
 }
 
-async fn ends(streams: &mut Vec<oneshot::Receiver<()>>) {
+async fn wait_for_ends(streams: &mut Vec<oneshot::Receiver<()>>) {
     while let Some(stream) = streams.first_mut() {
         let _ended = stream.await;
         streams.swap_remove(0);
@@ -254,10 +254,12 @@ async fn ends(streams: &mut Vec<oneshot::Receiver<()>>) {
 }
 
 /// Starts to forward typed input to the build.
-fn type_into(terminal: &Terminal, stop: &PumpStop) -> io::Result<()> {
-    let sink = Arc::clone(&terminal.master);
+fn forward_input(terminal: &Terminal, stop: &PumpStop) -> io::Result<()> {
+    let sink = Arc::clone(&terminal.agent_side);
     let lost = Arc::default();
-    Pump { source: stdin(), sink, stop: stop.clone(), lost, kind: StreamKind::Typed }.start().map(drop)
+    Pump { source: stdin(), sink, stop: stop.clone(), dropped: lost, kind: StreamKind::Typed }
+        .start()
+        .map(drop)
 }
 
 /// Whether two descriptors are the same file, pipe, socket or terminal.

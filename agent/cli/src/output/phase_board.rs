@@ -25,60 +25,60 @@ pub(crate) enum PhaseChange {
 /// The markers of both streams of a build together: a section may start on one stream and end on the other.
 #[derive(Debug, Default)]
 pub(super) struct PhaseBoard {
-    state: Mutex<PhaseState>,
-    news: Notify,
+    state: Mutex<BoardState>,
+    change_notify: Notify,
     /// The end of the build's log.
-    pub(super) tail: LogTail,
+    pub(super) log_tail: LogTail,
 }
 
 #[derive(Debug, Default)]
-struct PhaseState {
+struct BoardState {
     tracker: PhaseTracker,
-    waiting: VecDeque<PhaseChange>,
+    waiting_changes: VecDeque<PhaseChange>,
     skipped: u64,
 }
 
 impl PhaseBoard {
     /// Applies markers in their order.
-    pub(super) fn note(&self, marks: Vec<PhaseMark>) {
-        let mut state = self.state();
+    pub(super) fn apply_marks(&self, marks: Vec<PhaseMark>) {
+        let mut state = self.lock_state();
         for mark in marks {
-            if !state.tracker.take(mark) {
+            if !state.tracker.apply_mark(mark) {
                 continue;
             }
             let change =
                 state.tracker.phase().map_or(PhaseChange::End, |name| PhaseChange::Begin(name.to_owned()));
-            if state.waiting.len() >= MOST_WAITING {
-                state.waiting.pop_back();
+            if state.waiting_changes.len() >= MOST_WAITING {
+                state.waiting_changes.pop_back();
                 state.skipped = state.skipped.saturating_add(1);
             }
-            state.waiting.push_back(change);
+            state.waiting_changes.push_back(change);
         }
         drop(state);
-        self.news.notify_one();
+        self.change_notify.notify_one();
     }
 
     /// Waits for the next change of phase. The future may be dropped and the method called again.
     pub(super) async fn next(&self) -> PhaseChange {
         loop {
-            if let Some(change) = self.take() {
+            if let Some(change) = self.take_change() {
                 return change;
             }
-            self.news.notified().await;
+            self.change_notify.notified().await;
         }
     }
 
     /// Returns the next change of phase if there is one; does not wait for one.
-    pub(super) fn take(&self) -> Option<PhaseChange> {
-        self.state().waiting.pop_front()
+    pub(super) fn take_change(&self) -> Option<PhaseChange> {
+        self.lock_state().waiting_changes.pop_front()
     }
 
     /// Number of changes that were dropped.
     pub(super) fn skipped(&self) -> u64 {
-        self.state().skipped
+        self.lock_state().skipped
     }
 
-    fn state(&self) -> MutexGuard<'_, PhaseState> {
+    fn lock_state(&self) -> MutexGuard<'_, BoardState> {
         // each statement leaves the state consistent, so a poisoned lock can be used
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,9 +91,9 @@ mod tests {
     #[tokio::test]
     async fn a_flood_of_changes_is_bounded_and_the_last_one_is_reported() {
         let board = PhaseBoard::default();
-        board.note((0..5000).map(|number| PhaseMark::Phase(number.to_string())).collect());
+        board.apply_marks((0..5000).map(|number| PhaseMark::Phase(number.to_string())).collect());
         assert_eq!(board.next().await, PhaseChange::Begin("0".to_owned()));
-        let rest: Vec<_> = std::iter::from_fn(|| board.take()).collect();
+        let rest: Vec<_> = std::iter::from_fn(|| board.take_change()).collect();
         assert_eq!(
             (rest.len(), rest.last()),
             (MOST_WAITING - 1, Some(&PhaseChange::Begin("4999".to_owned())))

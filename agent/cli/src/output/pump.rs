@@ -69,7 +69,7 @@ pub(super) struct Pump<S, K> {
     pub(super) source: S,
     pub(super) sink: K,
     pub(super) stop: PumpStop,
-    pub(super) lost: Arc<DroppedOutput>,
+    pub(super) dropped: Arc<DroppedOutput>,
     pub(super) kind: StreamKind,
 }
 
@@ -78,30 +78,30 @@ pub(super) struct Pump<S, K> {
 #[derive(Debug, Default)]
 pub(super) struct DroppedOutput {
     bytes: AtomicU64,
-    first: OnceLock<String>,
+    first_error: OnceLock<String>,
 }
 
 impl DroppedOutput {
-    fn add(&self, bytes: usize, error: &io::Error) {
+    fn add_lost(&self, bytes: usize, error: &io::Error) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.first.get_or_init(|| error.to_string());
+        self.first_error.get_or_init(|| error.to_string());
     }
 
     /// The loss as a sentence; `None` if nothing was lost.
     pub(super) fn in_words(&self) -> Option<String> {
-        let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first.get()?);
+        let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first_error.get()?);
         Some(format!("{} of the build's output could not be written: {why}", counted(bytes, "byte")))
     }
 }
 
 /// Which operations of a pump are possible now without waiting.
-struct Ready {
+struct PumpReady {
     read: bool,
     stop: bool,
     sink_gone: bool,
 }
 
-impl Ready {
+impl PumpReady {
     const TO_READ: Self = Self { read: true, stop: false, sink_gone: false };
 }
 
@@ -127,7 +127,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         let mut left = None;
         let mut sink_gone = false;
         loop {
-            let ready = if left.is_none() { self.wait(sink_gone)? } else { Ready::TO_READ };
+            let ready = if left.is_none() { self.wait(sink_gone)? } else { PumpReady::TO_READ };
             sink_gone = sink_gone || ready.sink_gone;
             if ready.stop {
                 left = Some(self.drain_bytes());
@@ -146,28 +146,28 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
                 Err(error) => return Err(error),
             };
             let bytes = buffer.get(..read).unwrap_or_default();
-            sink_gone = sink_gone || !self.pass_on(bytes);
-            self.look_at(bytes);
+            sink_gone = sink_gone || !self.forward(bytes);
+            self.scan(bytes);
             left = left.map(|left: usize| left.saturating_sub(read));
         }
     }
 
     /// Forwards data. Returns whether the reader still exists.
-    fn pass_on(&self, bytes: &[u8]) -> bool {
+    fn forward(&self, bytes: &[u8]) -> bool {
         let Err(WriteFailure { written, error }) = write_all(self.sink.as_fd(), bytes) else { return true };
         if is_gone(&error, self.sink.as_fd()) {
             return false;
         }
-        self.lost.add(bytes.len().saturating_sub(written), &error);
+        self.dropped.add_lost(bytes.len().saturating_sub(written), &error);
         true
     }
 
-    fn look_at(&mut self, bytes: &[u8]) {
+    fn scan(&mut self, bytes: &[u8]) {
         if let StreamKind::Pipe(scanner, board) | StreamKind::Terminal(scanner, board) = &mut self.kind {
-            board.tail.push(bytes);
+            board.log_tail.push(bytes);
             let marks = scanner.scan(bytes);
             if !marks.is_empty() {
-                board.note(marks);
+                board.apply_marks(marks);
             }
         }
     }
@@ -181,7 +181,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
     }
 
     /// Waits until the source has data, the pump is stopped, or the sink has lost its reader.
-    fn wait(&self, sink_gone: bool) -> io::Result<Ready> {
+    fn wait(&self, sink_gone: bool) -> io::Result<PumpReady> {
         let mut fds = [
             PollFd::new(&self.source, PollFlags::IN),
             PollFd::new(&*self.stop.0, PollFlags::IN),
@@ -190,9 +190,9 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         ];
         // the sink is left out once its reader is gone, because poll would then return at once each time
         let watched = if sink_gone { 2 } else { 3 };
-        retry(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
+        retry_interrupted(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
         let [source, stop, sink] = fds.map(|fd| fd.revents());
-        Ok(Ready {
+        Ok(PumpReady {
             read: !source.is_empty(),
             stop: !stop.is_empty(),
             sink_gone: sink.contains(PollFlags::ERR),
@@ -202,14 +202,14 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
 
 /// Makes reads from a descriptor return at once if there is no data. No other process may share the
 /// descriptor's open file, because this would change it too.
-pub(super) fn never_wait(fd: impl AsFd) -> io::Result<()> {
+pub(super) fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
 /// Reads available data. A closed terminal counts as the end of the stream, like a closed pipe.
 fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    match retry(|| rustix::io::read(&source, &mut *buffer)) {
+    match retry_interrupted(|| rustix::io::read(&source, &mut *buffer)) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
         result => result,
     }
@@ -227,10 +227,10 @@ fn is_gone(error: &io::Error, sink: BorrowedFd<'_>) -> bool {
 fn write_all(sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-        let result = match retry(|| rustix::io::write(sink, rest)) {
+        let result = match retry_interrupted(|| rustix::io::write(sink, rest)) {
             // the program that started the agent may have made its streams non-blocking: wait and try again
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                retry(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None)).map(|_ready| 0)
+                retry_interrupted(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None)).map(|_ready| 0)
             }
             result => result,
         };
@@ -242,7 +242,7 @@ fn write_all(sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), WriteFailure> {
     Ok(())
 }
 
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+fn retry_interrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(rustix::io::Errno::INTR) => {}
@@ -270,7 +270,7 @@ mod tests {
         let sink = std::fs::File::open("/proc/self/status").unwrap();
         let lost = Arc::<DroppedOutput>::default();
         let kind = StreamKind::Pipe(Scanner::new(super::super::PhaseMarks::default()), Arc::default());
-        let pump = Pump { source, sink, stop: PumpStop::new().unwrap(), lost: Arc::clone(&lost), kind };
+        let pump = Pump { source, sink, stop: PumpStop::new().unwrap(), dropped: Arc::clone(&lost), kind };
         let end = pump.start().unwrap();
         for _line in 0..3 {
             io::Write::write_all(&mut build, b"hello\n").unwrap();

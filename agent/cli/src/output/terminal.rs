@@ -25,21 +25,21 @@ use rustix::{
     },
 };
 
-use super::pump::never_wait;
+use super::pump::set_nonblocking;
 
 /// The build's terminal, and the real terminal that it replaces.
 #[derive(Debug)]
 pub(super) struct Terminal {
     /// The side of the build's terminal that the agent reads and writes.
-    pub(super) master: Arc<OwnedFd>,
+    pub(super) agent_side: Arc<OwnedFd>,
     /// Path at which the build opens its side.
     pub(super) path: CString,
     /// The build's side, kept open until the build has opened it: without it the agent would read the end of
     /// the stream.
-    pub(super) slave: Option<OwnedFd>,
-    real: BorrowedFd<'static>,
+    pub(super) build_side: Option<OwnedFd>,
+    real_side: BorrowedFd<'static>,
     /// Whether the agent forwards typed input to the build.
-    pub(super) typed: bool,
+    pub(super) forwards_input: bool,
     /// Original settings of the real terminal, to restore them.
     before: Vec<(BorrowedFd<'static>, Termios)>,
 }
@@ -49,7 +49,7 @@ impl Terminal {
     ///
     /// # Errors
     /// The system has no terminals left.
-    pub(super) fn like(real: BorrowedFd<'static>) -> io::Result<Self> {
+    pub(super) fn like_real(real: BorrowedFd<'static>) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -57,17 +57,23 @@ impl Terminal {
         let slave =
             ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         tcsetattr(&slave, OptionalActions::Now, &tcgetattr(real)?)?;
-        never_wait(&master)?;
+        set_nonblocking(&master)?;
         let typed = isatty(stdin());
-        let terminal =
-            Self { master: Arc::new(master), path, slave: Some(slave), real, typed, before: Vec::new() };
+        let terminal = Self {
+            agent_side: Arc::new(master),
+            path,
+            build_side: Some(slave),
+            real_side: real,
+            forwards_input: typed,
+            before: Vec::new(),
+        };
         terminal.resize();
         Ok(terminal)
     }
 
     /// Copies the size of the real terminal to the build's terminal.
     pub(super) fn resize(&self) {
-        let resized = tcgetwinsize(self.real).and_then(|size| tcsetwinsize(&*self.master, size));
+        let resized = tcgetwinsize(self.real_side).and_then(|size| tcsetwinsize(&*self.agent_side, size));
         if let Err(error) = resized {
             tracing::debug!(%error, "cannot set the size of the build's terminal");
         }
@@ -78,14 +84,14 @@ impl Terminal {
         // block this signal: otherwise the kernel would stop the agent if it restores the terminal from the
         // background
         SigSet::from(Signal::SIGTTOU).thread_block()?;
-        let mut settings = vec![self.real];
-        if self.typed {
+        let mut settings = vec![self.real_side];
+        if self.forwards_input {
             settings.push(stdin());
         }
         for fd in settings {
             let before = tcgetattr(fd)?;
             let mut raw = before.clone();
-            if self.typed {
+            if self.forwards_input {
                 raw.make_raw();
             }
             raw.output_modes.remove(OutputModes::OPOST);
@@ -98,7 +104,7 @@ impl Terminal {
     }
 
     /// Whether the real terminal is in raw mode now.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(super) fn is_raw(&self) -> bool {
         !self.before.is_empty()
     }
 
@@ -116,7 +122,7 @@ impl Terminal {
     /// Sends a signal to the foreground process group of the build's terminal, as its signal keys do. Returns
     /// whether the process `build` leads that group.
     pub(super) fn signal(&self, signal: Signal, build: Pid) -> bool {
-        let sent = tcgetpgrp(&*self.master).map_err(io::Error::from).and_then(|group| {
+        let sent = tcgetpgrp(&*self.agent_side).map_err(io::Error::from).and_then(|group| {
             let group = Pid::from_raw(group.as_raw_nonzero().get());
             killpg(group, signal)?;
             Ok(group)

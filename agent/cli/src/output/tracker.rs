@@ -18,43 +18,43 @@ enum OpenSection {
 /// The open sections and phases of the build.
 #[derive(Debug, Default)]
 pub(super) struct PhaseTracker {
-    levels: Vec<OpenSection>,
+    open_sections: Vec<OpenSection>,
 }
 
 impl PhaseTracker {
     /// Applies a marker. Returns whether the current phase has changed; [`Self::phase`] returns it.
-    pub(super) fn take(&mut self, mark: PhaseMark) -> bool {
+    pub(super) fn apply_mark(&mut self, mark: PhaseMark) -> bool {
         match mark {
-            PhaseMark::SectionStart(name) => self.enter(OpenSection::Section(name)),
+            PhaseMark::SectionStart(name) => self.enter_section(OpenSection::Section(name)),
             PhaseMark::SectionEnd(name) => {
                 let section = OpenSection::Section(name);
-                let found = self.levels.iter().rposition(|level| *level == section);
+                let found = self.open_sections.iter().rposition(|level| *level == section);
                 // the end of a section also ends the open sections inside it; an end without a start is ignored
-                found.map(|at| self.levels.truncate(at)).is_some()
+                found.map(|at| self.open_sections.truncate(at)).is_some()
             }
             PhaseMark::Phase(name) => {
-                self.leave_line();
-                self.enter(OpenSection::Line(name))
+                self.leave_line_sections();
+                self.enter_section(OpenSection::Line(name))
             }
-            PhaseMark::PhaseEnd => self.leave_line(),
+            PhaseMark::PhaseEnd => self.leave_line_sections(),
         }
     }
 
-    fn enter(&mut self, level: OpenSection) -> bool {
-        let room = self.levels.len() < DEEPEST_NESTING;
+    fn enter_section(&mut self, level: OpenSection) -> bool {
+        let room = self.open_sections.len() < DEEPEST_NESTING;
         if room {
-            self.levels.push(level);
+            self.open_sections.push(level);
         }
         room
     }
 
-    fn leave_line(&mut self) -> bool {
-        self.levels.pop_if(|level| matches!(level, OpenSection::Line(_))).is_some()
+    fn leave_line_sections(&mut self) -> bool {
+        self.open_sections.pop_if(|level| matches!(level, OpenSection::Line(_))).is_some()
     }
 
     /// The name of the current phase; `None` if there is none.
     pub(super) fn phase(&self) -> Option<&str> {
-        self.levels.last().map(|(OpenSection::Section(name) | OpenSection::Line(name))| name.as_str())
+        self.open_sections.last().map(|(OpenSection::Section(name) | OpenSection::Line(name))| name.as_str())
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
         let take = |text: &&str| {
             let (kind, name) = text.split_at(1);
             let name = name.to_owned();
-            let news = tracker.take(match kind {
+            let news = tracker.apply_mark(match kind {
                 "+" => PhaseMark::SectionStart(name),
                 "-" => PhaseMark::SectionEnd(name),
                 ":" => PhaseMark::Phase(name),

@@ -26,7 +26,7 @@ const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// A try: one execution of the command.
 #[derive(Debug)]
-pub(super) struct Try<'a> {
+pub(super) struct CommandTry<'a> {
     pub(super) attempt: &'a attempt::Settings,
     pub(super) command: Vec<OsString>,
     /// Environment variables of the build that replace the agent's own.
@@ -48,10 +48,10 @@ pub(super) struct TryResult {
     pub(super) asked_to_end: bool,
     pub(super) closed: ClosedAttempt,
     /// The session that can return the ticket's slot, if the slot is kept for a retry.
-    pub(super) keeps_ticket: Option<String>,
+    pub(super) ticket_session: Option<String>,
 }
 
-impl Try<'_> {
+impl CommandTry<'_> {
     /// Runs the command until it ends, and closes the attempt. The error is the exit code for a command that
     /// could not be started.
     pub(super) async fn run(
@@ -64,12 +64,12 @@ impl Try<'_> {
         let mut output = self.marks.and_then(Output::prepare);
         let session = Ulid::new().to_string();
         let mut meter = Meter::prepare(kernel, &session, self.limit_memory);
-        let (before, started) = meter.inside(|| {
+        let (before, started) = meter.run_inside(|| {
             if let Some(output) = &mut output {
                 output.take_terminal();
             }
             let start = (Instant::now(), clock::unix_ms());
-            command::start(&self.command, &self.variables, signals.before(), output.as_ref())
+            command::start(&self.command, &self.variables, signals.original_mask(), output.as_ref())
                 .map(|pid| (pid, start))
         });
         let (pid, (start, started_unix_ms)) = match started {
@@ -89,44 +89,52 @@ impl Try<'_> {
         if let Some(why) = meter.no_limit() {
             write_line(&format!("plimsoll: the build runs without the memory limit: {why}"));
         }
-        protection.take();
+        protection.protect();
         let hello = attempt::hello(self.attempt, session.clone(), &meter, started_unix_ms);
         let sampler = Sampler::new(meter, before, start, self.attempt.interval);
         let attempt = Attempt::begin(self.attempt, hello, sampler, start);
         let running = ChildProcess::new(pid, ended);
         let place = (self.more_may_follow && !self.attempt.ticket.is_empty()).then_some(session);
         let secrets = self.secrets;
-        let build = Build { running, signals, output, attempt, secrets, place, asked_to_end: false };
+        let build = RunningBuild {
+            child: running,
+            signals,
+            output,
+            attempt,
+            secrets,
+            ticket_session: place,
+            asked_to_end: false,
+        };
         let name = secrets.mask_text(&job_summary::name(&self.attempt.key, &self.command));
         Ok(Box::pin(build.watch(name, self.wants_verdict)).await)
     }
 }
 
 /// A build that runs: its command, its attempt, and its output.
-struct Build<'a> {
-    running: ChildProcess,
+struct RunningBuild<'a> {
+    child: ChildProcess,
     signals: &'a Signals,
     output: Option<Output>,
     attempt: Attempt<'a>,
     secrets: &'a Secrets,
     /// The session that can return the ticket's slot, if a retry may follow in this run.
-    place: Option<String>,
+    ticket_session: Option<String>,
     /// Whether a signal that asks the job to end was passed on.
     asked_to_end: bool,
 }
 
-impl Build<'_> {
+impl RunningBuild<'_> {
     /// Takes samples until the command has ended, then closes the attempt and writes the report.
     async fn watch(mut self, name: String, wants_verdict: bool) -> TryResult {
         let exit = self.until_end().await;
         let wall = self.attempt.start.elapsed();
         // signals that arrived before the end were for the build; the next one interrupts the agent
-        self.asked_to_end |= self.signals.forget();
+        self.asked_to_end |= self.signals.discard_received();
         let (interrupted, log_tail) = self.drain().await;
         let wants_verdict = wants_verdict && !self.asked_to_end;
         let asked = Cell::new(self.asked_to_end || interrupted.is_some());
         let interrupted = interrupted.map(|signal| signal.to_string());
-        let place = self.place.take().filter(|_| exit.code != Some(0) && !asked.get());
+        let place = self.ticket_session.take().filter(|_| exit.code != Some(0) && !asked.get());
         let (end, keeps_ticket) = (MeasurementEnd::Exited(exit), place.is_some());
         let ended = BuildEnd { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket };
         let signals = self.signals;
@@ -137,41 +145,41 @@ impl Build<'_> {
         };
         let closed = self.attempt.close(ended, interruption).await;
         let keeps_ticket = place.filter(|_| closed.delivered);
-        TryResult { exit, asked_to_end: asked.get(), closed, keeps_ticket }
+        TryResult { exit, asked_to_end: asked.get(), closed, ticket_session: keeps_ticket }
     }
 
     async fn until_end(&mut self) -> Exit {
         loop {
             tokio::select! {
                 biased;
-                exit = self.running.end() => return exit,
-                arrived = self.signals.next() => self.pass_on(arrived),
-                change = next_change(self.output.as_ref()) => self.enter(change),
+                exit = self.child.end() => return exit,
+                arrived = self.signals.next() => self.forward_signal(arrived),
+                change = next_change(self.output.as_ref()) => self.apply_phase(change),
                 () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
             }
         }
     }
 
-    fn enter(&mut self, change: PhaseChange) {
+    fn apply_phase(&mut self, change: PhaseChange) {
         match change {
             PhaseChange::Begin(name) => self.attempt.sampler.begin_phase(&name),
             PhaseChange::End => self.attempt.sampler.end_phase(),
         }
     }
 
-    fn pass_on(&mut self, arrived: ReceivedSignal) {
+    fn forward_signal(&mut self, arrived: ReceivedSignal) {
         let ReceivedSignal { signal, .. } = arrived;
         self.asked_to_end |= arrived.asks_to_end();
         match self.output.as_ref().filter(|output| output.own_session()) {
-            Some(output) if signal == Signal::SIGWINCH => output.resized(),
+            Some(output) if signal == Signal::SIGWINCH => output.copy_size(),
             // in a new session, the build gets no signals from the agent's terminal or process group
             Some(output) => {
-                let to_build = output.key(signal, self.running.pid());
+                let to_build = output.key(signal, self.child.pid());
                 if !to_build && arrived.reaches_only_the_agent() {
-                    self.running.signal(signal);
+                    self.child.signal(signal);
                 }
             }
-            None if arrived.reaches_only_the_agent() => self.running.signal(signal),
+            None if arrived.reaches_only_the_agent() => self.child.signal(signal),
             None => {}
         }
     }
@@ -186,7 +194,7 @@ impl Build<'_> {
             arrived = self.signals.next_but_size() => Some(arrived.signal),
         };
         while let Some(change) = output.take_change() {
-            self.enter(change);
+            self.apply_phase(change);
         }
         let log_tail = self.secrets.mask(&output.log_tail(), limits::LOG_TAIL_BYTES);
         output.close();

@@ -30,14 +30,14 @@ use tokio::signal::unix::{self, SignalKind};
 use crate::{key::TOKEN_VARIABLE, output::Output};
 
 /// Interval for polling the end of the command, if the kernel's signal for it cannot be received.
-const BLIND_PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running command. It waits for all children of this process: as process 1 of a container, or as the process
 /// that adopts the build's daemons, the agent gets children that it did not start.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     pid: Pid,
-    ended: Option<unix::Signal>,
+    child_ends: Option<unix::Signal>,
     exit: Option<Exit>,
 }
 
@@ -56,12 +56,12 @@ pub(super) fn start(
     mask: &SigSet,
     output: Option<&Output>,
 ) -> Result<Pid, Errno> {
-    let arguments: Vec<CString> = command.iter().map(text).collect::<Result<_, _>>()?;
+    let arguments: Vec<CString> = command.iter().map(to_c_string).collect::<Result<_, _>>()?;
     let name = arguments.first().ok_or(Errno::ENOENT)?;
     let variable = |(mut name, value): (OsString, OsString)| {
         name.push("=");
         name.push(value);
-        text(&name)
+        to_c_string(&name)
     };
     // the build must not get the agent's token: with it, it could act as the agent
     let inherited = std::env::vars_os()
@@ -91,7 +91,7 @@ pub(super) fn start(
     }
 }
 
-fn text(text: &OsString) -> Result<CString, Errno> {
+fn to_c_string(text: &OsString) -> Result<CString, Errno> {
     CString::new(text.as_bytes()).map_err(|_zero| Errno::EINVAL)
 }
 
@@ -103,7 +103,7 @@ pub(super) fn exit_code_of(error: Errno) -> u8 {
 impl ChildProcess {
     /// The child process `pid`; `ended` receives the signal that a child has ended.
     pub(super) fn new(pid: Pid, ended: Option<unix::Signal>) -> Self {
-        Self { pid, ended, exit: None }
+        Self { pid, child_ends: ended, exit: None }
     }
 
     /// The command's process id.
@@ -129,11 +129,11 @@ impl ChildProcess {
             if let Some(exit) = self.exit {
                 return exit;
             }
-            match &mut self.ended {
+            match &mut self.child_ends {
                 Some(ended) => {
                     ended.recv().await;
                 }
-                None => tokio::time::sleep(BLIND_PAUSE).await,
+                None => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -143,7 +143,7 @@ impl ChildProcess {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid.as_raw_pid() == self.pid.as_raw() => {
-                    self.exit = Some(exit(status));
+                    self.exit = Some(exit_of(status));
                 }
                 Ok(Some(_daemon)) => {}
                 Err(error) if io::Error::from(error).kind() == io::ErrorKind::Interrupted => {}
@@ -159,7 +159,7 @@ impl ChildProcess {
     }
 }
 
-fn exit(status: WaitStatus) -> Exit {
+fn exit_of(status: WaitStatus) -> Exit {
     Exit { code: status.exit_status(), signal: status.terminating_signal() }
 }
 

@@ -34,7 +34,7 @@ pub(super) enum StandardInput {
 
 impl StandardInput {
     /// Examines a standard input before the first try.
-    pub(super) fn of(input: impl AsFd) -> Self {
+    pub(super) fn examine(input: impl AsFd) -> Self {
         let kind = match fstat(&input) {
             Ok(state) => {
                 let device = (major(state.st_rdev), minor(state.st_rdev));
@@ -46,16 +46,16 @@ impl StandardInput {
         match kind {
             (FileType::CharacterDevice, device) if device == NULL_DEVICE || isatty(&input) => Self::Same,
             (FileType::RegularFile, _) => tell(&input).map_or(Self::Once, Self::File),
-            (FileType::Fifo, _) => written(&input).map_or(Self::Once, Self::Written),
+            (FileType::Fifo, _) => bytes_left(&input).map_or(Self::Once, Self::Written),
             _other => Self::Once,
         }
     }
 
     /// Why the command cannot get the same input again; `None` if it can.
-    pub(super) fn used_up(self, input: impl AsFd) -> Option<&'static str> {
+    pub(super) fn why_not_again(self, input: impl AsFd) -> Option<&'static str> {
         match self {
             Self::Same | Self::File(_) => None,
-            Self::Written(bytes) if written(input) == Some(bytes) => None,
+            Self::Written(bytes) if bytes_left(input) == Some(bytes) => None,
             Self::Written(_) | Self::Once => Some(INPUT_GONE),
         }
     }
@@ -73,7 +73,7 @@ impl StandardInput {
 }
 
 /// Number of bytes left in a pipe that has no writer; `None` for anything else.
-fn written(input: impl AsFd) -> Option<u64> {
+fn bytes_left(input: impl AsFd) -> Option<u64> {
     let mut fds = [PollFd::new(&input, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).ok()?;
     let [fd] = fds;
@@ -96,14 +96,14 @@ mod tests {
     fn nothing_and_a_terminal_can_be_given_again() {
         let null = File::open("/dev/null").unwrap();
         assert_eq!(
-            (StandardInput::of(&null), StandardInput::Same.used_up(&null)),
+            (StandardInput::examine(&null), StandardInput::Same.why_not_again(&null)),
             (StandardInput::Same, None)
         );
         let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
         if let Ok(terminal) = rustix::pty::openpt(flags) {
-            assert_eq!(StandardInput::of(&terminal), StandardInput::Same);
+            assert_eq!(StandardInput::examine(&terminal), StandardInput::Same);
         }
-        assert_eq!(StandardInput::of(File::open("/dev/zero").unwrap()), StandardInput::Once);
+        assert_eq!(StandardInput::examine(File::open("/dev/zero").unwrap()), StandardInput::Once);
     }
 
     #[test]
@@ -112,10 +112,10 @@ mod tests {
         file.write_all(b"before after").unwrap();
         file.rewind().unwrap();
         file.read_exact(&mut [0; 7]).unwrap();
-        let input = StandardInput::of(&file);
+        let input = StandardInput::examine(&file);
         let mut read = String::new();
         file.read_to_string(&mut read).unwrap();
-        assert_eq!((input, input.used_up(&file)), (StandardInput::File(7), None));
+        assert_eq!((input, input.why_not_again(&file)), (StandardInput::File(7), None));
         input.rewind(&file).unwrap();
         let mut again = String::new();
         file.read_to_string(&mut again).unwrap();
@@ -125,21 +125,21 @@ mod tests {
     #[test]
     fn a_pipe_can_be_given_again_only_if_nothing_of_it_was_read() {
         let (reader, writer) = io::pipe().unwrap();
-        let open = StandardInput::of(&reader);
+        let open = StandardInput::examine(&reader);
         assert_eq!(
-            (open, open.used_up(&reader)),
+            (open, open.why_not_again(&reader)),
             (StandardInput::Once, Some(INPUT_GONE)),
             "more may have come"
         );
         drop(writer);
-        let empty = StandardInput::of(&reader);
-        assert_eq!((empty, empty.used_up(&reader)), (StandardInput::Written(0), None));
+        let empty = StandardInput::examine(&reader);
+        assert_eq!((empty, empty.why_not_again(&reader)), (StandardInput::Written(0), None));
         let (mut reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"exit 0").unwrap();
         drop(writer);
-        let full = StandardInput::of(&reader);
-        assert_eq!((full, full.used_up(&reader)), (StandardInput::Written(6), None));
+        let full = StandardInput::examine(&reader);
+        assert_eq!((full, full.why_not_again(&reader)), (StandardInput::Written(6), None));
         reader.read_exact(&mut [0; 1]).unwrap();
-        assert_eq!(full.used_up(&reader), Some(INPUT_GONE));
+        assert_eq!(full.why_not_again(&reader), Some(INPUT_GONE));
     }
 }

@@ -17,21 +17,21 @@ const NEVER_KILLED: &str = "-1000";
 pub(super) struct Protection {
     file: PathBuf,
     /// The process's score adjustment before it was protected; `None` while it is not protected.
-    before: Option<String>,
+    original: Option<String>,
 }
 
 impl Protection {
     /// A process that is not protected yet.
     pub(super) fn new(kernel: &Kernel) -> Self {
-        Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
+        Self { file: kernel.path("/proc/self/oom_score_adj"), original: None }
     }
 
     /// Protects the calling process from the OOM killer, if it has the right to do so (`CAP_SYS_RESOURCE`). Call this after the command was
     /// started.
-    pub(super) fn take(&mut self) {
+    pub(super) fn protect(&mut self) {
         let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
         match fs::write(&self.file, NEVER_KILLED) {
-            Ok(()) => self.before = Some(before),
+            Ok(()) => self.original = Some(before),
             Err(error) => tracing::debug!(%error, "the kernel may kill the agent for memory"),
         }
     }
@@ -41,8 +41,8 @@ impl Protection {
     /// # Errors
     /// The kernel refuses. A command must not be started then: it would inherit the protection and could not be
     /// killed for lack of memory.
-    pub(super) fn lift(&mut self) -> io::Result<()> {
-        match self.before.take() {
+    pub(super) fn unprotect(&mut self) -> io::Result<()> {
+        match self.original.take() {
             Some(before) => fs::write(&self.file, before.trim()),
             None => Ok(()),
         }
@@ -61,16 +61,16 @@ mod tests {
         fs::write(&file, "17\n").unwrap();
         let score = || fs::read_to_string(&file).unwrap();
         let mut protection = Protection::new(&Kernel::at(root.path()));
-        protection.lift().unwrap();
+        protection.unprotect().unwrap();
         assert_eq!(score(), "17\n", "it was not taken");
         for _try in 0..2 {
-            protection.take();
+            protection.protect();
             assert_eq!(score(), "-1000");
-            protection.lift().unwrap();
+            protection.unprotect().unwrap();
             assert_eq!(score(), "17");
         }
-        protection.take();
+        protection.protect();
         fs::remove_dir_all(file.parent().unwrap()).unwrap();
-        assert!(protection.lift().is_err());
+        assert!(protection.unprotect().is_err());
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct RetryConditions {
     /// Number of parallel jobs of the failed try, if known.
     pub(super) jobs: Option<u32>,
     /// Why the command cannot get another number of jobs; `None` if it can.
-    pub(super) fixed: Option<String>,
+    pub(super) unchangeable: Option<String>,
     /// The memory limit that was in force, bytes.
     pub(super) memory_limit: Option<u64>,
     /// Whether the verdict `bigger` has an exit code, by which the CI system gives the job a larger builder.
@@ -43,22 +43,24 @@ pub(super) struct RetryConditions {
 }
 
 /// What to do after this verdict.
-pub(super) fn next(verdict: &Verdict, place: &RetryConditions) -> NextStep {
+pub(super) fn next_step(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     match verdict.action() {
-        Action::No | Action::Unspecified => NextStep::Stop(format!("the verdict is no: {}", reason(verdict))),
-        Action::Longer => {
-            NextStep::Stop(format!("it needs more time than this job has: {}", reason(verdict)))
+        Action::No | Action::Unspecified => {
+            NextStep::Stop(format!("the verdict is no: {}", verdict_reason(verdict)))
         }
-        Action::Elsewhere => NextStep::Stop(format!("it needs another place: {}", reason(verdict))),
-        Action::AsIs => as_is(verdict),
-        Action::FewerJobs => fewer(verdict, place),
-        Action::Bigger => smaller(verdict, place),
+        Action::Longer => {
+            NextStep::Stop(format!("it needs more time than this job has: {}", verdict_reason(verdict)))
+        }
+        Action::Elsewhere => NextStep::Stop(format!("it needs another place: {}", verdict_reason(verdict))),
+        Action::AsIs => retry_as_is(verdict),
+        Action::FewerJobs => retry_with_fewer(verdict, place),
+        Action::Bigger => retry_bigger(verdict, place),
     }
 }
 
-fn as_is(verdict: &Verdict) -> NextStep {
+fn retry_as_is(verdict: &Verdict) -> NextStep {
     if matches!(verdict.cause(), Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode) {
-        return NextStep::Stop(format!("this place is being taken away: {}", reason(verdict)));
+        return NextStep::Stop(format!("this place is being taken away: {}", verdict_reason(verdict)));
     }
     let wait = Duration::from_millis(verdict.outlook.as_ref().map_or(0, |outlook| outlook.wait_ms));
     if wait > LONGEST_WAIT {
@@ -66,13 +68,15 @@ fn as_is(verdict: &Verdict) -> NextStep {
             "the verdict asks to wait {wait:?}, and a place is not held longer than {LONGEST_WAIT:?}"
         ));
     }
-    NextStep::Again { jobs: None, wait, why: reason(verdict) }
+    NextStep::Again { jobs: None, wait, why: verdict_reason(verdict) }
 }
 
 /// A retry with the number of jobs in the verdict.
-fn fewer(verdict: &Verdict, place: &RetryConditions) -> NextStep {
+fn retry_with_fewer(verdict: &Verdict, place: &RetryConditions) -> NextStep {
     match (given_jobs(verdict), place.jobs) {
-        (Some(jobs), had) if had.is_none_or(|had| jobs < had) => with_jobs(jobs, place, reason(verdict)),
+        (Some(jobs), had) if had.is_none_or(|had| jobs < had) => {
+            retry_with_jobs(jobs, place, verdict_reason(verdict))
+        }
         _ => NextStep::Stop("the verdict names no number of jobs below that of this try".to_owned()),
     }
 }
@@ -85,8 +89,8 @@ fn given_jobs(verdict: &Verdict) -> Option<u32> {
 
 /// What to do if the build needs more than this machine has. If memory was short and the need depends on the number of build jobs, the
 /// answer is a retry with as many jobs as fit.
-fn smaller(verdict: &Verdict, place: &RetryConditions) -> NextStep {
-    let needs = format!("it needs a larger place: {}", reason(verdict));
+fn retry_bigger(verdict: &Verdict, place: &RetryConditions) -> NextStep {
+    let needs = format!("it needs a larger place: {}", verdict_reason(verdict));
     if !matches!(verdict.cause(), Cause::Oom | Cause::Starved) {
         return NextStep::Stop(needs);
     }
@@ -108,18 +112,18 @@ fn smaller(verdict: &Verdict, place: &RetryConditions) -> NextStep {
         }
         _ => meant.min(had / 2),
     };
-    let why = format!("{}; there is no more memory here, so with fewer jobs", reason(verdict));
-    with_jobs(fitting.clamp(1, had.saturating_sub(1)), place, why)
+    let why = format!("{}; there is no more memory here, so with fewer jobs", verdict_reason(verdict));
+    retry_with_jobs(fitting.clamp(1, had.saturating_sub(1)), place, why)
 }
 
-fn with_jobs(jobs: u32, place: &RetryConditions, why: String) -> NextStep {
-    match &place.fixed {
+fn retry_with_jobs(jobs: u32, place: &RetryConditions, why: String) -> NextStep {
+    match &place.unchangeable {
         Some(fixed) => NextStep::Stop(format!("it should run with -j{jobs}, but {fixed}")),
         None => NextStep::Again { jobs: Some(jobs), wait: Duration::ZERO, why },
     }
 }
 
-fn reason(verdict: &Verdict) -> String {
+fn verdict_reason(verdict: &Verdict) -> String {
     clean(&verdict.reason)
 }
 

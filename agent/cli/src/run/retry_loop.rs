@@ -17,19 +17,19 @@ use tokio::time::timeout;
 
 use super::{
     Settings,
-    build::{Try, TryResult},
+    build::{CommandTry, TryResult},
     command::exit_code,
     input::StandardInput,
     make_jobs::BuildJobs,
     protection::Protection,
-    retry_decision::{NextStep, RetryConditions, next},
+    retry_decision::{NextStep, RetryConditions, next_step},
     run_ids::{self, RunNumber},
     signals::Signals,
 };
 use crate::{attempt::write_line, job_summary::Style};
 
 /// How long the end of the job may wait until the server has got the ticket's slot back.
-const GIVE_BACK: Duration = Duration::from_secs(5);
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A run: a command and its retries.
 pub(super) struct RetryLoop<'a> {
@@ -42,9 +42,9 @@ pub(super) struct RetryLoop<'a> {
     /// Number of retries so far.
     retried: u32,
     /// Id of the first try's attempt.
-    first: String,
+    first_id: String,
     /// The session that can return the ticket's slot, while the slot is kept for a retry.
-    keeps_ticket: Option<String>,
+    ticket_session: Option<String>,
 }
 
 /// What the next try changes.
@@ -66,11 +66,11 @@ impl<'a> RetryLoop<'a> {
             // without retries `{jobs}` is ordinary text
             BuildJobs::as_it_is(&settings.command)
         };
-        if let Some(jobs) = jobs.now() {
+        if let Some(jobs) = jobs.current() {
             settings.attempt.key.hints.get_or_insert_default().build_jobs = Some(jobs);
         }
         let protection = Protection::new(kernel);
-        let input = StandardInput::of(stdin());
+        let input = StandardInput::examine(stdin());
         Self {
             kernel,
             settings,
@@ -79,8 +79,8 @@ impl<'a> RetryLoop<'a> {
             jobs,
             input,
             retried: 0,
-            first: String::new(),
-            keeps_ticket: None,
+            first_id: String::new(),
+            ticket_session: None,
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> RetryLoop<'a> {
         let code = self.try_until_done().await;
         self.give_back().await;
         if let Some(claim) = claim {
-            run_ids::sweep(claim).await;
+            run_ids::remove_old_claims(claim).await;
         }
         code
     }
@@ -101,22 +101,28 @@ impl<'a> RetryLoop<'a> {
                 Ok(tried) => tried,
                 Err(code) => return code,
             };
-            self.keeps_ticket.clone_from(&tried.keeps_ticket);
+            self.ticket_session.clone_from(&tried.ticket_session);
             if tried.exit.code == Some(0) || !self.settings.acting.wants_verdict() {
                 return exit_code(tried.exit);
             }
-            let Some(NextTry { jobs, wait }) = self.decide(&tried) else { return self.conclude(&tried) };
+            let Some(NextTry { jobs, wait }) = self.decide(&tried) else {
+                return self.final_exit_code(&tried);
+            };
             if let Some(signal) = self.wait(wait).await {
-                self.say(&format!("does not try again: {signal} came while it waited"));
+                self.print_note(&format!("does not try again: {signal} came while it waited"));
                 return exit_code(tried.exit);
             }
             if let Err(error) = self.input.rewind(stdin()) {
-                self.say(&format!("does not try again: its standard input cannot be wound back: {error}"));
-                return self.conclude(&tried);
+                self.print_note(&format!(
+                    "does not try again: its standard input cannot be wound back: {error}"
+                ));
+                return self.final_exit_code(&tried);
             }
-            if let Err(error) = self.protection.lift() {
-                self.say(&format!("does not try again: the kernel would not kill it for memory: {error}"));
-                return self.conclude(&tried);
+            if let Err(error) = self.protection.unprotect() {
+                self.print_note(&format!(
+                    "does not try again: the kernel would not kill it for memory: {error}"
+                ));
+                return self.final_exit_code(&tried);
             }
             self.prepare_next(&tried, jobs);
         }
@@ -134,7 +140,7 @@ impl<'a> RetryLoop<'a> {
 
     async fn attempt_once(&mut self) -> Result<TryResult, u8> {
         let Settings { attempt, limit_memory, marks, secrets, acting, .. } = &self.settings;
-        let one = Try {
+        let one = CommandTry {
             attempt,
             command: self.jobs.command(),
             variables: self.jobs.variables(),
@@ -150,7 +156,7 @@ impl<'a> RetryLoop<'a> {
     /// Returns the ticket's slot that was kept for a retry. If that fails, the server takes it back after its
     /// time limit.
     async fn give_back(&mut self) {
-        let Some(session) = self.keeps_ticket.take() else { return };
+        let Some(session) = self.ticket_session.take() else { return };
         let delivery::Settings { server: Some(server), trust, .. } = &self.settings.attempt.delivery else {
             return;
         };
@@ -160,15 +166,18 @@ impl<'a> RetryLoop<'a> {
             Client::connect(server, trust).await?.close_ticket(question).await
         };
         let given = tokio::select! {
-            given = timeout(GIVE_BACK, close) => given,
+            given = timeout(GIVE_BACK_TIMEOUT, close) => given,
             _arrived = self.signals.next_but_size() => return,
         };
         let problem = match given {
             Ok(Ok(())) => return,
             Ok(Err(failure)) => failure.to_string(),
-            Err(_late) => format!("the server took longer than {GIVE_BACK:?}"),
+            Err(_late) => format!("the server took longer than {GIVE_BACK_TIMEOUT:?}"),
         };
-        self.say(&format!("ticket {ticket} holds its place for some minutes more: {}", clean(&problem)));
+        self.print_note(&format!(
+            "ticket {ticket} holds its place for some minutes more: {}",
+            clean(&problem)
+        ));
     }
 
     /// Decides whether the command is run again; `None` if not.
@@ -179,30 +188,33 @@ impl<'a> RetryLoop<'a> {
         }
         let verdict = tried.closed.verdict.as_ref()?;
         let place = RetryConditions {
-            jobs: self.jobs.now(),
-            fixed: self.jobs.fixed(),
+            jobs: self.jobs.current(),
+            unchangeable: self.jobs.unchangeable(),
             memory_limit: tried.closed.resources.memory_limit_bytes,
             larger_elsewhere: acting.exit_codes.of(plimsoll_proto::v1::Action::Bigger).is_some(),
         };
-        match next(verdict, &place) {
+        match next_step(verdict, &place) {
             NextStep::Stop(why) => {
-                self.say(&format!("does not try again here: {why}"));
+                self.print_note(&format!("does not try again here: {why}"));
                 None
             }
             NextStep::Again { .. } if self.retried >= acting.retries => {
                 let allowed = figures::counted_as(acting.retries.into(), "retry is", "retries are");
-                self.say(&format!("does not try again: {allowed} allowed, and none is left"));
+                self.print_note(&format!("does not try again: {allowed} allowed, and none is left"));
                 None
             }
             NextStep::Again { jobs, wait, why } => {
-                if let Some(gone) = self.input.used_up(stdin()) {
-                    self.say(&format!("does not try again here: {gone}"));
+                if let Some(gone) = self.input.why_not_again(stdin()) {
+                    self.print_note(&format!("does not try again here: {gone}"));
                     return None;
                 }
                 let number = self.retried.saturating_add(1);
                 let with = jobs.map(|jobs| format!(" with -j{jobs}")).unwrap_or_default();
                 let after = if wait.is_zero() { String::new() } else { format!(" after {wait:.1?}") };
-                self.say(&format!("tries again here ({number} of {}){with}{after}: {why}", acting.retries));
+                self.print_note(&format!(
+                    "tries again here ({number} of {}){with}{after}: {why}",
+                    acting.retries
+                ));
                 Some(NextTry { jobs, wait })
             }
         }
@@ -214,16 +226,16 @@ impl<'a> RetryLoop<'a> {
             self.jobs.set(jobs);
         }
         if self.retried == 0 {
-            self.first.clone_from(&tried.closed.attempt);
+            self.first_id.clone_from(&tried.closed.attempt);
         }
         self.retried = self.retried.saturating_add(1);
         let attempt = &mut self.settings.attempt;
         let suffix = format!("/{}", self.retried.saturating_add(1));
-        attempt.id = Some(job::with_suffix(&self.first, &suffix));
+        attempt.id = Some(job::with_suffix(&self.first_id, &suffix));
         attempt.number = attempt.number.saturating_add(1);
         attempt.retries.clone_from(&tried.closed.attempt);
         // record only a number that the command certainly uses: a wrong one would distort the history
-        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain();
+        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain_number();
     }
 
     /// Waits before a retry. Returns a signal that has arrived by then: it means that the user wants no retry.
@@ -239,33 +251,35 @@ impl<'a> RetryLoop<'a> {
     }
 
     /// The exit code of a run that failed and is not retried any more.
-    fn conclude(&self, tried: &TryResult) -> u8 {
+    fn final_exit_code(&self, tried: &TryResult) -> u8 {
         let (own, codes) = (exit_code(tried.exit), &self.settings.acting.exit_codes);
         if ended_on_purpose(tried) {
-            self.say(&format!("exit code {own} stays: the job got a signal to end"));
+            self.print_note(&format!("exit code {own} stays: the job got a signal to end"));
             return own;
         }
         let Some(verdict) = &tried.closed.verdict else {
             let why = tried.closed.problem.as_deref().unwrap_or("the server was not asked");
-            self.say(&format!("exit code {own} stays: no verdict: {}", clean(why)));
+            self.print_note(&format!("exit code {own} stays: no verdict: {}", clean(why)));
             return own;
         };
         let word = verdict.action().word().replace('_', " ");
         match codes.of(verdict.action()) {
             Some(code) => {
                 let reason = clean(&verdict.reason);
-                self.say(&format!("exit code {code} in place of {own}: the verdict is {word}: {reason}"));
+                self.print_note(&format!(
+                    "exit code {code} in place of {own}: the verdict is {word}: {reason}"
+                ));
                 code
             }
             None if codes.is_empty() => own,
             None => {
-                self.say(&format!("exit code {own} stays: no code is set for the verdict {word}"));
+                self.print_note(&format!("exit code {own} stays: no code is set for the verdict {word}"));
                 own
             }
         }
     }
 
-    fn say(&self, text: &str) {
+    fn print_note(&self, text: &str) {
         if self.settings.attempt.report.style != Style::None {
             write_line(&format!("plimsoll: {text}"));
         }
@@ -274,11 +288,11 @@ impl<'a> RetryLoop<'a> {
 
 /// Whether a signal asked the job to end or ended the build, so that it did not fail by itself.
 fn ended_on_purpose(tried: &TryResult) -> bool {
-    const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+    const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
     let Exit { code, signal } = tried.exit;
     let by = |ending: Signal| {
         let number = ending as i32;
         signal == Some(number) || code == Some(128 + number)
     };
-    tried.asked_to_end || ENDING.into_iter().any(by)
+    tried.asked_to_end || ENDING_SIGNALS.into_iter().any(by)
 }

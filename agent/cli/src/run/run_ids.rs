@@ -40,11 +40,11 @@ pub(super) struct RunNumber {
 /// be reserved it is the job's id; if the file system does not answer, a unique id.
 pub(super) async fn own_id(spool_dir: &Path, job: &str) -> (String, Option<RunNumber>) {
     let (dir, name) = (spool_dir.join("runs"), job.to_owned());
-    let claimed = in_time(PATIENCE, move || claim(&dir, &name)).await;
-    named(job, claimed)
+    let claimed = run_within(PATIENCE, move || claim_number(&dir, &name)).await;
+    id_of_claim(job, claimed)
 }
 
-fn named(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<RunNumber>) {
+fn id_of_claim(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<RunNumber>) {
     match claimed {
         Some(Ok(claim)) if claim.number == 1 => (job.to_owned(), Some(claim)),
         Some(Ok(claim)) => (with_suffix(job, &format!(".{}", claim.number)), Some(claim)),
@@ -62,13 +62,16 @@ fn named(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Option<R
 }
 
 /// Removes files of jobs that ended long ago, as many as it can within [`SWEEP_TIME`].
-pub(super) async fn sweep(claim: RunNumber) {
-    let _late = in_time(SWEEP_TIME, move || sweep_beside(&claim.file)).await;
+pub(super) async fn remove_old_claims(claim: RunNumber) {
+    let _late = run_within(SWEEP_TIME, move || remove_older_than(&claim.file)).await;
 }
 
 /// Runs `work` in a thread of its own. `None` if it does not end in time, or if no thread can be started. A
 /// thread that hangs is abandoned.
-async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+async fn run_within<T: Send + 'static>(
+    most: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (done, answer) = oneshot::channel();
     let work = move || {
         // an error means that the caller no longer waits, so the result is not needed
@@ -78,7 +81,7 @@ async fn in_time<T: Send + 'static>(most: Duration, work: impl FnOnce() -> T + S
     timeout(most, answer).await.ok()?.ok()
 }
 
-fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
+fn claim_number(dir: &Path, job: &str) -> io::Result<RunNumber> {
     // the user chose the spool's path, so it may be a link; links inside the spool are refused
     let spool = dir.parent().unwrap_or(dir);
     DirBuilder::new().recursive(true).mode(0o700).create(spool)?;
@@ -96,7 +99,7 @@ fn claim(dir: &Path, job: &str) -> io::Result<RunNumber> {
 }
 
 /// Removes the files that are much older than the file `own`. Comparing files with each other needs no clock.
-fn sweep_beside(own: &Path) {
+fn remove_older_than(own: &Path) {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
     let Some(oldest) = modified(own).and_then(|now| now.checked_sub(KEEP_FILES_FOR)) else { return };
     let Some(Ok(entries)) = own.parent().map(fs::read_dir) else { return };
@@ -112,7 +115,7 @@ mod tests {
     use super::*;
 
     fn own(spool: &Path, job: &str) -> String {
-        named(job, Some(claim(&spool.join("runs"), job))).0
+        id_of_claim(job, Some(claim_number(&spool.join("runs"), job))).0
     }
 
     #[test]
@@ -139,8 +142,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_file_system_that_hangs_does_not_hold_the_build() {
         let (_never, hangs) = std::sync::mpsc::channel::<io::Result<RunNumber>>();
-        let claimed = in_time(PATIENCE, move || hangs.recv().unwrap()).await;
-        let (id, claim) = named("gitlab.com:7", claimed);
+        let claimed = run_within(PATIENCE, move || hangs.recv().unwrap()).await;
+        let (id, claim) = id_of_claim("gitlab.com:7", claimed);
         assert_eq!((id.len(), id.starts_with("gitlab.com:7."), claim), (39, true, None), "{id}");
         let read = plimsoll_proto::job::JobExecution::read(&id);
         assert_eq!((read.number(), read.command.len()), (Some(7), 26));
@@ -161,7 +164,7 @@ mod tests {
             fs::create_dir(made).unwrap();
         }
         std::os::unix::fs::symlink(&other, spool.join("runs")).unwrap();
-        assert!(claim(&spool.join("runs"), "7").is_err());
+        assert!(claim_number(&spool.join("runs"), "7").is_err());
         assert_eq!(own(&spool, "7"), "7");
         assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
     }
@@ -175,9 +178,9 @@ mod tests {
             fs::metadata(&file).unwrap().modified().unwrap() - KEEP_FILES_FOR - Duration::from_mins(1);
         fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
         let left = || fs::read_dir(dir.path().join("runs")).unwrap().count();
-        let new = claim(&dir.path().join("runs"), "new").unwrap();
+        let new = claim_number(&dir.path().join("runs"), "new").unwrap();
         assert_eq!(left(), 2, "not before the build");
-        sweep_beside(&new.file);
+        remove_older_than(&new.file);
         assert_eq!(left(), 1);
     }
 }

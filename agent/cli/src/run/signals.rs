@@ -20,14 +20,14 @@ use tokio::io::unix::AsyncFd;
 
 /// Signals that are forwarded: people and programs send them to end a job or to inform it, and by default they
 /// would end the agent before the build.
-const PASSED_ON: [Signal; 6] =
+const FORWARDED_SIGNALS: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// Receives the signals that arrive at the agent.
 #[derive(Debug)]
 pub(super) struct Signals {
     fd: Option<AsyncFd<SignalFd>>,
-    before: SigSet,
+    original_mask: SigSet,
 }
 
 /// A signal that has arrived.
@@ -35,13 +35,13 @@ pub(super) struct Signals {
 pub(super) struct ReceivedSignal {
     pub(super) signal: Signal,
     /// Whether a process sent the signal. Otherwise the kernel did, for example after a key on the terminal.
-    pub(super) sent: bool,
+    pub(super) by_process: bool,
 }
 
 impl ReceivedSignal {
     /// Whether only the agent has got the signal, so that it must be forwarded to the build.
     pub(super) fn reaches_only_the_agent(self) -> bool {
-        self.signal != Signal::SIGWINCH && (self.sent || self.signal == Signal::SIGHUP)
+        self.signal != Signal::SIGWINCH && (self.by_process || self.signal == Signal::SIGHUP)
     }
 
     /// Whether the signal asks the job to end.
@@ -54,30 +54,30 @@ impl Signals {
     /// Blocks the signals in this thread and in threads that it starts later; the process must not have other
     /// threads yet. If this fails, signals have their default effect on the agent.
     pub(super) fn block() -> Self {
-        let mask: SigSet = PASSED_ON.into_iter().chain([Signal::SIGWINCH]).collect();
+        let mask: SigSet = FORWARDED_SIGNALS.into_iter().chain([Signal::SIGWINCH]).collect();
         let blocked: SigSet = mask.iter().chain([Signal::SIGXFSZ]).collect();
         let before = match blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
             Ok(before) => before,
             Err(error) => {
                 tracing::warn!(%error, "signals are not passed on to the build");
-                return Self { fd: None, before: SigSet::empty() };
+                return Self { fd: None, original_mask: SigSet::empty() };
             }
         };
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(io::Error::from)
-            .and_then(watch);
+            .and_then(watch_signals);
         if let Err(error) = &fd {
             tracing::warn!(%error, "signals are not passed on to the build");
             if let Err(error) = before.thread_set_mask() {
                 tracing::warn!(%error, "signals stay blocked");
             }
         }
-        Self { fd: fd.ok(), before }
+        Self { fd: fd.ok(), original_mask: before }
     }
 
     /// The signal mask that the agent was started with.
-    pub(super) fn before(&self) -> &SigSet {
-        &self.before
+    pub(super) fn original_mask(&self) -> &SigSet {
+        &self.original_mask
     }
 
     /// Waits for the next signal.
@@ -108,7 +108,7 @@ impl Signals {
     }
 
     /// Discards the signals that have arrived. Returns whether one of them asked the job to end.
-    pub(super) fn forget(&self) -> bool {
+    pub(super) fn discard_received(&self) -> bool {
         let Some(fd) = &self.fd else { return false };
         std::iter::from_fn(|| read(fd.get_ref()).ok())
             .fold(false, |ends, arrived| ends | arrived.asks_to_end())
@@ -119,7 +119,7 @@ impl Signals {
     deprecated,
     reason = "the replacement is unsafe; a SignalFd owns its descriptor and never changes it, as that asks"
 )]
-fn watch(fd: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
+fn watch_signals(fd: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
     AsyncFd::new(fd)
 }
 
@@ -128,5 +128,5 @@ fn read(fd: &SignalFd) -> io::Result<ReceivedSignal> {
     let number = i32::try_from(found.ssi_signo).unwrap_or(0);
     // the kernel's own signals have codes above 0 (SI_KERNEL); those from kill, sigqueue and tgkill have 0 or
     // less, see sigaction(2)
-    Ok(ReceivedSignal { signal: Signal::try_from(number)?, sent: found.ssi_code <= 0 })
+    Ok(ReceivedSignal { signal: Signal::try_from(number)?, by_process: found.ssi_code <= 0 })
 }

@@ -162,10 +162,10 @@ fn one_signal_is_enough_where_the_output_has_no_reader() {
 
 #[test]
 fn a_hangup_of_the_kernel_is_passed_on() {
-    let sent = ReceivedSignal { signal: Signal::SIGHUP, sent: false };
+    let sent = ReceivedSignal { signal: Signal::SIGHUP, by_process: false };
     assert!(sent.reaches_only_the_agent());
-    assert!(!ReceivedSignal { signal: Signal::SIGINT, sent: false }.reaches_only_the_agent());
-    assert!(ReceivedSignal { signal: Signal::SIGINT, sent: true }.reaches_only_the_agent());
+    assert!(!ReceivedSignal { signal: Signal::SIGINT, by_process: false }.reaches_only_the_agent());
+    assert!(ReceivedSignal { signal: Signal::SIGINT, by_process: true }.reaches_only_the_agent());
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) const MEMORY_SAMPLES: usize = 10_000;
 /// Most samples in memory that the file has too: as many as fit in one batch.
 pub(super) const SPOOLED_SAMPLES: usize = limits::BATCH_SAMPLES;
 /// Limits of one batch. The rest of the message's bytes is for the attempt's id and the message's own fields.
-const BATCH: BatchBounds =
+const BATCH_BOUNDS: BatchBounds =
     BatchBounds { samples: limits::BATCH_SAMPLES, bytes: limits::MESSAGE_BYTES - 1024 };
 
 /// The samples of one attempt that are not delivered yet.
@@ -77,7 +77,7 @@ impl Backlog {
 
     /// Creates the backlog of an attempt from the spool file that an earlier run left. If the file does not have the attempt's end, the
     /// attempt ends with its last sample.
-    pub(super) fn orphan(spool: Spool, contents: SpoolContents) -> Self {
+    pub(super) fn of_earlier_run(spool: Spool, contents: SpoolContents) -> Self {
         let SpoolContents { hello, last, finish, .. } = contents;
         let (number, sample) = last.unwrap_or_default();
         let unseen = Finish { last_sequence: number, wall_ms: sample.elapsed_ms, ..Finish::default() };
@@ -140,7 +140,7 @@ impl Backlog {
             self.memory.shrink_to(SPOOLED_SAMPLES);
         }
         if let Some(spool) = self.spool.as_mut() {
-            spool.forget(self.acknowledged);
+            spool.drop_acknowledged(self.acknowledged);
         }
     }
 
@@ -150,12 +150,12 @@ impl Backlog {
         let memory_first = self.memory_first();
         let mut run = Vec::new();
         if let Some(spool) = self.spool.as_ref().filter(|_| want < memory_first) {
-            run = spool.read_run(&mut cursor.offset, want, memory_first, BATCH);
+            run = spool.read_run(&mut cursor.offset, want, memory_first, BATCH_BOUNDS);
         }
         if run.is_empty() {
             let skip = usize::try_from(want.saturating_sub(memory_first)).unwrap_or(usize::MAX);
             let samples = self.memory.iter().map(|kept| kept.sample);
-            let mut left = BATCH;
+            let mut left = BATCH_BOUNDS;
             run = (memory_first..)
                 .zip(samples)
                 .skip(skip)

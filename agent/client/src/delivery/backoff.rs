@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 /// The first wait, before it is made random.
-const SHORTEST: Duration = Duration::from_secs(1);
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait that the agent chooses itself.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The longest wait that a server may ask for, before it is made random.
-const LONGEST_ASKED: Duration = Duration::from_mins(2);
+const LONGEST_ASKED_WAIT: Duration = Duration::from_mins(2);
 
 /// Waits that double after each failure, each with a random part.
 #[derive(Debug)]
@@ -27,22 +27,22 @@ impl Backoff {
 
     /// The next wait: the time that the server asked for (`asked`), else twice the last one.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let step = SHORTEST.saturating_mul(2_u32.saturating_pow(self.tries)).min(LONGEST);
+        let step = SHORTEST_WAIT.saturating_mul(2_u32.saturating_pow(self.tries)).min(LONGEST_WAIT);
         self.tries = self.tries.saturating_add(1);
         match asked {
             // at least the time that the server asked for; it asked all agents for the same time, so a random part of the same length is
             // added
             Some(asked) => {
-                let asked = asked.min(LONGEST_ASKED);
-                asked + self.random_part(asked.max(SHORTEST))
+                let asked = asked.min(LONGEST_ASKED_WAIT);
+                asked + self.random_part(asked.max(SHORTEST_WAIT))
             }
             None => step / 8 + self.random_part(step / 8 * 7),
         }
     }
 
     /// A random wait of 15 to 30 s, used for problems that only an operator can solve.
-    pub(super) fn longest(&mut self) -> Duration {
-        LONGEST / 2 + self.random_part(LONGEST / 2)
+    pub(super) fn longest_wait(&mut self) -> Duration {
+        LONGEST_WAIT / 2 + self.random_part(LONGEST_WAIT / 2)
     }
 
     /// Resets the waits after a success: the next wait is the shortest again.
@@ -86,12 +86,12 @@ mod tests {
             assert!(wait >= step / 8 && wait < step, "{wait:?} of {step:?}");
         }
         backoff.reset();
-        assert!(backoff.next(None) < SHORTEST);
+        assert!(backoff.next(None) < SHORTEST_WAIT);
     }
 
     #[test]
     fn ten_thousand_agents_do_not_come_back_in_the_same_moment() {
-        let at_once = most_at_once(agents().map(|mut agent| agent.next(None)), SHORTEST);
+        let at_once = most_at_once(agents().map(|mut agent| agent.next(None)), SHORTEST_WAIT);
         assert!(at_once < 1500, "{at_once} within 100 ms of a cut");
         let asked = Duration::from_secs(2);
         let delays = agents().map(|mut agent| agent.next(Some(asked)));
@@ -103,6 +103,6 @@ mod tests {
     fn a_server_is_never_called_earlier_than_it_asked() {
         let asked = Duration::from_secs(7);
         assert!(agents().all(|mut agent| agent.next(Some(asked)) >= asked));
-        assert!(agents().all(|mut agent| agent.next(Some(Duration::MAX)) <= 2 * LONGEST_ASKED));
+        assert!(agents().all(|mut agent| agent.next(Some(Duration::MAX)) <= 2 * LONGEST_ASKED_WAIT));
     }
 }

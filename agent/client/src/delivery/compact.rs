@@ -15,7 +15,7 @@ use std::{
 use plimsoll_proto::{own_files, v1::agent_message::Message};
 
 use super::{
-    quota::DRAFT,
+    quota::DRAFT_SUFFIX,
     record,
     spool::{Spool, lock},
 };
@@ -28,30 +28,30 @@ const MOST_COPIED_BYTES: u64 = 4 << 20;
 
 impl Spool {
     /// Drops the samples up to number `acknowledged`, if they are large enough. If that fails, the file only stays larger.
-    pub(super) fn forget(&mut self, acknowledged: u64) {
+    pub(super) fn drop_acknowledged(&mut self, acknowledged: u64) {
         if self.len.saturating_sub(self.front.first_record_at) < WORTH_DROPPING_BYTES
             || self.len < self.front.not_before
         {
             return;
         }
-        self.look_for(acknowledged);
+        self.find_acknowledged(acknowledged);
         let gain = self.front.acknowledged_at.saturating_sub(self.front.first_record_at);
         let rest = self.len.saturating_sub(self.front.acknowledged_at);
         if gain < WORTH_DROPPING_BYTES || rest > gain.min(MOST_COPIED_BYTES) {
             return;
         }
         let len = self.front.first_record_at.saturating_add(rest);
-        if len > WORTH_DROPPING_BYTES && !self.room.admits(&self.path, self.len, len) {
+        if len > WORTH_DROPPING_BYTES && !self.quota.admits(&self.path, self.len, len) {
             return;
         }
-        let draft = self.path.with_extension(DRAFT);
-        match self.copy(&draft, rest) {
+        let draft = self.path.with_extension(DRAFT_SUFFIX);
+        match self.copy_rest(&draft, rest) {
             Ok(file) => {
                 self.file = file;
                 self.len = len;
                 self.front.acknowledged_at = self.front.first_record_at;
                 self.front.dropped = self.front.dropped.saturating_add(gain);
-                self.room.shrank(len);
+                self.quota.note_shrunk(len);
             }
             Err(error) => {
                 tracing::debug!(path = %draft.display(), %error, "cannot drop acknowledged samples");
@@ -62,7 +62,7 @@ impl Spool {
     }
 
     /// Moves `acknowledged_at` to the newest record that the server has. Each record is read at most twice.
-    fn look_for(&mut self, acknowledged: u64) {
+    fn find_acknowledged(&mut self, acknowledged: u64) {
         let mut at = self.front.acknowledged_at;
         while let Some((Message::Batch(batch), next)) = record::read_at(&self.file, at) {
             if batch.first_sequence > acknowledged {
@@ -73,7 +73,7 @@ impl Spool {
         }
     }
 
-    fn copy(&self, draft: &Path, rest: u64) -> io::Result<File> {
+    fn copy_rest(&self, draft: &Path, rest: u64) -> io::Result<File> {
         let mut new = own_files::create_new(draft)?;
         lock(&new);
         for (from, bytes) in [(0, self.front.first_record_at), (self.front.acknowledged_at, rest)] {

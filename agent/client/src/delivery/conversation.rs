@@ -65,7 +65,7 @@ pub(super) async fn converse(
         Ok(opened) => opened,
         Err(elapsed) => {
             tracing::debug!(%elapsed, "no welcome");
-            Err(DeliveryProblem::silent(OPEN_PATIENCE))
+            Err(DeliveryProblem::no_answer(OPEN_PATIENCE))
         }
     };
     let (welcome, mut answers) = match opened {
@@ -73,7 +73,7 @@ pub(super) async fn converse(
         Err(trouble) => return ConversationEnd::Trouble(trouble),
     };
     if shared.with(|backlog| backlog.hello().attempt != welcome.attempt) {
-        return ConversationEnd::Trouble(DeliveryProblem::mistaken(&welcome.attempt));
+        return ConversationEnd::Trouble(DeliveryProblem::wrong_attempt(&welcome.attempt));
     }
     if !welcome.runs_as.is_empty() {
         shared.with(|backlog| backlog.run_as(&welcome.runs_as));
@@ -89,7 +89,7 @@ pub(super) async fn converse(
         let ticket = shared.with(|backlog| backlog.hello().ticket.clone());
         tracing::warn!(
             "ticket {ticket} holds no place for this build: {}",
-            shown::in_line(&welcome.no_place)
+            shown::escaped_line(&welcome.no_place)
         );
     }
     if welcome.sealed {
@@ -109,7 +109,7 @@ async fn open_stream(
     let channel = route.connect().await.map_err(|error| DeliveryProblem::unreachable(&error))?;
     let mut client = CollectorClient::new(channel);
     let messages = with_token(route.token(), ReceiverStream::new(receiver)).await;
-    let messages = messages.map_err(DeliveryProblem::nameless)?;
+    let messages = messages.map_err(DeliveryProblem::unreadable_token)?;
     let answer = client.stream(messages).await;
     let mut answers =
         answer.map_err(|status| DeliveryProblem::refused_at_once(&status, &route.server()))?.into_inner();
@@ -168,7 +168,7 @@ impl<'a> OpenStream<'a> {
                 }
                 () = self.shared.wake.notified() => {}
                 () = at(look_again) => {}
-                () = at(give_up) => return ConversationEnd::Trouble(DeliveryProblem::silent(ACK_PATIENCE)),
+                () = at(give_up) => return ConversationEnd::Trouble(DeliveryProblem::no_answer(ACK_PATIENCE)),
             }
         }
     }
@@ -214,7 +214,7 @@ impl<'a> OpenStream<'a> {
 
     fn handle_answer(&mut self, answer: Result<Option<ServerMessage>, Status>) -> Option<ConversationEnd> {
         match answer {
-            Ok(Some(ServerMessage { message: Some(Answer::Ack(ack)) })) => self.hear_ack(&ack),
+            Ok(Some(ServerMessage { message: Some(Answer::Ack(ack)) })) => self.handle_ack(&ack),
             Ok(Some(ServerMessage { message: Some(Answer::Advice(advice)) })) => {
                 tracing::debug!(text = advice.text, reconnect_after_ms = advice.reconnect_after_ms, "advice");
                 self.reconnect_after = advice.reconnect_after_ms.map(Duration::from_millis);
@@ -223,12 +223,12 @@ impl<'a> OpenStream<'a> {
             Ok(Some(_)) => None,
             Ok(None) => Some(ConversationEnd::Trouble(DeliveryProblem::closed(self.reconnect_after))),
             Err(status) => Some(ConversationEnd::Trouble(
-                DeliveryProblem::answered(&status).or_after(self.reconnect_after),
+                DeliveryProblem::from_status(&status).with_wait(self.reconnect_after),
             )),
         }
     }
 
-    fn hear_ack(&mut self, ack: &Ack) -> Option<ConversationEnd> {
+    fn handle_ack(&mut self, ack: &Ack) -> Option<ConversationEnd> {
         if let Err(trouble) = self.check_attempt(&ack.attempt) {
             return Some(ConversationEnd::Trouble(trouble));
         }
@@ -244,7 +244,7 @@ impl<'a> OpenStream<'a> {
     /// Fails if the server answered about another attempt, because that acknowledges nothing of this one.
     fn check_attempt(&self, answered: &str) -> Result<(), DeliveryProblem> {
         let is_own = self.shared.with(|backlog| backlog.runs_as() == answered);
-        if is_own { Ok(()) } else { Err(DeliveryProblem::mistaken(answered)) }
+        if is_own { Ok(()) } else { Err(DeliveryProblem::wrong_attempt(answered)) }
     }
 
     /// Ends the stream if the server announced that it will stop, and no acknowledgement is expected.

@@ -21,7 +21,7 @@ const HOST_CHARS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpoolDestination {
     /// The part of a spool file's name that identifies the destination: `HOST-ADDRESS-IDENTITY`.
-    part: String,
+    name_part: String,
 }
 
 impl SpoolDestination {
@@ -39,23 +39,24 @@ impl SpoolDestination {
             (None, None) => String::new(),
         };
         let [address, identity] = [&address, &identity].map(|text| crc32fast::hash(text.as_bytes()));
-        Self { part: format!("{host}-{address:08x}-{identity:08x}") }
+        Self { name_part: format!("{host}-{address:08x}-{identity:08x}") }
     }
 
     /// The part of a spool file's name for this destination.
-    pub(super) fn part(&self) -> &str {
-        &self.part
+    pub(super) fn name_part(&self) -> &str {
+        &self.name_part
     }
 
     /// Whether a spool file is for this destination.
-    pub(super) fn takes(&self, file: &Path) -> bool {
+    pub(super) fn is_for(&self, file: &Path) -> bool {
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        stem.rsplit_once('.').is_none_or(|(_attempt, part)| marks(part) == marks(&self.part))
+        stem.rsplit_once('.')
+            .is_none_or(|(_attempt, part)| without_host(part) == without_host(&self.name_part))
     }
 }
 
 /// `ADDRESS-IDENTITY`, the last two fields of this part of a file's name: only these are compared.
-fn marks(part: &str) -> &str {
+fn without_host(part: &str) -> &str {
     part.split_once('-').map_or(part, |(_host, marks)| marks)
 }
 
@@ -73,10 +74,10 @@ mod tests {
     fn a_file_waits_for_its_server_and_its_identity() {
         let text = |text: &str| with(Some(Token::Text(text.into())));
         let own = SpoolDestination::of("http://A.example:7410/", &text("one"));
-        let file = PathBuf::from(format!("/spool/h_7-01ABC.{}.spool", own.part()));
-        assert!(own.part().starts_with("a_example_7410-"), "{own:?}");
-        assert!(own.takes(&file));
-        assert!(SpoolDestination::of("http://a.example:7410", &text("one ")).takes(&file), "the same");
+        let file = PathBuf::from(format!("/spool/h_7-01ABC.{}.spool", own.name_part()));
+        assert!(own.name_part().starts_with("a_example_7410-"), "{own:?}");
+        assert!(own.is_for(&file));
+        assert!(SpoolDestination::of("http://a.example:7410", &text("one ")).is_for(&file), "the same");
         for (server, trust) in [
             ("http://b.example:7410", text("one")),
             ("https://a.example:7410", text("one")),
@@ -84,9 +85,9 @@ mod tests {
             ("http://a.example:7410", with(Some(Token::File("/token".into())))),
             ("http://a.example:7410", with(None)),
         ] {
-            assert!(!SpoolDestination::of(server, &trust).takes(&file), "{server} {trust:?}");
+            assert!(!SpoolDestination::of(server, &trust).is_for(&file), "{server} {trust:?}");
         }
-        assert!(own.takes(Path::new("/spool/h_7-01ABC.spool")), "it waits for no server in particular");
-        assert!(!own.part().contains("one"), "the token is not in the name");
+        assert!(own.is_for(Path::new("/spool/h_7-01ABC.spool")), "it waits for no server in particular");
+        assert!(!own.name_part().contains("one"), "the token is not in the name");
     }
 }

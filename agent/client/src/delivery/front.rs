@@ -21,12 +21,12 @@ impl SpoolFront {
     }
 
     /// The place of an offset. If the bytes at the offset were dropped: the place of the first record.
-    pub(super) fn place(&self, offset: u64) -> u64 {
+    pub(super) fn place_of(&self, offset: u64) -> u64 {
         offset.saturating_sub(self.dropped).max(self.first_record_at)
     }
 
     /// The offset of a position in the file: the position that the same bytes would have if nothing had been dropped.
-    pub(super) fn offset(&self, place: u64) -> u64 {
+    pub(super) fn offset_of(&self, place: u64) -> u64 {
         place.saturating_add(self.dropped)
     }
 }

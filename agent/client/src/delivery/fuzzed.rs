@@ -35,7 +35,9 @@ fn sum(file: &mut [u8], at: usize) -> Option<usize> {
 
 fn look(bytes: &[u8]) {
     let Some(file) = file(bytes) else { return };
-    let AdoptedSpool::Orphan(spool, mut contents) = Spool::found(file, Path::new("spool")) else { return };
+    let AdoptedSpool::Orphan(spool, mut contents) = Spool::classify_file(file, Path::new("spool")) else {
+        return;
+    };
     let more = spool.look_through(&mut contents, RECORDS);
     assert!(!more || bytes.len() > RECORDS, "a file comes to an end");
     let bounds = BatchBounds { samples: 1000, bytes: limits::MESSAGE_BYTES };

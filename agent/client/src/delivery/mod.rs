@@ -38,7 +38,7 @@ use route::{Connect, ServerRoute, over_tcp};
 use shared_backlog::SharedBacklog;
 use uplink::{DeliveryOutcome, RetryPolicy, deliver};
 
-pub(crate) use quota::{REFUSED, SPOOL};
+pub(crate) use quota::{REFUSED_SUFFIX, SPOOL_SUFFIX};
 pub(crate) use spool::{Spool, own_dir};
 
 use crate::{channel::endpoint, trust::Trust};
@@ -165,7 +165,7 @@ impl ActiveDelivery {
 
 fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<String>) -> DeliveryReport {
     shared.with(|backlog| {
-        let trouble = backlog.spool().and_then(|spool| spool.trouble().map(str::to_owned)).or(no_spool);
+        let trouble = backlog.spool().and_then(|spool| spool.write_error().map(str::to_owned)).or(no_spool);
         let lost = backlog.lost();
         let runs_as = Some(backlog.runs_as().to_owned()).filter(|id| *id != backlog.hello().attempt);
         match ending {

@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 use super::{
     backlog::Backlog,
     destination::SpoolDestination,
-    quota::{DRAFT, SPOOL, SpoolFile, list},
+    quota::{DRAFT_SUFFIX, SPOOL_SUFFIX, SpoolFile, list_files},
     shared_backlog::SharedBacklog,
     spool::{AdoptedSpool, Spool},
     uplink::{DeliveryOutcome, RetryPolicy, deliver},
@@ -44,7 +44,7 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     sweep_drafts(&dir, &own);
     let (mut delivered, mut left, mut refused) = (0, 0, false);
     let session = own.with(|backlog| backlog.hello().session.clone());
-    for entry in in_turn(list(&dir, SPOOL), &destination, &session) {
+    for entry in files_to_deliver(list_files(&dir, SPOOL_SUFFIX), &destination, &session) {
         if delivered == MOST_DELIVERED || left == MOST_LEFT {
             return;
         }
@@ -71,8 +71,8 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
 
 /// The files for this destination, oldest first. If one run cannot try all of them, each run begins at a different file, so that files that
 /// cannot be delivered do not keep the others from being tried.
-fn in_turn(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
-    let mut files: Vec<_> = files.into_iter().filter(|file| destination.takes(&file.path)).collect();
+fn files_to_deliver(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
+    let mut files: Vec<_> = files.into_iter().filter(|file| destination.is_for(&file.path)).collect();
     if files.len() > MOST_LEFT {
         let place = usize::try_from(crc32fast::hash(session.as_bytes())).unwrap_or(0) % files.len();
         files.rotate_left(place);
@@ -87,7 +87,7 @@ async fn take_over(path: &Path, refused: &mut bool) -> Option<SharedBacklog> {
             while spool.look_through(&mut contents, RECORDS_AT_ONCE) {
                 yield_now().await;
             }
-            Some(SharedBacklog::new(Backlog::orphan(spool, *contents)))
+            Some(SharedBacklog::new(Backlog::of_earlier_run(spool, *contents)))
         }
         Ok(AdoptedSpool::Damaged(mut spool)) => {
             spool.set_aside("its beginning is damaged");
@@ -111,7 +111,7 @@ fn sweep_drafts(dir: &Path, own: &SharedBacklog) {
     let Some(oldest) = now.and_then(|now| now.checked_sub(DRAFT_AGE)) else {
         return;
     };
-    for entry in list(dir, DRAFT).into_iter().filter(|entry| entry.modified < oldest) {
+    for entry in list_files(dir, DRAFT_SUFFIX).into_iter().filter(|entry| entry.modified < oldest) {
         tracing::debug!(path = %entry.path.display(), "removing an abandoned draft");
         drop(fs::remove_file(&entry.path));
     }
@@ -128,12 +128,12 @@ mod tests {
     fn files_that_runs_have_to_leave_hide_none_behind_them_from_all_runs() {
         let destination = SpoolDestination::of("http://a.example:7410", &Trust::default());
         let files = |count: usize| {
-            let path = |n| PathBuf::from(format!("/spool/{n:03}-s.{}.spool", destination.part()));
+            let path = |n| PathBuf::from(format!("/spool/{n:03}-s.{}.spool", destination.name_part()));
             let file = |n| SpoolFile { path: path(n), bytes: 1, modified: SystemTime::UNIX_EPOCH };
             (0..count).map(file).collect::<Vec<_>>()
         };
         let asked = |count, session: &str| {
-            let turn = in_turn(files(count), &destination, session);
+            let turn = files_to_deliver(files(count), &destination, session);
             turn.into_iter().take(MOST_LEFT).map(|file| file.path).collect::<Vec<_>>()
         };
         let few: Vec<PathBuf> = files(MOST_LEFT).into_iter().map(|file| file.path).collect();

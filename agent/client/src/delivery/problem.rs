@@ -6,7 +6,7 @@ use plimsoll_proto::shown;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::reasons::{broken, innermost, no_grpc, refusal};
+use crate::reasons::{broken_connection, innermost, not_grpc_message, refusal};
 
 /// Why a conversation ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,26 +47,26 @@ impl DeliveryProblem {
     }
 
     /// The agent cannot read its token. A token file that is being renewed may exist again in a moment.
-    pub(super) fn nameless(text: String) -> Self {
+    pub(super) fn unreadable_token(text: String) -> Self {
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
     /// The problem that the server refused the first message, or that the connection broke before the server did.
     pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
-        match broken(status, server) {
+        match broken_connection(status, server) {
             Some(text) => Self { kind: ProblemKind::Unreachable, text, after: None },
-            None => Self::answered(status),
+            None => Self::from_status(status),
         }
     }
 
     /// The problem that the server refused a later message, or that the connection broke.
-    pub(super) fn answered(status: &Status) -> Self {
+    pub(super) fn from_status(status: &Status) -> Self {
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
-        let text = match (no_grpc(status), status.source()) {
+        let text = match (not_grpc_message(status), status.source()) {
             (Some(text), _) => text,
             (None, Some(broken)) => format!("the connection broke: {}", innermost(broken)),
             (None, None) => {
-                let message = shown::in_line(status.message());
+                let message = shown::escaped_line(status.message());
                 format!("the server answered: {}", refusal(status.code(), &message))
             }
         };
@@ -79,13 +79,13 @@ impl DeliveryProblem {
     }
 
     /// The problem that the server answered about another attempt, `answered`.
-    pub(super) fn mistaken(answered: &str) -> Self {
-        let text = format!("the server answered about another attempt: {}", shown::in_line(answered));
+    pub(super) fn wrong_attempt(answered: &str) -> Self {
+        let text = format!("the server answered about another attempt: {}", shown::escaped_line(answered));
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
     /// The problem that the server did not answer within `patience`.
-    pub(super) fn silent(patience: Duration) -> Self {
+    pub(super) fn no_answer(patience: Duration) -> Self {
         Self {
             kind: ProblemKind::Passing,
             text: format!("the server did not answer within {patience:?}"),
@@ -94,7 +94,7 @@ impl DeliveryProblem {
     }
 
     /// This problem; if it has no wait of its own, with the wait `after` that the server announced earlier.
-    pub(super) fn or_after(self, after: Option<Duration>) -> Self {
+    pub(super) fn with_wait(self, after: Option<Duration>) -> Self {
         Self { after: self.after.or(after), ..self }
     }
 }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_no_grpc_names_the_port_and_the_proxy() {
-        let text = |message: &str| DeliveryProblem::answered(&Status::unavailable(message)).text;
+        let text = |message: &str| DeliveryProblem::from_status(&Status::unavailable(message)).text;
         let proxy = text("grpc-status header missing, mapped from HTTP status code 502");
         assert!(
             proxy.starts_with("the answer was HTTP status 502 and no gRPC: use the port")
@@ -157,7 +157,7 @@ mod tests {
     fn a_wait_that_the_server_asks_for_is_read() {
         let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(3)));
         let status = Status::with_error_details(Code::ResourceExhausted, "full", details);
-        let trouble = DeliveryProblem::answered(&status).or_after(Some(Duration::from_secs(9)));
+        let trouble = DeliveryProblem::from_status(&status).with_wait(Some(Duration::from_secs(9)));
         assert_eq!((trouble.kind, trouble.after), (ProblemKind::Passing, Some(Duration::from_secs(3))));
     }
 }

@@ -12,11 +12,11 @@ use std::{
 };
 
 /// Suffix of a spool file that waits for delivery.
-pub(crate) const SPOOL: &str = "spool";
+pub(crate) const SPOOL_SUFFIX: &str = "spool";
 /// Suffix of a spool file that the server refused for good.
-pub(crate) const REFUSED: &str = "refused";
+pub(crate) const REFUSED_SUFFIX: &str = "refused";
 /// Suffix of a spool file that its agent is still creating.
-pub(super) const DRAFT: &str = "draft";
+pub(super) const DRAFT_SUFFIX: &str = "draft";
 
 /// Number of bytes that an agent writes before it measures the directory again.
 const MEASURE_EVERY: u64 = 64 * 1024;
@@ -41,23 +41,28 @@ pub(super) struct SpoolFile {
 pub(super) struct SpoolQuota {
     dir: PathBuf,
     bytes: u64,
-    others: u64,
+    others_bytes: u64,
     measured_at: u64,
-    turned_away: u32,
+    refused_growths: u32,
 }
 
 impl SpoolQuota {
     /// The quota for a new file in `dir`. `bytes`: the limit for all files of the directory together.
     pub(super) fn new(dir: &Path, bytes: u64) -> Self {
-        let mut room =
-            Self { dir: dir.to_owned(), bytes, others: 0, measured_at: 0, turned_away: LOOK_AGAIN_AFTER };
-        room.measure(Path::new(""), 0);
+        let mut room = Self {
+            dir: dir.to_owned(),
+            bytes,
+            others_bytes: 0,
+            measured_at: 0,
+            refused_growths: LOOK_AGAIN_AFTER,
+        };
+        room.measure_others(Path::new(""), 0);
         room
     }
 
     /// A quota that allows no growth, for a file that is only read.
     pub(super) fn none() -> Self {
-        Self { dir: PathBuf::new(), bytes: 0, others: 0, measured_at: 0, turned_away: 0 }
+        Self { dir: PathBuf::new(), bytes: 0, others_bytes: 0, measured_at: 0, refused_growths: 0 }
     }
 
     /// The limit for all files of the directory together, bytes.
@@ -69,53 +74,55 @@ impl SpoolQuota {
     pub(super) fn admits(&mut self, own: &Path, len: u64, more: u64) -> bool {
         let grown = len.saturating_add(more);
         if len.saturating_sub(self.measured_at) >= MEASURE_EVERY {
-            self.measure(own, len);
+            self.measure_others(own, len);
         }
         if self.fits(grown) {
             return true;
         }
-        self.turned_away = self.turned_away.saturating_add(1);
-        if self.turned_away >= LOOK_AGAIN_AFTER {
-            self.turned_away = 0;
-            self.measure(own, len);
+        self.refused_growths = self.refused_growths.saturating_add(1);
+        if self.refused_growths >= LOOK_AGAIN_AFTER {
+            self.refused_growths = 0;
+            self.measure_others(own, len);
             self.make_room(own, grown);
         }
         self.fits(grown)
     }
 
     /// Records that this agent's own file became shorter.
-    pub(super) fn shrank(&mut self, len: u64) {
+    pub(super) fn note_shrunk(&mut self, len: u64) {
         self.measured_at = self.measured_at.min(len);
     }
 
     fn fits(&self, len: u64) -> bool {
-        self.others.saturating_add(len.max(BLOCK_BYTES)) <= self.bytes
+        self.others_bytes.saturating_add(len.max(BLOCK_BYTES)) <= self.bytes
     }
 
-    fn measure(&mut self, own: &Path, len: u64) {
+    fn measure_others(&mut self, own: &Path, len: u64) {
         self.measured_at = len;
-        let entries = [SPOOL, REFUSED, DRAFT].into_iter().flat_map(|suffix| list(&self.dir, suffix));
-        self.others = entries
+        let entries = [SPOOL_SUFFIX, REFUSED_SUFFIX, DRAFT_SUFFIX]
+            .into_iter()
+            .flat_map(|suffix| list_files(&self.dir, suffix));
+        self.others_bytes = entries
             .filter(|entry| entry.path != own)
             .fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
     }
 
     /// Removes files that the server refused, oldest first. They are kept for people to examine, but new samples are more important.
     fn make_room(&mut self, own: &Path, len: u64) {
-        for entry in list(&self.dir, REFUSED) {
+        for entry in list_files(&self.dir, REFUSED_SUFFIX) {
             if self.fits(len) {
                 return;
             }
             if fs::remove_file(&entry.path).is_ok() {
                 tracing::warn!(path = %entry.path.display(), "removed a refused spool file to make room");
-                self.measure(own, len);
+                self.measure_others(own, len);
             }
         }
     }
 }
 
 /// The files of `dir` with a suffix, oldest first; none if the directory cannot be read.
-pub(super) fn list(dir: &Path, suffix: &str) -> Vec<SpoolFile> {
+pub(super) fn list_files(dir: &Path, suffix: &str) -> Vec<SpoolFile> {
     let entry = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
         let path = entry.path();

@@ -40,7 +40,7 @@ use rustix::process::geteuid;
 use super::{
     destination::SpoolDestination,
     front::SpoolFront,
-    quota::{DRAFT, REFUSED, SPOOL, SpoolQuota},
+    quota::{DRAFT_SUFFIX, REFUSED_SUFFIX, SPOOL_SUFFIX, SpoolQuota},
     record,
 };
 
@@ -63,8 +63,8 @@ pub(crate) struct Spool {
     /// Bytes of complete records: the offset at which the next record is written.
     pub(super) len: u64,
     pub(super) front: SpoolFront,
-    pub(super) room: SpoolQuota,
-    trouble: Option<String>,
+    pub(super) quota: SpoolQuota,
+    write_error: Option<String>,
 }
 
 /// What was read so far from a spool file of an earlier run.
@@ -127,18 +127,18 @@ impl Spool {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         refuse_shared(dir)?;
         let name = file_name(hello, destination);
-        let draft = dir.join(&name).with_extension(DRAFT);
+        let draft = dir.join(&name).with_extension(DRAFT_SUFFIX);
         let file = own_files::create_new(&draft)?;
         let (front, room) = (SpoolFront::default(), SpoolQuota::new(dir, bytes));
-        let mut spool = Self { file, path: draft, len: 0, front, room, trouble: None };
-        let made = spool.begin(hello, &dir.join(name));
+        let mut spool = Self { file, path: draft, len: 0, front, quota: room, write_error: None };
+        let made = spool.write_start(hello, &dir.join(name));
         if made.is_err() {
             drop(fs::remove_file(&spool.path));
         }
         made.map(|()| spool)
     }
 
-    fn begin(&mut self, hello: &Hello, path: &Path) -> io::Result<()> {
+    fn write_start(&mut self, hello: &Hello, path: &Path) -> io::Result<()> {
         lock(&self.file);
         let mut start = MAGIC.to_vec();
         start.extend(record::encode(Message::Hello(hello.clone())));
@@ -158,18 +158,18 @@ impl Spool {
         if file.try_lock().is_err() || !is_file_at(&file, path)? {
             return Ok(AdoptedSpool::Busy);
         }
-        Ok(Self::found(file, path))
+        Ok(Self::classify_file(file, path))
     }
 
     /// Reads the beginning of an open file, and classifies the file.
-    pub(super) fn found(file: File, path: &Path) -> AdoptedSpool {
+    pub(super) fn classify_file(file: File, path: &Path) -> AdoptedSpool {
         let mut magic = [0; MAGIC.len()];
         let whole = file.read_exact_at(&mut magic, 0).is_ok();
         if whole && magic.starts_with(b"plimsoll") && magic != *MAGIC {
             return AdoptedSpool::Busy;
         }
         let (front, room) = (SpoolFront::default(), SpoolQuota::none());
-        let mut spool = Self { file, path: path.to_owned(), len: 0, front, room, trouble: None };
+        let mut spool = Self { file, path: path.to_owned(), len: 0, front, quota: room, write_error: None };
         match record::read_at(&spool.file, HELLO_AT).filter(|_| magic == *MAGIC) {
             Some((Message::Hello(hello), offset)) => {
                 spool.front = SpoolFront::new(offset);
@@ -206,8 +206,8 @@ impl Spool {
     }
 
     /// Why records cannot be written to the file, as text for people; `None` if they can.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    pub(super) fn write_error(&self) -> Option<&str> {
+        self.write_error.as_deref()
     }
 
     /// Writes one sample; returns false if that failed.
@@ -227,10 +227,10 @@ impl Spool {
             Ok(()) => true,
             Err(error) => {
                 let trouble = format!("cannot keep samples in {}: {error}", self.path.display());
-                if self.trouble.is_none() {
+                if self.write_error.is_none() {
                     tracing::warn!(path = %self.path.display(), %error, "cannot keep samples on disk");
                 }
-                self.trouble = Some(trouble);
+                self.write_error = Some(trouble);
                 false
             }
         }
@@ -238,8 +238,8 @@ impl Spool {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let more = bytes.len() as u64;
-        if !self.room.admits(&self.path, self.len, more) {
-            let bound = ByteSize(self.room.bytes());
+        if !self.quota.admits(&self.path, self.len, more) {
+            let bound = ByteSize(self.quota.bytes());
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, format!("the spool is full ({bound})")));
         }
         if let Err(error) = self.file.write_all_at(bytes, self.len) {
@@ -262,20 +262,20 @@ impl Spool {
     ) -> Vec<(u64, Sample)> {
         let mut run: Vec<(u64, Sample)> = Vec::new();
         let mut left = bounds;
-        let mut at = self.front.place(*offset);
+        let mut at = self.front.place_of(*offset);
         while let Some((message, next)) = record::read_at(&self.file, at) {
             let more: Vec<_> = match &message {
                 Message::Batch(batch) => numbered(batch).filter(|(number, _)| *number >= from).collect(),
                 Message::Hello(_) | Message::Finish(_) => Vec::new(),
             };
             let reached = more.first().is_some_and(|(number, _)| *number >= before);
-            if reached || !continues(&run, &more) || !more.iter().all(|(_, sample)| left.admit(sample)) {
+            if reached || !continues_run(&run, &more) || !more.iter().all(|(_, sample)| left.admit(sample)) {
                 break;
             }
             run.extend(more);
             at = next;
         }
-        *offset = self.front.offset(at);
+        *offset = self.front.offset_of(at);
         run
     }
 
@@ -288,7 +288,7 @@ impl Spool {
 
     /// Renames the file to `.refused`, so that no later run tries to deliver it again. `why` is logged.
     pub(super) fn set_aside(&mut self, why: &str) {
-        let aside = self.path.with_extension(REFUSED);
+        let aside = self.path.with_extension(REFUSED_SUFFIX);
         tracing::warn!(path = %aside.display(), why, "set a spool file aside");
         match fs::rename(&self.path, &aside) {
             Ok(()) => self.path = aside,
@@ -339,7 +339,7 @@ fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
 }
 
 /// Whether the samples `more` follow `run` without a gap. Any samples follow an empty run.
-fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
+fn continues_run(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
     match (run.last(), more.first()) {
         (Some((last, _)), Some((first, _))) => *first == last.saturating_add(1),
         _ => true,
@@ -367,8 +367,9 @@ fn file_name(hello: &Hello, destination: Option<&SpoolDestination>) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
         text.chars().take(most).map(plain).collect()
     };
-    let waits_for = destination.map(|destination| format!("{}.", destination.part())).unwrap_or_default();
-    format!("{}-{}.{waits_for}{SPOOL}", safe(&hello.attempt, 128), safe(&hello.session, 64))
+    let waits_for =
+        destination.map(|destination| format!("{}.", destination.name_part())).unwrap_or_default();
+    format!("{}-{}.{waits_for}{SPOOL_SUFFIX}", safe(&hello.attempt, 128), safe(&hello.session, 64))
 }
 
 #[cfg(test)]

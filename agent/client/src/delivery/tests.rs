@@ -16,7 +16,7 @@ use super::{
     Delivery, DeliveryReport, Settings, Trust,
     backlog::{Backlog, MEMORY_SAMPLES},
     destination::SpoolDestination,
-    quota::list,
+    quota::list_files,
     spool::Spool,
 };
 
@@ -51,7 +51,7 @@ pub(super) async fn finish(delivery: Delivery) -> DeliveryReport {
 }
 
 pub(super) fn files(dir: &TempDir, suffix: &str) -> Vec<PathBuf> {
-    list(&dir.path().join("spool"), suffix).into_iter().map(|entry| entry.path).collect()
+    list_files(&dir.path().join("spool"), suffix).into_iter().map(|entry| entry.path).collect()
 }
 
 /// Leaves a file behind as an agent that is killed does: no server, no end.

@@ -50,12 +50,12 @@ pub(super) async fn deliver(
         let last_try = shared.ended.is_cancelled();
         let before = shared.with(|backlog| backlog.acknowledged());
         let trouble = match converse(route, shared, &mut finish_was_sent).await {
-            ConversationEnd::Sealed => return sealed(shared),
-            ConversationEnd::ClosedBefore => return closed_before(shared),
+            ConversationEnd::Sealed => return sealed_outcome(shared),
+            ConversationEnd::ClosedBefore => return already_closed_outcome(shared),
             ConversationEnd::Trouble(trouble) => trouble,
         };
         tracing::debug!(?trouble, "delivery interrupted");
-        let text = in_words(route, &trouble);
+        let text = problem_words(route, &trouble);
         if shared.with(|backlog| backlog.acknowledged()) > before {
             backoff.reset();
             (steps_lost, troubles) = (0, 0);
@@ -63,9 +63,9 @@ pub(super) async fn deliver(
         troubles += 1;
         match (trouble.kind, patience) {
             (ProblemKind::Refused, _) | (ProblemKind::Held, RetryPolicy::Orphan { .. }) => {
-                return refused(shared, text);
+                return refused_outcome(shared, text);
             }
-            (ProblemKind::OutOfStep, _) if steps_lost > 0 => return refused(shared, text),
+            (ProblemKind::OutOfStep, _) if steps_lost > 0 => return refused_outcome(shared, text),
             (ProblemKind::OutOfStep, _) => {
                 steps_lost += 1;
                 continue;
@@ -91,7 +91,7 @@ pub(super) async fn deliver(
             _ => shared.set_problem(Some(text)),
         }
         let denied = matches!(trouble.kind, ProblemKind::Denied | ProblemKind::Forbidden);
-        wait(shared, if denied { backoff.longest() } else { backoff.next(trouble.after) }).await;
+        wait_or_end(shared, if denied { backoff.longest_wait() } else { backoff.next(trouble.after) }).await;
         if !last_try && shared.ended.is_cancelled() {
             backoff.reset();
         }
@@ -99,7 +99,7 @@ pub(super) async fn deliver(
 }
 
 /// Waits for `time`, but not beyond the end of the build.
-async fn wait(shared: &SharedBacklog, time: Duration) {
+async fn wait_or_end(shared: &SharedBacklog, time: Duration) {
     let ended = shared.ended.is_cancelled();
     select! {
         () = sleep(time) => {}
@@ -107,23 +107,23 @@ async fn wait(shared: &SharedBacklog, time: Duration) {
     }
 }
 
-fn sealed(shared: &SharedBacklog) -> DeliveryOutcome {
+fn sealed_outcome(shared: &SharedBacklog) -> DeliveryOutcome {
     shared.with(|backlog| backlog.spool().map(|spool| spool.remove()));
     DeliveryOutcome::Delivered
 }
 
-fn closed_before(shared: &SharedBacklog) -> DeliveryOutcome {
+fn already_closed_outcome(shared: &SharedBacklog) -> DeliveryOutcome {
     shared.with(Backlog::discard_file);
     let text = "the attempt is already closed on the server; every command needs an --attempt of its own";
     DeliveryOutcome::Refused(text.to_owned())
 }
 
-fn refused(shared: &SharedBacklog, text: String) -> DeliveryOutcome {
+fn refused_outcome(shared: &SharedBacklog, text: String) -> DeliveryOutcome {
     shared.with(|backlog| backlog.spool().map(|spool| spool.set_aside(&text)));
     DeliveryOutcome::Refused(text)
 }
 
-fn in_words(route: &ServerRoute, trouble: &DeliveryProblem) -> String {
+fn problem_words(route: &ServerRoute, trouble: &DeliveryProblem) -> String {
     let server = &route.server();
     match trouble.kind {
         ProblemKind::Unreachable => no_server(server, &trouble.text),

@@ -13,7 +13,7 @@ use super::{
 use crate::kernel::{self, Error, KeptFile};
 
 /// Most groups above that are read, the nearest ones first. Kubernetes has four.
-const GROUPS: usize = 16;
+const MOST_GROUPS: usize = 16;
 
 /// Counters of the groups above the build's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct AncestorCounts {
 pub(super) struct AncestorLimits {
     files: Vec<LimitFiles>,
     /// Whether every group up to the root of the machine can be read. Then a failure that none of them counted did not happen at a limit.
-    complete: bool,
+    is_complete: bool,
 }
 
 /// The counters of one group for its own limit.
@@ -75,27 +75,27 @@ impl LimitFiles {
 impl AncestorLimits {
     /// Opens the files of the groups above `group`. `limiting`: folder of the group with the limit in force.
     pub(super) fn open(group: &Cgroup, limiting: Option<&Path>) -> Result<Self, Error> {
-        let mut above = Self { files: Vec::new(), complete: !hides_failures(&group.dir) };
-        for dir in group.and_ancestors().skip(1).take(GROUPS) {
+        let mut above = Self { files: Vec::new(), is_complete: !hides_failures(&group.dir) };
+        for dir in group.and_ancestors().skip(1).take(MOST_GROUPS) {
             let place = Cgroup { dir: dir.to_owned(), ..group.clone() };
             if place.is_root() {
                 return Ok(above);
             }
             match LimitFiles::open(dir, group.version)? {
                 Some(files) => {
-                    above.complete &= !hides_failures(dir);
+                    above.is_complete &= !hides_failures(dir);
                     above.files.push(LimitFiles { in_force: limiting == Some(dir), ..files });
                 }
-                None => above.complete = false,
+                None => above.is_complete = false,
             }
         }
-        above.complete = false;
+        above.is_complete = false;
         Ok(above)
     }
 
     /// Reads all counters. The flag is true if they include every limit that exists.
     pub(super) fn read(&self, buffer: &mut Vec<u8>) -> (AncestorCounts, bool) {
-        let (mut hits, mut complete) = (AncestorCounts::default(), self.complete);
+        let (mut hits, mut complete) = (AncestorCounts::default(), self.is_complete);
         for files in &self.files {
             let Some((failures, limits)) = files.read(buffer) else {
                 complete = false;

@@ -97,9 +97,9 @@ fn locate(
     mounts.iter().filter(fits).find_map(|mount| {
         let point = kernel.path(&mount.point);
         let candidates = [
-            path.strip_prefix(&mount.root).ok().map(|below| join(&point, below)),
+            path.strip_prefix(&mount.root).ok().map(|below| join_path(&point, below)),
             // the mount table is of another namespace than ours: the path is relative to the mount
-            path.strip_prefix("/").ok().map(|below| join(&point, below)),
+            path.strip_prefix("/").ok().map(|below| join_path(&point, below)),
             // the path is the host's, and only the container's own group is mounted
             Some(point.clone()),
         ];
@@ -109,7 +109,7 @@ fn locate(
 }
 
 /// Joins two paths; unlike `Path::join`, an empty second path does not add a slash at the end.
-fn join(point: &Path, below: &Path) -> PathBuf {
+fn join_path(point: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { point.to_owned() } else { point.join(below) }
 }
 

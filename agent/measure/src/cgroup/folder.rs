@@ -9,7 +9,7 @@ use std::{
 use crate::kernel::{self, Error};
 
 /// Most groups below one group that are read.
-const MAX_BELOW: usize = 1000;
+const MOST_BELOW: usize = 1000;
 
 /// Whether a folder is a cgroup.
 ///
@@ -34,13 +34,13 @@ pub fn members(dir: &Path) -> Vec<i32> {
         // a group that was removed meanwhile has no processes
         let text = kernel::read(&dir.join("cgroup.procs")).ok().flatten().unwrap_or_default();
         pids.extend(text.lines().filter_map(|line| line.trim().parse::<i32>().ok()));
-        dirs.extend(folders(&dir).take(MAX_BELOW.saturating_sub(dirs.len())));
+        dirs.extend(folders_in(&dir).take(MOST_BELOW.saturating_sub(dirs.len())));
     }
     pids
 }
 
 /// The folders in a folder; none if it cannot be read.
-pub(super) fn folders(dir: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn folders_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }

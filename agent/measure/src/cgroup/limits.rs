@@ -41,7 +41,7 @@ impl CgroupLimits {
     }
 }
 
-fn text(dir: &Path, name: &str) -> Option<String> {
+fn limit_text(dir: &Path, name: &str) -> Option<String> {
     kernel::read(&dir.join(name)).ok().flatten()
 }
 
@@ -50,12 +50,12 @@ fn memory_limit(dir: &Path, version: CgroupVersion) -> Option<u64> {
         CgroupVersion::V1 => "memory.limit_in_bytes",
         CgroupVersion::V2 => "memory.max",
     };
-    parse_memory_limit(&text(dir, name)?)
+    parse_memory_limit(&limit_text(dir, name)?)
 }
 
 /// The smallest memory limit of the groups above the visible ones. v1 reports it in `memory.stat`, v2 does not.
 fn hierarchical_limit(group: &Cgroup) -> Option<u64> {
-    let bytes = parse_field(&text(&group.dir, "memory.stat")?, "hierarchical_memory_limit")?;
+    let bytes = parse_field(&limit_text(&group.dir, "memory.stat")?, "hierarchical_memory_limit")?;
     parse_memory_limit(&bytes.to_string())
 }
 
@@ -63,9 +63,9 @@ fn cpu_limits(group: &Cgroup) -> impl Iterator<Item = (f64, &Path)> {
     group.and_ancestors().filter_map(|dir| {
         let cores = match group.version {
             CgroupVersion::V1 => {
-                parse_cpu_quota(&text(dir, "cpu.cfs_quota_us")?, &text(dir, "cpu.cfs_period_us")?)
+                parse_cpu_quota(&limit_text(dir, "cpu.cfs_quota_us")?, &limit_text(dir, "cpu.cfs_period_us")?)
             }
-            CgroupVersion::V2 => parse_cpu_max(&text(dir, "cpu.max")?),
+            CgroupVersion::V2 => parse_cpu_max(&limit_text(dir, "cpu.max")?),
         };
         Some((cores?, dir))
     })

@@ -22,7 +22,7 @@ use super::{
     find::{Cgroup, Cgroups, find},
     folder::members,
     limits::CgroupLimits,
-    own::PREFIX,
+    own::GROUP_PREFIX,
     reader::CgroupReader,
 };
 use crate::{
@@ -197,7 +197,7 @@ impl MovedGroups {
         // processes in a group of another run were left behind by an earlier attempt, and are not of this build
         let is_of_run = |dir: &Path| {
             let names = dir.strip_prefix(&groups.memory.mount).into_iter().flat_map(Path::components);
-            names.filter_map(|part| part.as_os_str().to_str()).any(|name| name.starts_with(PREFIX))
+            names.filter_map(|part| part.as_os_str().to_str()).any(|name| name.starts_with(GROUP_PREFIX))
         };
         if groups.memory.dir.starts_with(&self.home.memory.dir) || is_of_run(&groups.memory.dir) {
             return;

@@ -14,12 +14,12 @@ use super::parse::parse_field;
 use crate::kernel;
 
 /// Most groups in one reading. If a build creates more, only the first ones are read.
-const GROUPS: usize = 256;
+const MOST_GROUPS: usize = 256;
 
 /// Sums of the counters of the groups below the build's, since their creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NestedCounts {
-    pub(super) kills: u64,
+    pub(super) oom_kills: u64,
     pub(super) failures: u64,
     /// Number of threads in these groups at the last reading.
     pub(super) tasks: u64,
@@ -28,13 +28,17 @@ pub(super) struct NestedCounts {
 impl NestedCounts {
     /// Combines the counters of a group with a new reading. Kills and failures keep the larger value, because the files of a group that is
     /// being removed read as empty.
-    fn seen_again(self, now: Self) -> Self {
-        Self { kills: self.kills.max(now.kills), failures: self.failures.max(now.failures), tasks: now.tasks }
+    fn with_reading(self, now: Self) -> Self {
+        Self {
+            oom_kills: self.oom_kills.max(now.oom_kills),
+            failures: self.failures.max(now.failures),
+            tasks: now.tasks,
+        }
     }
 
     fn add(self, other: Self) -> Self {
         Self {
-            kills: self.kills.saturating_add(other.kills),
+            oom_kills: self.oom_kills.saturating_add(other.oom_kills),
             failures: self.failures.saturating_add(other.failures),
             tasks: self.tasks.saturating_add(other.tasks),
         }
@@ -47,12 +51,12 @@ pub(super) struct NestedGroups {
     dir: PathBuf,
     /// Last counters of each group by its inode number, which the kernel does not reuse for another group.
     known: HashMap<u64, NestedCounts>,
-    gone: NestedCounts,
+    removed_counts: NestedCounts,
 }
 
 impl NestedGroups {
     pub(super) fn new(dir: PathBuf) -> Self {
-        Self { dir, known: HashMap::new(), gone: NestedCounts::default() }
+        Self { dir, known: HashMap::new(), removed_counts: NestedCounts::default() }
     }
 
     /// The sums over all groups below, including removed ones. If there is no such group, this costs one `stat`.
@@ -62,27 +66,27 @@ impl NestedGroups {
         if !(none && self.known.is_empty()) {
             self.find_groups();
         }
-        self.known.values().fold(self.gone, |sum, &counts| sum.add(counts))
+        self.known.values().fold(self.removed_counts, |sum, &counts| sum.add(counts))
     }
 
     fn find_groups(&mut self) {
         let (mut found, mut complete) = (HashMap::new(), true);
         let mut folders = vec![self.dir.clone()];
         while let Some(folder) = folders.pop() {
-            for (group, path) in groups_in(&folder).take(GROUPS + 1 - found.len()) {
-                found.insert(group, counts(&path));
+            for (group, path) in groups_in(&folder).take(MOST_GROUPS + 1 - found.len()) {
+                found.insert(group, read_counts(&path));
                 folders.push(path);
             }
-            if found.len() > GROUPS {
+            if found.len() > MOST_GROUPS {
                 complete = false;
                 break;
             }
         }
-        self.take_in(found, complete);
+        self.add_found(found, complete);
     }
 
-    fn take_in(&mut self, found: HashMap<u64, Option<NestedCounts>>, complete: bool) {
-        let (known, gone) = (&mut self.known, &mut self.gone);
+    fn add_found(&mut self, found: HashMap<u64, Option<NestedCounts>>, complete: bool) {
+        let (known, gone) = (&mut self.known, &mut self.removed_counts);
         known.retain(|group, counts| {
             counts.tasks = 0;
             let stays = !complete || found.contains_key(group);
@@ -92,12 +96,12 @@ impl NestedGroups {
             stays
         });
         for (group, counts) in found {
-            if known.len() >= GROUPS && !known.contains_key(&group) {
+            if known.len() >= MOST_GROUPS && !known.contains_key(&group) {
                 continue;
             }
             // if the group was removed while it was read, the earlier counters stay; the next reading does not find the group
             let before = known.entry(group).or_default();
-            *before = counts.map_or(*before, |now| before.seen_again(now));
+            *before = counts.map_or(*before, |now| before.with_reading(now));
         }
     }
 }
@@ -111,12 +115,12 @@ fn groups_in(folder: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
 }
 
 /// The counters of one group; `None` if it has none, or is being removed.
-fn counts(dir: &Path) -> Option<NestedCounts> {
+fn read_counts(dir: &Path) -> Option<NestedCounts> {
     let text = |name| kernel::read(&dir.join(name)).ok().flatten();
     let kills = parse_field(&text("memory.oom_control")?, "oom_kill").unwrap_or(0);
     let failures = text("memory.failcnt").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let tasks = text("tasks").map_or(0, |text| text.lines().count());
-    Some(NestedCounts { kills, failures, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) })
+    Some(NestedCounts { oom_kills: kills, failures, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) })
 }
 
 #[cfg(test)]
@@ -138,11 +142,11 @@ mod tests {
         assert_eq!(nested.read(), NestedCounts::default());
         group(&fake, "a b", 1);
         group(&fake, "a b/c", 2);
-        assert_eq!(nested.read(), NestedCounts { kills: 3, failures: 20, tasks: 4 });
+        assert_eq!(nested.read(), NestedCounts { oom_kills: 3, failures: 20, tasks: 4 });
         fs::remove_dir_all(fake.kernel().path("/g/a b")).unwrap();
-        assert_eq!(nested.read(), NestedCounts { kills: 3, failures: 20, tasks: 0 });
+        assert_eq!(nested.read(), NestedCounts { oom_kills: 3, failures: 20, tasks: 0 });
         group(&fake, "new", 5);
-        assert_eq!(nested.read(), NestedCounts { kills: 8, failures: 30, tasks: 2 });
+        assert_eq!(nested.read(), NestedCounts { oom_kills: 8, failures: 30, tasks: 2 });
     }
 
     #[test]
@@ -151,23 +155,23 @@ mod tests {
         fake.write("/g/memory.failcnt", "0\n");
         let mut nested = NestedGroups::new(fake.kernel().path("/g"));
         group(&fake, "a", 2);
-        assert_eq!(nested.read(), NestedCounts { kills: 2, failures: 10, tasks: 2 });
+        assert_eq!(nested.read(), NestedCounts { oom_kills: 2, failures: 10, tasks: 2 });
         // the kernel takes the files away one by one
         fs::remove_file(fake.kernel().path("/g/a/memory.failcnt")).unwrap();
-        assert_eq!(nested.read(), NestedCounts { kills: 2, failures: 10, tasks: 2 });
+        assert_eq!(nested.read(), NestedCounts { oom_kills: 2, failures: 10, tasks: 2 });
         fs::remove_dir_all(fake.kernel().path("/g/a")).unwrap();
-        assert_eq!(nested.read(), NestedCounts { kills: 2, failures: 10, tasks: 0 });
+        assert_eq!(nested.read(), NestedCounts { oom_kills: 2, failures: 10, tasks: 0 });
     }
 
     #[test]
     fn more_groups_than_anyone_needs_are_not_all_looked_at() {
         let fake = FakeKernel::new();
-        for number in 0..GROUPS + 50 {
+        for number in 0..MOST_GROUPS + 50 {
             group(&fake, &number.to_string(), 1);
         }
         let mut nested = NestedGroups::new(fake.kernel().path("/g"));
-        let limit = u64::try_from(GROUPS).unwrap();
-        assert_eq!(nested.read().kills, limit);
-        assert_eq!(nested.read().kills, limit);
+        let limit = u64::try_from(MOST_GROUPS).unwrap();
+        assert_eq!(nested.read().oom_kills, limit);
+        assert_eq!(nested.read().oom_kills, limit);
     }
 }

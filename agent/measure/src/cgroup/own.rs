@@ -33,7 +33,7 @@ pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
 /// and Linux 6.18 counts failures at that limit in neither `memory.failcnt` nor `memory.memsw.failcnt`.
 const SWAP_BYTES: u64 = 4 << 20;
 /// Start of the name of every group that an agent creates.
-pub(super) const PREFIX: &str = "plimsoll-";
+pub(super) const GROUP_PREFIX: &str = "plimsoll-";
 /// An empty group that is older than this was left behind by an earlier run; a group is entered within milliseconds of its creation.
 const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
 /// How often the removal of a group is tried: the group stays busy for a moment after its last process was reaped.
@@ -47,48 +47,52 @@ const REMOVE_DEPTH: usize = 16;
 #[derive(Debug)]
 pub struct BuildCgroup {
     groups: Cgroups,
-    places: Vec<BuildFolder>,
+    folders: Vec<BuildFolder>,
 }
 
 /// One new group, and the group that the agent was in before.
 #[derive(Debug)]
 struct BuildFolder {
-    own: PathBuf,
-    home: PathBuf,
+    build_group: PathBuf,
+    agent_group: PathBuf,
     version: CgroupVersion,
 }
 
 impl BuildCgroup {
     /// Creates groups for the run `id` (a ULID) below those of the agent.
     pub fn make(agent: &Cgroups, id: &str) -> Result<Self, Error> {
-        let mut own = Self { groups: agent.clone(), places: Vec::new() };
-        let made = own.make_places(agent, &format!("{PREFIX}{id}"));
+        let mut own = Self { groups: agent.clone(), folders: Vec::new() };
+        let made = own.make_folders(agent, &format!("{GROUP_PREFIX}{id}"));
         if made.is_err() {
             own.remove_now();
         }
         made.map(|()| own)
     }
 
-    fn make_places(&mut self, agent: &Cgroups, name: &str) -> Result<(), Error> {
-        refuse_flat(&agent.memory)?;
-        sweep(&agent.memory.dir);
-        self.groups.memory = self.make_place(&agent.memory, name)?;
+    fn make_folders(&mut self, agent: &Cgroups, name: &str) -> Result<(), Error> {
+        check_hierarchy(&agent.memory)?;
+        remove_leftovers(&agent.memory.dir);
+        self.groups.memory = self.make_folder(&agent.memory, name)?;
         pass_memory_on(&agent.memory, &self.groups.memory)?;
         self.groups.cpu = match &agent.cpu {
             Some(cpu) if cpu.dir == agent.memory.dir => Some(self.groups.memory.clone()),
             Some(cpu) => {
-                sweep(&cpu.dir);
-                Some(self.make_place(cpu, name)?)
+                remove_leftovers(&cpu.dir);
+                Some(self.make_folder(cpu, name)?)
             }
             None => None,
         };
         Ok(())
     }
 
-    fn make_place(&mut self, home: &Cgroup, name: &str) -> Result<Cgroup, Error> {
+    fn make_folder(&mut self, home: &Cgroup, name: &str) -> Result<Cgroup, Error> {
         let dir = home.dir.join(name);
         fs::create_dir(&dir).map_err(|problem| Error::new(&dir, problem))?;
-        self.places.push(BuildFolder { own: dir.clone(), home: home.dir.clone(), version: home.version });
+        self.folders.push(BuildFolder {
+            build_group: dir.clone(),
+            agent_group: home.dir.clone(),
+            version: home.version,
+        });
         Ok(Cgroup { dir, ..home.clone() })
     }
 
@@ -117,7 +121,8 @@ impl BuildCgroup {
     /// Moves the calling thread (v2: this process) into the groups. If that fails, it stays in its group. The thread that entered must also
     /// leave.
     pub fn enter(&self) -> Result<(), Error> {
-        let entered = self.places.iter().try_for_each(|place| join(&place.own, place.version));
+        let entered =
+            self.folders.iter().try_for_each(|place| enter_group(&place.build_group, place.version));
         if entered.is_err() {
             self.leave();
         }
@@ -126,8 +131,8 @@ impl BuildCgroup {
 
     /// Moves the thread or the process back. A failure is only logged: the agent's own use is then measured with the build's.
     pub fn leave(&self) {
-        for place in &self.places {
-            if let Err(error) = join(&place.home, place.version) {
+        for place in &self.folders {
+            if let Err(error) = enter_group(&place.agent_group, place.version) {
                 tracing::warn!(%error, "the agent stays in the group of the build");
             }
         }
@@ -137,14 +142,14 @@ impl BuildCgroup {
     pub async fn remove(mut self) {
         for _try in 1..REMOVE_TRIES {
             self.remove_now();
-            if self.places.is_empty() {
+            if self.folders.is_empty() {
                 return;
             }
             tokio::time::sleep(REMOVE_PAUSE).await;
         }
         self.remove_now();
-        for place in &self.places {
-            tracing::debug!(group = %place.own.display(), "processes outlive the command, their group stays");
+        for place in &self.folders {
+            tracing::debug!(group = %place.build_group.display(), "processes outlive the command, their group stays");
         }
     }
 
@@ -155,7 +160,7 @@ impl BuildCgroup {
 
     /// Removes every group that can be removed from the disk, and forgets it.
     fn remove_now(&mut self) {
-        self.places.retain(|place| match remove_tree(&place.own) {
+        self.folders.retain(|place| match remove_tree(&place.build_group) {
             Ok(()) => false,
             Err(problem) => problem.kind() != io::ErrorKind::NotFound,
         });
@@ -164,11 +169,11 @@ impl BuildCgroup {
 
 /// Refuses v1 groups without `use_hierarchy`: their memory does not count in the group above, so the build would escape the agent's own
 /// limit.
-fn refuse_flat(memory: &Cgroup) -> Result<(), Error> {
+fn check_hierarchy(memory: &Cgroup) -> Result<(), Error> {
     let path = memory.dir.join("memory.use_hierarchy");
     match kernel::read(&path)? {
         Some(text) if memory.version == CgroupVersion::V1 && text.trim() == "0" => {
-            Err(Error::content(&path, "a hierarchy"))
+            Err(Error::content_error(&path, "a hierarchy"))
         }
         _other => Ok(()),
     }
@@ -182,12 +187,12 @@ fn pass_memory_on(home: &Cgroup, own: &Cgroup) -> Result<(), Error> {
         return Ok(());
     }
     write(&home.dir.join("cgroup.subtree_control"), "+memory")?;
-    if has()? { Ok(()) } else { Err(Error::content(&current, "a memory controller")) }
+    if has()? { Ok(()) } else { Err(Error::content_error(&current, "a memory controller")) }
 }
 
 /// Moves the calling thread (v1), or this process with all its threads (v2), to the group `dir`. 0 means the caller to the kernel; the
 /// caller's own number would cost the long wait even in `tasks`.
-fn join(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
+fn enter_group(dir: &Path, version: CgroupVersion) -> Result<(), Error> {
     let name = match version {
         CgroupVersion::V1 => "tasks",
         CgroupVersion::V2 => "cgroup.procs",
@@ -225,7 +230,7 @@ fn remove_below(dir: &Path, depth: usize, groups: &mut usize) {
 }
 
 /// Removes groups in `parent` that earlier runs left behind. The kernel refuses to remove groups that are in use.
-fn sweep(parent: &Path) {
+fn remove_leftovers(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(|name| is_left_behind(name, clock::unix_ms())) {
@@ -237,7 +242,7 @@ fn sweep(parent: &Path) {
 
 /// Whether a group is old enough to have been left behind. Its name contains the time of its creation.
 fn is_left_behind(name: &str, now_ms: u64) -> bool {
-    let made = name.strip_prefix(PREFIX).and_then(|id| ulid::Ulid::from_string(id).ok());
+    let made = name.strip_prefix(GROUP_PREFIX).and_then(|id| ulid::Ulid::from_string(id).ok());
     made.is_some_and(|id| id.timestamp_ms().saturating_add(LEFT_BEHIND_MS) < now_ms)
 }
 
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn only_old_groups_of_our_own_are_swept() {
-        let old = format!("{PREFIX}{}", ulid::Ulid::from_parts(1_000, 7));
+        let old = format!("{GROUP_PREFIX}{}", ulid::Ulid::from_parts(1_000, 7));
         assert!(is_left_behind(&old, 1_001 + LEFT_BEHIND_MS));
         assert!(!is_left_behind(&old, 1_000 + LEFT_BEHIND_MS));
         assert!(!is_left_behind("plimsoll-probe", u64::MAX));

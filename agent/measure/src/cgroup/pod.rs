@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    folder::{folders, is_group, members},
+    folder::{folders_in, is_group, members},
     foreign::container_id,
 };
 use crate::kernel;
@@ -37,11 +37,11 @@ pub fn find_pod(top: &Path, uid: &str) -> Option<PathBuf> {
     // only `kubepods` contains pods, and it is at most two levels below the mount
     let may_hold = |name: &str, depth: usize| depth < 2 || name.contains("kube") || name.contains("pods");
     let is_pod = |name: &str| name == plain || name.ends_with(&escaped);
-    search(top, is_pod, |name, depth| may_hold(name, depth) || is_quality(name)).into_iter().next()
+    search(top, is_pod, |name, depth| may_hold(name, depth) || is_quality_class(name)).into_iter().next()
 }
 
 /// Whether this is the name of a quality-of-service class. With the cgroupfs driver its folder is between `kubepods` and the pods.
-fn is_quality(name: &str) -> bool {
+fn is_quality_class(name: &str) -> bool {
     matches!(name, "burstable" | "besteffort" | "guaranteed")
 }
 
@@ -49,15 +49,15 @@ fn is_quality(name: &str) -> bool {
 pub fn find_containers(top: &Path, id: &str) -> Vec<Container> {
     let is_it = |name: &str| container_id(name).is_some_and(|found| found.starts_with(id));
     let dirs = search(top, is_it, |name, _depth| container_id(name).is_none());
-    dirs.into_iter().map(container).collect()
+    dirs.into_iter().map(container_of).collect()
 }
 
 /// The containers of a pod, without the groups of conmon and other monitors of containers.
 pub fn containers(pod: &Path) -> Vec<Container> {
-    folders(pod)
+    folders_in(pod)
         .filter(|dir| is_group(dir).unwrap_or(false))
-        .filter(|dir| !name(dir).contains("conmon"))
-        .map(container)
+        .filter(|dir| !folder_name(dir).contains("conmon"))
+        .map(container_of)
         .collect()
 }
 
@@ -70,12 +70,12 @@ pub fn looks_like_pause(container: &Container) -> bool {
     members(&container.dir).len() <= 1 && bytes.is_some_and(|bytes| bytes < PAUSE_BYTES)
 }
 
-fn container(dir: PathBuf) -> Container {
-    let name = name(&dir);
+fn container_of(dir: PathBuf) -> Container {
+    let name = folder_name(&dir);
     Container { id: container_id(name).unwrap_or(name).to_owned(), dir }
 }
 
-fn name(dir: &Path) -> &str {
+fn folder_name(dir: &Path) -> &str {
     dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
@@ -85,11 +85,11 @@ fn search(top: &Path, wanted: impl Fn(&str) -> bool, enter: impl Fn(&str, usize)
     let (mut found, mut seen, mut level) = (Vec::new(), 0, vec![top.to_owned()]);
     for depth in 0..MAX_DEPTH {
         let (mut next, room) = (Vec::new(), MAX_FOLDERS.saturating_sub(seen));
-        for dir in level.iter().flat_map(|dir| folders(dir)).take(room) {
+        for dir in level.iter().flat_map(|dir| folders_in(dir)).take(room) {
             seen += 1;
-            if wanted(name(&dir)) {
+            if wanted(folder_name(&dir)) {
                 found.push(dir);
-            } else if enter(name(&dir), depth) {
+            } else if enter(folder_name(&dir), depth) {
                 next.push(dir);
             }
         }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn the_container_that_holds_the_namespaces_is_small_and_alone() {
         let fake = FakeKernel::v2("/pod/pause");
-        let pause = container(fake.kernel().path("/sys/fs/cgroup/pod/pause"));
+        let pause = container_of(fake.kernel().path("/sys/fs/cgroup/pod/pause"));
         assert!(looks_like_pause(&pause));
         fake.write("/sys/fs/cgroup/pod/pause/cgroup.procs", "0\n0\n");
         assert!(!looks_like_pause(&pause));

@@ -56,7 +56,7 @@ impl CgroupReader {
         let mut reading = Reading { memory: size.memory, need: size.need, ..Reading::default() };
         (reading.pages, reading.major_faults) = (stat.pages, stat.major_faults());
         self.counters.read(&mut reading, &mut self.buffer);
-        self.memory.tasks_below = self.counters.below.tasks;
+        self.memory.tasks_below = self.counters.nested_counts.tasks;
         Ok(reading)
     }
 
@@ -71,7 +71,7 @@ impl CgroupReader {
 struct MemoryFiles {
     version: CgroupVersion,
     usage: KeptFile,
-    stat: KeptFile,
+    stat_file: KeptFile,
     /// v1: the file with the bytes of kernel memory; v2 has them in `stat`.
     kernel: Option<KeptFile>,
     /// v1: the file that lists the threads of the group.
@@ -92,19 +92,19 @@ impl MemoryFiles {
         };
         let (Some(usage), Some(stat)) = (usage, open("memory.stat")?) else { return Ok(None) };
         let (kernel, tasks) = (v1("memory.kmem.usage_in_bytes")?, v1("tasks")?);
-        Ok(Some(Self { version, usage, stat, kernel, tasks, tasks_here: 0, tasks_below: 0 }))
+        Ok(Some(Self { version, usage, stat_file: stat, kernel, tasks, tasks_here: 0, tasks_below: 0 }))
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(MemorySize, MemoryStat), Error> {
         // `stat` is read first: if the build grows between the two reads, usage is larger, so the need is not above it
         let (need, stat) = match self.version {
             CgroupVersion::V2 => {
-                let stat = parse_stat_v2(self.stat.read(buffer)?);
+                let stat = parse_stat_v2(self.stat_file.read(buffer)?);
                 (stat.need_v2(), stat)
             }
             CgroupVersion::V1 => {
                 let kernel = self.kernel.as_ref().and_then(|file| file.read_number(buffer).ok()).unwrap_or(0);
-                let stat = parse_stat_v1(self.stat.read(buffer)?);
+                let stat = parse_stat_v1(self.stat_file.read(buffer)?);
                 (stat.need_v1(kernel, self.count_tasks(kernel, &stat, buffer)), stat)
             }
         };
@@ -136,8 +136,8 @@ struct CounterFiles {
     failures: Option<LimitFiles>,
     /// v1: the groups below; v2 includes them in `events`.
     nested: Option<NestedGroups>,
-    below: NestedCounts,
-    above: AncestorLimits,
+    nested_counts: NestedCounts,
+    ancestor_limits: AncestorLimits,
     cpu: Option<CpuFile>,
     /// The file `cpu.stat` of the group with the CPU limit in force.
     throttled: Option<KeptFile>,
@@ -173,13 +173,24 @@ impl CounterFiles {
         let pressure = if version == CgroupVersion::V2 { open("memory.pressure")? } else { None };
         let above = AncestorLimits::open(&groups.memory, limits.limiting.as_deref())?;
         let (cpu, below) = (open_cpu(groups)?, NestedCounts::default());
-        Ok(Self { version, peak, events, failures, nested, below, above, cpu, throttled, pressure })
+        Ok(Self {
+            version,
+            peak,
+            events,
+            failures,
+            nested,
+            nested_counts: below,
+            ancestor_limits: above,
+            cpu,
+            throttled,
+            pressure,
+        })
     }
 
     fn read(&mut self, reading: &mut Reading, buffer: &mut Vec<u8>) {
         reading.memory_peak = self.peak.as_ref().and_then(|file| file.read_number(buffer).ok());
         self.read_events(reading, buffer);
-        let (above, complete) = self.above.read(buffer);
+        let (above, complete) = self.ancestor_limits.read(buffer);
         reading.limit_hits_above = Some(above.limits);
         reading.sees_all_limits = complete;
         reading.failures_above = above.failures;
@@ -188,7 +199,7 @@ impl CounterFiles {
         }
         reading.cpu_usec = match &self.cpu {
             Some(CpuFile::Nanoseconds(file)) => file.read_number(buffer).map_or(0, |time| time / 1000),
-            Some(CpuFile::Stat(file)) => field(file, "usage_usec", buffer).unwrap_or(0),
+            Some(CpuFile::Stat(file)) => read_field(file, "usage_usec", buffer).unwrap_or(0),
             None => 0,
         };
         reading.throttled_usec = self.throttled.as_ref().and_then(|file| read_throttled(file, buffer));
@@ -211,15 +222,15 @@ impl CounterFiles {
         if let Some(nested) = &mut self.nested {
             let below = nested.read();
             let add = |number: Option<u64>, more: u64| number.map(|number| number.saturating_add(more));
-            reading.oom_kill = add(reading.oom_kill, below.kills);
+            reading.oom_kill = add(reading.oom_kill, below.oom_kills);
             reading.reclaim_failures = add(reading.reclaim_failures, below.failures);
             reading.limit_hits = add(reading.limit_hits, below.failures);
-            self.below = below;
+            self.nested_counts = below;
         }
     }
 }
 
-fn field(file: &KeptFile, name: &str, buffer: &mut Vec<u8>) -> Option<u64> {
+fn read_field(file: &KeptFile, name: &str, buffer: &mut Vec<u8>) -> Option<u64> {
     parse_field(file.read(buffer).ok()?, name)
 }
 

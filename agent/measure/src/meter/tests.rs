@@ -56,7 +56,7 @@ fn cost_of_a_reading() {
     let mut meter = Meter::prepare(&Kernel::running(), &ulid::Ulid::new().to_string(), None);
     let clock = std::time::Instant::now;
     let start = clock();
-    meter.inside(|| ());
+    meter.run_inside(|| ());
     println!("in and out of the group: {:?}", start.elapsed());
     let mut tree = ProcessTree::of(&Kernel::running(), 1).unwrap();
     let mut time = |name: &str, read: &mut dyn FnMut(&mut Meter)| {
@@ -69,7 +69,7 @@ fn cost_of_a_reading() {
     let start = clock();
     (0..100).for_each(|_round| assert!(tree.read().is_ok()));
     println!("tree of all processes: {:.0} us", start.elapsed().as_secs_f64() * 10_000.0);
-    meter.own.unwrap().discard();
+    meter.own_group.unwrap().discard();
 }
 
 #[test]

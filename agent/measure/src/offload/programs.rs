@@ -43,7 +43,7 @@ pub(super) const SERVICES: [Service; 8] = [
 /// Start of the command line of bazel's server, `bazel(FOLDER)`: the program itself is Java.
 const BAZEL_SERVER: &str = "bazel(";
 /// Most processes that are examined, the first ones of the list: a build with more does its work itself.
-const MOST: usize = 128;
+const MOST_PROCESSES: usize = 128;
 
 /// The running processes of one service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,9 +61,9 @@ pub struct ServicePrograms(pub(super) [Presence; SERVICES.len()]);
 impl ServicePrograms {
     /// Examines processes by their ids, in the folder `proc`. Processes that have ended, or that our pid namespace does not show, are
     /// skipped.
-    pub fn among(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
+    pub fn among_processes(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
         let (mut found, mut java) = (Self::default(), Vec::new());
-        for pid in pids.into_iter().filter(|&pid| pid > 0).take(MOST) {
+        for pid in pids.into_iter().filter(|&pid| pid > 0).take(MOST_PROCESSES) {
             let folder = proc.join(pid.to_string());
             // the process may have ended meanwhile
             let Some(comm) = kernel::read(&folder.join("comm")).ok().flatten() else { continue };

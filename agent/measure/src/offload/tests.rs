@@ -14,7 +14,7 @@ fn watched(seconds: u64, at: impl Fn(u64) -> (&'static [&'static str], u64)) -> 
             fake.write(&format!("/proc/{pid}/comm"), &format!("{name}\n"));
             pid
         });
-        let found = ServicePrograms::among(&fake.kernel().path("/proc"), pids.collect::<Vec<_>>());
+        let found = ServicePrograms::among_processes(&fake.kernel().path("/proc"), pids.collect::<Vec<_>>());
         cpu_usec += cpu_ms * 1000;
         let now = Duration::from_secs(second);
         assert!(watch.is_due(now));
@@ -63,7 +63,7 @@ fn a_daemon_among_the_processes_of_the_build_is_measured_with_it() {
     fake.write("/proc/7/comm", "java\n");
     fake.write("/proc/7/cmdline", "bazel(work)\0--add-opens\0");
     fake.write("/proc/8/comm", "bazel\n");
-    let found = ServicePrograms::among(&fake.kernel().path("/proc"), [7, 8, 0, 9]);
+    let found = ServicePrograms::among_processes(&fake.kernel().path("/proc"), [7, 8, 0, 9]);
     let mut watch = OffloadWatch::new(8);
     watch.add(Duration::from_secs(9), 0, &found, Duration::ZERO);
     assert_eq!(watch.service(), None);
@@ -84,7 +84,7 @@ fn a_program_under_another_name_is_known_by_its_file() {
     let fake = FakeKernel::new();
     fake.write("/proc/7/comm", "gcc\n");
     std::os::unix::fs::symlink("/usr/bin/distcc", fake.kernel().path("/proc/7/exe")).unwrap();
-    let found = ServicePrograms::among(&fake.kernel().path("/proc"), [7]);
+    let found = ServicePrograms::among_processes(&fake.kernel().path("/proc"), [7]);
     assert_eq!(found.0.iter().map(|presence| presence.clients).sum::<u32>(), 1);
 }
 
@@ -92,7 +92,7 @@ fn a_program_under_another_name_is_known_by_its_file() {
 fn looks_rest_and_see_a_bounded_number_of_processes() {
     let fake = FakeKernel::new();
     (1..1000).for_each(|pid| fake.write(&format!("/proc/{pid}/comm"), "docker\n"));
-    let found = ServicePrograms::among(&fake.kernel().path("/proc"), 1..1000);
+    let found = ServicePrograms::among_processes(&fake.kernel().path("/proc"), 1..1000);
     assert_eq!(found.0[0].clients, 128);
     let mut watch = OffloadWatch::new(8);
     let second = Duration::from_secs(1);

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a new process, and its parent, which shares pages with it | at once |
 //! | a process that shares many pages | when processes were started or ended |
-//! | every other process | in turn, for at most [`TURN`] in each reading |
+//! | every other process | in turn, for at most [`READING_TIME`] in each reading |
 //!
 //! Between two readings, the growth of a process is added to its last share, because new pages are its own.
 
@@ -20,9 +20,9 @@ use std::{
 use crate::{clock::thread_cpu_time, kernel};
 
 /// Resident bytes of a process from which `smaps_rollup` is read: the many small tools of a build share little. This is an estimate.
-const LEAST_WALKED: u64 = 4 << 20;
+const LEAST_ROLLUP_BYTES: u64 = 4 << 20;
 /// CPU time that each reading spends on renewing shares that are still valid: ten readings a second then take 1 % of a core.
-const TURN: Duration = Duration::from_millis(1);
+const READING_TIME: Duration = Duration::from_millis(1);
 
 /// Resident bytes of one process, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl ResidentMemory {
     }
 
     /// Combines this value with two others, kind by kind, with the function `of`.
-    fn zip(self, other: Self, third: Self, of: impl Fn(u64, u64, u64) -> u64) -> Self {
+    fn combine(self, other: Self, third: Self, of: impl Fn(u64, u64, u64) -> u64) -> Self {
         Self {
             anonymous: of(self.anonymous, other.anonymous, third.anonymous),
             shared: of(self.shared, other.shared, third.shared),
@@ -60,35 +60,35 @@ pub(super) struct SeenProcess {
 
 /// The last known share of one process.
 #[derive(Debug, Clone, Copy)]
-struct KnownPart {
+struct KnownShare {
     started: u64,
     /// Resident memory of the process when its share was read.
     resident: ResidentMemory,
     /// The share that was read; `None` if the kernel does not report it.
-    part: Option<ResidentMemory>,
+    share: Option<ResidentMemory>,
     /// Number of the reading in which the share was read.
-    reading: u64,
+    reading_number: u64,
 }
 
-impl KnownPart {
+impl KnownShare {
     /// Whether more than an eighth of the process's anonymous or shared pages also belong to other processes.
     fn is_shared(&self) -> bool {
         let of = |all: u64, part: u64| part < all - all / 8;
-        self.part.is_some_and(|part| {
+        self.share.is_some_and(|part| {
             of(self.resident.anonymous, part.anonymous) || of(self.resident.shared, part.shared)
         })
     }
 
     /// The share of the process with `resident` memory, estimated from the share that was read last; `None` if the kernel did not report
     /// that share.
-    fn now(&self, resident: ResidentMemory) -> Option<ResidentMemory> {
+    fn share_now(&self, resident: ResidentMemory) -> Option<ResidentMemory> {
         let of = |now: u64, then: u64, part: u64| match now.checked_sub(then) {
             Some(grown) => part.saturating_add(grown),
             None => {
                 u64::try_from(u128::from(part) * u128::from(now) / u128::from(then.max(1))).unwrap_or(part)
             }
         };
-        self.part.map(|part| resident.zip(self.resident, part, of))
+        self.share.map(|part| resident.combine(self.resident, part, of))
     }
 }
 
@@ -96,39 +96,39 @@ impl KnownPart {
 #[derive(Debug)]
 pub(super) struct SharedPages {
     proc: PathBuf,
-    known: HashMap<i32, KnownPart>,
-    reading: u64,
-    turn: Duration,
+    known_shares: HashMap<i32, KnownShare>,
+    reading_number: u64,
+    reading_time: Duration,
 }
 
 impl SharedPages {
     pub(super) fn new(proc: PathBuf) -> Self {
-        Self { proc, known: HashMap::new(), reading: 0, turn: TURN }
+        Self { proc, known_shares: HashMap::new(), reading_number: 0, reading_time: READING_TIME }
     }
 
     /// The share of each process in `seen`, in the same order; `None` if the kernel does not report it, and for a small process.
-    pub(super) fn parts(&mut self, seen: &[SeenProcess]) -> Vec<Option<ResidentMemory>> {
-        self.reading += 1;
+    pub(super) fn shares(&mut self, seen: &[SeenProcess]) -> Vec<Option<ResidentMemory>> {
+        self.reading_number += 1;
         let large: HashMap<i32, &SeenProcess> = seen
             .iter()
-            .filter(|process| process.resident.total() >= LEAST_WALKED)
+            .filter(|process| process.resident.total() >= LEAST_ROLLUP_BYTES)
             .map(|process| (process.pid, process))
             .collect();
-        let before = self.known.len();
-        self.known
+        let before = self.known_shares.len();
+        self.known_shares
             .retain(|pid, known| large.get(pid).is_some_and(|process| process.started == known.started));
-        let has_gone = self.known.len() < before;
+        let has_gone = self.known_shares.len() < before;
         self.read_changed(&large, has_gone);
         self.read_in_turn(&large);
-        let part = |process: &SeenProcess| self.known.get(&process.pid)?.now(process.resident);
+        let part = |process: &SeenProcess| self.known_shares.get(&process.pid)?.share_now(process.resident);
         seen.iter().map(part).collect()
     }
 
     fn read_changed(&mut self, large: &HashMap<i32, &SeenProcess>, has_gone: bool) {
         let new: Vec<&SeenProcess> =
-            large.values().filter(|process| !self.known.contains_key(&process.pid)).copied().collect();
+            large.values().filter(|process| !self.known_shares.contains_key(&process.pid)).copied().collect();
         let has_changed = has_gone || !new.is_empty();
-        let shared = self.known.iter().filter(|(_, known)| has_changed && known.is_shared());
+        let shared = self.known_shares.iter().filter(|(_, known)| has_changed && known.is_shared());
         let mut due: Vec<i32> = shared.map(|(pid, _)| *pid).collect();
         due.extend(new.iter().flat_map(|process| [process.pid, process.parent]));
         for process in due.iter().filter_map(|pid| large.get(pid)) {
@@ -136,14 +136,14 @@ impl SharedPages {
         }
     }
 
-    /// Reads the shares that were read longest ago, for as long as [`TURN`] allows.
+    /// Reads the shares that were read longest ago, for as long as [`READING_TIME`] allows.
     fn read_in_turn(&mut self, large: &HashMap<i32, &SeenProcess>) {
         let mut known: Vec<(u64, i32)> =
-            self.known.iter().map(|(pid, known)| (known.reading, *pid)).collect();
+            self.known_shares.iter().map(|(pid, known)| (known.reading_number, *pid)).collect();
         known.sort_unstable();
         let start = thread_cpu_time();
         for process in known.iter().filter_map(|(_, pid)| large.get(pid)) {
-            if thread_cpu_time().saturating_sub(start) >= self.turn {
+            if thread_cpu_time().saturating_sub(start) >= self.reading_time {
                 return;
             }
             self.read(process);
@@ -153,15 +153,16 @@ impl SharedPages {
     /// Reads `smaps_rollup` of one process (its part of shared memory), unless that was done in the current round.
     fn read(&mut self, process: &SeenProcess) {
         let SeenProcess { pid, started, resident, .. } = *process;
-        let reading = self.reading;
-        if self.known.get(&pid).is_none_or(|known| known.reading < reading) {
-            let part = rollup(&self.proc.join(pid.to_string()));
-            self.known.insert(pid, KnownPart { started, resident, part, reading });
+        let reading = self.reading_number;
+        if self.known_shares.get(&pid).is_none_or(|known| known.reading_number < reading) {
+            let part = read_rollup(&self.proc.join(pid.to_string()));
+            self.known_shares
+                .insert(pid, KnownShare { started, resident, share: part, reading_number: reading });
         }
     }
 }
 
-fn rollup(folder: &Path) -> Option<ResidentMemory> {
+fn read_rollup(folder: &Path) -> Option<ResidentMemory> {
     let rollup = kernel::read(&folder.join("smaps_rollup")).ok()??;
     let bytes = |name: &str| {
         let kib = rollup.lines().find_map(|line| line.strip_prefix(name))?;
@@ -192,11 +193,11 @@ mod tests {
 
     /// No time for processes that need not be read.
     fn pages(fake: &FakeKernel) -> SharedPages {
-        SharedPages { turn: Duration::ZERO, ..SharedPages::new(fake.kernel().path("/proc")) }
+        SharedPages { reading_time: Duration::ZERO, ..SharedPages::new(fake.kernel().path("/proc")) }
     }
 
     fn sum(pages: &mut SharedPages, seen: &[SeenProcess]) -> u64 {
-        pages.parts(seen).into_iter().flatten().map(|part| part.anonymous / MIB).sum()
+        pages.shares(seen).into_iter().flatten().map(|part| part.anonymous / MIB).sum()
     }
 
     #[test]
@@ -232,9 +233,9 @@ mod tests {
         assert_eq!(sum(&mut pages, &[process(&fake, [7, 1], 300, 300)]), 300);
         let later = process(&fake, [7, 1], 300, 100);
         assert_eq!(sum(&mut pages, &[later]), 300, "there was no time");
-        pages.turn = Duration::MAX;
+        pages.reading_time = Duration::MAX;
         assert_eq!(sum(&mut pages, &[later]), 100);
-        pages.turn = Duration::ZERO;
+        pages.reading_time = Duration::ZERO;
         let other = SeenProcess { started: 2, ..process(&fake, [7, 1], 300, 290) };
         assert_eq!(sum(&mut pages, &[other]), 290);
     }

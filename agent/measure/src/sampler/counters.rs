@@ -65,8 +65,8 @@ impl AttemptCounters {
         let killed = self.oom_kill.unwrap_or(0) > kills.unwrap_or(0);
         if killed && self.oom_origin == OomOrigin::Unspecified {
             // the reading in which the kill appears shows its origin best: others may include a harmless failure at another limit
-            self.oom_origin = match origin(&self.latest, reading) {
-                OomOrigin::Unspecified | OomOrigin::Host => origin(&before, reading),
+            self.oom_origin = match oom_origin_between(&self.latest, reading) {
+                OomOrigin::Unspecified | OomOrigin::Host => oom_origin_between(&before, reading),
                 known => known,
             };
         }
@@ -158,7 +158,7 @@ fn killed_need(limit: u64) -> u64 {
 
 /// The kind of limit at which the kernel killed between two readings. If no limit counted a failure and all limits are visible, the machine
 /// itself was out of memory.
-fn origin(from: &Reading, to: &Reading) -> OomOrigin {
+fn oom_origin_between(from: &Reading, to: &Reading) -> OomOrigin {
     let grown = |to: Option<u64>, from: Option<u64>| to.map(|to| to > from.unwrap_or(0));
     let own = grown(to.limit_hits, from.limit_hits);
     let above = grown(to.limit_hits_above, from.limit_hits_above);

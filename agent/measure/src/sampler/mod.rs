@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use self::{
     counters::AttemptCounters,
     curve::NeedCurve,
-    pace::{Due, Pace},
+    pace::{DueReading, Pace},
     phases::Phases,
     row::SampleRow,
     starved::{Starvation, StarvationEvidence},
@@ -118,22 +118,22 @@ impl Sampler {
         let due = self.pace.take(now)?;
         let before = thread_cpu_time();
         let sample = match due {
-            Due::Row => {
+            DueReading::Row => {
                 let sample = self.close_row(now);
                 if sample.is_some() && self.offload.is_due(now) {
                     self.look_for_services(now);
                 }
                 sample
             }
-            Due::Size => {
+            DueReading::Size => {
                 if let Some(size) = self.meter.read_size() {
-                    self.take_in(now, size);
+                    self.add_size(now, size);
                 }
                 None
             }
         };
         if self.meter.looks_at_processes() {
-            self.pace.rest(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
+            self.pace.pause_after(self.start.elapsed(), thread_cpu_time().saturating_sub(before));
         }
         sample
     }
@@ -170,8 +170,8 @@ impl Sampler {
 
     /// A line for the job's log that people should see at once; each kind of line is returned once.
     pub fn take_notice(&mut self) -> Option<String> {
-        let notice = self.kill_notice.take().or_else(|| self.starved_notice.take());
-        notice.or_else(|| self.unmeasured_notice.take())
+        let notice = self.kill_notice.take_line().or_else(|| self.starved_notice.take_line());
+        notice.or_else(|| self.unmeasured_notice.take_line())
     }
 
     /// Takes the last reading, after the end of the command.
@@ -206,26 +206,26 @@ impl Sampler {
     /// Reads all counters; returns false if that failed.
     fn read(&mut self, now: Duration) -> bool {
         let Some(reading) = self.meter.read() else { return false };
-        self.take_in(now, MemorySize { memory: reading.memory, need: reading.need });
+        self.add_size(now, MemorySize { memory: reading.memory, need: reading.need });
         if self.counters.add(&reading) {
             let limit = self.meter.limits().memory;
             if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
                 // this need is not put in the sample, because the series has only needs that were read
                 self.add_need(now, need);
             }
-            self.kill_notice.put(|| killed(&self.counters, limit));
+            self.kill_notice.put_notice(|| killed_notice(&self.counters, limit));
         }
         if let Some(evidence) = self.starvation.add(now, &reading) {
-            self.starved_notice.put(|| starving(&evidence));
+            self.starved_notice.put_notice(|| starving_notice(&evidence));
         }
         if let Some(part) = self.meter.unmeasured() {
-            self.unmeasured_notice.put(|| part.to_owned());
+            self.unmeasured_notice.put_notice(|| part.to_owned());
             self.counters.note_unmeasured();
         }
         true
     }
 
-    fn take_in(&mut self, now: Duration, size: MemorySize) {
+    fn add_size(&mut self, now: Duration, size: MemorySize) {
         self.need = size.need;
         self.row.add(size);
         self.add_need(now, size.need);
@@ -248,13 +248,13 @@ enum OneTimeNotice {
 }
 
 impl OneTimeNotice {
-    fn put(&mut self, line: impl FnOnce() -> String) {
+    fn put_notice(&mut self, line: impl FnOnce() -> String) {
         if matches!(self, Self::None) {
             *self = Self::Waiting(line());
         }
     }
 
-    fn take(&mut self) -> Option<String> {
+    fn take_line(&mut self) -> Option<String> {
         if !matches!(self, Self::Waiting(_)) {
             return None;
         }
@@ -265,7 +265,7 @@ impl OneTimeNotice {
     }
 }
 
-fn killed(counters: &AttemptCounters, limit: Option<u64>) -> String {
+fn killed_notice(counters: &AttemptCounters, limit: Option<u64>) -> String {
     let kills = counters.oom_kill().unwrap_or(0);
     let processes = figures::counted_as(kills, "process", "processes");
     let limit = limit.map_or_else(String::new, |limit| format!(" of {}", figures::bytes(limit)));
@@ -278,7 +278,7 @@ fn killed(counters: &AttemptCounters, limit: Option<u64>) -> String {
     format!("the kernel killed {processes} of the build{origin}")
 }
 
-fn starving(evidence: &StarvationEvidence) -> String {
+fn starving_notice(evidence: &StarvationEvidence) -> String {
     let counts = [
         (evidence.failures, "failed charges/s"),
         (evidence.major_faults, "major faults/s"),

@@ -15,11 +15,11 @@ const READ_STEP: Duration = Duration::from_millis(100);
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
 /// Reading all processes costs more if there are more of them. After such a reading the agent pauses for this many times the CPU time that
 /// it took, so that it uses 1 % of one core.
-const REST: u32 = 99;
+const REST_FACTOR: u32 = 99;
 
 /// Which counters to read now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum DueReading {
     /// Only memory.
     Size,
     /// All counters, because the sample is complete.
@@ -30,7 +30,7 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Pace {
     interval: Duration,
-    next: Duration,
+    next_reading: Duration,
     row_end: Duration,
 }
 
@@ -39,38 +39,38 @@ impl Pace {
     pub(super) fn new(interval: Duration) -> Self {
         let interval = interval.max(SHORTEST_STEP);
         let first = interval.min(FIRST_STEP);
-        Self { interval, next: first, row_end: first }
+        Self { interval, next_reading: first, row_end: first }
     }
 
     /// The time of the next reading.
     pub(super) fn next(&self) -> Duration {
-        self.next
+        self.next_reading
     }
 
     /// Which counters are due at `now` (`None`: none are); schedules the next reading.
-    pub(super) fn take(&mut self, now: Duration) -> Option<Due> {
-        if now < self.next {
+    pub(super) fn take(&mut self, now: Duration) -> Option<DueReading> {
+        if now < self.next_reading {
             return None;
         }
-        let young = self.next < FIRST_UNTIL;
-        let due = if now >= self.row_end { Due::Row } else { Due::Size };
-        if due == Due::Row {
+        let young = self.next_reading < FIRST_UNTIL;
+        let due = if now >= self.row_end { DueReading::Row } else { DueReading::Size };
+        if due == DueReading::Row {
             let row = if young { self.interval.min(FIRST_STEP) } else { self.interval };
-            self.row_end = following(self.row_end, row, now);
+            self.row_end = next_after(self.row_end, row, now);
         }
         let step = self.interval.min(if young { FIRST_STEP } else { READ_STEP });
-        self.next = following(self.next, step, now).min(self.row_end);
+        self.next_reading = next_after(self.next_reading, step, now).min(self.row_end);
         Some(due)
     }
 
     /// Pauses after a reading of all processes, which took `cost` of CPU time and ended at `now`.
-    pub(super) fn rest(&mut self, now: Duration, cost: Duration) {
-        self.next = self.next.max(now.saturating_add(cost.saturating_mul(REST)));
+    pub(super) fn pause_after(&mut self, now: Duration, cost: Duration) {
+        self.next_reading = self.next_reading.max(now.saturating_add(cost.saturating_mul(REST_FACTOR)));
     }
 }
 
 /// The first time after `now` in the sequence `due`, `due + step`, `due + 2 * step`, ...
-fn following(due: Duration, step: Duration, now: Duration) -> Duration {
+fn next_after(due: Duration, step: Duration, now: Duration) -> Duration {
     let missed = now.saturating_sub(due).as_nanos() / step.as_nanos().max(1);
     let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);
     due.saturating_add(step.saturating_mul(missed + 1))
@@ -89,7 +89,7 @@ mod tests {
         while pace.next() <= MS(until) {
             let now = pace.next();
             readings.push(now.as_millis());
-            if pace.take(now) == Some(Due::Row) {
+            if pace.take(now) == Some(DueReading::Row) {
                 rows.push(now.as_millis());
             }
         }
@@ -119,21 +119,21 @@ mod tests {
     fn missed_moments_are_gaps() {
         let mut pace = Pace::new(MS(1000));
         assert_eq!(pace.take(MS(49)), None);
-        assert_eq!(pace.take(MS(349)), Some(Due::Row));
+        assert_eq!(pace.take(MS(349)), Some(DueReading::Row));
         assert_eq!(pace.next(), MS(350));
-        assert_eq!(pace.take(MS(7777)), Some(Due::Row));
+        assert_eq!(pace.take(MS(7777)), Some(DueReading::Row));
         assert_eq!((pace.next(), pace.take(MS(7777))), (MS(7800), None));
-        assert!(following(MS(50), Duration::from_nanos(1), Duration::from_secs(1 << 40)) > MS(50));
+        assert!(next_after(MS(50), Duration::from_nanos(1), Duration::from_secs(1 << 40)) > MS(50));
     }
 
     #[test]
     fn a_costly_reading_is_followed_by_a_rest_of_99_times_its_cost() {
         let mut pace = Pace::new(MS(1000));
         pace.take(MS(50));
-        pace.rest(MS(60), Duration::from_micros(10));
+        pace.pause_after(MS(60), Duration::from_micros(10));
         assert_eq!(pace.next(), MS(100), "a cheap one is not");
-        pace.rest(MS(60), MS(300));
+        pace.pause_after(MS(60), MS(300));
         assert_eq!(pace.next(), MS(29_760));
-        assert_eq!(pace.take(MS(29_760)), Some(Due::Row));
+        assert_eq!(pace.take(MS(29_760)), Some(DueReading::Row));
     }
 }

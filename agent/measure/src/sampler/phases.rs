@@ -5,19 +5,19 @@ use std::time::Duration;
 use plimsoll_proto::{limits, v1::Phase};
 
 /// Name of the last phase, if there are more than [`limits::PHASES`].
-const MORE: &str = "(more)";
+const MORE_PHASES: &str = "(more)";
 /// Name of a phase that was reported without a name.
 const NAMELESS: &str = "(unnamed)";
 
 /// The phases so far, at most [`limits::PHASES`], in the order of their start.
 #[derive(Debug, Default)]
 pub(super) struct Phases {
-    done: Vec<Phase>,
-    open: Option<OpenPhase>,
+    ended: Vec<Phase>,
+    open_phase: Option<OpenPhase>,
     /// CPU time at the start of the last ended phase, microseconds.
     last_cpu_start_usec: u64,
     /// Whether the limit is reached: the last phase then includes all phases that follow.
-    full: bool,
+    is_full: bool,
 }
 
 #[derive(Debug)]
@@ -29,12 +29,12 @@ struct OpenPhase {
 impl Phases {
     /// Whether further phases are still recorded separately, so that a reading at their start is worth its cost.
     pub(super) fn are_separate(&self) -> bool {
-        !self.full
+        !self.is_full
     }
 
     /// Adds a need that was just read to the current phase.
     pub(super) fn add_need(&mut self, need: u64) {
-        if let Some(open) = &mut self.open {
+        if let Some(open) = &mut self.open_phase {
             open.phase.need_peak_bytes = open.phase.need_peak_bytes.max(need);
         }
     }
@@ -43,48 +43,48 @@ impl Phases {
     /// which counts for both phases.
     pub(super) fn begin(&mut self, name: &str, elapsed: Duration, cpu_usec: u64, need: u64) {
         self.end(elapsed, cpu_usec);
-        if self.done.len() >= limits::PHASES {
-            self.full = true;
+        if self.ended.len() >= limits::PHASES {
+            self.is_full = true;
             self.reopen();
             return;
         }
         let phase = Phase {
-            name: clean(name),
+            name: valid_name(name),
             started_ms: millis(elapsed),
             need_peak_bytes: need,
             ..Phase::default()
         };
-        self.open = Some(OpenPhase { phase, cpu_start_usec: cpu_usec });
+        self.open_phase = Some(OpenPhase { phase, cpu_start_usec: cpu_usec });
     }
 
     /// Ends the current phase, if there is one.
     pub(super) fn end(&mut self, elapsed: Duration, cpu_usec: u64) {
-        if let Some(OpenPhase { mut phase, cpu_start_usec }) = self.open.take() {
+        if let Some(OpenPhase { mut phase, cpu_start_usec }) = self.open_phase.take() {
             phase.wall_ms = millis(elapsed).saturating_sub(phase.started_ms);
             phase.cpu_usec = cpu_usec.saturating_sub(cpu_start_usec);
             self.last_cpu_start_usec = cpu_start_usec;
-            self.done.push(phase);
+            self.ended.push(phase);
         }
     }
 
     /// Continues the last phase, which then includes all phases that follow.
     fn reopen(&mut self) {
-        if let Some(mut phase) = self.done.pop() {
-            MORE.clone_into(&mut phase.name);
+        if let Some(mut phase) = self.ended.pop() {
+            MORE_PHASES.clone_into(&mut phase.name);
             // the time between the two phases is counted too
-            self.open = Some(OpenPhase { phase, cpu_start_usec: self.last_cpu_start_usec });
+            self.open_phase = Some(OpenPhase { phase, cpu_start_usec: self.last_cpu_start_usec });
         }
     }
 
     /// All phases; a phase that is not ended yet ends now.
     pub(super) fn finish(mut self, elapsed: Duration, cpu_usec: u64) -> Vec<Phase> {
         self.end(elapsed, cpu_usec);
-        self.done
+        self.ended
     }
 }
 
 /// Makes a name valid for the wire: removes control characters, and shortens it at a character boundary.
-fn clean(name: &str) -> String {
+fn valid_name(name: &str) -> String {
     let mut clean = String::new();
     for char in name.chars().filter(|char| !char.is_control()) {
         if clean.len() + char.len_utf8() > limits::PHASE_NAME_BYTES {
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn any_name_is_made_fit_for_the_wire() {
-        assert_eq!(clean("\u{1b}[0Kbuild\r\n"), "[0Kbuild");
-        assert_eq!(clean("../a b"), "../a b");
-        assert_eq!(clean(" \t\0"), NAMELESS);
-        let long = clean(&"\u{20ac}".repeat(100));
+        assert_eq!(valid_name("\u{1b}[0Kbuild\r\n"), "[0Kbuild");
+        assert_eq!(valid_name("../a b"), "../a b");
+        assert_eq!(valid_name(" \t\0"), NAMELESS);
+        let long = valid_name(&"\u{20ac}".repeat(100));
         assert_eq!(long.len(), limits::PHASE_NAME_BYTES / 3 * 3);
     }
 }

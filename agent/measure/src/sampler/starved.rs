@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::reading::Reading;
 
 /// Shortest period over which rates are computed: 50 ms do not show the rate of a second.
-const ROUND: Duration = Duration::from_millis(900);
+const LEAST_PERIOD: Duration = Duration::from_millis(900);
 /// Memory in use from which a build counts as at its limit, in percent of the limit. The kernel reclaims in batches, so usage is rarely
 /// exactly at the limit.
 const USED_PERCENT: u64 = 95;
@@ -22,16 +22,17 @@ const USED_PERCENT: u64 = 95;
 const NEED_PERCENT: u64 = 85;
 /// Failed charges a second from which a build may be starved. Seen on v1 without swap: 110 in a healthy build, 88,000 to 146,000 in starved
 /// ones.
-const FAILURES: u64 = 5_000;
+const STARVED_FAILURES: u64 = 5_000;
 /// Refaults a second from which a build may be starved, if failed charges are not counted: 4 MiB/s that are read again.
-const REFAULTS: u64 = 1_000;
+const STARVED_REFAULTS: u64 = 1_000;
 /// Major faults a second from which a build may be starved. Seen: 28 to 235 in starved builds, 0 to 1.5 in healthy ones.
-const MAJOR_FAULTS: u64 = 5;
+const STARVED_MAJOR_FAULTS: u64 = 5;
 /// Share of the time in which all tasks waited for memory, in percent, from which a build is starved. oomd and similar daemons act on 10 to
 /// 60 percent for half a minute.
 const STALLED_PERCENT: u64 = 20;
-/// Like [`STALLED_PERCENT`], for a build with at least [`REFAULTS`] whose need leaves less than half of the limit for files. Seen on v2, in
-/// an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more on faster disks; 13 without refaults in a build that only writes.
+/// Like [`STALLED_PERCENT`], for a build with at least [`STARVED_REFAULTS`] whose need leaves less than half of the limit for files. Seen
+/// on v2, in an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more on faster disks; 13 without refaults in a build that only
+/// writes.
 const THRASHED_PERCENT: u64 = 10;
 /// Need from which [`THRASHED_PERCENT`] applies, in percent of the limit. Without this threshold, a build with a need of 1 percent that
 /// reads a large file a second time would count as starved.
@@ -61,27 +62,27 @@ pub(super) struct Starvation {
     confirmed: bool,
     starved: Duration,
     /// Whether the counters that can be read are sufficient to detect starvation.
-    known: bool,
+    is_known: bool,
 }
 
 impl Starvation {
     /// Starts to observe a build under `limit`; `before`: the counters at its start.
     pub(super) fn new(limit: Option<u64>, before: Reading) -> Self {
         let round = (Duration::ZERO, before);
-        Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, known: false }
+        Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, is_known: false }
     }
 
     /// Time in which the build was starved, milliseconds; `None` if the counters cannot show it.
     pub(super) fn starved_ms(&self) -> Option<u64> {
-        self.known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
+        self.is_known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Adds the counters at `now`. Returns evidence if the build is starved, which takes two periods in a row in which it looks starved.
     pub(super) fn add(&mut self, now: Duration, reading: &Reading) -> Option<StarvationEvidence> {
-        self.known |= reading.memory_stall_usec.is_some()
+        self.is_known |= reading.memory_stall_usec.is_some()
             || reading.reclaim_failures.or(reading.pages.refaults).is_some();
         let length = now.saturating_sub(self.round.0);
-        if length < ROUND {
+        if length < LEAST_PERIOD {
             return None;
         }
         let evidence = self.limit.and_then(|limit| evidence(limit, &self.round.1, reading, length));
@@ -113,9 +114,9 @@ fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Optio
     let stalled_percent = grown(|reading| reading.memory_stall_usec).map(|usec| per(usec, 100));
     let reaches = |bytes: u64, percent| u128::from(bytes) * 100 >= u128::from(limit) * u128::from(percent);
     let at_limit = reaches(to.memory, USED_PERCENT) || failures.is_some_and(|count| count > 0);
-    let comes_back = refaults.is_some_and(|count| count >= REFAULTS);
-    let busy = failures.is_some_and(|count| count >= FAILURES) || comes_back;
-    let waits = major_faults.is_some_and(|count| count >= MAJOR_FAULTS);
+    let comes_back = refaults.is_some_and(|count| count >= STARVED_REFAULTS);
+    let busy = failures.is_some_and(|count| count >= STARVED_FAILURES) || comes_back;
+    let waits = major_faults.is_some_and(|count| count >= STARVED_MAJOR_FAULTS);
     // at a limit above, other builds may have taken the memory that this build lacks, so its own need does not have to be near the limit
     let fails_above = grown(|reading| reading.failures_above).is_some_and(|count| count > 0);
     let squeezed = reaches(to.need, NEED_PERCENT) || (fails_above && waits);

@@ -10,21 +10,21 @@ pub const LEAST_ASK_BYTES: u64 = 1 << 20;
 /// Whether a build can be given this much memory: from [`LEAST_ASK_BYTES`] to below [`limits::MEMORY_BYTES`]. No machine has more, so
 /// larger values mean "no limit".
 #[must_use]
-pub fn is_size(bytes: u64) -> bool {
+pub fn is_valid_memory(bytes: u64) -> bool {
     (LEAST_ASK_BYTES..limits::MEMORY_BYTES).contains(&bytes)
 }
 
 /// The memory that an attempt reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestedMemory {
-    /// The size in bytes ([`is_size`]).
+    /// The size in bytes ([`is_valid_memory`]).
     pub bytes: u64,
     /// Whether the size is the limit, because there was no request.
     pub is_limit: bool,
 }
 
 /// The requested memory as it was written, valid or not: the request, else the limit.
-fn written(resources: Option<&Resources>) -> Option<RequestedMemory> {
+fn written_ask(resources: Option<&Resources>) -> Option<RequestedMemory> {
     let resources = resources?;
     let request = resources.memory_request_bytes.map(|bytes| RequestedMemory { bytes, is_limit: false });
     request.or_else(|| resources.memory_limit_bytes.map(|bytes| RequestedMemory { bytes, is_limit: true }))
@@ -33,19 +33,21 @@ fn written(resources: Option<&Resources>) -> Option<RequestedMemory> {
 /// The memory that an attempt requested: the request, else the limit. `None` if it has neither, or the size is not one that a build can be
 /// given.
 pub fn memory_asked(resources: Option<&Resources>) -> Option<RequestedMemory> {
-    written(resources).filter(|asked| is_size(asked.bytes))
+    written_ask(resources).filter(|asked| is_valid_memory(asked.bytes))
 }
 
 /// Words for the requested memory: `2.00 GiB, limit 3.00 GiB`, `120 MiB, its limit`, `nothing`, `nothing (1 B is no size), no limit`.
 pub fn memory_asked_words(resources: Option<&Resources>) -> String {
-    let Some(RequestedMemory { bytes, is_limit }) = written(resources) else { return "nothing".to_owned() };
+    let Some(RequestedMemory { bytes, is_limit }) = written_ask(resources) else {
+        return "nothing".to_owned();
+    };
     let limit = resources.and_then(|resources| resources.memory_limit_bytes);
     let limit = match limit {
         _ if is_limit => String::new(),
         None => ", no limit".to_owned(),
         Some(limit) => format!(", limit {}", figures::bytes(limit)),
     };
-    match (is_size(bytes), is_limit) {
+    match (is_valid_memory(bytes), is_limit) {
         (true, true) => format!("{}, its limit", figures::bytes(bytes)),
         (true, false) => figures::bytes(bytes) + &limit,
         (false, _) => format!("nothing ({} is no size){limit}", figures::bytes(bytes)),
@@ -54,7 +56,7 @@ pub fn memory_asked_words(resources: Option<&Resources>) -> String {
 
 /// Words that say why [`memory_asked`] is `None`: `neither request nor limit`, `1 B counts as nothing: no build fits in it`.
 pub fn no_ask_words(resources: Option<&Resources>) -> String {
-    match written(resources) {
+    match written_ask(resources) {
         None => "neither request nor limit".to_owned(),
         Some(RequestedMemory { bytes, .. }) if bytes < LEAST_ASK_BYTES => {
             format!("{} counts as nothing: no build fits in it", figures::bytes(bytes))

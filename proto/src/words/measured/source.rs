@@ -76,7 +76,7 @@ pub fn need_note(summary: &Summary) -> Option<&'static str> {
 }
 
 /// A sentence that says what an incomplete need leaves out; `None` if the need is complete.
-pub fn unseen(summary: &Summary) -> Option<&'static str> {
+pub fn unseen_note(summary: &Summary) -> Option<&'static str> {
     need_note(summary)?;
     Some(
         "Measured by processes, which do not show files in /dev/shm and other tmpfs: the need may be higher.",
@@ -84,14 +84,14 @@ pub fn unseen(summary: &Summary) -> Option<&'static str> {
 }
 
 /// Words for where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
-pub fn offloaded(summary: &Summary) -> Option<String> {
+pub fn offloaded_note(summary: &Summary) -> Option<String> {
     let service = clean(&summary.offloaded_to);
     (!service.is_empty()).then(|| format!("{service} ran the work outside what was measured"))
 }
 
 /// A sentence that names the service that did the work, and what follows from that.
 pub fn offloaded_sentence(summary: &Summary) -> Option<String> {
-    offloaded(summary).map(|clause| format!("{clause}: nothing is learnt from what this attempt used."))
+    offloaded_note(summary).map(|clause| format!("{clause}: nothing is learnt from what this attempt used."))
 }
 
 /// Words, after a number of attempts, for how many of them were [`BY_PROCESSES`]: `measured by processes`, `3 of them measured by

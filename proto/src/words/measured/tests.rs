@@ -26,9 +26,9 @@ fn a_need_that_processes_show_says_so_and_what_it_leaves_out() {
     };
     let by_processes = of(Source::ProcessTree, 5);
     assert_eq!(need_note(&by_processes), Some("measured by processes"));
-    assert!(unseen(&by_processes).unwrap().contains("/dev/shm"));
+    assert!(unseen_note(&by_processes).unwrap().contains("/dev/shm"));
     for other in [of(Source::CgroupV2, 5), of(Source::Prometheus, 5), of(Source::ProcessTree, 0)] {
-        assert_eq!((need_note(&other), unseen(&other)), (None, None));
+        assert_eq!((need_note(&other), unseen_note(&other)), (None, None));
     }
     let notes = [(0, 5), (3, 5), (5, 5), (1, 1)].map(|(some, all)| attempts_note(some, all));
     let [none, some, all, one] = notes.map(Option::unwrap_or_default);
@@ -159,7 +159,7 @@ fn a_missing_curve_has_its_reason() {
             samples,
             ..Summary::default()
         };
-        no_curve(&ended, rows, 0).unwrap_or_default()
+        no_curve_reason(&ended, rows, 0).unwrap_or_default()
     };
     assert!(of(1, Source::CgroupV2, 1).starts_with("1 sample, "));
     assert!(of(0, Source::Unspecified, 0).ends_with("it was imported."));
@@ -173,7 +173,7 @@ fn a_limit_held_if_the_need_stayed_below_it() {
     let of = |need: u64, in_force: Option<u64>, censored| {
         let predicted = Some(Predicted { memory_limit_bytes: 100, ..Predicted::default() });
         let resources = Some(resources(None, in_force));
-        limit_held(&Summary {
+        limit_sufficed(&Summary {
             predicted,
             resources,
             need_peak_bytes: Some(need),

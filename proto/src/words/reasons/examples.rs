@@ -12,7 +12,7 @@ pub fn examples() -> Vec<(SizeKind, Quantity)> {
     let mut all = Vec::new();
     for kind in SizeKind::ALL {
         all.extend(by_attempts(kind));
-        let bounds = bounds(kind).into_iter().filter(|bound| fits(kind, bound));
+        let bounds = bounds(kind).into_iter().filter(|bound| can_have_bound(kind, bound));
         all.extend(bounds.map(|bound| (kind, example(kind, (Rung::Exact, 7), &bound))));
     }
     // a size above the one at which memory stopped the last attempt, without any history
@@ -107,7 +107,7 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
 }
 
 /// Whether a number of this kind can have this bound.
-fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
+fn can_have_bound(kind: SizeKind, bound: &SizeBound) -> bool {
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);
     let time = matches!(kind, SizeKind::MedianTime | SizeKind::LongTime);

@@ -103,7 +103,7 @@ fn example_default() -> Quantity {
 #[test]
 fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
     // a need of 20 MiB and the least room
-    let shown = because(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
+    let shown = reason_of_size(SizeKind::MemoryLimit, 84 << 20, 0.99, 4.2, &SizeBound::None);
     assert_eq!(shown, "covers 99 % of similar builds, with 64 MiB more for file pages");
 }
 

@@ -16,11 +16,11 @@ const COLUMN_NAMES: &str = "project,package,attempts,failed_for_memory,memory_re
 /// All rows as text. A cell without a number is empty; there is a column for money only if there are prices.
 pub fn csv(answer: &RecommendResponse) -> String {
     let money = if answer.has_prices { ",saved_money_a_month" } else { "" };
-    let rows = answer.recommendations.iter().map(|row| line(row, answer.has_prices));
+    let rows = answer.recommendations.iter().map(|row| csv_line(row, answer.has_prices));
     format!("{COLUMN_NAMES}{money}\r\n{}", rows.collect::<String>())
 }
 
-fn line(row: &Recommendation, money: bool) -> String {
+fn csv_line(row: &Recommendation, money: bool) -> String {
     let [request, limit, cpu] = [memory_request(row), memory_limit(row), cpu_request(row)];
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let cores = |milli: Option<u64>| milli.map(|milli| figures::float(milli) / 1000.0);

@@ -11,7 +11,7 @@ use crate::v1::{RecommendResponse, Recommendation};
 
 const MIB: u64 = 1 << 20;
 /// Keys of `.gitlab-ci.yml` that are no jobs, names that GitLab refuses for jobs, and YAML's merge key.
-const RESERVED: [&str; 16] = [
+const RESERVED_KEYS: [&str; 16] = [
     "default",
     "include",
     "variables",
@@ -33,17 +33,17 @@ const RESERVED: [&str; 16] = [
 /// Proposed sizes of one job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct JobSizes {
-    request: u64,
+    request_bytes: u64,
     limit: Option<u64>,
-    milli: Option<u64>,
+    millicores: Option<u64>,
 }
 
 impl JobSizes {
     fn of(row: &Recommendation) -> Option<Self> {
         Some(Self {
-            request: memory_request(row).proposed?,
+            request_bytes: memory_request(row).proposed?,
             limit: memory_limit(row).proposed,
-            milli: cpu_request(row).proposed,
+            millicores: cpu_request(row).proposed,
         })
     }
 
@@ -51,17 +51,17 @@ impl JobSizes {
     fn with(self, other: Self) -> Self {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.max(b?));
         Self {
-            request: self.request.max(other.request),
+            request_bytes: self.request_bytes.max(other.request_bytes),
             limit: both(self.limit, other.limit),
-            milli: both(self.milli, other.milli),
+            millicores: both(self.millicores, other.millicores),
         }
     }
 
     /// Variables of GitLab's Kubernetes executor, each with its value.
     fn variables(self) -> Vec<(&'static str, String)> {
-        let limit = self.limit.map(|bytes| ("KUBERNETES_MEMORY_LIMIT", memory(bytes)));
-        let cpu = self.milli.map(|milli| ("KUBERNETES_CPU_REQUEST", cpu(milli)));
-        [Some(("KUBERNETES_MEMORY_REQUEST", memory(self.request))), limit, cpu]
+        let limit = self.limit.map(|bytes| ("KUBERNETES_MEMORY_LIMIT", memory_text(bytes)));
+        let cpu = self.millicores.map(|milli| ("KUBERNETES_CPU_REQUEST", cpu_text(milli)));
+        [Some(("KUBERNETES_MEMORY_REQUEST", memory_text(self.request_bytes))), limit, cpu]
             .into_iter()
             .flatten()
             .collect()
@@ -74,14 +74,14 @@ impl JobSizes {
 /// # Errors
 /// If the rows are of several projects, because their jobs may have the same names.
 pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
-    one_project(answer, "a GitLab patch")?;
+    check_one_project(answer, "a GitLab patch")?;
     let name = |row: &Recommendation| {
         let name = base_name(&row.package);
         (!is_reserved(name)).then(|| name.to_owned())
     };
     let (jobs, left_out) = jobs(answer, name);
     let reserved = answer.recommendations.iter().filter(|row| name(row).is_none()).count();
-    let mut text = head(answer, left_out - reserved, "jobs");
+    let mut text = head_comment(answer, left_out - reserved, "jobs");
     if reserved > 0 {
         let _written =
             writeln!(text, "# jobs with a name that has a meaning of its own in GitLab: {reserved}");
@@ -104,10 +104,10 @@ pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
 /// # Errors
 /// If the rows are of several projects, because their jobs may have the same names.
 pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
-    one_project(answer, "a Kubernetes patch")?;
+    check_one_project(answer, "a Kubernetes patch")?;
     let name = |row: &Recommendation| Some(row.package.clone()).filter(|name| is_object_name(name));
     let (jobs, left_out) = jobs(answer, name);
-    let mut text = head(answer, left_out, "packages");
+    let mut text = head_comment(answer, left_out, "packages");
     text.push_str("# Set kind and the name of the container to those of your objects.\n");
     for (name, sizes) in jobs {
         let _written = write!(
@@ -115,14 +115,14 @@ pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
             "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {}\nspec:\n  template:\n    spec:\n      containers:\n        \
              - name: build\n          resources:\n            requests:\n              memory: {}\n",
             quoted(&name),
-            quoted(&memory(sizes.request))
+            quoted(&memory_text(sizes.request_bytes))
         );
-        if let Some(milli) = sizes.milli {
-            let _written = writeln!(text, "              cpu: {}", quoted(&cpu(milli)));
+        if let Some(milli) = sizes.millicores {
+            let _written = writeln!(text, "              cpu: {}", quoted(&cpu_text(milli)));
         }
         if let Some(limit) = sizes.limit {
             let _written =
-                writeln!(text, "            limits:\n              memory: {}", quoted(&memory(limit)));
+                writeln!(text, "            limits:\n              memory: {}", quoted(&memory_text(limit)));
         }
     }
     Ok(text)
@@ -133,9 +133,9 @@ pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
 /// # Errors
 /// If the rows are of several projects.
 pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
-    one_project(answer, "a mapping for Spack")?;
+    check_one_project(answer, "a mapping for Spack")?;
     let (packages, left_out) = jobs(answer, |row| Some(row.package.clone()));
-    let mut text = head(answer, left_out, "packages");
+    let mut text = head_comment(answer, left_out, "packages");
     text.push_str("# Put it before other sections of pipeline-gen: an earlier one wins.\n");
     text.push_str("ci:\n  pipeline-gen:\n  - submapping:");
     if packages.is_empty() {
@@ -152,7 +152,7 @@ pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
     Ok(text)
 }
 
-fn one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
+fn check_one_project(answer: &RecommendResponse, what: &str) -> Result<(), String> {
     let projects: BTreeSet<&str> = answer.recommendations.iter().map(|row| row.project.as_str()).collect();
     if projects.len() < 2 {
         return Ok(());
@@ -186,7 +186,7 @@ fn jobs(
     (sized.collect(), left_out)
 }
 
-fn head(answer: &RecommendResponse, left_out: usize, what: &str) -> String {
+fn head_comment(answer: &RecommendResponse, left_out: usize, what: &str) -> String {
     let summary: String = summary(answer).chars().filter(|letter| !letter.is_control()).collect();
     let mut text = format!("# By plimsoll recommend: {summary}.\n");
     if let Some(scope) = scope(answer) {
@@ -214,7 +214,7 @@ fn base_name(job: &str) -> &str {
 
 /// Whether GitLab or YAML reads the name as something other than a job that runs. A name that starts with a dot is a hidden job.
 fn is_reserved(name: &str) -> bool {
-    name.starts_with('.') || RESERVED.contains(&name)
+    name.starts_with('.') || RESERVED_KEYS.contains(&name)
 }
 
 /// Whether an object of Kubernetes may have this name (RFC 1123 subdomain).
@@ -226,11 +226,11 @@ fn is_object_name(name: &str) -> bool {
         && name.ends_with(ends)
 }
 
-fn memory(bytes: u64) -> String {
+fn memory_text(bytes: u64) -> String {
     format!("{}Mi", bytes.div_ceil(MIB))
 }
 
-fn cpu(milli: u64) -> String {
+fn cpu_text(milli: u64) -> String {
     format!("{}m", milli.max(1))
 }
 

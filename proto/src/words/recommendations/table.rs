@@ -27,9 +27,9 @@ pub fn table(answer: &RecommendResponse) -> String {
         text.push('\n');
         let money = answer.has_prices;
         let titles = ["request", "-> new", "limit", "-> new", "GiB·h", "money", "above", "sure"];
-        text.push_str(&line("package", &titles.map(str::to_owned), money));
+        text.push_str(&table_line("package", &titles.map(str::to_owned), money));
         for row in &answer.recommendations {
-            text.push_str(&cells(row, money));
+            text.push_str(&row_cells(row, money));
         }
         text.push_str("\nGiB·h, money: saved a month. above: attempts above the limit. sure: confidence.\n");
     }
@@ -43,36 +43,40 @@ pub fn table(answer: &RecommendResponse) -> String {
     text
 }
 
-fn cells(row: &Recommendation, money: bool) -> String {
+fn row_cells(row: &Recommendation, money: bool) -> String {
     let [request, limit] = [memory_request(row), memory_limit(row)];
     let name = shown::clean(&row.package);
     if let Some(why) = reason(row) {
         let width = name_width(money);
-        return format!("{} {}  {why}\n", fit(&name, width), pad(&size(request.today), COLUMN_WIDTHS[0]));
+        return format!(
+            "{} {}  {why}\n",
+            fit_name(&name, width),
+            pad_to(&size_cell(request.today), COLUMN_WIDTHS[0])
+        );
     }
     let cells = [
-        size(request.today),
-        proposed(request),
-        size(limit.today),
-        proposed(limit),
+        size_cell(request.today),
+        proposed_size(request),
+        size_cell(limit.today),
+        proposed_size(limit),
         saved(row, row.saved_gib_hours),
         saved(row, row.saved_money),
         risk_cell(row.limit_risk.as_ref()).replace(" of ", "/"),
         figures::percent(row.confidence).replace(' ', ""),
     ];
-    line(&name, &cells, money)
+    table_line(&name, &cells, money)
 }
 
 /// The proposed size; `=` if today's size stays.
-fn proposed(change: SizeChange) -> String {
+fn proposed_size(change: SizeChange) -> String {
     match change.proposed {
-        Some(bytes) => size(Some(bytes)),
+        Some(bytes) => size_cell(Some(bytes)),
         None => "=".to_owned(),
     }
 }
 
 /// Formats a size as `8.00Gi`, which is two characters shorter than in a sentence.
-fn size(bytes: Option<u64>) -> String {
+fn size_cell(bytes: Option<u64>) -> String {
     figures::cell_bytes(bytes).replace(' ', "").replace("iB", "i")
 }
 
@@ -82,26 +86,26 @@ fn name_width(money: bool) -> usize {
     COLUMNS - numbers - if money { 8 } else { 7 }
 }
 
-fn line(name: &str, cells: &[String; 8], money: bool) -> String {
+fn table_line(name: &str, cells: &[String; 8], money: bool) -> String {
     let [size, gain, price, risk, sure] = COLUMN_WIDTHS;
     let widths = [size, size, size, size, gain, price, risk, sure];
-    let mut text = fit(name, name_width(money));
+    let mut text = fit_name(name, name_width(money));
     for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
         if index != 5 || money {
             text.push(' ');
-            text.push_str(&pad(cell, width));
+            text.push_str(&pad_to(cell, width));
         }
     }
     text.push('\n');
     text
 }
 
-fn pad(text: &str, width: usize) -> String {
+fn pad_to(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
 /// A name in at most `width` characters; a longer name is cut, with a mark at its end.
-fn fit(name: &str, width: usize) -> String {
+fn fit_name(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return format!("{name:<width$}");
     }

@@ -4,22 +4,25 @@ use super::*;
 fn nothing_measured_is_not_known_and_not_zero() {
     let imported =
         StatsTotals { attempts: 3, memory_not_measured: 3, cpu_not_measured: 3, ..StatsTotals::default() };
-    assert_eq!((memory_used(&imported), memory_wasted(&imported), cpu_used(&imported)), (None, None, None));
+    assert_eq!(
+        (memory_used_share(&imported), memory_wasted_share(&imported), cpu_used_share(&imported)),
+        (None, None, None)
+    );
     assert_eq!(
         (memory_over_time(&imported), cpu_time(&imported), highest_need(&imported)),
         (None, None, None)
     );
     assert_eq!([cpu_time_words(&imported), need_over_ask_words(&imported)], ["not known", "not known"]);
-    assert_eq!(not_known(&imported).len(), 14, "every sum of what was measured");
+    assert_eq!(unknown_fields(&imported).len(), 14, "every sum of what was measured");
     assert!(
-        !not_known(&StatsTotals { memory_asked_gib_hours: 1.0, attempts: 1, ..StatsTotals::default() })
+        !unknown_fields(&StatsTotals { memory_asked_gib_hours: 1.0, attempts: 1, ..StatsTotals::default() })
             .contains(&"memory_wasted_gib_hours"),
         "nothing wasted is known to be nothing"
     );
     let expected =
         "left out of the sums: 3 attempts without mean memory, 3 attempts without measured CPU time";
-    assert_eq!(left_out(&imported).as_deref(), Some(expected));
-    assert_eq!(left_out(&StatsTotals::default()), None);
+    assert_eq!(left_out_words(&imported).as_deref(), Some(expected));
+    assert_eq!(left_out_words(&StatsTotals::default()), None);
 }
 
 #[test]
@@ -31,11 +34,11 @@ fn used_and_wasted_are_all_that_was_asked_for() {
         memory_wasted_gib_hours: 3.0,
         ..StatsTotals::default()
     };
-    assert_eq!((memory_used(&totals), memory_wasted(&totals)), (Some(0.25), Some(0.75)));
+    assert_eq!((memory_used_share(&totals), memory_wasted_share(&totals)), (Some(0.25), Some(0.75)));
     assert_eq!(memory_wasted_words(&totals), "75 % of what was asked for");
     let killed = StatsTotals { failed: 1, ..totals.clone() };
     assert_eq!(memory_wasted_words(&killed), "all that failed attempts asked for: none succeeded");
-    assert_eq!(with_share(1.0, memory_used(&totals)), "1 (25 %)");
+    assert_eq!(with_share(1.0, memory_used_share(&totals)), "1 (25 %)");
 }
 
 #[test]
@@ -50,7 +53,7 @@ fn attempts_that_asked_for_nothing_are_counted_as_left_out() {
     };
     let expected = "left out of the sums: 2 attempts without mean memory; \
                 left out of what was asked for: 3 attempts that asked for no memory";
-    assert_eq!(left_out(&totals).as_deref(), Some(expected), "of CPU there is no sum");
+    assert_eq!(left_out_words(&totals).as_deref(), Some(expected), "of CPU there is no sum");
     assert_eq!(not_in_asked(&totals), [5, 9]);
 }
 
@@ -125,7 +128,7 @@ fn cpu_time_is_shown_beside_the_time_of_its_own_builds() {
 #[test]
 fn a_drift_has_no_attempts_before_it() {
     let moved = |kind: ChangeKind, attempts_before, attempts_since| {
-        moved_over(&Regression {
+        moved_over_words(&Regression {
             kind: kind.into(),
             attempts_before,
             attempts_since,

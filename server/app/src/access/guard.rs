@@ -30,15 +30,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::identity::{
-        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Roles, Sources, Usages,
-        bearer,
+        Access, AccessFile, Bound, Denied, ExceededBound, FetchedKeys, Identity, Origin, Roles, Sources,
+        Usages, bearer,
     },
     runtime::{
         audit::AUDIT,
         clock::Clock,
-        metrics::{Kind, Metrics},
+        metrics::{KindLabel, Metrics},
         reload,
-        reload::{Kept, Stamp},
+        reload::{FileStamp, Kept},
     },
 };
 
@@ -48,10 +48,10 @@ const WHAT: &str = "access_file";
 const LOGGED: u64 = 10;
 
 /// A file, with its state on disk when it was read; `None` if the state could not be read.
-type Look = (PathBuf, Option<Stamp>);
+type Look = (PathBuf, Option<FileStamp>);
 
 /// Fetched key sets, by origin.
-type Origins = HashMap<Origin, Arc<Fetched>>;
+type Origins = HashMap<Origin, Arc<FetchedKeys>>;
 
 /// The access rules in force. Cheap to clone; clones share the state. Without an access file every
 /// caller may do everything.
@@ -129,7 +129,7 @@ impl Guard {
         certificate: &[String],
         roles: Roles,
     ) -> Result<Arc<Identity>, Denied> {
-        let access = self.0.kept.now();
+        let access = self.0.kept.in_force_now();
         let Some(access) = &*access else { return Ok(Identity::anyone()) };
         let token = authorization.map(bearer).transpose()?;
         let identity = access.identify(token.as_deref(), certificate, self.now(), Instant::now())?;
@@ -149,7 +149,7 @@ impl Guard {
 
     /// Counts a refusal, and logs it unless there were many in this second.
     fn refused(&self, denied: &Denied, now: u64, what: &str) {
-        self.0.metrics.access_refused.get_or_create(&Kind::of(denied.kind())).inc();
+        self.0.metrics.access_refused.get_or_create(&KindLabel::of(denied.kind())).inc();
         if self.may_log(now) {
             tracing::warn!(target: AUDIT, what, %denied, "refused a caller");
         }
@@ -166,7 +166,7 @@ impl Guard {
     ///
     /// # Errors
     /// The caller exceeds its rate.
-    pub(crate) fn question(&self, caller: &Identity) -> Result<(), Exceeded> {
+    pub(crate) fn question(&self, caller: &Identity) -> Result<(), ExceededBound> {
         let asked = caller.take(Bound::Queries, 1, Instant::now());
         asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
     }
@@ -185,8 +185,8 @@ impl Guard {
     }
 
     /// Counts an exceeded bound, and logs it unless there were many refusals in this second.
-    pub(crate) fn exceeded(&self, caller: &Identity, exceeded: &Exceeded) {
-        self.0.metrics.access_exceeded.get_or_create(&Kind::of(exceeded.bound.as_str())).inc();
+    pub(crate) fn exceeded(&self, caller: &Identity, exceeded: &ExceededBound) {
+        self.0.metrics.access_exceeded.get_or_create(&KindLabel::of(exceeded.bound.as_str())).inc();
         if self.may_log(self.now()) {
             tracing::warn!(target: AUDIT, caller = %caller.name, %exceeded, "a caller went beyond a bound");
         }
@@ -195,7 +195,7 @@ impl Guard {
     /// Counts a report on a project that the caller may not report on, and logs it unless there
     /// were many refusals in this second.
     pub(crate) fn refused_report(&self, caller: &Identity, what: &str) {
-        self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
+        self.0.metrics.access_refused.get_or_create(&KindLabel::of("told_of_others")).inc();
         if self.may_log(self.now()) {
             tracing::warn!(target: AUDIT, caller = %caller.name, what, "a caller reported on a project that it has no grant for");
         }
@@ -206,8 +206,8 @@ impl Guard {
     /// # Errors
     /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        let keys = rotate::keep_all(Arc::clone(&self.0), end.clone());
-        let files = reload::watch(WHAT, end, move |asked| self.reload_if_changed(asked));
+        let keys = rotate::keep_all_keys(Arc::clone(&self.0), end.clone());
+        let files = reload::watch_files(WHAT, end, move |asked| self.reload_if_changed(asked));
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
@@ -215,7 +215,7 @@ impl Guard {
     fn report_callers(&self) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
-        let tokens = (*self.0.kept.now()).as_ref().map_or(0, Access::remembered);
+        let tokens = (*self.0.kept.in_force_now()).as_ref().map_or(0, Access::checked_token_count);
         self.0.metrics.access_tokens.set(gauge(tokens));
     }
 

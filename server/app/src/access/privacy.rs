@@ -7,7 +7,7 @@
 
 use plimsoll_core::domain::{EvidenceSource, FieldViolation, Verdict};
 
-use crate::access::identity::{Identity, Role, is_like};
+use crate::access::identity::{Identity, Role, matches_pattern};
 pub use crate::runtime::settings::by_module::privacy::Private;
 
 /// Text shown instead of a private value.
@@ -32,7 +32,7 @@ pub(crate) fn hide_correction(verdict: &mut Verdict) {
 impl Private {
     /// Whether the values of this label are private.
     pub(crate) fn has_label(&self, name: &str) -> bool {
-        self.labels.iter().any(|pattern| is_like(pattern, name))
+        self.labels.iter().any(|pattern| matches_pattern(pattern, name))
     }
 
     /// Whether `caller` may not see the private parts of attempts of `project`, if any are private.

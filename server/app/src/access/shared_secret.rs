@@ -14,36 +14,36 @@ use ring::hmac;
 use crate::runtime::reload;
 
 /// Most tokens in a file: those in force, and their replacements.
-const TOKENS: usize = 8;
+const MOST_TOKENS: usize = 8;
 /// Prefix of a signing token; the key follows in base64.
-const SIGNING: &str = "whsec_";
+const SIGNING_PREFIX: &str = "whsec_";
 /// Shortest key of a signing token, bytes; GitLab's have 32.
 const KEY_BYTES: usize = 16;
 /// Shortest secret in a path, bytes.
 const PATH_BYTES: usize = 16;
 /// Most difference between the time in a signature and the server's clock: a copied webhook is
 /// accepted for no longer.
-const FAR_MS: u64 = 5 * 60 * 1000;
+const MOST_SKEW_MS: u64 = 5 * 60 * 1000;
 /// Most signatures of one webhook that are checked: one for each token that GitLab may have.
-const SIGNATURES: usize = 8;
+const MOST_SIGNATURES: usize = 8;
 
 /// Secret tokens. A webhook must send one of them. They are never logged.
 #[derive(Clone)]
-pub(crate) struct Token(Arc<[Vec<u8>]>);
+pub(crate) struct SharedTokens(Arc<[Vec<u8>]>);
 
-impl fmt::Debug for Token {
+impl fmt::Debug for SharedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("SharedTokens")
     }
 }
 
-impl Token {
+impl SharedTokens {
     /// Reads the lines of a file, without surrounding white space.
     ///
     /// # Errors
     /// The file cannot be read, or is empty.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let lines = lines(path)?;
+        let lines = read_secrets(path)?;
         Ok(Self(lines.into_iter().map(String::into_bytes).collect()))
     }
 
@@ -66,39 +66,39 @@ impl Token {
 
     /// Whether `given` is one of the tokens. The time of the comparison reveals only the length of
     /// a token.
-    pub(crate) fn is(&self, given: &[u8]) -> bool {
-        self.0.iter().fold(false, |found, token| found | same(token, given))
+    pub(crate) fn matches(&self, given: &[u8]) -> bool {
+        self.0.iter().fold(false, |found, token| found | is_equal(token, given))
     }
 }
 
-fn same(token: &[u8], given: &[u8]) -> bool {
+fn is_equal(token: &[u8], given: &[u8]) -> bool {
     let differing = token.iter().zip(given).fold(0, |bits, (a, b)| bits | black_box(a ^ b));
     token.len() == given.len() && black_box(differing) == 0
 }
 
 /// Signing keys. A webhook must be signed with one of them.
 #[derive(Clone)]
-pub(crate) struct Signing(Arc<[hmac::Key]>);
+pub(crate) struct SigningKeys(Arc<[hmac::Key]>);
 
-impl fmt::Debug for Signing {
+impl fmt::Debug for SigningKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Signing")
+        f.write_str("SigningKeys")
     }
 }
 
-impl Signing {
+impl SigningKeys {
     /// Reads the signing tokens in a file.
     ///
     /// # Errors
     /// The file cannot be read, is empty, or has a line that is not a signing token.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let mut keys = Vec::new();
-        for (at, line) in lines(path)?.iter().enumerate() {
-            let key = line.strip_prefix(SIGNING).and_then(|text| BASE64_STANDARD.decode(text).ok());
+        for (at, line) in read_secrets(path)?.iter().enumerate() {
+            let key = line.strip_prefix(SIGNING_PREFIX).and_then(|text| BASE64_STANDARD.decode(text).ok());
             match key.filter(|key| key.len() >= KEY_BYTES) {
                 Some(key) => keys.push(hmac::Key::new(hmac::HMAC_SHA256, &key)),
                 None => bail!(
-                    "{}:{}: is no signing token; copy it from GitLab, it begins with {SIGNING}",
+                    "{}:{}: is no signing token; copy it from GitLab, it begins with {SIGNING_PREFIX}",
                     path.display(),
                     at + 1
                 ),
@@ -126,7 +126,8 @@ impl Signing {
         let (id, time) = (header("webhook-id")?, header("webhook-timestamp")?);
         let value = header("webhook-signature")?;
         let seconds = time.parse::<u64>().ok();
-        let is_near = seconds.is_some_and(|time| time.saturating_mul(1000).abs_diff(now_unix_ms) <= FAR_MS);
+        let is_near =
+            seconds.is_some_and(|time| time.saturating_mul(1000).abs_diff(now_unix_ms) <= MOST_SKEW_MS);
         if !is_near {
             let rule = "is not a time of the last five minutes, in seconds since 1970; compare the clocks";
             return Err(FieldViolation::new("webhook-timestamp", rule));
@@ -136,7 +137,7 @@ impl Signing {
             return Err(FieldViolation::new("webhook-id", "must be an id without dots, as GitLab sends it"));
         }
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
-        let signatures = value.split_whitespace().take(SIGNATURES);
+        let signatures = value.split_whitespace().take(MOST_SIGNATURES);
         let of_ours = signatures.filter_map(|value| BASE64_STANDARD.decode(value.strip_prefix("v1,")?).ok());
         // no comparison stops early, so that its time reveals nothing
         let found = of_ours.fold(false, |found, signature| {
@@ -148,12 +149,12 @@ impl Signing {
     }
 }
 
-fn lines(path: &Path) -> anyhow::Result<Vec<String>> {
+fn read_secrets(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = reload::secret_text(path)?;
     let lines: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(ToOwned::to_owned).collect();
     ensure!(!lines.is_empty(), "{} is empty; write the hook's token into it", path.display());
-    ensure!(lines.len() <= TOKENS, "{} holds more than {TOKENS} tokens", path.display());
+    ensure!(lines.len() <= MOST_TOKENS, "{} holds more than {MOST_TOKENS} tokens", path.display());
     Ok(lines)
 }
 
@@ -171,14 +172,17 @@ mod tests {
 
     #[test]
     fn a_token_is_equal_to_itself_alone_and_is_not_shown() {
-        let token = Token::read(file("secret\n\n older \n").path()).unwrap();
-        assert!(token.is(b"secret") && token.is(b"older"));
+        let token = SharedTokens::read(file("secret\n\n older \n").path()).unwrap();
+        assert!(token.matches(b"secret") && token.matches(b"older"));
         for other in [b"secreT".as_slice(), b"secret ", b"secre", b"", b"xsecret", b"secret\nolder"] {
-            assert!(!token.is(other), "{other:?}");
+            assert!(!token.matches(other), "{other:?}");
         }
         assert!(!format!("{token:?}").contains("secret"));
-        assert!(Token::read(file(" \n").path()).is_err() && Token::read(Path::new("/")).is_err());
-        let itself = [Token::read(Path::new("s3cret")).err(), Signing::read(Path::new("s3cret")).err()];
+        assert!(
+            SharedTokens::read(file(" \n").path()).is_err() && SharedTokens::read(Path::new("/")).is_err()
+        );
+        let itself =
+            [SharedTokens::read(Path::new("s3cret")).err(), SigningKeys::read(Path::new("s3cret")).err()];
         for error in itself.map(|error| format!("{:#}", error.unwrap())) {
             assert!(error.contains("names no file") && !error.contains("s3cret"), "{error}");
         }
@@ -186,8 +190,9 @@ mod tests {
 
     #[test]
     fn a_secret_for_a_path_is_long_and_of_the_characters_that_kubernetes_takes_there() {
-        let read = |text: &str| Token::read_for_path(file(text).path()).map_err(|error| error.to_string());
-        assert!(read("0123456789abcdef\n").unwrap().is(b"0123456789abcdef"));
+        let read =
+            |text: &str| SharedTokens::read_for_path(file(text).path()).map_err(|error| error.to_string());
+        assert!(read("0123456789abcdef\n").unwrap().matches(b"0123456789abcdef"));
         for wrong in ["s3cret-s3cret-s", "S3CRET-S3CRET-S3CRET", "s3cret/s3cret/s3cret", &"s3cret".repeat(11)]
         {
             let error = read(wrong).unwrap_err();
@@ -199,7 +204,7 @@ mod tests {
     const KEYS: [&[u8]; 2] = [b"test-test-test-test-test-test-te", b"best-best-best-best-best-best-be"];
 
     fn signing(key: &[u8]) -> String {
-        format!("{SIGNING}{}", BASE64_STANDARD.encode(key))
+        format!("{SIGNING_PREFIX}{}", BASE64_STANDARD.encode(key))
     }
 
     /// As GitLab signs.
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn a_signature_holds_for_its_body_its_time_and_its_key() {
         let both = file(&format!("{}\n{}\n", signing(KEYS[0]), signing(KEYS[1])));
-        let signing = Signing::read(both.path()).unwrap();
+        let signing = SigningKeys::read(both.path()).unwrap();
         let check = |headers: &HeaderMap, body: &str| {
             signing.check(headers, body.as_bytes(), NOW * 1000).map_err(|fault| fault.field)
         };
@@ -250,7 +255,7 @@ mod tests {
     #[test]
     fn only_signing_tokens_are_taken_for_one() {
         for wrong in ["", "secret", "whsec_", "whsec_!!", "whsec_c2hvcnQ="] {
-            let error = Signing::read(file(wrong).path()).unwrap_err().to_string();
+            let error = SigningKeys::read(file(wrong).path()).unwrap_err().to_string();
             assert!(wrong.len() < 7 || !error.contains("c2hvcnQ"), "{error}");
         }
     }

@@ -10,19 +10,19 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 /// A task that runs as long as the server. It is aborted on drop.
-pub(super) struct Long {
+pub(super) struct LongTask {
     name: &'static str,
     /// `None` after the end of the task was reported.
     handle: Option<AbortOnDropHandle<anyhow::Result<()>>>,
 }
 
-impl fmt::Debug for Long {
+impl fmt::Debug for LongTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Long({})", self.name)
+        write!(f, "LongTask({})", self.name)
     }
 }
 
-impl Long {
+impl LongTask {
     /// Takes over a running task.
     pub(super) fn new(name: &'static str, task: JoinHandle<anyhow::Result<()>>) -> Self {
         Self { name, handle: Some(AbortOnDropHandle::new(task)) }
@@ -56,14 +56,14 @@ impl Long {
 /// Steps that share one time limit. A step that exceeds it is abandoned, the next ones are still tried, and the first error is kept.
 #[derive(Debug)]
 pub(super) struct Drain {
-    until: Instant,
-    trouble: Option<anyhow::Error>,
+    deadline: Instant,
+    first_error: Option<anyhow::Error>,
 }
 
 impl Drain {
     /// Starts the time limit. `trouble`: an earlier error, if there was one.
     pub(super) fn begin(limit: Duration, trouble: Option<anyhow::Error>) -> Self {
-        Self { until: Instant::now() + limit, trouble }
+        Self { deadline: Instant::now() + limit, first_error: trouble }
     }
 
     /// Waits for a step within the time limit. A step that is complete already succeeds even after
@@ -73,27 +73,27 @@ impl Drain {
         work: impl Future<Output = anyhow::Result<()>>,
         late: impl FnOnce() -> String,
     ) {
-        let ended = timeout_at(self.until, work).await;
+        let ended = timeout_at(self.deadline, work).await;
         let ended = ended.unwrap_or_else(|_late| Err(anyhow!("{} at the end of drain_timeout", late())));
         if let Err(error) = ended {
             tracing::warn!(error = format!("{error:#}"), "stopping goes on");
-            self.trouble.get_or_insert(error);
+            self.first_error.get_or_insert(error);
         }
     }
 
     /// Extends the time limit so that at least `time` is left.
-    pub(super) fn at_least(&mut self, time: Duration) {
-        self.until = self.until.max(Instant::now() + time);
+    pub(super) fn extend_to(&mut self, time: Duration) {
+        self.deadline = self.deadline.max(Instant::now() + time);
     }
 
     /// The first error, if there was one.
     pub(super) fn end(self) -> anyhow::Result<()> {
-        self.trouble.map_or(Ok(()), Err)
+        self.first_error.map_or(Ok(()), Err)
     }
 }
 
 /// Makes a step of work that cannot fail.
-pub(super) async fn done(work: impl Future<Output = ()>) -> anyhow::Result<()> {
+pub(super) async fn infallible_step(work: impl Future<Output = ()>) -> anyhow::Result<()> {
     work.await;
     Ok(())
 }
@@ -114,7 +114,7 @@ mod tests {
         drain.step(pending(), || "calls were running".to_owned()).await;
         drain.step(pending(), || "streams were open".to_owned()).await;
         let mut reached = false;
-        drain.step(done(async { reached = true }), || "nothing".to_owned()).await;
+        drain.step(infallible_step(async { reached = true }), || "nothing".to_owned()).await;
         assert_eq!(begin.elapsed(), Duration::from_secs(20), "once, and not once for each step");
         assert!(reached, "what is ready is done even then");
         assert_eq!(drain.end().unwrap_err().to_string(), "calls were running at the end of drain_timeout");
@@ -123,11 +123,11 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_panics_is_reported_by_its_name() {
         let tasks = TaskTracker::new();
-        let mut long = Long::new("ingest", tasks.spawn(async { panic!("on purpose") }));
+        let mut long = LongTask::new("ingest", tasks.spawn(async { panic!("on purpose") }));
         let message = long.ended_early().await.to_string();
         assert!(message.starts_with("the ingest ended badly") && message.contains("on purpose"), "{message}");
         long.ended().await.expect("its end was reported");
-        let mut long = Long::new("ingest", tasks.spawn(async { Ok(()) }));
+        let mut long = LongTask::new("ingest", tasks.spawn(async { Ok(()) }));
         assert_eq!(long.ended_early().await.to_string(), "the ingest ended by itself");
     }
 }

@@ -10,7 +10,7 @@ use crate::runtime::{
     agent_files::AgentFiles,
     net::{
         accept::Listener,
-        tls::{Certificate, Clients, Tls},
+        tls::{Certificate, ClientCertificates, Tls},
     },
     settings::{Config, TlsFiles},
 };
@@ -34,8 +34,11 @@ impl Listeners {
         let (grpc, http) = (("grpc_listen", config.grpc_listen), ("http_listen", config.http_listen));
         let agent_files = config.agent_dir.as_deref().map(AgentFiles::read).transpose();
         Ok(Self {
-            grpc: Listener { tcp: bind(grpc).await?, tls: tls(&config.tls, &[b"h2"])? },
-            http: Listener { tcp: bind(http).await?, tls: tls(&config.tls, &[b"h2", b"http/1.1"])? },
+            grpc: Listener { tcp: bind_address(grpc).await?, tls: load_tls(&config.tls, &[b"h2"])? },
+            http: Listener {
+                tcp: bind_address(http).await?,
+                tls: load_tls(&config.tls, &[b"h2", b"http/1.1"])?,
+            },
             admission: admission(config).await?,
             agent_files: agent_files.context("agent_dir")?.unwrap_or_default(),
         })
@@ -54,16 +57,16 @@ impl Listeners {
     }
 }
 
-async fn bind((name, address): (&str, SocketAddr)) -> anyhow::Result<TcpListener> {
+async fn bind_address((name, address): (&str, SocketAddr)) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("{name}: cannot listen on {address}"))
 }
 
-fn tls(files: &TlsFiles, protocols: &'static [&'static [u8]]) -> anyhow::Result<Option<Tls>> {
+fn load_tls(files: &TlsFiles, protocols: &'static [&'static [u8]]) -> anyhow::Result<Option<Tls>> {
     let TlsFiles { certificate: Some(chain), key: Some(key), client_ca, client_required } = files.clone()
     else {
         return Ok(None);
     };
-    let clients = client_ca.map(|ca| Clients { ca, required: client_required });
+    let clients = client_ca.map(|ca| ClientCertificates { ca, required: client_required });
     let certificate = Certificate { chain, key, clients, protocols };
     Tls::new(certificate).map(Some).context("tls_cert_file, tls_key_file, tls_client_ca_file")
 }
@@ -76,8 +79,8 @@ async fn admission(config: &Config) -> anyhow::Result<Option<Listener>> {
     else {
         return Ok(None);
     };
-    let tcp = bind(("admit_listen", address)).await?;
-    let clients = settings.client_ca.clone().map(|ca: PathBuf| Clients { ca, required: true });
+    let tcp = bind_address(("admit_listen", address)).await?;
+    let clients = settings.client_ca.clone().map(|ca: PathBuf| ClientCertificates { ca, required: true });
     let certificate = Certificate { chain, key, clients, protocols: &[b"h2", b"http/1.1"] };
     let tls = Tls::new(certificate).context("admit_cert_file, admit_key_file, admit_client_ca_file")?;
     Ok(Some(Listener { tcp, tls: Some(tls) }))

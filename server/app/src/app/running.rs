@@ -11,14 +11,14 @@ use tonic_health::server::HealthReporter;
 
 use super::{
     App,
-    drain::{Drain, Long, done},
+    drain::{Drain, LongTask, infallible_step},
     listeners::Listeners,
     services, watch,
 };
 use crate::{
     runtime::net::{
         accept::Listener,
-        files::{self, Connections},
+        files::{self, ConnectionLimits},
         response_budget::ResponseBudget,
     },
     sessions::{Ingest, Rejudging, Worker},
@@ -31,35 +31,35 @@ use crate::{
 };
 
 /// Time that open connections get to send their data when the server stops.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
 /// Least time for closing the store, however long the steps before it took.
-const CLOSE: Duration = Duration::from_secs(2);
+const LEAST_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// A server that accepts requests: its parts and the tokens that stop them.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningServer {
     store: Store,
     health: HealthReporter,
     calls: Calls,
-    streams: TaskTracker,
+    stream_tasks: TaskTracker,
     /// Stops all periodic tasks that [`watch::all`] starts.
-    telling: CancellationToken,
+    store_watch_end: CancellationToken,
     stopping: CancellationToken,
-    ingesting: CancellationToken,
-    grpc: Long,
-    http: Long,
-    watch: Long,
-    pub(super) worker: Long,
+    ingest_end: CancellationToken,
+    grpc_task: LongTask,
+    http_task: LongTask,
+    store_watch: LongTask,
+    pub(super) worker_task: LongTask,
 }
 
 /// Prepares the statistics in the background. A request for statistics that arrives earlier waits
 /// until they are ready.
-fn warm(tasks: &TaskTracker, stats: Stats) {
+fn warm_statistics(tasks: &TaskTracker, stats: Stats) {
     drop(tasks.spawn_blocking(move || stats.warm()));
 }
 
-impl Running {
+impl RunningServer {
     /// Starts every part.
     pub(super) fn start(mut app: App, agents: Handle) -> Self {
         let (tasks, streams, health) = <(TaskTracker, TaskTracker, HealthReporter)>::default();
@@ -68,14 +68,14 @@ impl Running {
             app.metrics.answers_dropped.clone(),
         ));
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
-        warm(&tasks, app.history.stats().clone());
-        let watch = watch::all(&mut app, health.clone(), &telling);
+        warm_statistics(&tasks, app.history.stats().clone());
+        let watch = watch::start_all(&mut app, health.clone(), &telling);
         let services = services::services(&app);
         let pods = services::pod_reviewer(&app, &services);
         let App { config, listeners, store, worker, keeper, secrets, hooks, .. } = app;
         let Listeners { grpc, http, admission: webhook, agent_files } = listeners;
-        let (connections, shown) = (files::connections(config.http_connections), Arc::new(config.in_force()));
-        let grpc_parts = grpc::Parts {
+        let connections = files::connection_limits(config.http_connections);
+        let grpc_parts = grpc::GrpcParts {
             services: services.clone(),
             ingest: app.ingest.clone(),
             pools: app.pools,
@@ -90,7 +90,7 @@ impl Running {
         let http_parts = HttpParts {
             services,
             agent_files: Arc::new(agent_files),
-            shown,
+            settings: Arc::new(config.in_force()),
             store: store.clone(),
             backup_remote: config.backup_remote,
             hosts: config.http_hosts.into(),
@@ -107,48 +107,54 @@ impl Running {
             stopping: stopping.clone(),
         };
         let serving_http = serve_http(http, webhook, Arc::new(http_parts), connections);
+        let ingest_task = tasks.spawn(end_work(worker, app.ingest, keeper, ingesting.clone()));
+        let grpc_task = tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()));
         Self {
-            worker: Long::new("ingest", tasks.spawn(work(worker, app.ingest, keeper, ingesting.clone()))),
-            grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()))),
-            http: Long::new("HTTP listener", tasks.spawn(serving_http)),
-            watch: Long::new("watch over the store", tasks.spawn(watch)),
+            worker_task: LongTask::new("ingest", ingest_task),
+            grpc_task: LongTask::new("gRPC listener", grpc_task),
+            http_task: LongTask::new("HTTP listener", tasks.spawn(serving_http)),
+            store_watch: LongTask::new("watch over the store", tasks.spawn(watch)),
             store,
             health,
             calls,
-            streams,
-            telling,
+            stream_tasks: streams,
+            store_watch_end: telling,
             stopping,
-            ingesting,
+            ingest_end: ingesting,
         }
     }
 
     /// Waits until a part of the server ends by itself.
     pub(super) async fn ended_early(&mut self) -> anyhow::Error {
         tokio::select! {
-            error = self.worker.ended_early() => error,
-            error = self.grpc.ended_early() => error,
-            error = self.http.ended_early() => error,
-            error = self.watch.ended_early() => error,
+            error = self.worker_task.ended_early() => error,
+            error = self.grpc_task.ended_early() => error,
+            error = self.http_task.ended_early() => error,
+            error = self.store_watch.ended_early() => error,
         }
     }
 
     /// Shuts down in an order such that callers get their answers first, and the store is closed
     /// last.
     pub(super) async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
-        self.telling.cancel();
-        drain.step(self.watch.ended(), || "the state of the store was still told".to_owned()).await;
+        self.store_watch_end.cancel();
+        drain.step(self.store_watch.ended(), || "the state of the store was still told".to_owned()).await;
         grpc::set_health(&self.health, false, false).await;
         self.stopping.cancel();
-        self.streams.close();
-        let open = || format!("streams were still open ({})", self.streams.len());
-        drain.step(done(self.streams.wait()), open).await;
+        self.stream_tasks.close();
+        let open = || format!("streams were still open ({})", self.stream_tasks.len());
+        drain.step(infallible_step(self.stream_tasks.wait()), open).await;
         self.calls.cut();
         let unanswered = || format!("calls were still running ({})", self.calls.running());
-        drain.step(done(self.calls.ended()), unanswered).await;
-        drain.step(flush(&mut self.grpc, &mut self.http), || "connections were still open".to_owned()).await;
-        self.ingesting.cancel();
-        drain.step(self.worker.ended(), || "the ingest was still writing".to_owned()).await;
-        drain.at_least(CLOSE);
+        drain.step(infallible_step(self.calls.ended()), unanswered).await;
+        drain
+            .step(flush_connections(&mut self.grpc_task, &mut self.http_task), || {
+                "connections were still open".to_owned()
+            })
+            .await;
+        self.ingest_end.cancel();
+        drain.step(self.worker_task.ended(), || "the ingest was still writing".to_owned()).await;
+        drain.extend_to(LEAST_CLOSE_TIME);
         let closed = async { self.store.close().await.context("closing the store") };
         drain.step(closed, || "the store was still closing".to_owned()).await;
         drain.end()
@@ -157,19 +163,19 @@ impl Running {
 
 /// Runs the sessions and the tickets. At shutdown the tickets end last, because attempts that end
 /// also end their tickets.
-async fn work(
+async fn end_work(
     mut worker: Worker,
     ingest: Ingest,
     keeper: Keeper,
-    end: CancellationToken,
+    work_end: CancellationToken,
 ) -> anyhow::Result<()> {
     let rejudging = Rejudging::new(ingest, &mut worker);
     let ended = CancellationToken::new();
     let ingesting = async {
-        worker.run(end.clone()).await;
+        worker.run(work_end.clone()).await;
         ended.cancel();
     };
-    tokio::join!(ingesting, rejudging.run(end.clone()), keeper.run(ended.clone()));
+    tokio::join!(ingesting, rejudging.run(work_end.clone()), keeper.run(ended.clone()));
     Ok(())
 }
 
@@ -177,23 +183,23 @@ async fn work(
 async fn serve_http(
     listener: Listener,
     admission: Option<Listener>,
-    parts: HttpState,
-    connections: Connections,
+    http_state: HttpState,
+    connections: ConnectionLimits,
 ) -> anyhow::Result<()> {
     let webhook = async {
         if let Some(listener) = admission {
-            http::serve_admission(listener, Arc::clone(&parts), http::bounds(connections.webhook)).await;
+            http::serve_admission(listener, Arc::clone(&http_state), http::bounds(connections.webhook)).await;
         }
     };
-    tokio::join!(http::serve(listener, Arc::clone(&parts), http::bounds(connections.http)), webhook);
+    tokio::join!(http::serve(listener, Arc::clone(&http_state), http::bounds(connections.http)), webhook);
     Ok(())
 }
 
 /// Waits until the connections have ended, and then closes the rest: they are idle, so nothing is
 /// lost.
-async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
+async fn flush_connections(grpc: &mut LongTask, http: &mut LongTask) -> anyhow::Result<()> {
     let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
-    match tokio::time::timeout(FLUSH, ended).await {
+    match tokio::time::timeout(FLUSH_WITHIN, ended).await {
         Ok(ended) => ended.map(|_both| ()),
         Err(_open) => {
             tracing::debug!("cut off connections without a call");

@@ -9,7 +9,7 @@ use crate::{
     service::{
         AdmissionService, AttemptService, Services, SizingService, StatisticsService, TicketService,
         VerdictService,
-        statistics::{Counting, ProposalPlaces},
+        statistics::{ProposalSlots, QuestionSlots},
     },
 };
 
@@ -19,14 +19,14 @@ pub(super) fn services(app: &App) -> Services {
     let sizing = SizingService {
         history: app.history.clone(),
         private: Arc::clone(&private),
-        cache: Arc::default(),
+        prediction_cache: Arc::default(),
         settings: Arc::new(app.config.predict.clone()),
         shadow: Arc::new(app.config.shadow.clone()),
         ingest: ingest.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),
-        answers: Arc::default(),
-        unmatched: Arc::default(),
+        known_answers: Arc::default(),
+        unmatched_projects: Arc::default(),
     };
     Services {
         verdicts: VerdictService { ingest: ingest.clone(), private: Arc::clone(&private) },
@@ -35,8 +35,8 @@ pub(super) fn services(app: &App) -> Services {
             history: app.history.clone(),
             ingest,
             pools: app.pools.clone(),
-            counting: Counting::new(AnswerMemory::default()),
-            proposals: ProposalPlaces::default(),
+            question_slots: QuestionSlots::new(AnswerMemory::default()),
+            proposal_slots: ProposalSlots::default(),
             private,
         },
         tickets: TicketService { sizing: sizing.clone(), registry: app.tickets.clone() },

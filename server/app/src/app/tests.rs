@@ -12,8 +12,8 @@ use tonic::{
 };
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use super::{drain::Long, *};
-use crate::{patience::eventually, runtime::metrics::Kind};
+use super::{drain::LongTask, *};
+use crate::{patience::eventually, runtime::metrics::KindLabel};
 
 fn config(dir: &tempfile::TempDir) -> Config {
     let free: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -110,7 +110,7 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
     let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
     let asks = tokio_stream::iter(std::iter::repeat(pb::PredictRequest { key, ..Default::default() }));
     let _unread = client.predict_batch(asks).await.unwrap().into_inner();
-    let predicted = async || server.metrics.predictions.get_or_create(&Kind::of("default")).get();
+    let predicted = async || server.metrics.predictions.get_or_create(&KindLabel::of("default")).get();
     eventually("something is predicted", predicted, |number| *number > 0).await;
     // an answer is on its way, so the server cannot tell the client the end
     let error = server.stop().await.unwrap_err().to_string();
@@ -121,8 +121,8 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_dies_ends_the_server_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let mut running = Running::start(App::build(config(&dir)).await.unwrap(), Handle::current());
-    running.worker = Long::new("ingest", TaskTracker::new().spawn(async { panic!("on purpose") }));
+    let mut running = RunningServer::start(App::build(config(&dir)).await.unwrap(), Handle::current());
+    running.worker_task = LongTask::new("ingest", TaskTracker::new().spawn(async { panic!("on purpose") }));
     let error = running.ended_early().await;
     let error = running.drain(Drain::begin(PLENTY, Some(error))).await.unwrap_err();
     assert!(error.to_string().starts_with("the ingest ended badly"), "{error}");

@@ -16,20 +16,20 @@ use crate::{
 };
 
 /// How often the state of the store is read for health and metrics.
-const WATCH_STORE: Duration = Duration::from_secs(1);
+const STORE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often the free space on the disk is read for metrics.
-const WATCH_DISK: Duration = Duration::from_secs(10);
+const DISK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts all periodic tasks. They run until `end`: the state of the store and its disk, reloading
 /// of rules, retry terms, pools, access and certificates, metrics of demand, and requests to GitLab
 /// about jobs.
-pub(super) fn all(
+pub(super) fn start_all(
     app: &mut App,
     health: HealthReporter,
     end: &CancellationToken,
 ) -> impl Future<Output = anyhow::Result<()>> + use<> {
-    tell_bounds(&app.metrics, &app.config);
+    report_bounds(&app.metrics, &app.config);
     let store = watch_store(app.store.clone(), Arc::clone(&app.metrics), health, end.clone());
     let history = watch_history(app.history.clone(), Arc::clone(&app.metrics), end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
@@ -38,7 +38,7 @@ pub(super) fn all(
     let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
-    let jobs = follow(app.follower.take(), end.clone());
+    let jobs = follow_hooks(app.follower.take(), end.clone());
     async {
         tokio::try_join!(store, history, disk, rules, pools, demand, access, certificates, jobs)
             .map(|_all| ())
@@ -46,7 +46,7 @@ pub(super) fn all(
 }
 
 /// Processes job hooks, and asks GitLab about ended jobs if it is configured.
-async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
+async fn follow_hooks(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
     match follower {
         Some(follower) => follower.run(end).await,
         None => Ok(()),
@@ -54,13 +54,13 @@ async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::R
 }
 
 /// Sets metrics with the configured bounds, for comparison with their use.
-fn tell_bounds(metrics: &Metrics, config: &Config) {
+fn report_bounds(metrics: &Metrics, config: &Config) {
     let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     metrics.open_attempts_max.set(number(config.open_attempts));
     metrics.history_attempts_max.set(number(config.history_attempts));
     metrics.history_bytes_max.set(config.history_room().bytes as u64);
-    metrics.shadow.set(i64::from(config.shadow.on));
-    metrics.queue_max.set(number(sessions::QUEUE));
+    metrics.shadow.set(i64::from(config.shadow.is_on));
+    metrics.queue_max.set(number(sessions::QUEUE_CAPACITY));
     metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
 }
 
@@ -70,7 +70,7 @@ async fn watch_history(
     metrics: Arc<Metrics>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut tick = tokio::time::interval(WATCH_STORE);
+    let mut tick = tokio::time::interval(STORE_INTERVAL);
     while end.run_until_cancelled(tick.tick()).await.is_some() {
         metrics.history_bytes.set(history.read(History::bytes) as u64);
     }
@@ -79,7 +79,7 @@ async fn watch_history(
 
 /// Updates the metrics of the free space on the store's disk until `end`.
 async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
-    let mut tick = tokio::time::interval(WATCH_DISK);
+    let mut tick = tokio::time::interval(DISK_INTERVAL);
     while end.run_until_cancelled(tick.tick()).await.is_some() {
         let dir = data_dir.clone();
         // on a thread of its own, because a network file system that hangs must not block the
@@ -106,7 +106,7 @@ async fn watch_store(
     end: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut was_writable = None;
-    let mut tick = tokio::time::interval(WATCH_STORE);
+    let mut tick = tokio::time::interval(STORE_INTERVAL);
     while end.run_until_cancelled(tick.tick()).await.is_some() {
         let status = store.status();
         let writable = status.mode == StoreMode::Writable;

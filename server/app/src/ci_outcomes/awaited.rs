@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const REPORT_PATIENCE: Duration = Duration::from_hours(1);
 
 /// How long a verdict is awaited: a job, its wrapper or its webhook asks for one within seconds.
-const VERDICT: Duration = Duration::from_mins(1);
+const VERDICT_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Most attempts in each queue: more than end within an hour in a fleet of thousands of runners.
 /// About 10 MB.
@@ -28,7 +28,7 @@ const MOST_WAITING: usize = 10_000;
 /// Attempts that wait for a report on their end or for a verdict, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedOutcomes {
-    waiting: HashMap<AttemptId, Summary>,
+    waiting_summaries: HashMap<AttemptId, Summary>,
     order: VecDeque<(Instant, AttemptId)>,
     /// Attempts that wait for a verdict.
     unjudged: VecDeque<(Instant, AttemptId)>,
@@ -47,7 +47,7 @@ pub(super) enum WaitAfterVerdict {
 
 impl AwaitedOutcomes {
     /// Whether the outcome or the cause of this attempt may become known soon.
-    pub(super) fn is(summary: &Summary) -> bool {
+    pub(super) fn is_awaited(summary: &Summary) -> bool {
         is_unseen(summary) || (summary.outcome == Outcome::Failed && summary.cause == Some(Cause::Unknown))
     }
 
@@ -56,14 +56,16 @@ impl AwaitedOutcomes {
         let id = summary.attempt.clone();
         let order = if is_unseen(summary) { &mut self.order } else { &mut self.unjudged };
         let summary = Summary { phases: Vec::new(), ..summary.clone() };
-        if self.waiting.insert(id.clone(), summary).is_none() {
+        if self.waiting_summaries.insert(id.clone(), summary).is_none() {
             order.push_back((now, id));
         }
     }
 
     /// Stores the cause that a verdict found; returns whether the attempt must be counted now.
     pub(super) fn update(&mut self, summary: &Summary) -> WaitAfterVerdict {
-        let Some(waiting) = self.waiting.get_mut(&summary.attempt) else { return WaitAfterVerdict::None };
+        let Some(waiting) = self.waiting_summaries.get_mut(&summary.attempt) else {
+            return WaitAfterVerdict::None;
+        };
         *waiting = Summary { phases: Vec::new(), ..summary.clone() };
         if !is_unseen(summary) && self.stop_waiting(&summary.attempt) {
             return WaitAfterVerdict::Over;
@@ -74,13 +76,14 @@ impl AwaitedOutcomes {
     /// Removes an attempt whose end was reported. Returns false if the attempt does not wait: it
     /// was counted already, or ended before the server started.
     pub(super) fn stop_waiting(&mut self, id: &AttemptId) -> bool {
-        self.waiting.remove(id).is_some()
+        self.waiting_summaries.remove(id).is_some()
     }
 
     /// Removes an attempt whose waiting time is over, or the oldest of a full queue.
-    pub(super) fn given_up(&mut self, now: Instant) -> Option<Summary> {
-        let Self { waiting, order, unjudged } = self;
-        oldest(order, waiting, REPORT_PATIENCE, now).or_else(|| oldest(unjudged, waiting, VERDICT, now))
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Option<Summary> {
+        let Self { waiting_summaries: waiting, order, unjudged } = self;
+        take_oldest(order, waiting, REPORT_PATIENCE, now)
+            .or_else(|| take_oldest(unjudged, waiting, VERDICT_PATIENCE, now))
     }
 }
 
@@ -89,7 +92,7 @@ fn is_unseen(summary: &Summary) -> bool {
     summary.outcome.is_unknown() && summary.exit.is_none()
 }
 
-fn oldest(
+fn take_oldest(
     order: &mut VecDeque<(Instant, AttemptId)>,
     waiting: &mut HashMap<AttemptId, Summary>,
     patience: Duration,
@@ -122,16 +125,16 @@ mod tests {
     fn an_attempt_waits_for_its_word_for_an_hour_and_leaves_once() {
         let (mut awaited, now) = (AwaitedOutcomes::default(), Instant::now());
         for n in 0..3 {
-            assert!(AwaitedOutcomes::is(&lost(n)));
+            assert!(AwaitedOutcomes::is_awaited(&lost(n)));
             awaited.wait(&lost(n), now);
         }
         assert!(awaited.stop_waiting(&lost(0).attempt) && !awaited.stop_waiting(&lost(0).attempt));
-        assert_eq!(awaited.given_up(now), None);
-        let given_up = awaited.given_up(now + REPORT_PATIENCE);
+        assert_eq!(awaited.take_overdue(now), None);
+        let given_up = awaited.take_overdue(now + REPORT_PATIENCE);
         assert_eq!(given_up.map(|summary| summary.attempt), Some(lost(1).attempt));
         assert!(!awaited.stop_waiting(&lost(1).attempt), "it was counted as lost");
         assert!(awaited.stop_waiting(&lost(2).attempt));
-        assert_eq!(awaited.given_up(now + REPORT_PATIENCE), None);
+        assert_eq!(awaited.take_overdue(now + REPORT_PATIENCE), None);
     }
 
     #[test]
@@ -140,7 +143,7 @@ mod tests {
         for n in 0..MOST_WAITING + 2 {
             awaited.wait(&lost(n), now);
         }
-        let mut given_up = std::iter::from_fn(|| awaited.given_up(now)).map(|summary| summary.attempt);
+        let mut given_up = std::iter::from_fn(|| awaited.take_overdue(now)).map(|summary| summary.attempt);
         assert_eq!((given_up.next(), given_up.next()), (Some(lost(0).attempt), Some(lost(1).attempt)));
         assert_eq!(given_up.next(), None);
     }

@@ -40,13 +40,13 @@ impl CountedAttempts {
     }
 
     /// Whether an attempt was counted since the server started.
-    pub(super) fn has(&self, attempt: &AttemptId) -> bool {
+    pub(super) fn was_counted(&self, attempt: &AttemptId) -> bool {
         self.counted.contains_key(attempt)
     }
 
     /// Counts these attempts as retries, because it is known now that they are. Skips attempts that
     /// were not counted, or were counted as retries already.
-    pub(super) fn are_retries(&mut self, attempts: &[AttemptId], metrics: &Metrics) {
+    pub(super) fn count_retries(&mut self, attempts: &[AttemptId], metrics: &Metrics) {
         for attempt in attempts {
             if let Some(is_retry) = self.counted.get_mut(attempt).filter(|is_retry| !**is_retry) {
                 *is_retry = true;
@@ -67,16 +67,16 @@ mod tests {
         let (mut counted, metrics) = (CountedAttempts::default(), Metrics::new());
         let summary = |n: usize| test_summary(&n.to_string(), "zlib", "1", 10);
         let retries = |n: usize| [summary(n).attempt];
-        counted.are_retries(&retries(0), &metrics);
+        counted.count_retries(&retries(0), &metrics);
         assert_eq!(metrics.fleet_retries.get(), 0, "it ended before the start");
         counted.count(&summary(0), false, &metrics);
         counted.count(&summary(1), true, &metrics);
         for n in [0, 1, 0] {
-            counted.are_retries(&retries(n), &metrics);
+            counted.count_retries(&retries(n), &metrics);
         }
         assert_eq!(metrics.fleet_retries.get(), 2);
         (2..=MOST_COUNTED).for_each(|n| counted.count(&summary(n), false, &metrics));
-        assert!(!counted.has(&summary(0).attempt) && counted.has(&summary(1).attempt));
+        assert!(!counted.was_counted(&summary(0).attempt) && counted.was_counted(&summary(1).attempt));
         assert_eq!((counted.counted.len(), counted.order.len()), (MOST_COUNTED, MOST_COUNTED));
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_core::domain::{AttemptId, ReportedOutcome};
 /// agent ever measures. About 3 MB.
 const MOST_EARLY_REPORTS: usize = 10_000;
 /// Most reports on one attempt, each by another reporter. Few reporters know about the same job.
-const OF_ONE: usize = 8;
+const REPORTS_PER_ATTEMPT: usize = 8;
 
 /// Reports on unknown attempts. The project of such an attempt is unknown, so the report of each
 /// reporter is kept; when the attempt opens, only reporters that may report on its project count.
@@ -28,12 +28,12 @@ impl EarlyReports {
     /// report of the reporter with the most reports is dropped, so that no reporter displaces
     /// others. Returns false if the report is not kept, because the attempt has its most reports
     /// already.
-    pub(crate) fn keep(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
+    pub(crate) fn keep_first(&mut self, id: AttemptId, report: &Arc<ReportedOutcome>) -> bool {
         let words = self.ends.entry(id.clone()).or_default();
         if words.iter().any(|known| known.by == report.by) {
             return true;
         }
-        if words.len() >= OF_ONE {
+        if words.len() >= REPORTS_PER_ATTEMPT {
             // a report by a reporter for all projects replaces one by a reporter for some projects
             let limited = words.iter().position(|known| !known.by.reports_on_all());
             let Some(limited) = limited.filter(|_| report.by.reports_on_all()) else { return false };
@@ -53,7 +53,7 @@ impl EarlyReports {
     }
 
     /// The first report on this attempt by a reporter that may report on `project`.
-    pub(crate) fn of(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
+    pub(crate) fn report_for(&self, id: &AttemptId, project: &str) -> Option<&Arc<ReportedOutcome>> {
         self.ends.get(id)?.iter().find(|report| report.by.may_report_on(project))
     }
 
@@ -92,27 +92,27 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
         let mut early_reports = EarlyReports::default();
         for n in 0..MOST_EARLY_REPORTS + 5 {
-            early_reports.keep(id(n), &test_report("a", JobStatus::Failed).into());
-            early_reports.keep(id(n), &test_report("a", JobStatus::Succeeded).into());
+            early_reports.keep_first(id(n), &test_report("a", JobStatus::Failed).into());
+            early_reports.keep_first(id(n), &test_report("a", JobStatus::Succeeded).into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
         assert_eq!(
             (early_reports.ends.len(), order, early_reports.count),
             (MOST_EARLY_REPORTS, MOST_EARLY_REPORTS, MOST_EARLY_REPORTS)
         );
-        assert!(early_reports.of(&id(4), "").is_none());
-        assert_eq!(early_reports.of(&id(5), "").map(|report| report.end), Some(JobStatus::Failed));
+        assert!(early_reports.report_for(&id(4), "").is_none());
+        assert_eq!(early_reports.report_for(&id(5), "").map(|report| report.end), Some(JobStatus::Failed));
     }
 
     #[test]
     fn of_the_reports_on_an_attempt_the_first_one_of_a_permitted_reporter_counts() {
         let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
         let mut early_reports = EarlyReports::default();
-        early_reports.keep(id(7), &reported_by(limited("a"), JobStatus::Succeeded));
-        assert_eq!(early_reports.of(&id(7), "b/x"), None);
-        early_reports.keep(id(7), &reported_by(limited("b"), JobStatus::Failed));
-        early_reports.keep(id(7), &reported_by(limited("a"), JobStatus::Canceled));
-        let end = |project: &str| early_reports.of(&id(7), project).map(|report| report.end);
+        early_reports.keep_first(id(7), &reported_by(limited("a"), JobStatus::Succeeded));
+        assert_eq!(early_reports.report_for(&id(7), "b/x"), None);
+        early_reports.keep_first(id(7), &reported_by(limited("b"), JobStatus::Failed));
+        early_reports.keep_first(id(7), &reported_by(limited("a"), JobStatus::Canceled));
+        let end = |project: &str| early_reports.report_for(&id(7), project).map(|report| report.end);
         assert_eq!(
             (end("b/x"), end("a/x"), end("")),
             (Some(JobStatus::Failed), Some(JobStatus::Succeeded), None)
@@ -124,23 +124,26 @@ mod tests {
         let limited = |name: &str| Reporter::of(name, vec![format!("{name}/*")]);
         let mut early_reports = EarlyReports::default();
         for n in 0..100 {
-            early_reports.keep(id(n), &reported_by(limited("b"), JobStatus::Failed));
+            early_reports.keep_first(id(n), &reported_by(limited("b"), JobStatus::Failed));
         }
         for n in 0..3 * MOST_EARLY_REPORTS {
-            early_reports.keep(id(n), &reported_by(limited("a"), JobStatus::Succeeded));
+            early_reports.keep_first(id(n), &reported_by(limited("a"), JobStatus::Succeeded));
         }
         let by = |other: u32| reported_by(limited(&other.to_string()), JobStatus::Succeeded);
-        let kept = (0..100).filter(|other| early_reports.keep(id(7), &by(*other))).count();
-        assert!((1..OF_ONE).contains(&kept), "one too many is reported, and not dropped in silence: {kept}");
-        assert!(early_reports.keep(id(7), &reported_by(Reporter::server(), JobStatus::Canceled)));
-        assert!((0..100).all(|n| early_reports.of(&id(n), "b/x").is_some()));
+        let kept = (0..100).filter(|other| early_reports.keep_first(id(7), &by(*other))).count();
+        assert!(
+            (1..REPORTS_PER_ATTEMPT).contains(&kept),
+            "one too many is reported, and not dropped in silence: {kept}"
+        );
+        assert!(early_reports.keep_first(id(7), &reported_by(Reporter::server(), JobStatus::Canceled)));
+        assert!((0..100).all(|n| early_reports.report_for(&id(n), "b/x").is_some()));
         assert_eq!(
-            early_reports.of(&id(7), "").map(|report| report.end),
+            early_reports.report_for(&id(7), "").map(|report| report.end),
             Some(JobStatus::Canceled),
             "who speaks of all"
         );
         let words: usize = early_reports.ends.values().map(Vec::len).sum();
         assert_eq!((words, early_reports.count), (MOST_EARLY_REPORTS, MOST_EARLY_REPORTS));
-        assert!(early_reports.ends[&id(7)].len() <= OF_ONE);
+        assert!(early_reports.ends[&id(7)].len() <= REPORTS_PER_ATTEMPT);
     }
 }

@@ -33,26 +33,26 @@ impl FleetCounters {
 
     /// Counts an ended attempt now, or later if its outcome or cause may become known soon.
     pub(crate) fn attempt_ended(&mut self, summary: &Summary) {
-        if AwaitedOutcomes::is(summary) {
+        if AwaitedOutcomes::is_awaited(summary) {
             self.awaited.wait(summary, Instant::now());
             self.count_overdue();
         } else {
-            self.count(summary);
+            self.count_ended(summary);
         }
     }
 
     /// Counts the attempts whose waiting time is over.
     pub(crate) fn count_overdue(&mut self) {
         let now = Instant::now();
-        while let Some(summary) = self.awaited.given_up(now) {
-            self.count(&summary);
+        while let Some(summary) = self.awaited.take_overdue(now) {
+            self.count_ended(&summary);
         }
     }
 
     /// Counts an attempt whose reported outcome is on disk.
     pub(crate) fn outcome_reported(&mut self, summary: &Summary) {
         if self.awaited.stop_waiting(&summary.attempt) {
-            self.count(summary);
+            self.count_ended(summary);
         }
     }
 
@@ -64,20 +64,20 @@ impl FleetCounters {
         let source = summary.cause_source.map_or("", EvidenceSource::as_str);
         tracing::info!(attempt = %summary.attempt, from, cause, source, "a verdict found the cause of an attempt");
         match self.awaited.update(summary) {
-            WaitAfterVerdict::Over => self.count(summary),
+            WaitAfterVerdict::Over => self.count_ended(summary),
             WaitAfterVerdict::GoesOn => {}
             WaitAfterVerdict::None => {
-                self.metrics.cause_changed(before, summary, self.counted.has(&summary.attempt));
+                self.metrics.cause_changed(before, summary, self.counted.was_counted(&summary.attempt));
             }
         }
     }
 
     /// Counts these attempts as retries, once it is known that they are.
-    pub(crate) fn are_retries(&mut self, attempts: &[AttemptId]) {
-        self.counted.are_retries(attempts, &self.metrics);
+    pub(crate) fn count_retries(&mut self, attempts: &[AttemptId]) {
+        self.counted.count_retries(attempts, &self.metrics);
     }
 
-    fn count(&mut self, summary: &Summary) {
+    fn count_ended(&mut self, summary: &Summary) {
         let is_retry = self.history.is_retry(summary);
         self.counted.count(summary, is_retry, &self.metrics);
     }

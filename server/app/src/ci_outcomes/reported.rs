@@ -43,7 +43,7 @@ pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Opti
     let found = retry::classify(&evidence, &retry::LogRules::built_in());
     (changed.cause, changed.cause_source) = match reported.cause {
         Some(cause) => (Some(cause), summary.cause_source.filter(|_| summary.cause == Some(cause))),
-        None => stronger((found.cause, found.decided_by), (summary.cause, summary.cause_source)),
+        None => stronger_cause((found.cause, found.decided_by), (summary.cause, summary.cause_source)),
     };
     changed.ci_reason = mask::text(reason).into_owned();
     changed.censored = retry::is_censored(&changed, changed.cause);
@@ -54,11 +54,11 @@ pub(crate) fn with_report(summary: &Summary, reported: &ReportedOutcome) -> Opti
 }
 
 /// A cause, and the source of its evidence.
-type Found = (Option<Cause>, Option<EvidenceSource>);
+type CauseWithSource = (Option<Cause>, Option<EvidenceSource>);
 
 /// The reported cause; the earlier cause if a verdict found it by stronger evidence, or if the
 /// report has none.
-fn stronger(reported: Found, before: Found) -> Found {
+fn stronger_cause(reported: CauseWithSource, before: CauseWithSource) -> CauseWithSource {
     let is_stronger = |before: EvidenceSource| {
         before != EvidenceSource::Person && reported.1.is_none_or(|reported| before < reported)
     };

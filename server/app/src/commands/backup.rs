@@ -10,18 +10,18 @@ use anyhow::Context as _;
 use clap::Args;
 use plimsoll_store::{self as store, OfflineStore, OpenError, backup};
 
-use super::{line::examples, note, progress::Progress, store_settings, target::Target};
+use super::{line::examples_text, print_note, progress::Progress, store_settings, target::Target};
 use crate::{
     commands::admin::{
-        backup::fetch,
-        link::{Elsewhere, Running},
+        backup::fetch_archive,
+        link::{RemoteServer, RunningServer},
     },
     runtime::settings::Config,
 };
 
 /// Writes a backup.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&[
+#[command(after_help = examples_text(&[
     "backup --data-dir data plimsoll.backup",
     "backup --server ci:7411 --ca ca.crt night.backup",
 ]))]
@@ -56,7 +56,7 @@ pub struct Backup {
 impl Backup {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         if let Some((server, ca)) = self.server.as_ref().zip(self.ca.as_ref()) {
-            return self.take_elsewhere(server, ca);
+            return self.take_remote(server, ca);
         }
         // opening the store is tried first; an error that it is in use means that a server runs,
         // which is fine
@@ -85,7 +85,7 @@ impl Backup {
             return Err(error);
         }
         target.finish()?;
-        note(format_args!(
+        print_note(format_args!(
             "backup written, {}",
             if store.is_some() { "no server ran" } else { "the server goes on" }
         ));
@@ -93,36 +93,36 @@ impl Backup {
     }
 
     /// Takes the backup of a server on another machine.
-    fn take_elsewhere(&self, server: &str, ca: &Path) -> anyhow::Result<()> {
+    fn take_remote(&self, server: &str, ca: &Path) -> anyhow::Result<()> {
         let (host, _port) = server.rsplit_once(':').context("--server: expected HOST:PORT")?;
         let mut addresses = server.to_socket_addrs().with_context(|| format!("--server {server}"))?;
         let address = addresses.next().with_context(|| format!("--server {server} has no address"))?;
         let host = host.trim_matches(['[', ']']).to_owned();
-        let running = Running {
+        let running = RunningServer {
             address,
             certificate: None,
-            elsewhere: Some(Elsewhere { host, ca }),
-            token: self.token()?,
-            client: self.client(),
+            remote: Some(RemoteServer { host, ca }),
+            token: self.read_token()?,
+            client: self.client_certificate(),
         };
         let mut target = Target::open(&self.file)?;
         let mut progress = Progress::new();
-        let written = fetch(&running, None, &mut target, |bytes| progress.bytes("backup", bytes, 0));
+        let written = fetch_archive(&running, None, &mut target, |bytes| progress.bytes("backup", bytes, 0));
         progress.end();
         if let Err(error) = written {
             target.give_up();
             return Err(error.context(format!("{server} gave no backup")));
         }
         target.finish()?;
-        note(format_args!("backup written, {server} goes on"));
+        print_note(format_args!("backup written, {server} goes on"));
         Ok(())
     }
 
-    fn client(&self) -> Option<(&Path, &Path)> {
+    fn client_certificate(&self) -> Option<(&Path, &Path)> {
         self.client_cert.as_deref().zip(self.client_key.as_deref())
     }
 
-    fn token(&self) -> anyhow::Result<Option<String>> {
+    fn read_token(&self) -> anyhow::Result<Option<String>> {
         let read = |file: &PathBuf| {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("the token file {} cannot be read", file.display()))?;
@@ -133,8 +133,8 @@ impl Backup {
 
     /// Takes the backup of the server that has the store open.
     fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
-        let wanted = store::id_of(&config.data_dir)?;
-        let fetched = fetch(&self.server(config)?, wanted, target, tell);
+        let wanted = store::store_id_of(&config.data_dir)?;
+        let fetched = fetch_archive(&self.server(config)?, wanted, target, tell);
         fetched.with_context(|| {
             format!(
                 "a server has {} open, and {} gave no backup of it; if it listens elsewhere, name its address with \
@@ -147,9 +147,9 @@ impl Backup {
 
     /// How to reach the server that has the store open. It runs on this machine with the same
     /// settings.
-    fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<Running<'a>> {
-        let (token, client) = (self.token()?, self.client());
+    fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<RunningServer<'a>> {
+        let (token, client) = (self.read_token()?, self.client_certificate());
         let certificate = config.tls.certificate.as_deref();
-        Ok(Running { address: config.http_listen, certificate, elsewhere: None, token, client })
+        Ok(RunningServer { address: config.http_listen, certificate, remote: None, token, client })
     }
 }

@@ -16,12 +16,12 @@ use plimsoll_proto::{
 };
 use serde::Serialize;
 
-use super::{line::examples, terminal::fitted};
+use super::{line::examples_text, terminal::wrapped_for};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
 /// Judges recorded failures.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["classify failures.jsonl"]))]
+#[command(after_help = examples_text(&["classify failures.jsonl"]))]
 pub struct Classify {
     /// JSON lines, plain or gzip; - reads standard input. Fields, all optional: `id`, `exit`, `signal`, `oom_kill`,
     /// `mem_limit`, `mem_failcnt`, `peak_bytes`, `peak_rss`, `wall_s`, `timeout_s`, `container_reason`, `pod_reason`,
@@ -58,7 +58,7 @@ impl Classify {
         let mut out = BufWriter::new(stdout().lock());
         let (mut judged, mut unread) = (0_u64, 0_u64);
         let rules = match &config.rules_dir {
-            Some(dir) => verdict_engine::rules(dir)?,
+            Some(dir) => verdict_engine::read_rules(dir)?,
             None => LogRules::built_in(),
         };
         let (predict, retry) = (&config.predict, &config.retry);
@@ -70,11 +70,11 @@ impl Classify {
             let written = match failure {
                 Ok(failure) => {
                     judged += 1;
-                    self.tell(&judge(failure, &terms), &mut out)
+                    self.write_verdict(&judge(failure, &terms), &mut out)
                 }
                 Err(error) => {
                     unread += 1;
-                    self.complain(&UnreadableLine { line: number, error: &error }, &mut out)
+                    self.write_unreadable(&UnreadableLine { line: number, error: &error }, &mut out)
                 }
             };
             match written {
@@ -94,27 +94,28 @@ impl Classify {
         Ok(())
     }
 
-    fn tell(&self, judged: &JudgedLine, out: &mut impl Write) -> io::Result<()> {
+    fn write_verdict(&self, judged: &JudgedLine, out: &mut impl Write) -> io::Result<()> {
         match self.output {
             Format::Json => write_json(judged, out),
             Format::Text => {
                 let JudgedLine { id, cause, verdict, confidence, reason, root, .. } = judged;
                 let action = verdict.as_str();
                 let line = format!("{id}  {cause}  {action}  {:.0} %  {reason}\n", confidence * 100.0);
-                out.write_all(fitted(&line, stdout()).as_bytes())?;
+                out.write_all(wrapped_for(&line, stdout()).as_bytes())?;
                 let Some(root) = root else { return Ok(()) };
                 out.write_all(
-                    fitted(&format!("    began with: {}\n", clean(&root.in_words())), stdout()).as_bytes(),
+                    wrapped_for(&format!("    began with: {}\n", clean(&root.in_words())), stdout())
+                        .as_bytes(),
                 )
             }
         }
     }
 
-    fn complain(&self, unread: &UnreadableLine<'_>, out: &mut impl Write) -> io::Result<()> {
+    fn write_unreadable(&self, unread: &UnreadableLine<'_>, out: &mut impl Write) -> io::Result<()> {
         match self.output {
             Format::Json => write_json(unread, out),
             Format::Text => {
-                super::note(format_args!("line {}: {}", unread.line, unread.error));
+                super::print_note(format_args!("line {}: {}", unread.line, unread.error));
                 Ok(())
             }
         }

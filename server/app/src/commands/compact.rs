@@ -6,12 +6,12 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::OfflineStore;
 
-use super::{line::examples, progress::Progress, store_settings};
+use super::{line::examples_text, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Makes the files of a store small.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["compact --data-dir data"]))]
+#[command(after_help = examples_text(&["compact --data-dir data"]))]
 pub struct Compact {}
 
 impl Compact {

@@ -8,18 +8,18 @@ use plimsoll_core::domain::AttemptId;
 use plimsoll_proto::figures::counted;
 use plimsoll_store::{Store, StoreCopy};
 
-use super::{line::examples, note, progress::Progress, store_settings, target::Target};
+use super::{line::examples_text, print_note, progress::Progress, store_settings, target::Target};
 use crate::{
     commands::admin::{export, export_corrections},
     runtime::settings::Config,
 };
 
 /// Most attempts with unreadable samples that are named one by one.
-const NAMED: u64 = 10;
+const MOST_NAMED: u64 = 10;
 
 /// Writes the history as JSON lines, which `import` takes back as they are. Samples are for other programs: `backup` keeps them.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["export --data-dir data history.jsonl"]))]
+#[command(after_help = examples_text(&["export --data-dir data history.jsonl"]))]
 pub struct Export {
     /// A file that does not exist yet, or - for standard output. What cannot be read is named, the rest is written, and the exit status is 1.
     #[arg(value_name = "FILE")]
@@ -63,7 +63,7 @@ impl Export {
         let settings = store_settings(config);
         let copied = StoreCopy::of(&settings, self.scratch.as_deref())?;
         let (dir, place) = (settings.dir.display(), copied.path().display());
-        note(format_args!("reading a copy of {dir} in {place}, and changing nothing in {dir}"));
+        print_note(format_args!("reading a copy of {dir} in {place}, and changing nothing in {dir}"));
         let store = tokio::task::block_in_place(|| copied.open()).context("data_dir")?;
         let mut target = Target::open(&self.file)?;
         let series = self.series.as_deref().map(Target::open).transpose();
@@ -89,14 +89,14 @@ impl Export {
         };
         target.finish()?;
         series.map(Target::finish).transpose()?;
-        note(format_args!(
+        print_note(format_args!(
             "{} and {} exported",
             counted(exported.attempts, "attempt"),
             counted(exported.samples, "sample")
         ));
         drop(copied);
         if let Some(corrections) = exported.corrections.take().transpose()? {
-            note(format_args!("{} exported", counted(corrections, "correction")));
+            print_note(format_args!("{} exported", counted(corrections, "correction")));
         }
         exported.judge(&config.data_dir)
     }
@@ -128,7 +128,7 @@ async fn write(store: &Store, target: &mut Target, series: Option<&mut Target>) 
     };
     let gap = |gap| {
         gaps += 1;
-        note(format_args!("{gap}"));
+        print_note(format_args!("{gap}"));
     };
     let loaded = export::history(store, target, tell, gap).await;
     progress.end();
@@ -164,12 +164,12 @@ async fn write_series(
             Ok(samples) => exported.samples += samples,
             Err(error) => {
                 exported.cut_series += 1;
-                if exported.cut_series <= NAMED {
-                    note(format_args!("not all samples of {id} can be read: {error}"));
+                if exported.cut_series <= MOST_NAMED {
+                    print_note(format_args!("not all samples of {id} can be read: {error}"));
                 }
             }
         }
-        progress.part("series", done as u64, ids.len() as u64);
+        progress.show_part("series", done as u64, ids.len() as u64);
     }
     progress.end();
     Ok(())

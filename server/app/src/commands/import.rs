@@ -17,7 +17,7 @@ use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{Store, StoreSettings};
 use prometheus::FromPrometheus;
 
-use super::{line::examples, note, progress::Progress, store_settings};
+use super::{line::examples_text, print_note, progress::Progress, store_settings};
 use crate::runtime::{clock::Clock, settings::Config};
 
 /// The error if some rows were refused: they were named, and the other rows are in the store.
@@ -30,7 +30,7 @@ pub(super) struct RowsRefused;
 /// Adds recorded history to a data directory, from a file or from Prometheus. The exit status is 3 if rows were refused, the others are
 /// added; and if Prometheus does not know which jobs its builds are of.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&[
+#[command(after_help = examples_text(&[
     "import --data-dir data builds.csv",
     "import --data-dir data --prometheus http://prometheus:9090",
 ]))]
@@ -41,17 +41,17 @@ pub struct Import {
     file: Option<PathBuf>,
     /// Project of the rows that name none, as its builds name it (in GitLab: group/name). Attempts of an earlier import that have none get
     /// it too.
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = project)]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = parse_project)]
     project: String,
     /// Host of the GitLab whose jobs are in Gantry's database, or in Prometheus without their address (`CI_SERVER_HOST`): they are named
     /// as agents name them.
-    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = host)]
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = parse_host)]
     host: String,
     #[command(flatten)]
     prometheus: FromPrometheus,
 }
 
-fn host(text: &str) -> Result<String, String> {
+fn parse_host(text: &str) -> Result<String, String> {
     // an id with the longest job number must be valid too
     AttemptId::parse(&format!("{text}:{}", u64::MAX))?;
     if text.contains([':', '/']) {
@@ -60,7 +60,7 @@ fn host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn project(text: &str) -> Result<String, String> {
+fn parse_project(text: &str) -> Result<String, String> {
     if text.len() > plimsoll_proto::limits::KEY_FIELD_BYTES || text.chars().any(char::is_control) {
         return Err(format!(
             "must be a name of at most {} printable bytes",
@@ -81,12 +81,12 @@ impl Import {
             return self.prometheus.import(config, &self.host, &self.project).await;
         };
         // the file is checked first: an invalid one must not create a data directory
-        if let Some(refusals) = import::refused_whole(&file)? {
+        if let Some(refusals) = import::refusals_if_all(&file)? {
             writeln!(io::stdout(), "{}", counts_line(0, 0))?;
-            return judge(&refusals);
+            return report_refusals(&refusals);
         }
-        note(into(config));
-        let store = open(config).await?;
+        print_note(target_words(config));
+        let store = open_store(config).await?;
         let mut progress = Progress::new();
         let project = self.project.clone();
         let unsaid = import::RecordDefaults {
@@ -101,17 +101,17 @@ impl Import {
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);
         writeln!(io::stdout(), "{}", counts_line(added, known))?;
-        note(kept_in(config));
-        remarks(&imported, &project).iter().for_each(note);
-        judge(&imported.refusals)
+        print_note(source_words(config));
+        remarks(&imported, &project).iter().for_each(print_note);
+        report_refusals(&imported.refusals)
     }
 }
 
 /// Remarks about the projects of the attempts, and about data that was not read.
 fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
     let mut remarks = Vec::new();
-    if imported.filled > 0 {
-        let filled = counted(imported.filled, "attempt");
+    if imported.projects_filled > 0 {
+        let filled = counted(imported.projects_filled, "attempt");
         remarks.push(format!("{filled} already there had no project: the project is now {project}"));
     }
     if imported.of_other_project > 0 {
@@ -142,7 +142,7 @@ fn remarks(imported: &import::ImportReport, project: &str) -> Vec<String> {
 const CACHE_BYTES: u64 = 8 << 20;
 
 /// Opens the store of a stopped server.
-async fn open(config: &Config) -> anyhow::Result<Store> {
+async fn open_store(config: &Config) -> anyhow::Result<Store> {
     let settings = store_settings(config);
     let settings = StoreSettings { cache_bytes: settings.cache_bytes.min(CACHE_BYTES), ..settings };
     let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
@@ -156,12 +156,12 @@ fn data_dir(config: &Config) -> String {
 }
 
 /// Text shown during an import: the directory into which it imports.
-fn into(config: &Config) -> String {
+fn target_words(config: &Config) -> String {
     format!("importing into the data directory {}", data_dir(config))
 }
 
 /// Text shown after an import: where the history is, and how a server uses it.
-fn kept_in(config: &Config) -> String {
+fn source_words(config: &Config) -> String {
     let dir = data_dir(config);
     format!("the history is in {dir}; a server reads it with --data-dir {dir}")
 }
@@ -171,10 +171,10 @@ fn counts_line(added: u64, known: u64) -> String {
 }
 
 /// Returns an error that names the refused rows.
-fn judge(refusals: &import::Refusals) -> anyhow::Result<()> {
+fn report_refusals(refusals: &import::Refusals) -> anyhow::Result<()> {
     if refusals.count == 0 {
         return Ok(());
     }
-    note(refusals);
+    print_note(refusals);
     Err(RowsRefused.into())
 }

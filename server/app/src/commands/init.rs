@@ -8,15 +8,15 @@ use std::{
 
 use clap::Args;
 
-use super::line::examples;
+use super::line::examples_text;
 use crate::{
-    commands::admin::init::{self, ListenAddresses, Made},
+    commands::admin::init::{self, CreatedConfig, ListenAddresses},
     runtime::{clock::Clock, settings::Config},
 };
 
 /// Writes a configuration for a first try into a new directory: TLS with a CA of its own, and two tokens.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["init first", "init first --name plimsoll.example.org"]))]
+#[command(after_help = examples_text(&["init first", "init first --name plimsoll.example.org"]))]
 pub struct Init {
     /// A directory that is not there yet, or empty.
     #[arg(value_name = "DIR")]
@@ -44,8 +44,8 @@ fn shown_host(names: &[String]) -> String {
 }
 
 /// Instructions for the user. The tokens are shown only here.
-fn instructions(made: &Made, host: &str, listen: ListenAddresses) -> String {
-    let Made { dir, agent, operator } = made;
+fn instructions(made: &CreatedConfig, host: &str, listen: ListenAddresses) -> String {
+    let CreatedConfig { dir, agent_token: agent, operator_token: operator } = made;
     let dir = dir.display();
     let (grpc, http) = (listen.grpc.port(), listen.http.port());
     let quoted = |name: &str| shell_word(&format!("{dir}/{name}"));

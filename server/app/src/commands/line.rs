@@ -25,12 +25,12 @@ pub(super) const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Yellow.on_default());
 
 /// Text above the examples in each command's help.
-const SETTINGS: &str =
+const SETTINGS_HEADING: &str =
     "Settings (--data-dir, --config and all others of plimsoll-server --help) may stand here too.";
 
 /// The end of a command's help: example lines. Each of `examples` begins with the name of the
 /// command.
-pub(super) fn examples(examples: &[&str]) -> String {
+pub(super) fn examples_text(examples: &[&str]) -> String {
     let head = if examples.len() == 1 { "Example:" } else { "Examples:" };
     let lines: Vec<String> = examples.iter().map(|example| format!("  plimsoll-server {example}")).collect();
     format!("{head}\n{}", lines.join("\n"))
@@ -71,7 +71,7 @@ pub(super) fn command() -> clap::Command {
     command.mut_subcommands(|command| {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let command = command.mut_subcommands(|inner| with_settings(inner, &options));
-        with_settings(command, &options).after_help(format!("{SETTINGS}\n\n{examples}"))
+        with_settings(command, &options).after_help(format!("{SETTINGS_HEADING}\n\n{examples}"))
     })
 }
 

@@ -11,19 +11,19 @@ use clap::Args;
 use plimsoll_core::{
     domain::{AttemptId, Evidence, LogPlace},
     mask,
-    retry::{FiredRule, LogExplanation, LogRules, check, explain},
+    retry::{FiredRule, LogExplanation, LogRules, check_files, explain},
 };
 use plimsoll_proto::{figures, reasons, shown::clean};
 use serde::Serialize;
 
-use super::{Output, line::examples, note, terminal::fitted_beside_tables};
+use super::{Output, line::examples_text, print_note, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
 /// Bytes kept of the end of a log: more than the rules read.
-const HELD: usize = 128 << 10;
+const HELD_BYTES: usize = 128 << 10;
 
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["rules explain build.log", "rules explain - --output json"]))]
+#[command(after_help = examples_text(&["rules explain build.log", "rules explain - --output json"]))]
 pub(super) struct Explain {
     /// A log as it is; - reads standard input. Only its end is read, as for a verdict.
     log: PathBuf,
@@ -33,7 +33,7 @@ pub(super) struct Explain {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["rules check /etc/plimsoll/rules"]))]
+#[command(after_help = examples_text(&["rules check /etc/plimsoll/rules"]))]
 pub(super) struct Check {
     /// A directory as --rules-dir names it [default: that of --rules-dir].
     dir: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub(super) struct Check {
 
 /// The explanation as JSON, for programs.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct ExplainAnswer<'a> {
     cause: &'static str,
     confidence: f64,
     last_words: Option<&'a str>,
@@ -71,7 +71,7 @@ impl Explain {
     /// The log cannot be read, or the rules of the settings are wrong.
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
         let rules = match &config.rules_dir {
-            Some(dir) => verdict_engine::rules(dir)?,
+            Some(dir) => verdict_engine::read_rules(dir)?,
             None => LogRules::built_in(),
         };
         let log = end_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
@@ -80,8 +80,8 @@ impl Explain {
         let evidence = mask::evidence(Evidence { log_tail, ..Evidence::about(AttemptId::unnamed()) });
         let explained = explain(&evidence.log_tail, &rules);
         let text = match self.output {
-            Output::Text => fitted_beside_tables(&text(&explained), stdout()),
-            Output::Json => serde_json::to_string(&answer(&explained))? + "\n",
+            Output::Text => fitted_beside_tables(&explanation_text(&explained), stdout()),
+            Output::Json => serde_json::to_string(&explain_answer(&explained))? + "\n",
         };
         stdout().write_all(text.as_bytes()).context("standard output")
     }
@@ -93,21 +93,21 @@ impl Check {
     pub(super) fn run(&self, config: &Config) -> anyhow::Result<()> {
         let dir = self.dir.as_deref().or(config.rules_dir.as_deref());
         let dir = dir.context("name a directory, or set rules_dir")?;
-        let report = check(&verdict_engine::rule_files(dir)?);
-        report.notes.iter().map(|text| clean(text)).for_each(note);
+        let report = check_files(&verdict_engine::rule_files(dir)?);
+        report.notes.iter().map(|text| clean(text)).for_each(print_note);
         let mut out = stdout().lock();
-        for wrong in &report.wrong {
+        for wrong in &report.errors {
             writeln!(out, "{}", clean(wrong)).context("standard output")?;
         }
-        if report.wrong.is_empty() {
-            note(format_args!("{} and no mistake", figures::counted(report.rules as u64, "rule")));
+        if report.errors.is_empty() {
+            print_note(format_args!("{} and no mistake", figures::counted(report.rule_count as u64, "rule")));
             return Ok(());
         }
-        bail!("{}: {}", dir.display(), figures::counted(report.wrong.len() as u64, "mistake"))
+        bail!("{}: {}", dir.display(), figures::counted(report.errors.len() as u64, "mistake"))
     }
 }
 
-/// The last bytes of a file or stream, at most `HELD`. Only the end of a file is read; of a stream
+/// The last bytes of a file or stream, at most `HELD_BYTES`. Only the end of a file is read; of a stream
 /// only the end is kept.
 fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     if path.as_os_str() == "-" {
@@ -116,14 +116,14 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() {
-        file.seek(SeekFrom::Start(metadata.len().saturating_sub(HELD as u64)))?;
+        file.seek(SeekFrom::Start(metadata.len().saturating_sub(HELD_BYTES as u64)))?;
     }
     // a file that grows meanwhile, or has no end, is read like a stream
     end_of_stream(file)
 }
 
 fn end_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
-    let (mut held, mut part) = (Vec::new(), vec![0; HELD / 2]);
+    let (mut held, mut part) = (Vec::new(), vec![0; HELD_BYTES / 2]);
     loop {
         match from.read(&mut part) {
             Ok(0) => break,
@@ -131,11 +131,11 @@ fn end_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        if held.len() > 2 * HELD {
-            held.drain(..held.len() - HELD);
+        if held.len() > 2 * HELD_BYTES {
+            held.drain(..held.len() - HELD_BYTES);
         }
     }
-    held.drain(..held.len().saturating_sub(HELD));
+    held.drain(..held.len().saturating_sub(HELD_BYTES));
     Ok(held)
 }
 
@@ -146,7 +146,7 @@ fn line_number(at: LogPlace) -> (u32, bool) {
     }
 }
 
-fn text(explained: &LogExplanation) -> String {
+fn explanation_text(explained: &LogExplanation) -> String {
     let sure = figures::percent(explained.confidence);
     let mut lines = vec![format!("cause: {} ({sure} sure)", explained.cause.as_str())];
     if explained.rules.is_empty() {
@@ -171,7 +171,7 @@ fn text(explained: &LogExplanation) -> String {
     lines.join("\n") + "\n"
 }
 
-fn answer(explained: &LogExplanation) -> Answer<'_> {
+fn explain_answer(explained: &LogExplanation) -> ExplainAnswer<'_> {
     fn line((at, line): &(LogPlace, String)) -> LineAnswer<'_> {
         let (number, from_end) = line_number(*at);
         LineAnswer { number, from_end, line }
@@ -181,7 +181,7 @@ fn answer(explained: &LogExplanation) -> Answer<'_> {
         let (cause, lines) = (cause.as_str(), lines.iter().map(line).collect());
         RuleAnswer { rule, cause, weak: *weak, decides: *decides, why, count: *count, lines }
     }
-    Answer {
+    ExplainAnswer {
         cause: explained.cause.as_str(),
         confidence: explained.confidence,
         last_words: explained.last_words.as_deref(),
@@ -197,7 +197,7 @@ mod tests {
     fn of_a_stream_only_the_end_is_held() {
         let long = io::repeat(b'x').take(10 << 20).chain(&b"the end"[..]);
         let held = end_of_stream(long).unwrap();
-        assert_eq!((held.len(), held.ends_with(b"xthe end")), (HELD, true));
+        assert_eq!((held.len(), held.ends_with(b"xthe end")), (HELD_BYTES, true));
         assert_eq!(end_of_stream(&b"short"[..]).unwrap(), b"short");
     }
 }

@@ -31,7 +31,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
-use plimsoll_proto::shown::in_lines;
+use plimsoll_proto::shown::escaped_lines;
 use plimsoll_store::StoreSettings;
 
 use crate::runtime::settings::{Args, Config};
@@ -55,7 +55,7 @@ struct Incomplete(String);
     version = env!("PLIMSOLL_VERSION"),
     max_term_width = line::COLUMNS,
     styles = line::STYLES,
-    after_help = line::examples(&["init first", "--config first/plimsoll.toml"])
+    after_help = line::examples_text(&["init first", "--config first/plimsoll.toml"])
 )]
 pub struct Cli {
     /// Settings, for all commands.
@@ -139,7 +139,7 @@ impl Command {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) if is_closed_output(&error) => ExitCode::SUCCESS,
             Err(error) => {
-                note(format_args!("plimsoll-server: {error:#}"));
+                print_note(format_args!("plimsoll-server: {error:#}"));
                 if error.is::<import::RowsRefused>() || error.is::<Incomplete>() {
                     ExitCode::from(INCOMPLETE)
                 } else {
@@ -166,8 +166,8 @@ fn store_settings(config: &Config) -> StoreSettings {
 
 /// Prints a line for people on standard error. Names in it may come from files, so control
 /// characters are escaped.
-fn note(line: impl Display) {
-    let line = in_lines(&line.to_string()).into_owned();
+fn print_note(line: impl Display) {
+    let line = escaped_lines(&line.to_string()).into_owned();
     // if standard error is closed, there is no other way to report it
-    let _unheard = writeln!(io::stderr(), "{}", terminal::fitted(&line, io::stderr()));
+    let _unheard = writeln!(io::stderr(), "{}", terminal::wrapped_for(&line, io::stderr()));
 }

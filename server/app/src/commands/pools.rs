@@ -7,12 +7,12 @@ mod suggest;
 pub(super) use self::list::PowerfulList;
 use clap::{Args, Subcommand};
 
-use super::line::examples;
+use super::line::examples_text;
 use crate::runtime::settings::Config;
 
 /// Tells what follows from the pools file for other systems, such as Koji and Copr.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["pools capacity --kinds scratch,explicit"]))]
+#[command(after_help = examples_text(&["pools capacity --kinds scratch,explicit"]))]
 pub struct Pools {
     #[command(subcommand)]
     what: What,

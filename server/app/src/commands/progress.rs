@@ -4,9 +4,9 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Updates of the line in a second.
-const A_SECOND: u8 = 10;
+const UPDATES_PER_SECOND: u8 = 10;
 /// Steps into which a share of 0 to 1 is divided, for the progress bar.
-const STEPS: u32 = 1000;
+const SHARE_STEPS: u32 = 1000;
 
 /// What is shown after the name of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +46,10 @@ pub(super) struct Progress {
 impl Progress {
     /// A progress line, shown only if standard error is a terminal.
     pub(super) fn new() -> Self {
-        Self::on(ProgressDrawTarget::stderr_with_hz(A_SECOND))
+        Self::on_target(ProgressDrawTarget::stderr_with_hz(UPDATES_PER_SECOND))
     }
 
-    fn on(target: ProgressDrawTarget) -> Self {
+    fn on_target(target: ProgressDrawTarget) -> Self {
         Self { bar: ProgressBar::with_draw_target(None, target), shown: None }
     }
 
@@ -59,7 +59,7 @@ impl Progress {
     }
 
     /// Shows that `done` of `whole` steps are finished.
-    pub(super) fn part(&mut self, what: &str, done: u64, whole: u64) {
+    pub(super) fn show_part(&mut self, what: &str, done: u64, whole: u64) {
         self.show(what, ProgressForm::Part, done.min(whole), whole);
     }
 
@@ -71,10 +71,10 @@ impl Progress {
     }
 
     /// Shows the share that is done, 0 to 1.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and STEPS")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and SHARE_STEPS")]
     pub(super) fn show_share(&mut self, what: &str, share: f64) {
-        let steps = (share.clamp(0.0, 1.0) * f64::from(STEPS)).round() as u64;
-        self.show(what, ProgressForm::Share, steps, u64::from(STEPS));
+        let steps = (share.clamp(0.0, 1.0) * f64::from(SHARE_STEPS)).round() as u64;
+        self.show(what, ProgressForm::Share, steps, u64::from(SHARE_STEPS));
     }
 
     fn show(&mut self, what: &str, form: ProgressForm, done: u64, whole: u64) {
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn each_form_says_how_much_is_done_and_clears_its_line() {
         let terminal = InMemoryTerm::new(5, 80);
-        let mut progress = Progress::on(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        let mut progress = Progress::on_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
         let mut shown = |tell: &mut dyn FnMut(&mut Progress)| {
             tell(&mut progress);
             progress.bar.force_draw();
@@ -127,7 +127,7 @@ mod tests {
         assert!(grown.contains("100 %"), "{grown}");
         let unknown = shown(&mut |progress| progress.bytes("restoring", 3 << 20, 0));
         assert!(unknown.starts_with("restoring        3.00 MiB  ") && unknown.ends_with("/s"), "{unknown}");
-        let part = shown(&mut |progress| progress.part("series", 1, 4));
+        let part = shown(&mut |progress| progress.show_part("series", 1, 4));
         assert!(part.starts_with("series ") && part.contains(" 25 %") && part.ends_with(" left"), "{part}");
         let count = shown(&mut |progress| progress.count("attempts", 1_234));
         assert!(count.starts_with("attempts         1,234  "), "{count}");

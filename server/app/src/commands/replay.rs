@@ -14,12 +14,12 @@ use plimsoll_lab::{
 };
 use plimsoll_proto::{figures::counted, quantity};
 
-use super::{Output, line::examples, note, progress::Progress, terminal::fitted_beside_tables};
+use super::{Output, line::examples_text, print_note, progress::Progress, terminal::fitted_beside_tables};
 use crate::runtime::settings::{Config, parse_share};
 
 /// Runs policies over recorded history.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["replay builds.csv", "replay --by-package builds.csv"]))]
+#[command(after_help = examples_text(&["replay builds.csv", "replay --by-package builds.csv"]))]
 pub struct Replay {
     /// CSV or JSON lines, plain or gzip; required columns: package, `wall_ms`, `peak_bytes`.
     #[arg(value_name = "FILE", required_unless_present = "stdio")]
@@ -28,7 +28,7 @@ pub struct Replay {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
     /// What one lost build costs, in GiB·h [default: what an average build of the history holds].
-    #[arg(long, value_name = "NUMBER", value_parser = price)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_price)]
     failure_price: Option<f64>,
     /// Turns each policy's knob until at most this share of the builds is too small at first.
     #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "match_failures")]
@@ -40,7 +40,7 @@ pub struct Replay {
     #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
     memory: Option<u64>,
     /// Learns the first share of the rows without counting them.
-    #[arg(long, value_name = "SHARE", value_parser = warmup, default_value = "0%")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_warmup, default_value = "0%")]
     warmup: f64,
     /// Surplus for each package too.
     #[arg(long)]
@@ -53,14 +53,14 @@ pub struct Replay {
     output: Output,
 }
 
-fn price(text: &str) -> Result<f64, String> {
+fn parse_price(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(price) if (0.0..=1e6).contains(&price) => Ok(price),
         _ => Err("must be a number from 0 to 1000000".to_owned()),
     }
 }
 
-pub(super) fn warmup(text: &str) -> Result<f64, String> {
+pub(super) fn parse_warmup(text: &str) -> Result<f64, String> {
     let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 0.01));
     match digits.parse::<f64>() {
         Ok(number) if (0.0..1.0).contains(&(number * unit)) => Ok(number * unit),
@@ -79,7 +79,7 @@ impl Replay {
                 .context("standard input or output");
         }
         let Some(file) = &self.file else { anyhow::bail!("name a file") };
-        let kinds = kinds(&self.policy)?;
+        let kinds = policies_named(&self.policy)?;
         let mut progress = Progress::new();
         let mut tape = ReplayTape::read(Reader::open(file)?, |share| progress.show_share("reading", share))?;
         if let Some(memory) = self.memory {
@@ -106,14 +106,14 @@ impl Replay {
         let text = match self.output {
             Output::Json => replay::json(&tape, &results, gain, self.by_package) + "\n",
             Output::Text => {
-                let packages = self.by_package.then(|| "\n".to_owned() + &replay::packages(&results));
+                let packages = self.by_package.then(|| "\n".to_owned() + &replay::packages_table(&results));
                 let text = replay::text(&results, gain) + &packages.unwrap_or_default();
                 fitted_beside_tables(&text, io::stdout())
             }
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
         if without_presets {
-            note(
+            print_note(
                 "no row for preset: the file has no requested_bytes, what each build asked for (--memory gives one size for all)",
             );
         }
@@ -133,18 +133,18 @@ impl Replay {
 /// Names the rows that were not replayed, with the reason.
 pub(super) fn say_what_is_left_out(tape: &ReplayTape) {
     if tape.skipped > 0 {
-        note(format_args!(
+        print_note(format_args!(
             "{} left out: failed for another reason than memory",
             counted(tape.skipped, "row")
         ));
     }
     if tape.refusals.count > 0 {
-        note(&tape.refusals);
+        print_note(&tape.refusals);
     }
 }
 
 /// The policies with these names.
-pub(super) fn kinds(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
+pub(super) fn policies_named(names: &[String]) -> anyhow::Result<Vec<PolicyKind>> {
     if names.iter().any(|name| name == "all") {
         return Ok(PolicyKind::ALL.to_vec());
     }

@@ -11,12 +11,12 @@ use clap::Args;
 use plimsoll_proto::figures::counted_as;
 use plimsoll_store::backup;
 
-use super::{line::examples, progress::Progress, store_settings};
+use super::{line::examples_text, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
 
 /// Makes a data directory from a backup.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["restore --data-dir restored plimsoll.backup"]))]
+#[command(after_help = examples_text(&["restore --data-dir restored plimsoll.backup"]))]
 pub struct Restore {
     /// A file that `backup` wrote, or - for standard input. From a file, which is read twice, the store takes half as much disk.
     #[arg(value_name = "FILE")]
@@ -29,7 +29,7 @@ impl Restore {
         let mut progress = Progress::new();
         let restored = if self.file == Path::new("-") {
             let tell = |bytes| progress.bytes("restoring", bytes, 0);
-            let counted = Counted { source: io::stdin().lock(), done: 0, tell };
+            let counted = ReportingReader { source: io::stdin().lock(), bytes_done: 0, on_progress: tell };
             backup::restore(None::<io::Empty>, counted, &settings)
         } else {
             let source = self.open()?;
@@ -37,7 +37,7 @@ impl Restore {
             // only a file is read twice: a pipe can be read once
             let before = found.is_file().then(|| self.open()).transpose()?;
             let tell = |bytes| progress.bytes("restoring", bytes, found.len());
-            backup::restore(before, Counted { source, done: 0, tell }, &settings)
+            backup::restore(before, ReportingReader { source, bytes_done: 0, on_progress: tell }, &settings)
         };
         progress.end();
         let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
@@ -53,17 +53,17 @@ impl Restore {
 }
 
 /// Counts the bytes read.
-struct Counted<R, T> {
+struct ReportingReader<R, T> {
     source: R,
-    done: u64,
-    tell: T,
+    bytes_done: u64,
+    on_progress: T,
 }
 
-impl<R: Read, T: FnMut(u64)> Read for Counted<R, T> {
+impl<R: Read, T: FnMut(u64)> Read for ReportingReader<R, T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
-        self.done += count as u64;
-        (self.tell)(self.done);
+        self.bytes_done += count as u64;
+        (self.on_progress)(self.bytes_done);
         Ok(count)
     }
 }

@@ -13,15 +13,15 @@ use plimsoll_core::{
     placement::{NodePlacement, Placement, ResourceNeeds, RuleSubject, RuleTrace},
     predict,
 };
-use plimsoll_proto::{job, limits, quantity, shown::in_lines};
+use plimsoll_proto::{job, limits, quantity, shown::escaped_lines};
 use serde::Serialize;
 
-use super::{Output, line::examples, log_rules, note};
+use super::{Output, line::examples_text, log_rules, print_note};
 use crate::{runtime::settings::Config, state::pools};
 
 /// Looks at rules: those for pools, and those for lines of logs.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["rules test pools.toml --key package=llvm", "rules explain build.log"]))]
+#[command(after_help = examples_text(&["rules test pools.toml --key package=llvm", "rules explain build.log"]))]
 pub struct Rules {
     #[command(subcommand)]
     what: What,
@@ -38,7 +38,7 @@ enum What {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["rules test pools.toml", "rules test pools.toml --key package=llvm"]))]
+#[command(after_help = examples_text(&["rules test pools.toml", "rules test pools.toml --key package=llvm"]))]
 struct Test {
     /// The file [default: that of --pools-file].
     file: Option<PathBuf>,
@@ -50,35 +50,35 @@ struct Test {
     #[arg(long, value_name = "SIZE", value_parser = quantity::memory)]
     memory: Option<u64>,
     /// Cores that it is predicted to need.
-    #[arg(long, value_name = "CORES", value_parser = quantity::cores)]
+    #[arg(long, value_name = "CORES", value_parser = quantity::parse_cores)]
     cores: Option<f64>,
     /// Wall time that half of its attempts are predicted to need.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     wall_p50: Option<u64>,
     /// Wall time that 95 % of them are.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     wall_p95: Option<u64>,
     /// Builds that run or wait in a pool.
-    #[arg(long, value_name = "POOL=N", value_parser = open)]
+    #[arg(long, value_name = "POOL=N", value_parser = parse_open)]
     open: Vec<(String, u32)>,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
 }
 
-fn time(text: &str) -> Result<u64, String> {
+fn parse_time(text: &str) -> Result<u64, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     u64::try_from(time.as_millis()).map_err(|error| error.to_string())
 }
 
-fn open(text: &str) -> Result<(String, u32), String> {
+fn parse_open(text: &str) -> Result<(String, u32), String> {
     let (pool, count) = text.split_once('=').ok_or("expected POOL=N")?;
     Ok((pool.to_owned(), count.parse().map_err(|_no_number| "expected POOL=N".to_owned())?))
 }
 
 /// The answer as JSON, for programs.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct PlacementAnswer<'a> {
     pool: Option<&'a str>,
     clamped: bool,
     reason: &'a str,
@@ -114,20 +114,20 @@ impl Test {
         let file = self.file.as_deref().or(config.pools_file.as_deref());
         let placement = pools::read(file.context("name a file, or set pools_file")?)?;
         let mut warnings: Vec<String> = placement.warnings().iter().map(ToString::to_string).collect();
-        warnings.iter().for_each(note);
+        warnings.iter().for_each(print_note);
         if let Some((unknown, _)) = self.open.iter().find(|(name, _)| placement.pool(name).is_none()) {
             let names: Vec<&str> = placement.pools().iter().map(|pool| pool.name.as_str()).collect();
             bail!("--open: pool {unknown:?} is not there; there are {}", names.join(", "));
         }
         if self.keys.is_empty() {
-            note(format_args!("{} pools, {} rules", placement.pools().len(), placement.rules()));
+            print_note(format_args!("{} pools, {} rules", placement.pools().len(), placement.rules()));
             return Ok(());
         }
         let key = key(&self.keys)?;
-        let unheeded = job::unheeded(|label| key.labels.get(label).map(String::as_str));
-        unheeded.iter().for_each(note);
+        let unheeded = job::ignored_label_notes(|label| key.labels.get(label).map(String::as_str));
+        unheeded.iter().for_each(print_note);
         warnings.extend(unheeded);
-        let text = self.judge(&placement, &key, &self.needs(config), warnings);
+        let text = self.place_key(&placement, &key, &self.needs(config), warnings);
         io::stdout().write_all(text?.as_bytes()).context("standard output")
     }
 
@@ -144,7 +144,7 @@ impl Test {
         needs
     }
 
-    fn judge(
+    fn place_key(
         &self,
         placement: &Placement,
         key: &Key,
@@ -159,7 +159,9 @@ impl Test {
         let place = placement.place(&subject, choice.pool);
         let pool = choice.pool.map(|pool| pool.name.as_str());
         match self.output {
-            Output::Text => Ok(in_lines(&text(&looked, &choice.reason, choice.clamped, &place)).into_owned()),
+            Output::Text => {
+                Ok(escaped_lines(&answer_text(&looked, &choice.reason, choice.clamped, &place)).into_owned())
+            }
             Output::Json => {
                 let answers = looked.iter().map(|looked| RuleAnswer {
                     rule: &looked.rule,
@@ -167,7 +169,7 @@ impl Test {
                     takes: looked.takes,
                     why: &looked.why,
                 });
-                let answer = Answer {
+                let answer = PlacementAnswer {
                     pool,
                     clamped: choice.clamped,
                     reason: &choice.reason,
@@ -183,7 +185,7 @@ impl Test {
     }
 }
 
-fn text(looked: &[RuleTrace], reason: &str, clamped: bool, place: &NodePlacement) -> String {
+fn answer_text(looked: &[RuleTrace], reason: &str, clamped: bool, place: &NodePlacement) -> String {
     let mut lines: Vec<String> = looked
         .iter()
         .map(|looked| {

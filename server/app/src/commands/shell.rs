@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use clap::Args;
 use clap_complete::Shell;
 
-use super::line::{self, examples};
+use super::line::{self, examples_text};
 
 /// Prints a completion script for a shell.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["completions bash"]))]
+#[command(after_help = examples_text(&["completions bash"]))]
 pub struct Completions {
     /// Shell that reads the script.
     shell: Shell,
@@ -21,7 +21,7 @@ pub struct Completions {
 
 /// Writes a manual page for each command into a directory.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["man /usr/local/share/man/man1"]))]
+#[command(after_help = examples_text(&["man /usr/local/share/man/man1"]))]
 pub struct Man {
     /// Directory for the pages, for example /usr/local/share/man/man1. It must exist.
     directory: PathBuf,

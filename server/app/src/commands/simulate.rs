@@ -23,18 +23,19 @@ use plimsoll_lab::{
 use plimsoll_proto::quantity;
 
 use super::{
-    Output, line::examples, pools::PowerfulList, progress::Progress, replay, terminal::fitted_beside_tables,
+    Output, line::examples_text, pools::PowerfulList, progress::Progress, replay,
+    terminal::fitted_beside_tables,
 };
 use crate::{runtime::settings::Config, state::pools};
 
 /// A day, milliseconds.
-const DAY: u64 = 24 * 3600 * 1000;
+const DAY_MS: u64 = 24 * 3600 * 1000;
 /// Most fleets of one command.
-const FLEETS: usize = 16;
+const MOST_FLEETS: usize = 16;
 
 /// Packs a day of recorded history on nodes.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["simulate --nodes 16x64GiB:8,64x256GiB --memory 4GiB builds.csv"]))]
+#[command(after_help = examples_text(&["simulate --nodes 16x64GiB:8,64x256GiB --memory 4GiB builds.csv"]))]
 pub struct Simulate {
     /// CSV or JSON lines, plain or gzip; required columns: package, `wall_ms`, `peak_bytes`.
     #[arg(value_name = "FILE")]
@@ -53,19 +54,19 @@ pub struct Simulate {
     )]
     policy: Vec<String>,
     /// Only what arrived on this day, as 2026-11-21 (UTC); what came before is history to predict from.
-    #[arg(long, value_name = "DATE", value_parser = day, conflicts_with_all = ["warmup", "powerful"])]
+    #[arg(long, value_name = "DATE", value_parser = parse_day, conflicts_with_all = ["warmup", "powerful"])]
     day: Option<u64>,
     /// The first share of the rows is history to predict from, and is not simulated.
-    #[arg(long, value_name = "SHARE", value_parser = replay::warmup, default_value = "0%", conflicts_with = "powerful")]
+    #[arg(long, value_name = "SHARE", value_parser = replay::parse_warmup, default_value = "0%", conflicts_with = "powerful")]
     warmup: f64,
     /// Builds that arrive in an hour, one after the other, in a file that tells no times.
-    #[arg(long, value_name = "NUMBER", value_parser = rate, conflicts_with = "powerful")]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_rate, conflicts_with = "powerful")]
     per_hour: Option<f64>,
     /// What a build asks for by hand where the file does not name it.
     #[arg(long, value_name = "SIZE", value_parser = quantity::memory, conflicts_with = "powerful")]
     memory: Option<u64>,
     /// The same of cores.
-    #[arg(long, value_name = "CORES", value_parser = quantity::cores, default_value = "1", conflicts_with = "powerful")]
+    #[arg(long, value_name = "CORES", value_parser = quantity::parse_cores, default_value = "1", conflicts_with = "powerful")]
     cores: f64,
     /// Cores that every build holds, whatever the policy: `asked` for by hand, or `predicted`. With fewer than it used a build takes longer.
     #[arg(
@@ -81,7 +82,7 @@ pub struct Simulate {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s", conflicts_with = "powerful")]
     boot: std::time::Duration,
     /// Time after which an empty node is closed; `never` keeps it to the end.
-    #[arg(long, value_name = "TIME", value_parser = idle, default_value = "10min", conflicts_with = "powerful")]
+    #[arg(long, value_name = "TIME", value_parser = parse_idle, default_value = "10min", conflicts_with = "powerful")]
     idle: Idle,
     /// Also with the spread hint: builds predicted to need longer than this (p95) are kept together.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "powerful")]
@@ -101,25 +102,25 @@ enum Idle {
     Never,
 }
 
-fn idle(text: &str) -> Result<Idle, humantime::DurationError> {
+fn parse_idle(text: &str) -> Result<Idle, humantime::DurationError> {
     if text == "never" { Ok(Idle::Never) } else { humantime::parse_duration(text).map(Idle::After) }
 }
 
-fn day(text: &str) -> Result<u64, String> {
+fn parse_day(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a day such as 2026-11-21");
     let midnight = humantime::parse_rfc3339(&format!("{text}T00:00:00Z")).map_err(|_unhelpful| wrong())?;
     let since = midnight.duration_since(UNIX_EPOCH).map_err(|_before| wrong())?;
     u64::try_from(since.as_millis()).map_err(|_far| wrong())
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+fn parse_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.001..=1e9).contains(&rate) => Ok(rate),
         _ => Err("must be a number from 0.001 to 1000000000".to_owned()),
     }
 }
 
-fn millis(time: std::time::Duration) -> Millis {
+fn to_millis(time: std::time::Duration) -> Millis {
     Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -130,8 +131,8 @@ impl Simulate {
             return io::stdout().write_all(text.as_bytes()).context("standard output");
         }
         let pools = config.pools_file.as_deref().map(pools::read).transpose()?.unwrap_or_default();
-        let kinds = replay::kinds(&self.policy)?;
-        let fleets = self.fleets(&pools, config)?;
+        let kinds = replay::policies_named(&self.policy)?;
+        let fleets = self.parse_fleets(&pools, config)?;
         let mut progress = Progress::new();
         let tape =
             ReplayTape::read(Reader::open(&self.file)?, |share| progress.show_share("reading", share))?;
@@ -143,23 +144,23 @@ impl Simulate {
         }
         let terms = SimulationTerms {
             memory: self.memory.map(Bytes),
-            boot: millis(self.boot),
+            boot: to_millis(self.boot),
             idle: match self.idle {
-                Idle::After(time) => Some(millis(time)),
+                Idle::After(time) => Some(to_millis(time)),
                 Idle::Never => None,
             },
             settings: config.predict.clone(),
         };
-        let spread = self.spread.map(millis);
+        let spread = self.spread.map(to_millis);
         let cores = self.held_cores(&tape, config, |share| progress.show_share("predicting cores", share))?;
         let rows = SimulatedRows { tape: &tape, window, cores: &cores };
         let mut all = Vec::new();
         for fleet in &fleets {
             let mut outcomes = Vec::new();
-            for (kind, spread) in ways(&kinds, spread) {
+            for (kind, spread) in policy_runs(&kinds, spread) {
                 let tell = |share| progress.show_share(kind.name(), share);
                 let outcome = simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, tell);
-                outcomes.push((named(kind, spread), outcome));
+                outcomes.push((run_name(kind, spread), outcome));
             }
             all.push(FleetReport { fleet, cpu: self.cpu, outcomes });
         }
@@ -186,7 +187,9 @@ impl Simulate {
         tell: impl FnMut(f64),
     ) -> anyhow::Result<SimulatedCores> {
         match self.cpu {
-            CpuRule::Asked => Ok(SimulatedCores::asked(tape, quantity::millicores(self.cores).max(1))),
+            CpuRule::Asked => {
+                Ok(SimulatedCores::asked(tape, quantity::rounded_millicores(self.cores).max(1)))
+            }
             CpuRule::Predicted if tape.without_cpu > 0 => bail!(
                 "--cpu predicted: {} of {} rows have no cpu_usec, so their cores cannot be predicted",
                 tape.without_cpu,
@@ -196,9 +199,9 @@ impl Simulate {
         }
     }
 
-    fn fleets(&self, pools: &Placement, config: &Config) -> anyhow::Result<Vec<Fleet>> {
-        if self.nodes.len() > FLEETS {
-            bail!("--nodes is given {} times, at most {FLEETS} are allowed", self.nodes.len());
+    fn parse_fleets(&self, pools: &Placement, config: &Config) -> anyhow::Result<Vec<Fleet>> {
+        if self.nodes.len() > MOST_FLEETS {
+            bail!("--nodes is given {} times, at most {MOST_FLEETS} are allowed", self.nodes.len());
         }
         let price = config.stats.prices.of("");
         let price = PoolPrice { gib_hour: price.gib_hour, core_hour: price.core_hour };
@@ -212,7 +215,7 @@ impl Simulate {
             (true, Some(_)) => bail!("--per-hour: the file tells when each build came; leave it out"),
             (false, None) => bail!("the file has no submitted_ms: say with --per-hour how many builds come"),
             (false, Some(_)) if self.day.is_some() => bail!("--day: the file has no submitted_ms"),
-            (false, Some(per_hour)) => tape.spread_out(per_hour),
+            (false, Some(per_hour)) => tape.add_start_times(per_hour),
             (true, None) => {}
         }
         let time = |at: usize| tape.rows.get(at).map(|row| row.start_ms);
@@ -224,7 +227,7 @@ impl Simulate {
         let rows = Bytes(u64::try_from(tape.rows.len()).unwrap_or(u64::MAX)).as_f64();
         let warm = usize::try_from(Bytes::from_f64(rows * self.warmup).0).unwrap_or(usize::MAX);
         let window = match self.day {
-            Some(day) => RowWindow { from_ms: day, until_ms: day.saturating_add(DAY) },
+            Some(day) => RowWindow { from_ms: day, until_ms: day.saturating_add(DAY_MS) },
             None => RowWindow { from_ms: time(warm).unwrap_or(first), until_ms: u64::MAX },
         };
         let falls_in = |start: u64| (window.from_ms..window.until_ms).contains(&start);
@@ -245,7 +248,7 @@ impl Simulate {
 }
 
 /// The policies. Each policy that predicts times is also run with the spread hint.
-fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option<Millis>)> {
+fn policy_runs(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option<Millis>)> {
     let ways = kinds.iter().flat_map(|kind| {
         let spread = spread.filter(|_| kind.predicts_time());
         [Some((*kind, None)), spread.map(|spread| (*kind, Some(spread)))]
@@ -253,7 +256,7 @@ fn ways(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind, Option
     ways.flatten().collect()
 }
 
-fn named(kind: PolicyKind, spread: Option<Millis>) -> String {
+fn run_name(kind: PolicyKind, spread: Option<Millis>) -> String {
     spread.map_or_else(|| kind.name().to_owned(), |_| format!("{}, spread", kind.name()))
 }
 

@@ -6,43 +6,43 @@ use anyhow::Context as _;
 use clap::Args;
 use plimsoll_lab::size::{self, FleetLoad, MOST_AGENTS, MOST_BUILDS, MOST_MINUTES, MemoryTerms};
 
-use super::{Output, line::examples, terminal::fitted_beside_tables};
+use super::{Output, line::examples_text, terminal::fitted_beside_tables};
 use crate::runtime::settings::Config;
 
 /// Tells what CPU, memory, disk and network a server needs for a number of builds.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["size --builds-per-day 5000 --mean-minutes 20"]))]
+#[command(after_help = examples_text(&["size --builds-per-day 5000 --mean-minutes 20"]))]
 pub struct Size {
     /// Builds in a day.
-    #[arg(long, value_name = "N", value_parser = builds)]
+    #[arg(long, value_name = "N", value_parser = parse_builds)]
     builds_per_day: f64,
     /// Mean wall time of a build, minutes.
-    #[arg(long, value_name = "N", value_parser = minutes)]
+    #[arg(long, value_name = "N", value_parser = parse_minutes)]
     mean_minutes: f64,
     /// Agents that run at once at the busiest time [default: three times the mean of the day].
-    #[arg(long, value_name = "NUMBER", value_parser = agents)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_agents)]
     agents: Option<f64>,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
 }
 
-fn builds(text: &str) -> Result<f64, String> {
-    above_zero(text, MOST_BUILDS)
+fn parse_builds(text: &str) -> Result<f64, String> {
+    parse_above_zero(text, MOST_BUILDS)
 }
 
-fn minutes(text: &str) -> Result<f64, String> {
-    above_zero(text, MOST_MINUTES)
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    parse_above_zero(text, MOST_MINUTES)
 }
 
-fn agents(text: &str) -> Result<f64, String> {
+fn parse_agents(text: &str) -> Result<f64, String> {
     match text.parse::<u32>() {
         Ok(number) if number > 0 && f64::from(number) <= MOST_AGENTS => Ok(f64::from(number)),
         _ => Err(format!("must be a whole number from 1 to {MOST_AGENTS}")),
     }
 }
 
-fn above_zero(text: &str, most: f64) -> Result<f64, String> {
+fn parse_above_zero(text: &str, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         // a value that is not a number (NaN) is in no range
         Ok(number) if (0.001..=most).contains(&number) => Ok(number),
@@ -95,12 +95,12 @@ mod tests {
     #[test]
     fn numbers_that_make_no_sense_are_refused_with_their_bounds() {
         for wrong in ["0", "-1", "NaN", "inf", "1e300", "many", ""] {
-            assert!(builds(wrong).unwrap_err().contains("from 0.001 to 100000000"), "{wrong}");
-            assert!(minutes(wrong).unwrap_err().contains("from 0.001 to 10080"), "{wrong}");
-            assert!(agents(wrong).unwrap_err().contains("from 1 to 1000000"), "{wrong}");
+            assert!(parse_builds(wrong).unwrap_err().contains("from 0.001 to 100000000"), "{wrong}");
+            assert!(parse_minutes(wrong).unwrap_err().contains("from 0.001 to 10080"), "{wrong}");
+            assert!(parse_agents(wrong).unwrap_err().contains("from 1 to 1000000"), "{wrong}");
         }
         assert_eq!(
-            (builds("5000").unwrap(), minutes("0.5").unwrap(), agents("7").unwrap()),
+            (parse_builds("5000").unwrap(), parse_minutes("0.5").unwrap(), parse_agents("7").unwrap()),
             (5000.0, 0.5, 7.0)
         );
     }

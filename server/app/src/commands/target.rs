@@ -53,9 +53,9 @@ impl Target {
                 let synced = synced.with_context(|| format!("cannot write {}", path.display()));
                 // a hard link fails if the name was taken meanwhile; a rename would replace the
                 // other file
-                let named = synced.and_then(|()| name(&part, &path));
+                let named = synced.and_then(|()| rename_part(&part, &path));
                 if named.is_err() {
-                    remove(&part);
+                    remove_part(&part);
                 }
                 named.and_then(|()| sync_names_beside(&path))
             }
@@ -65,7 +65,7 @@ impl Target {
     /// Removes the incomplete file.
     pub(super) fn give_up(self) {
         if let Self::File { part, .. } = self {
-            remove(&part);
+            remove_part(&part);
         }
     }
 }
@@ -80,10 +80,10 @@ fn refuse_taken(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
+fn rename_part(part: &Path, path: &Path) -> anyhow::Result<()> {
     match fs::hard_link(part, path) {
         Ok(()) => {
-            remove(part);
+            remove_part(part);
             Ok(())
         }
         Err(_taken_or_no_links_here) => {
@@ -106,7 +106,7 @@ fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-fn remove(part: &Path) {
+fn remove_part(part: &Path) {
     // a file that cannot be removed stays with its temporary name
     let _left = fs::remove_file(part);
 }

@@ -12,7 +12,7 @@ const COLUMNS: u16 = 80;
 const LEAST_COLUMNS: u16 = 40;
 
 /// The text, wrapped if this stream is a terminal.
-pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
+pub(super) fn wrapped_for(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     let stream = stream.as_fd();
     if !isatty(stream) {
         return Cow::Borrowed(text);
@@ -24,8 +24,9 @@ pub(super) fn fitted(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     }
 }
 
-/// Like [`fitted`], but rows of tables (lines with two consecutive spaces) are not wrapped.
+/// Like [`wrapped_for`], but rows of tables (lines with two consecutive spaces) are not wrapped.
 pub(super) fn fitted_beside_tables(text: &str, stream: impl AsFd) -> String {
-    let line = |line| if str::contains(line, "  ") { Cow::Borrowed(line) } else { fitted(line, &stream) };
+    let line =
+        |line| if str::contains(line, "  ") { Cow::Borrowed(line) } else { wrapped_for(line, &stream) };
     text.split_inclusive('\n').map(line).collect()
 }

@@ -10,14 +10,14 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted, counted_as};
 use plimsoll_store::{CheckReport, OfflineStore};
 
-use super::{Incomplete, line::examples, note, progress::Progress, store_settings};
+use super::{Incomplete, line::examples_text, print_note, progress::Progress, store_settings};
 use crate::{integrations::gitlab::Spool, runtime::settings::Config};
 
 /// Reads a whole data directory.
 ///
 /// The exit status is 0 if a server starts with it and misses nothing, 3 if one starts and misses what is named, and 1 if none starts.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["verify data"]))]
+#[command(after_help = examples_text(&["verify data"]))]
 pub struct Verify {
     /// The data directory; else the one of the settings.
     #[arg(value_name = "DIR")]
@@ -48,12 +48,12 @@ impl Verify {
         } else {
             OfflineStore::open_copy(&settings, scratch)?
         };
-        if let Some(refused) = store.behind() {
+        if let Some(refused) = store.server_refusal() {
             bail!("{refused}");
         }
         let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
         let checked = store.check(
-            |flaw| note(format_args!("{}: {}", flaw.key, flaw.reason)),
+            |flaw| print_note(format_args!("{}: {}", flaw.key, flaw.reason)),
             |bytes| progress.bytes("verifying", bytes, whole),
         );
         progress.end();
@@ -67,8 +67,8 @@ impl Verify {
         )?;
         let entries = counted_as(checked.entries, "entry", "entries");
         writeln!(out, "{entries}, {}, {} on disk", counted(checked.bytes, "byte"), counted(whole, "byte"))?;
-        writeln!(out, "{}", records(&checked))?;
-        judge(&checked, &settings.dir)?;
+        writeln!(out, "{}", records_line(&checked))?;
+        judge_losses(&checked, &settings.dir)?;
         if let Err(error) = Spool::check(&settings.dir) {
             bail!(Incomplete(format!(
                 "job hooks cannot be kept on disk: {error}. A server starts, is not ready, and loses the hooks that wait when it is killed"
@@ -80,7 +80,7 @@ impl Verify {
 }
 
 /// How many records of each kind a store has.
-pub(super) fn records(checked: &CheckReport) -> String {
+pub(super) fn records_line(checked: &CheckReport) -> String {
     format!(
         "{} that ended and {} open, {}, {}, {}",
         counted(checked.summaries, "attempt"),
@@ -93,7 +93,7 @@ pub(super) fn records(checked: &CheckReport) -> String {
 
 /// The result for a store with which a server would start: an error if the server would miss
 /// something.
-fn judge(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
+fn judge_losses(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
     if checked.unreadable > 0 {
         bail!(Incomplete(format!(
             "{} cannot be read, named above: a server starts without those records. Restore a backup into another \

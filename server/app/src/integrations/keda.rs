@@ -10,10 +10,10 @@ use crate::service::demand::{Demands, PoolDemand, cores};
 /// Highest target: more than any builder has.
 const HIGHEST_TARGET: f64 = 1e9;
 
-/// Names in a trigger's metadata that are read here. `OF_KEDA`: names that KEDA itself reads
+/// Names in a trigger's metadata that are read here. `KEDA_NAMES`: names that KEDA itself reads
 /// (keda.sh, "External" trigger) and also passes on.
 const METADATA_NAMES: [&str; 3] = ["pool", "measure", "target"];
-const OF_KEDA: [&str; 8] = [
+const KEDA_NAMES: [&str; 8] = [
     "scalerAddress",
     "metricType",
     "tlsCertFile",
@@ -27,7 +27,7 @@ const OF_KEDA: [&str; 8] = [
 /// Suffix of a metadata name whose value KEDA reads from a variable of the workload's environment.
 const FROM_ENV: &str = "FromEnv";
 
-const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
+const POOL_ENV_NAME: &str = "scaledObjectRef.scalerMetadata.pool";
 
 /// The measured resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +62,9 @@ impl Measure {
 
     /// The demand: waiting plus held slots, because builders that are busy are needed too.
     pub(crate) fn of(self, demand: &PoolDemand) -> f64 {
-        let all = demand.taken.all();
+        let all = demand.occupancy.total();
         match self {
-            Self::Places => all.places.into(),
+            Self::Places => all.slots.into(),
             Self::Cores => cores(all),
             Self::Memory => Bytes(all.memory_bytes).as_f64() / Bytes::GIB.as_f64(),
         }
@@ -89,7 +89,7 @@ impl Trigger {
         let given = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let of = |name: &str| given(name).or_else(|| given(&format!("{name}{FROM_ENV}")));
         let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
-        let is_known = |name: &str| METADATA_NAMES.contains(&name) || OF_KEDA.contains(&name);
+        let is_known = |name: &str| METADATA_NAMES.contains(&name) || KEDA_NAMES.contains(&name);
         let is_known = |name: &str| is_known(name) || name.strip_suffix(FROM_ENV).is_some_and(is_known);
         let unknown = metadata.keys().map(String::as_str).find(|name| !is_known(name));
         if let Some(unknown) = unknown {
@@ -123,7 +123,7 @@ impl Trigger {
     /// # Errors
     /// There is no such pool.
     pub(crate) fn demand(&self, demands: &Demands) -> Result<PoolDemand, FieldViolation> {
-        demands.of(POOL, &self.pool)
+        demands.of(POOL_ENV_NAME, &self.pool)
     }
 
     /// The measure of the metric with this name; if the name is empty, the measure in the metadata.
@@ -150,10 +150,10 @@ pub(crate) fn understood(metadata: &HashMap<String, String>) {
 
 /// Whether at least one builder is needed.
 pub(crate) fn is_active(demand: &PoolDemand) -> bool {
-    demand.taken.all().places > 0
+    demand.occupancy.total().slots > 0
 }
 
 /// The value rounded up to a whole number.
-pub(crate) fn whole(value: f64) -> i64 {
+pub(crate) fn round_up(value: f64) -> i64 {
     i64::try_from(Bytes::from_f64(value.ceil()).0).unwrap_or(i64::MAX)
 }

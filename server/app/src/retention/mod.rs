@@ -15,7 +15,7 @@ use plimsoll_core::{
 };
 use plimsoll_store::Store;
 use summaries::SummaryWalk;
-use trusted_clock::ms;
+use trusted_clock::whole_ms;
 
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
@@ -23,11 +23,11 @@ use crate::{
 };
 
 /// Pause between two steps.
-pub(crate) const STEP: Duration = Duration::from_millis(200);
+pub(crate) const STEP_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What the retention works on.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct RetentionParts {
     pub(crate) store: Store,
     pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
@@ -39,14 +39,14 @@ pub(crate) struct Parts {
 /// Deletes old data in small steps, so that requests are not delayed.
 #[derive(Debug)]
 pub(crate) struct Retention {
-    parts: Parts,
+    parts: RetentionParts,
     samples: SampleWalk,
     summaries: SummaryWalk,
 }
 
 impl Retention {
     /// Starts with the first block and the first summary.
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: RetentionParts) -> Self {
         Self { parts, samples: SampleWalk::default(), summaries: SummaryWalk::default() }
     }
 
@@ -55,7 +55,7 @@ impl Retention {
     pub(crate) async fn step(&mut self, running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync)) {
         let now = self.trusted_now();
         let forgets = !self.samples.last_step_forgot && self.is_forgetting(now);
-        if forgets || !self.samples.begins(now) {
+        if forgets || !self.samples.begin_step(now) {
             self.samples.last_step_forgot = forgets;
             return self.forget_step(now, running_since).await;
         }
@@ -87,6 +87,6 @@ impl Retention {
     /// Summaries of attempts that ended before this time are deleted, milliseconds since 1970.
     pub(crate) fn summaries_since(&mut self) -> u64 {
         let Some(kept) = self.parts.policy.summaries_for else { return 0 };
-        self.trusted_now().saturating_sub(ms(kept))
+        self.trusted_now().saturating_sub(whole_ms(kept))
     }
 }

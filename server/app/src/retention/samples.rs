@@ -13,12 +13,12 @@ use plimsoll_store::{self as store, Batch, KeyValue, SealError, StoreError};
 
 use super::{
     Retention,
-    aging::{Fate, Horizon, Owner},
+    aging::{AgeLimits, BlockFate, BlockOwner},
 };
-use crate::runtime::metrics::Kind;
+use crate::runtime::metrics::KindLabel;
 
 /// A block, the time of its samples, what happens to it, and its downsampled form if there is one.
-type Packed = (KeyValue, u64, Fate, Option<Vec<u8>>);
+type PackedBlock = (KeyValue, u64, BlockFate, Option<Vec<u8>>);
 
 impl Retention {
     /// The trusted time, milliseconds since 1970, for decisions on what to delete.
@@ -34,20 +34,20 @@ impl Retention {
         now: u64,
         running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
     ) -> Result<(), SealError> {
-        let page = store::blocks_after(&self.parts.store, self.samples.after.as_deref()).await?;
+        let page = store::blocks_after(&self.parts.store, self.samples.after_key.as_deref()).await?;
         let (mut batch, mut downsampled, mut removed) = (Batch::default(), 0, 0);
         let mut owned = Vec::with_capacity(page.blocks.len());
         for (id, block) in page.blocks {
             owned.push((self.owner(&id, running_since).await?, block));
         }
         let horizon = self.samples.horizon(&self.parts.policy, now);
-        for (block, time, fate, value) in packed(owned, horizon).await? {
+        for (block, time, fate, value) in pack_blocks(owned, horizon).await? {
             match (fate, value) {
-                (Fate::Goes, _) => {
+                (BlockFate::Goes, _) => {
                     removed += 1;
                     store::replace_block(&mut batch, block, None);
                 }
-                (Fate::Thins(_), Some(value)) => {
+                (BlockFate::Thins(_), Some(value)) => {
                     downsampled += 1;
                     self.samples.count(time, value.len());
                     store::replace_block(&mut batch, block, Some(value));
@@ -59,10 +59,10 @@ impl Retention {
             self.parts.store.commit(batch).await?;
         }
         let blocks = &self.parts.metrics.series_blocks;
-        blocks.get_or_create(&Kind::of("thinned")).inc_by(downsampled);
-        blocks.get_or_create(&Kind::of("removed")).inc_by(removed);
-        self.samples.after = page.next;
-        if self.samples.after.is_none() {
+        blocks.get_or_create(&KindLabel::of("thinned")).inc_by(downsampled);
+        blocks.get_or_create(&KindLabel::of("removed")).inc_by(removed);
+        self.samples.after_key = page.next;
+        if self.samples.after_key.is_none() {
             let kept = self.samples.end(&self.parts.policy, now);
             self.parts.metrics.series_bytes.set(kept);
         }
@@ -74,18 +74,18 @@ impl Retention {
         &mut self,
         id: &AttemptId,
         running_since: &(impl Fn(&AttemptId) -> Option<u64> + Sync),
-    ) -> Result<Owner, SealError> {
+    ) -> Result<BlockOwner, SealError> {
         if let Some((_, owner)) = self.samples.last.as_ref().filter(|(last, _)| last == id) {
             return Ok(*owner);
         }
         let owner = match (store::read_summary(&self.parts.store, id).await, running_since(id)) {
-            (Ok(Some(summary)), _) => Owner::Ended(summary.ended_unix_ms()),
-            (Ok(None), Some(started)) => Owner::Running(started),
-            (Ok(None), None) => Owner::Unknown,
+            (Ok(Some(summary)), _) => BlockOwner::Ended(summary.ended_unix_ms()),
+            (Ok(None), Some(started)) => BlockOwner::Running(started),
+            (Ok(None), None) => BlockOwner::Unknown,
             // the samples of this attempt stay; other attempts are processed as usual
             (Err(error @ StoreError::Damaged { .. }), _) => {
                 tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
-                Owner::Unknown
+                BlockOwner::Unknown
             }
             (Err(error), _) => return Err(error.into()),
         };
@@ -96,20 +96,23 @@ impl Retention {
 
 /// Decides what happens to each block, and downsamples. That takes long, so it does not run on a
 /// thread that serves requests; and at normal priority, because the single writer waits for it.
-async fn packed(owned: Vec<(Owner, KeyValue)>, horizon: Horizon) -> Result<Vec<Packed>, StoreError> {
-    let pack = move |(owner, block): (Owner, KeyValue)| {
+async fn pack_blocks(
+    owned: Vec<(BlockOwner, KeyValue)>,
+    horizon: AgeLimits,
+) -> Result<Vec<PackedBlock>, StoreError> {
+    let pack = move |(owner, block): (BlockOwner, KeyValue)| {
         let time = match owner {
-            Owner::Ended(time) => time,
-            Owner::Running(started) => {
+            BlockOwner::Ended(time) => time,
+            BlockOwner::Running(started) => {
                 started.saturating_add(store::last_elapsed(&block).unwrap_or_default().0)
             }
             // these blocks stay, and count as the newest for the byte limit
-            Owner::Unknown => u64::MAX,
+            BlockOwner::Unknown => u64::MAX,
         };
         let fate = horizon.fate(owner, time);
         let value = match fate {
-            Fate::Thins(width) => store::downsampled(&block, width),
-            Fate::Stays | Fate::Goes => None,
+            BlockFate::Thins(width) => store::downsampled(&block, width),
+            BlockFate::Stays | BlockFate::Goes => None,
         };
         (block, time, fate, value)
     };

@@ -14,7 +14,7 @@ use plimsoll_core::domain::{AttemptId, RetentionPolicy, Verdict};
 use plimsoll_store::{self as store, CommitError, SealError, Store, StoreError};
 use tokio::task::JoinSet;
 
-use super::{Retention, aging::REST_MS, trusted_clock::ms};
+use super::{Retention, aging::PAUSE_MS, trusted_clock::whole_ms};
 use crate::verdict_records::known::STORED;
 
 /// Attempts deleted at the same time: they wait for the disk, and their commits share a sync.
@@ -25,14 +25,14 @@ const DELETES_AT_ONCE: usize = 16;
 pub(super) struct SummaryWalk {
     /// Whether the pass goes over attempts with verdicts; before that it goes over summaries.
     over_verdicts: bool,
-    after: Option<Vec<u8>>,
-    rest_until_unix_ms: u64,
+    after_key: Option<Vec<u8>>,
+    paused_until_unix_ms: u64,
 }
 
 impl Retention {
     /// Whether summaries are deleted by age, and the pass is not pausing.
     pub(super) fn is_forgetting(&self, now: u64) -> bool {
-        shorter(&self.parts.policy).is_some() && now >= self.summaries.rest_until_unix_ms
+        shorter_time(&self.parts.policy).is_some() && now >= self.summaries.paused_until_unix_ms
     }
 
     /// Does one step of the pass, unless the pass is pausing.
@@ -49,7 +49,7 @@ impl Retention {
         if let Err(error) = self.forget_page(now, running_since).await {
             tracing::warn!(%error, "could not remove old summaries; trying again in an hour");
             self.summaries =
-                SummaryWalk { rest_until_unix_ms: now.saturating_add(REST_MS), ..SummaryWalk::default() };
+                SummaryWalk { paused_until_unix_ms: now.saturating_add(PAUSE_MS), ..SummaryWalk::default() };
         }
     }
 
@@ -61,9 +61,9 @@ impl Retention {
         let (store, over_verdicts) = (&self.parts.store, self.summaries.over_verdicts);
         let RetentionPolicy { summaries_for, log_lines_for, .. } = self.parts.policy;
         // 0 means that nothing is deleted: nothing ended before 1970
-        let before = |kept: Option<Duration>| kept.map_or(0, |kept| now.saturating_sub(ms(kept)));
+        let before = |kept: Option<Duration>| kept.map_or(0, |kept| now.saturating_sub(whole_ms(kept)));
         let (since, lines_since) = (before(summaries_for), before(log_lines_for));
-        let after = self.summaries.after.as_deref();
+        let after = self.summaries.after_key.as_deref();
         let (ids, next) = if over_verdicts {
             store::judged_after(store, after).await?
         } else {
@@ -90,9 +90,9 @@ impl Retention {
         }
         self.forget_all(old).await?;
         let through = over_verdicts && next.is_none();
-        let rest = if through { now.saturating_add(rest_ms(&self.parts.policy)) } else { 0 };
+        let rest = if through { now.saturating_add(pause_ms(&self.parts.policy)) } else { 0 };
         let over_verdicts = over_verdicts != next.is_none();
-        self.summaries = SummaryWalk { over_verdicts, after: next, rest_until_unix_ms: rest };
+        self.summaries = SummaryWalk { over_verdicts, after_key: next, paused_until_unix_ms: rest };
         Ok(())
     }
 
@@ -102,12 +102,12 @@ impl Retention {
         let mut ids = ids.into_iter();
         loop {
             for id in ids.by_ref().take(DELETES_AT_ONCE - forgetting.len()) {
-                forgetting.spawn(forget(self.parts.store.clone(), id));
+                forgetting.spawn(forget_attempt(self.parts.store.clone(), id));
             }
             let Some(ended) = forgetting.join_next().await else { return Ok(()) };
             let id =
                 ended.map_err(|error| StoreError::Unavailable(format!("forgetting failed: {error}")))??;
-            self.parts.history.removed(&id);
+            self.parts.history.remove_from_stats(&id);
             self.parts.verdict_engine.forget_correction(&id);
             self.parts.metrics.summaries_removed.inc();
         }
@@ -142,18 +142,18 @@ impl Retention {
     }
 }
 
-async fn forget(store: Store, id: AttemptId) -> Result<AttemptId, CommitError> {
-    store::forget(&store, &id).await.map(|()| id)
+async fn forget_attempt(store: Store, id: AttemptId) -> Result<AttemptId, CommitError> {
+    store::forget_attempt(&store, &id).await.map(|()| id)
 }
 
 /// The shorter of the two configured times; `None` if neither is configured.
-fn shorter(retain: &RetentionPolicy) -> Option<Duration> {
+fn shorter_time(retain: &RetentionPolicy) -> Option<Duration> {
     retain.summaries_for.into_iter().chain(retain.log_lines_for).min()
 }
 
 /// Length of the pause, milliseconds; less than the shortest configured time.
-fn rest_ms(retain: &RetentionPolicy) -> u64 {
-    shorter(retain).map_or(REST_MS, |time| REST_MS.min(ms(time) / 10))
+fn pause_ms(retain: &RetentionPolicy) -> u64 {
+    shorter_time(retain).map_or(PAUSE_MS, |time| PAUSE_MS.min(whole_ms(time) / 10))
 }
 
 #[cfg(test)]

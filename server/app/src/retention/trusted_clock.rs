@@ -31,12 +31,12 @@ impl TrustedClock {
         let first = || {
             let proven = newest_unix_ms().map_or(u64::MAX, |newest| newest.saturating_add(DAY_MS));
             if reported_unix_ms > proven {
-                tell((reported_unix_ms - proven) / HOUR_MS);
+                log_suspect((reported_unix_ms - proven) / HOUR_MS);
             }
             (moment, reported_unix_ms.min(proven))
         };
         let (began, believed) = *self.0.get_or_insert_with(first);
-        let passed = ms(moment.saturating_duration_since(began)).saturating_mul(2);
+        let passed = whole_ms(moment.saturating_duration_since(began)).saturating_mul(2);
         reported_unix_ms.min(believed.saturating_add(passed).saturating_add(HOUR_MS))
     }
 }
@@ -47,7 +47,7 @@ fn is_suspect(hours: u64) -> bool {
     hours >= SUSPECT_HOURS
 }
 
-fn tell(hours: u64) {
+fn log_suspect(hours: u64) {
     let warning = "nothing stored ended within a day before now: samples get old slowly until the clock has proved right";
     if is_suspect(hours) {
         tracing::warn!(hours, "the clock may be wrong: {warning}");
@@ -57,7 +57,7 @@ fn tell(hours: u64) {
 }
 
 /// The duration in whole milliseconds.
-pub(super) fn ms(time: Duration) -> u64 {
+pub(super) fn whole_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

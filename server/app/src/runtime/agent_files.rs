@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// Why a file cannot be offered.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BadFile {
+pub(crate) enum UnusableFile {
     #[error("cannot read {}: {error}", path.display())]
     Unreadable { path: PathBuf, error: std::io::Error },
     #[error("{} is no agent for {platform}: {why}; put a static build of the agent there", path.display())]
@@ -53,17 +53,17 @@ impl AgentFiles {
     ///
     /// # Errors
     /// The directory has no binary, or one that cannot run on its platform.
-    pub(crate) fn read(dir: &Path) -> Result<Self, BadFile> {
+    pub(crate) fn read(dir: &Path) -> Result<Self, UnusableFile> {
         let mut files = BTreeMap::new();
         for (platform, machine) in PLATFORMS {
             let path = dir.join(format!("{PREFIX}{platform}"));
             let Some(bytes) =
-                contents(&path).map_err(|error| BadFile::Unreadable { path: path.clone(), error })?
+                contents(&path).map_err(|error| UnusableFile::Unreadable { path: path.clone(), error })?
             else {
                 continue;
             };
             let is_static =
-                is_static(&bytes, machine).map_err(|why| BadFile::Wrong { path, platform, why })?;
+                is_static(&bytes, machine).map_err(|why| UnusableFile::Wrong { path, platform, why })?;
             if !is_static {
                 tracing::warn!(
                     platform,
@@ -75,7 +75,7 @@ impl AgentFiles {
             tracing::info!(platform, bytes = bytes.len(), sha256, "hands out the agent");
             files.insert(platform, AgentFile { bytes: bytes.into(), sha256 });
         }
-        if files.is_empty() { Err(BadFile::Nothing(dir.to_owned())) } else { Ok(Self(files)) }
+        if files.is_empty() { Err(UnusableFile::Nothing(dir.to_owned())) } else { Ok(Self(files)) }
     }
 
     /// The binary for a platform.
@@ -119,16 +119,18 @@ fn is_static(bytes: &[u8], machine: u16) -> Result<bool, String> {
     if !bytes.starts_with(&[0x7f, b'E', b'L', b'F', 2, 1]) {
         return Err("it is no 64-bit little-endian ELF file".to_owned());
     }
-    if number(bytes, 18, 2).ok_or_else(cut)? != u64::from(machine) {
+    if little_endian(bytes, 18, 2).ok_or_else(cut)? != u64::from(machine) {
         return Err("it is built for another processor".to_owned());
     }
-    let table = number(bytes, 32, 8).ok_or_else(cut)?;
-    let (width, segments) = (number(bytes, 54, 2).ok_or_else(cut)?, number(bytes, 56, 2).ok_or_else(cut)?);
+    let table = little_endian(bytes, 32, 8).ok_or_else(cut)?;
+    let (width, segments) =
+        (little_endian(bytes, 54, 2).ok_or_else(cut)?, little_endian(bytes, 56, 2).ok_or_else(cut)?);
     let mut is_static = true;
     for segment in 0..segments {
         let at = usize::try_from(table.saturating_add(segment * width)).map_err(|_large| cut())?;
-        let field =
-            |offset: usize, bytes_wide| at.checked_add(offset).and_then(|at| number(bytes, at, bytes_wide));
+        let field = |offset: usize, bytes_wide| {
+            at.checked_add(offset).and_then(|at| little_endian(bytes, at, bytes_wide))
+        };
         let end = field(8, 8).zip(field(32, 8)).and_then(|(offset, length)| offset.checked_add(length));
         if end.ok_or_else(cut)? > bytes.len() as u64 {
             return Err(cut());
@@ -141,7 +143,7 @@ fn is_static(bytes: &[u8], machine: u16) -> Result<bool, String> {
 }
 
 /// A little-endian number of 2, 4 or 8 bytes.
-fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+fn little_endian(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(width)?)?;
     Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }

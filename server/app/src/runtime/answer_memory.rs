@@ -26,25 +26,25 @@ const KEPT_FREE: u64 = 16 << 20;
 pub(crate) struct AnswerMemory {
     /// Directory that contains `proc` and `sys`; another one than `/` in tests.
     root: Arc<Path>,
-    taken: Arc<AtomicU64>,
+    taken_bytes: Arc<AtomicU64>,
 }
 
 /// A share of the memory; given back on drop.
 #[derive(Debug)]
 pub(crate) struct AnswerShare {
     bytes: u64,
-    taken: Arc<AtomicU64>,
+    taken_bytes: Arc<AtomicU64>,
 }
 
 /// There is too little memory for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "overloaded: {what} may take {needed} of memory, and {left} is left; retry later. If this happens often, give the server more memory, or set history_memory lower"
+    "overloaded: {what} may take {needed_bytes} of memory, and {left_bytes} is left; retry later. If this happens often, give the server more memory, or set history_memory lower"
 )]
 pub(crate) struct TooLittleMemory {
     what: &'static str,
-    needed: Bytes,
-    left: Bytes,
+    needed_bytes: Bytes,
+    left_bytes: Bytes,
 }
 
 impl Default for AnswerMemory {
@@ -56,7 +56,7 @@ impl Default for AnswerMemory {
 impl AnswerMemory {
     /// Reads the files of the kernel below `root`.
     pub(crate) fn below(root: PathBuf) -> Self {
-        Self { root: root.into(), taken: Arc::default() }
+        Self { root: root.into(), taken_bytes: Arc::default() }
     }
 
     /// Reserves memory for an answer. `what` names the answer in the error. If the files of the
@@ -65,10 +65,12 @@ impl AnswerMemory {
     /// # Errors
     /// Too little memory is left.
     pub(crate) fn take(&self, what: &'static str, needed: Bytes) -> Result<AnswerShare, TooLittleMemory> {
-        let before = self.taken.fetch_add(needed.0, Relaxed);
-        let share = AnswerShare { bytes: needed.0, taken: Arc::clone(&self.taken) };
-        match self.available(before) {
-            Some(left) if left < needed => Err(TooLittleMemory { what, needed, left }),
+        let before = self.taken_bytes.fetch_add(needed.0, Relaxed);
+        let share = AnswerShare { bytes: needed.0, taken_bytes: Arc::clone(&self.taken_bytes) };
+        match self.available_bytes(before) {
+            Some(left) if left < needed => {
+                Err(TooLittleMemory { what, needed_bytes: needed, left_bytes: left })
+            }
             _ => Ok(share),
         }
     }
@@ -78,21 +80,23 @@ impl AnswerMemory {
     /// # Errors
     /// Too little memory is left.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
-        match self.available(0) {
-            Some(left) if left.0 == 0 => Err(TooLittleMemory { what, needed: Bytes(KEPT_FREE), left }),
+        match self.available_bytes(0) {
+            Some(left) if left.0 == 0 => {
+                Err(TooLittleMemory { what, needed_bytes: Bytes(KEPT_FREE), left_bytes: left })
+            }
             _ => Ok(()),
         }
     }
 
-    fn available(&self, taken: u64) -> Option<Bytes> {
-        let left = MachineMemory::left(&self.root)?;
+    fn available_bytes(&self, taken: u64) -> Option<Bytes> {
+        let left = MachineMemory::memory_left(&self.root)?;
         Some(Bytes(left.0.saturating_sub(KEPT_FREE).saturating_sub(taken)))
     }
 }
 
 impl Drop for AnswerShare {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.bytes, Relaxed);
+        self.taken_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -119,7 +123,7 @@ pub(crate) mod tests {
         let refused = memory.take("a page", Bytes(60 * MIB)).unwrap_err();
         assert_eq!(
             refused,
-            TooLittleMemory { what: "a page", needed: Bytes(60 * MIB), left: Bytes(40 * MIB) }
+            TooLittleMemory { what: "a page", needed_bytes: Bytes(60 * MIB), left_bytes: Bytes(40 * MIB) }
         );
         assert!(
             refused
@@ -129,7 +133,7 @@ pub(crate) mod tests {
         memory.take("a page", Bytes(40 * MIB)).unwrap();
         drop(first);
         memory.take("a page", Bytes(100 * MIB)).unwrap();
-        assert_eq!(memory.taken.load(Relaxed), 0, "all is given back, by the refused one, too");
+        assert_eq!(memory.taken_bytes.load(Relaxed), 0, "all is given back, by the refused one, too");
     }
 
     #[test]

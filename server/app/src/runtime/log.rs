@@ -18,28 +18,28 @@ use crate::runtime::{
 /// Writes log lines and escapes control characters in them: lines contain names of builds, which
 /// any caller can choose.
 struct ShownLines<W> {
-    to: W,
+    target: W,
     is_json: bool,
 }
 
 impl<W: Write> Write for ShownLines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // the library writes one whole line at a time
-        let Ok(text) = str::from_utf8(bytes) else { return self.to.write(bytes) };
-        let text = if self.is_json { shown::in_json(text) } else { shown::in_coloured_log(text) };
-        self.to.write_all(text.as_bytes())?;
+        let Ok(text) = str::from_utf8(bytes) else { return self.target.write(bytes) };
+        let text = if self.is_json { shown::escaped_json(text) } else { shown::in_coloured_log(text) };
+        self.target.write_all(text.as_bytes())?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+        self.target.flush()
     }
 }
 
 /// Keeps logging and tracing running until the program ends.
 #[derive(Debug)]
 pub struct Log {
-    traces: Option<Traces>,
+    trace_export: Option<Traces>,
 }
 
 impl Log {
@@ -51,7 +51,7 @@ impl Log {
         // log lines have a filter of their own, because spans are more detailed
         let filter = EnvFilter::new(for_all_crates(&config.log, SERVER, &CRATES));
         let is_json = matches!(config.log_format, LogFormat::Json);
-        let writer = move || ShownLines { to: io::stderr(), is_json };
+        let writer = move || ShownLines { target: io::stderr(), is_json };
         let lines = tracing_subscriber::fmt::layer().with_writer(writer);
         // without this the library would print its own errors, and panic if standard error is
         // closed
@@ -65,12 +65,12 @@ impl Log {
         let traces = config.otlp_endpoint.as_deref().map(Traces::start).transpose()?;
         let spans = traces.as_ref().map(Traces::layer);
         tracing_subscriber::registry().with(lines).with(spans).init();
-        Ok(Self { traces })
+        Ok(Self { trace_export: traces })
     }
 
     /// Sends the spans that have not been sent yet.
     pub async fn end(self) {
-        if let Some(traces) = self.traces {
+        if let Some(traces) = self.trace_export {
             traces.end().await;
         }
     }
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn a_name_that_turns_the_direction_of_writing_is_written_as_its_number() {
         for (is_json, expected) in [(false, "name=a\\u{202e}b\n"), (true, "name=a\\u202eb\n")] {
-            let mut lines = ShownLines { to: Vec::new(), is_json };
+            let mut lines = ShownLines { target: Vec::new(), is_json };
             lines.write_all("name=a\u{202e}b\n".as_bytes()).unwrap();
-            assert_eq!(String::from_utf8(lines.to).unwrap(), expected);
+            assert_eq!(String::from_utf8(lines.target).unwrap(), expected);
         }
     }
 }

@@ -18,14 +18,14 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const FILE_BYTES: u64 = 1 << 20;
 
 /// State of a file by which a change is detected: name, size, modification time.
-pub(crate) type Stamp = (String, u64, Option<std::time::SystemTime>);
+pub(crate) type FileStamp = (String, u64, Option<std::time::SystemTime>);
 
 /// Calls `look` every two seconds until `end`, with `false`; and at each SIGHUP, with `true`.
 /// `what` names the files in the log.
 ///
 /// # Errors
 /// The signal handler cannot be installed.
-pub(crate) async fn watch(
+pub(crate) async fn watch_files(
     what: &'static str,
     end: CancellationToken,
     look: impl Fn(bool) + Clone + Send + 'static,
@@ -59,7 +59,7 @@ pub(crate) async fn watch(
 ///
 /// # Errors
 /// The file cannot be read, or is not a regular file.
-pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
+pub(crate) fn stamp(path: &Path) -> anyhow::Result<FileStamp> {
     let about = fs::metadata(path).with_context(|| path.display().to_string())?;
     if !about.is_file() {
         // not opened: opening a named pipe would wait for a writer
@@ -68,7 +68,7 @@ pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
     Ok((path.display().to_string(), about.len(), about.modified().ok()))
 }
 
-/// The text of a file. `bytes` is its size in its [`Stamp`].
+/// The text of a file. `bytes` is its size in its [`FileStamp`].
 ///
 /// # Errors
 /// The file cannot be read, or is too large.

@@ -3,7 +3,7 @@
 
 use plimsoll_core::{domain::FieldViolation, validated::Validated};
 
-use super::metrics::{Kind, Metrics};
+use super::metrics::{KindLabel, Metrics};
 
 /// The invalid values of a message.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ impl SkippedFacts {
     pub(crate) fn note(&self, metrics: &Metrics, kind: &'static str, about: &str) {
         for FieldViolation { field, description } in &self.0 {
             tracing::warn!(kind, about, field, why = description, "left out a fact that cannot be used");
-            metrics.facts_skipped.get_or_create(&Kind::of(kind)).inc();
+            metrics.facts_skipped.get_or_create(&KindLabel::of(kind)).inc();
         }
     }
 

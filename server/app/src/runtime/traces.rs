@@ -15,7 +15,7 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 use crate::runtime::settings::{CRATES, SERVER};
 
 /// Name of the service in the traces.
-const SERVICE: &str = "plimsoll-server";
+const SERVICE_NAME: &str = "plimsoll-server";
 /// Time limit for an answer of the collector.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time for sending the remaining spans when the server stops.
@@ -36,7 +36,7 @@ impl Traces {
             SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(ANSWER_WITHIN);
         let exporter =
             exporter.build().with_context(|| format!("{endpoint} is not an address of a collector"))?;
-        let about = Resource::builder().with_service_name(SERVICE).build();
+        let about = Resource::builder().with_service_name(SERVICE_NAME).build();
         Ok(Self(SdkTracerProvider::builder().with_resource(about).with_batch_exporter(exporter).build()))
     }
 
@@ -47,7 +47,7 @@ impl Traces {
     {
         let crates = CRATES.into_iter().chain([SERVER]);
         let own = Targets::new().with_targets(crates.map(|name| (name, Level::DEBUG)));
-        tracing_opentelemetry::layer().with_tracer(self.0.tracer(SERVICE)).with_filter(own)
+        tracing_opentelemetry::layer().with_tracer(self.0.tracer(SERVICE_NAME)).with_filter(own)
     }
 
     /// Sends the remaining spans.
@@ -158,7 +158,7 @@ mod tests {
         }
         let bytes: Vec<u8> = got.try_iter().flatten().collect();
         let holds = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-        assert!(holds("the-call-of-a-test") && holds(SERVICE), "{} bytes", bytes.len());
+        assert!(holds("the-call-of-a-test") && holds(SERVICE_NAME), "{} bytes", bytes.len());
         assert!(!holds("of-another-library"));
     }
 

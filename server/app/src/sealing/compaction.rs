@@ -56,17 +56,23 @@ pub(crate) enum CompactionOutcome {
 pub(crate) struct CompactionQueue {
     store: Store,
     tasks: JoinSet<EndedCompaction>,
-    running: HashMap<AttemptId, task::Id>,
-    waiting: VecDeque<AttemptId>,
+    running_tasks: HashMap<AttemptId, task::Id>,
+    waiting_attempts: VecDeque<AttemptId>,
     /// The attempts in `waiting`.
-    asked: HashSet<AttemptId>,
+    requested: HashSet<AttemptId>,
 }
 
 impl CompactionQueue {
     /// Starts without compactions.
     pub(crate) fn new(store: Store) -> Self {
         let (tasks, running) = (JoinSet::new(), HashMap::new());
-        Self { store, tasks, running, waiting: VecDeque::new(), asked: HashSet::new() }
+        Self {
+            store,
+            tasks,
+            running_tasks: running,
+            waiting_attempts: VecDeque::new(),
+            requested: HashSet::new(),
+        }
     }
 
     /// Waits for the next compaction to end; waits for ever if none runs. The future may be dropped
@@ -80,20 +86,21 @@ impl CompactionQueue {
 
     /// Requests the compaction of an attempt with `loose` samples in fragments, if there are enough
     /// of them.
-    pub(crate) fn ask(&mut self, id: &AttemptId, loose: u64) {
-        if loose >= COMPACT_AFTER && !self.running.contains_key(id) && self.asked.insert(id.clone()) {
-            self.waiting.push_back(id.clone());
+    pub(crate) fn request(&mut self, id: &AttemptId, loose: u64) {
+        if loose >= COMPACT_AFTER && !self.running_tasks.contains_key(id) && self.requested.insert(id.clone())
+        {
+            self.waiting_attempts.push_back(id.clone());
         }
     }
 
     /// Whether the attempt is being compacted, or waits for its compaction.
     pub(crate) fn is_busy_with(&self, id: &AttemptId) -> bool {
-        self.running.contains_key(id) || self.asked.contains(id)
+        self.running_tasks.contains_key(id) || self.requested.contains(id)
     }
 
     /// Whether the attempt is being compacted.
     pub(crate) fn is_running(&self, id: &AttemptId) -> bool {
-        self.running.contains_key(id)
+        self.running_tasks.contains_key(id)
     }
 
     /// Whether the attempt has too many samples in fragments while its compaction runs or waits.
@@ -103,13 +110,13 @@ impl CompactionQueue {
 
     /// Starts waiting compactions, up to the bound. `take` returns the samples of an open attempt
     /// that are in fragments, and resets their count.
-    pub(crate) fn begin(&mut self, mut take: impl FnMut(&AttemptId) -> Option<LooseSamples>) {
+    pub(crate) fn start_waiting(&mut self, mut take: impl FnMut(&AttemptId) -> Option<LooseSamples>) {
         while self.tasks.len() < COMPACTIONS_AT_ONCE {
-            let Some(id) = self.waiting.pop_front() else { return };
-            self.asked.remove(&id);
+            let Some(id) = self.waiting_attempts.pop_front() else { return };
+            self.requested.remove(&id);
             let Some(loose) = take(&id) else { continue };
-            let task = self.tasks.spawn(compact(self.store.clone(), id.clone(), loose)).id();
-            self.running.insert(id, task);
+            let task = self.tasks.spawn(compact_attempt(self.store.clone(), id.clone(), loose)).id();
+            self.running_tasks.insert(id, task);
         }
     }
 
@@ -117,19 +124,19 @@ impl CompactionQueue {
     pub(crate) fn finish(&mut self, ended: Result<EndedCompaction, JoinError>) -> CompactionOutcome {
         match ended {
             Ok(EndedCompaction { attempt, loose, result: Ok(()) }) => {
-                self.running.remove(&attempt);
+                self.running_tasks.remove(&attempt);
                 CompactionOutcome::Sealed(loose)
             }
             Ok(EndedCompaction { attempt, loose, result: Err(error) }) => {
                 // the samples stay in fragments; the next batch requests a compaction again
                 tracing::warn!(%attempt, %error, "could not seal the first part of a long attempt");
-                self.running.remove(&attempt);
+                self.running_tasks.remove(&attempt);
                 CompactionOutcome::StillLoose(attempt, loose)
             }
             // the task panicked
             Err(error) => {
                 tracing::error!(%error, "sealing a part of a long attempt failed unexpectedly");
-                self.running.retain(|_, task| *task != error.id());
+                self.running_tasks.retain(|_, task| *task != error.id());
                 CompactionOutcome::Aborted
             }
         }
@@ -137,14 +144,14 @@ impl CompactionQueue {
 
     /// Removes a waiting compaction. A compaction that runs continues.
     pub(crate) fn forget(&mut self, id: &AttemptId) {
-        if self.asked.remove(id) {
-            self.waiting.retain(|waiting| waiting != id);
+        if self.requested.remove(id) {
+            self.waiting_attempts.retain(|waiting| waiting != id);
         }
     }
 }
 
 /// Compacts the samples of an attempt up to the acknowledged sequence number.
-async fn compact(store: Store, attempt: AttemptId, loose: LooseSamples) -> EndedCompaction {
+async fn compact_attempt(store: Store, attempt: AttemptId, loose: LooseSamples) -> EndedCompaction {
     let compacted = async {
         loop {
             let compaction = store::compact_samples_up_to(&store, &attempt, loose.acknowledged).await?;

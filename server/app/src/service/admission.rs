@@ -34,8 +34,8 @@ pub(crate) enum SizeSource {
 /// Time limit of an answer, and the confidence that a prediction needs to replace a verdict's size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerTerms {
-    pub(crate) until: Instant,
-    pub(crate) within: Duration,
+    pub(crate) deadline: Instant,
+    pub(crate) time_limit: Duration,
     pub(crate) confidence: f64,
 }
 
@@ -50,15 +50,17 @@ impl AdmissionService {
     /// Sizes for the job: the prediction, and at least the verdict's size if the last attempt ran
     /// out of memory. If reading the verdict from disk takes too long, the prediction alone is
     /// used. Returns `None` if computing the prediction failed.
-    pub(crate) async fn size(
+    pub(crate) async fn size_job(
         &self,
         key: Arc<Key>,
         terms: AnswerTerms,
     ) -> Option<(Arc<Prediction>, SizeSource)> {
         let known = self.sizing.size_in_background(Arc::clone(&key)).await?;
         // leaves enough time to answer with the prediction alone
-        let again =
-            timeout_at(terms.until - ANSWER_MARGIN.min(terms.within / 4), self.ingest.after_memory_end(&key));
+        let again = timeout_at(
+            terms.deadline - ANSWER_MARGIN.min(terms.time_limit / 4),
+            self.ingest.after_memory_end(&key),
+        );
         let next = match again.await {
             Ok(Ok(next)) => next,
             Ok(Err(refusal)) => {
@@ -82,7 +84,7 @@ impl AdmissionService {
     }
 
     /// Placement for a pod of this key: in the pool `predicted`, if it fits there.
-    pub(crate) fn target(
+    pub(crate) fn placement_target(
         &self,
         key: &Key,
         os: OperatingSystem,
@@ -98,7 +100,7 @@ impl AdmissionService {
     }
 
     /// Counts a pod that would have been changed without shadow mode.
-    pub(crate) fn withheld(&self) {
+    pub(crate) fn count_withheld(&self) {
         self.sizing.withheld(WithheldAnswer::Pod);
     }
 

@@ -15,12 +15,12 @@ use super::Refusal;
 use crate::{access::identity::Identity, sessions::Ingest};
 
 /// Most running attempts that are searched for an id without host.
-const RUNNING: usize = 10_000;
+const MOST_RUNNING: usize = 10_000;
 /// Most attempts that the error names if several hosts have the id.
-const NAMED: usize = 10;
+const MOST_NAMED: usize = 10;
 /// Number of missing run numbers in a row after which the search stops. A run whose agent never
 /// reached the server leaves a gap.
-const GAP: u32 = 3;
+const LARGEST_GAP: u32 = 3;
 
 /// Resolves names of attempts.
 #[derive(Debug)]
@@ -35,16 +35,16 @@ impl AttemptNames<'_> {
     /// # Errors
     /// Several hosts have an attempt with this id (the error names them), or the writer has
     /// stopped.
-    pub(crate) async fn full(&self, asked: &AttemptId) -> Result<AttemptId, Refusal> {
-        if asked.as_str().contains(':') || self.is_seen(asked).await? == Some(true) {
+    pub(crate) async fn full_id(&self, asked: &AttemptId) -> Result<AttemptId, Refusal> {
+        if asked.as_str().contains(':') || self.is_visible(asked).await? == Some(true) {
             return Ok(asked.clone());
         }
-        let of_hosts = self.of_hosts(asked).await?;
+        let of_hosts = self.on_any_host(asked).await?;
         match of_hosts.as_slice() {
             [] => Ok(asked.clone()),
             [only] => Ok(only.clone()),
             several => {
-                let names: Vec<&str> = several.iter().take(NAMED).map(AttemptId::as_str).collect();
+                let names: Vec<&str> = several.iter().take(MOST_NAMED).map(AttemptId::as_str).collect();
                 let names = names.join(", ");
                 Err(Refusal::NotFound(format!("no attempt {asked} is known here; name its host: {names}")))
             }
@@ -57,14 +57,14 @@ impl AttemptNames<'_> {
     /// The writer has stopped.
     pub(crate) async fn newest_run(&self, of: &AttemptId) -> Result<AttemptId, Refusal> {
         let (mut newest, mut missing) = (of.clone(), 0);
-        for number in 2..=job::RUNS {
+        for number in 2..=job::MOST_RUNS {
             let Ok(run) = AttemptId::parse(&job::run_id(of.as_str(), number)) else { break };
-            match self.is_seen(&run).await? {
+            match self.is_visible(&run).await? {
                 Some(true) => (newest, missing) = (run, 0),
                 Some(false) => missing = 0,
                 None => missing += 1,
             }
-            if missing == GAP {
+            if missing == LARGEST_GAP {
                 break;
             }
         }
@@ -73,7 +73,7 @@ impl AttemptNames<'_> {
 
     /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
     /// `None` if it is not known.
-    async fn is_seen(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
+    async fn is_visible(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
         if let Some((summary, _running)) = self.ingest.find(id).await? {
             return Ok(Some(self.caller.sees(&summary.key.project)));
         }
@@ -84,14 +84,14 @@ impl AttemptNames<'_> {
 
     /// Attempts with this id on any host that the caller may see, among running attempts and the
     /// history.
-    async fn of_hosts(&self, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
+    async fn on_any_host(&self, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };
         let mut found = self.ingest.ids_in_history(|brief| {
             is_named(&brief.attempt) && self.caller.may_see("attempt", &brief.key.project).is_ok()
         });
-        let (running, _) = self.ingest.highest(RUNNING, Arc::clone(self.caller)).await?;
+        let (running, _) = self.ingest.highest(MOST_RUNNING, Arc::clone(self.caller)).await?;
         found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
         found.sort_unstable();
         found.dedup();

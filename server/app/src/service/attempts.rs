@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 use super::{Refusal, attempt_names::AttemptNames, redaction::Redactor};
 use crate::{
     access::{identity::Identity, privacy::Private},
-    sessions::{Change, Ingest, Running},
+    sessions::{AttemptChange, Ingest, RunningAttempt},
 };
 
 /// Shows attempts. Cheap to clone.
@@ -41,7 +41,7 @@ impl AttemptService {
     /// The attempt is unknown or not visible to this caller (both give the same error), or several
     /// hosts have an attempt with this id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
-        let full = AttemptNames { ingest: &self.ingest, caller }.full(id).await?;
+        let full = AttemptNames { ingest: &self.ingest, caller }.full_id(id).await?;
         let shown = self.show_named(caller, &full).await?;
         shown.ok_or_else(|| Refusal::NotFound(format!("no attempt {id} is known here")))
     }
@@ -84,10 +84,10 @@ impl AttemptService {
         &self,
         caller: &Arc<Identity>,
         most: usize,
-    ) -> Result<(Vec<Running>, usize), Refusal> {
+    ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
         let (running, count) = self.ingest.highest(most, Arc::clone(caller)).await?;
         let redactor = self.redactor(caller);
-        Ok((running.into_iter().map(|running| redactor.running(running)).collect(), count))
+        Ok((running.into_iter().map(|running| redactor.redact_running(running)).collect(), count))
     }
 
     /// A watch over all running attempts.
@@ -113,13 +113,15 @@ impl AttemptWatch {
     ///
     /// # Errors
     /// The writer has stopped.
-    pub(crate) async fn begin(&self) -> Result<(Vec<Running>, broadcast::Receiver<Change>), Refusal> {
+    pub(crate) async fn begin(
+        &self,
+    ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {
         let (running, changes) = self.ingest.watch().await?;
-        Ok((running.into_iter().map(|running| self.redactor.running(running)).collect(), changes))
+        Ok((running.into_iter().map(|running| self.redactor.redact_running(running)).collect(), changes))
     }
 
     /// A running attempt from the receiver of changes, without what the caller may not see.
-    pub(crate) fn shown(&self, running: Running) -> Running {
-        self.redactor.running(running)
+    pub(crate) fn shown(&self, running: RunningAttempt) -> RunningAttempt {
+        self.redactor.redact_running(running)
     }
 }

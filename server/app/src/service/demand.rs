@@ -9,8 +9,8 @@ use plimsoll_core::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    runtime::metrics::{InPool, Metrics},
-    state::pools::{PoolRegistry, Taken},
+    runtime::metrics::{Metrics, PoolLabels},
+    state::pools::{PoolOccupancy, PoolRegistry},
 };
 
 /// How often metrics are updated: well below the usual scrape interval.
@@ -23,7 +23,7 @@ pub(crate) struct PoolDemand {
     pub(crate) pool: String,
     /// Whether the pool's builders are created on demand.
     pub(crate) on_demand: bool,
-    pub(crate) taken: Taken,
+    pub(crate) occupancy: PoolOccupancy,
 }
 
 /// Computes the demand for the pools in force. Cheap to clone.
@@ -61,7 +61,7 @@ impl Demands {
     }
 
     fn demand(&self, pool: &Pool) -> PoolDemand {
-        PoolDemand { pool: pool.name.clone(), on_demand: pool.on_demand, taken: self.0.taken(&pool.name) }
+        PoolDemand { pool: pool.name.clone(), on_demand: pool.on_demand, occupancy: self.0.taken(&pool.name) }
     }
 
     /// Updates the metrics of demand regularly, until `end`.
@@ -78,7 +78,7 @@ impl Demands {
                 metrics.forget_pool(gone);
             }
             for demand in &all {
-                metrics.wants(demand);
+                metrics.set_demand(demand);
             }
             shown = all.into_iter().map(|demand| demand.pool).collect();
         }
@@ -88,10 +88,10 @@ impl Demands {
 
 impl Metrics {
     /// Sets the metrics of a pool's demand.
-    fn wants(&self, demand: &PoolDemand) {
-        for (state, amount) in [("wanted", demand.taken.wanted), ("held", demand.taken.held)] {
-            let label = InPool { pool: demand.pool.clone(), state };
-            self.pool_places.get_or_create(&label).set(amount.places.into());
+    fn set_demand(&self, demand: &PoolDemand) {
+        for (state, amount) in [("wanted", demand.occupancy.wanted), ("held", demand.occupancy.held)] {
+            let label = PoolLabels { pool: demand.pool.clone(), state };
+            self.pool_places.get_or_create(&label).set(amount.slots.into());
             self.pool_cores.get_or_create(&label).set(cores(amount));
             self.pool_memory_bytes.get_or_create(&label).set(amount.memory_bytes);
         }
@@ -100,7 +100,7 @@ impl Metrics {
     /// Removes the metrics of a pool that is no longer in the file.
     fn forget_pool(&self, pool: &str) {
         for state in ["wanted", "held"] {
-            let label = InPool { pool: pool.to_owned(), state };
+            let label = PoolLabels { pool: pool.to_owned(), state };
             self.pool_places.remove(&label);
             self.pool_cores.remove(&label);
             self.pool_memory_bytes.remove(&label);
@@ -140,7 +140,7 @@ mod tests {
 
     fn amount(places: u32) -> Amount {
         let each = u64::from(places);
-        Amount { places, memory_bytes: each << 30, milli_cores: each * 2000 }
+        Amount { slots: places, memory_bytes: each << 30, milli_cores: each * 2000 }
     }
 
     fn two_cores_and_a_gib() -> Resources {
@@ -161,9 +161,9 @@ mod tests {
         ];
         let all = demands.all();
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].pool.as_str(), all[0].taken.all()), ("small", Amount::default()));
+        assert_eq!((all[0].pool.as_str(), all[0].occupancy.total()), ("small", Amount::default()));
         let big = &all[1];
-        assert_eq!((big.taken.wanted, big.taken.held, big.on_demand), (amount(3), amount(3), true));
+        assert_eq!((big.occupancy.wanted, big.occupancy.held, big.on_demand), (amount(3), amount(3), true));
         assert_eq!(demands.of("pool", "big").unwrap(), *big);
     }
 
@@ -175,10 +175,10 @@ mod tests {
         let places = demands.0.places();
         let _open: Vec<_> =
             (0..3).map(|_| places.hold("big", &two_cores_and_a_gib(), false, Some(PoolSlot::Own))).collect();
-        assert_eq!(demands.of("pool", "big").unwrap().taken.held, amount(8));
+        assert_eq!(demands.of("pool", "big").unwrap().occupancy.held, amount(8));
         // one of the five names it, and counts as before
         let _named = places.hold("big", &two_cores_and_a_gib(), true, Some(PoolSlot::Own));
-        assert_eq!(demands.of("pool", "big").unwrap().taken.held, amount(8));
+        assert_eq!(demands.of("pool", "big").unwrap().occupancy.held, amount(8));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     AttemptService, SizingService, StatisticsService, VerdictService,
-    statistics::{Counting, ProposalPlaces},
+    statistics::{ProposalSlots, QuestionSlots},
 };
 use crate::{
     runtime::{answer_memory::AnswerMemory, metrics::Metrics},
@@ -24,14 +24,14 @@ pub(crate) fn sizing_alone(pools: PoolRegistry) -> SizingService {
     SizingService {
         history: SharedHistory::new(History::new(1)),
         private: Arc::default(),
-        cache: Arc::default(),
+        prediction_cache: Arc::default(),
         settings: Arc::default(),
         shadow: Arc::default(),
         ingest,
         pools,
         metrics,
-        answers: Arc::default(),
-        unmatched: Arc::default(),
+        known_answers: Arc::default(),
+        unmatched_projects: Arc::default(),
     }
 }
 
@@ -58,8 +58,8 @@ pub(crate) async fn read_api(store: &Store) -> ReadApi {
             history: sizing.history.clone(),
             ingest: ingest.clone(),
             pools: sizing.pools.clone(),
-            counting: Counting::new(AnswerMemory::default()),
-            proposals: ProposalPlaces::default(),
+            question_slots: QuestionSlots::new(AnswerMemory::default()),
+            proposal_slots: ProposalSlots::default(),
             private: Arc::clone(&private),
         },
         attempts: AttemptService { ingest, private },

@@ -14,7 +14,7 @@ use crate::{
         identity::Identity,
         privacy::{HIDDEN, Private, hide_correction},
     },
-    sessions::Running,
+    sessions::RunningAttempt,
 };
 
 /// Redacts answers for one caller.
@@ -46,7 +46,7 @@ impl Redactor {
     }
 
     /// The running attempt with hidden values replaced.
-    pub(crate) fn running(&self, mut running: Running) -> Running {
+    pub(crate) fn redact_running(&self, mut running: RunningAttempt) -> RunningAttempt {
         if self.hides_a_label_of(&running.attempt.key) {
             self.key(&mut Arc::make_mut(&mut running.attempt).key);
         }
@@ -78,7 +78,7 @@ impl Redactor {
     }
 
     /// Replaces the log lines in failures over all projects, if they are hidden from the caller.
-    pub(super) fn flaky(&self, flaky: &mut [FlakyFailure]) {
+    pub(super) fn redact_flaky(&self, flaky: &mut [FlakyFailure]) {
         if self.private.logs && self.private.hides_from(&self.caller, "") {
             for failure in flaky {
                 hide_lines(&mut failure.signature);
@@ -87,7 +87,7 @@ impl Redactor {
     }
 
     /// Replaces the log lines in failures of a project, if they are hidden from the caller.
-    pub(super) fn failures(&self, group: &mut FailureGroup) {
+    pub(super) fn redact_failures(&self, group: &mut FailureGroup) {
         if self.private.logs && self.private.hides_from(&self.caller, &group.project) {
             hide_lines(&mut group.signature);
         }

@@ -4,7 +4,7 @@
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_store::StoreError;
 
-use crate::{access::identity::Exceeded, runtime::answer_memory::TooLittleMemory, sessions};
+use crate::{access::identity::ExceededBound, runtime::answer_memory::TooLittleMemory, sessions};
 
 /// Why a request was refused.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
     TooLittleMemory(#[from] TooLittleMemory),
     /// The caller exceeds one of its bounds.
     #[error("{0}")]
-    Exceeded(Exceeded),
+    Exceeded(ExceededBound),
     /// The task that writes to the store refuses the request.
     #[error(transparent)]
     Writer(#[from] sessions::Refusal),

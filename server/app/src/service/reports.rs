@@ -26,7 +26,7 @@ pub(crate) fn reporter(
 ) -> Result<Reporter, ForeignJob> {
     let Some(caller) = caller else { return Ok(Reporter::server()) };
     if caller.sees(project) {
-        return Ok(caller.speaker(project));
+        return Ok(caller.reporter_for(project));
     }
     guard.refused_report(caller, path);
     Err(ForeignJob { caller: caller.name.to_string() })

@@ -60,9 +60,9 @@ impl VerdictService {
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         let caller = caller.identity();
-        let _place = self.ingest.line_up(caller.trusted)?;
+        let _place = self.ingest.take_slot(caller.trusted)?;
         if !learns_nothing(caller) {
-            question.attempt = self.meant(caller, &question, newest_run).await?;
+            question.attempt = self.meant_attempt(caller, &question, newest_run).await?;
         }
         let verdict = match self.scope(caller, &mut question).await? {
             (VerdictScope::Kept, asker) => self.ingest.judge(question, asker).await,
@@ -90,9 +90,9 @@ impl VerdictService {
                         use a person's token with the role operator";
             return Err(Refusal::NotAllowed(text.to_owned()));
         }
-        let _place = self.ingest.line_up(true)?;
+        let _place = self.ingest.take_slot(true)?;
         let CorrectionRequest { attempt, cause, why, signature_for_ms } = request;
-        let attempt = AttemptNames { ingest: &self.ingest, caller }.full(&attempt).await?;
+        let attempt = AttemptNames { ingest: &self.ingest, caller }.full_id(&attempt).await?;
         let Some(project) = self.project_of(caller, &attempt).await? else {
             return Err(Refusal::NotFound(format!("no attempt {attempt} is known here")));
         };
@@ -100,11 +100,11 @@ impl VerdictService {
         let asker = Asker {
             is_trusted: true,
             sees_all: caller.projects.is_all(),
-            reads: ReadableWords {
+            readable_words: ReadableWords {
                 logs: caller.may_learn_of(&project) && !hides,
                 corrections: caller.reads(&project) && !hides,
             },
-            by: caller.speaker(&project),
+            by: caller.reporter_for(&project),
         };
         let correcting = CorrectionJob { attempt, project, cause, why, signature_for_ms, asker };
         Ok(Box::pin(self.ingest.correct(correcting)).await?)
@@ -112,7 +112,7 @@ impl VerdictService {
 
     /// The attempt that a question is about. An id without host is not matched to an attempt of
     /// another package.
-    async fn meant(
+    async fn meant_attempt(
         &self,
         caller: &Arc<Identity>,
         question: &Evidence,
@@ -120,7 +120,7 @@ impl VerdictService {
     ) -> Result<AttemptId, Refusal> {
         let names = AttemptNames { ingest: &self.ingest, caller };
         let (asked, package) = (&question.attempt, &question.key.package);
-        let mut full = names.full(asked).await?;
+        let mut full = names.full_id(asked).await?;
         if full != *asked && !package.is_empty() {
             let found = self.ingest.find(&full).await?;
             if found.is_none_or(|(summary, _running)| summary.key.package != *package) {
@@ -151,10 +151,10 @@ impl VerdictService {
         question: &mut Evidence,
     ) -> Result<(VerdictScope, Asker), Refusal> {
         let (is_trusted, sees_all) = (caller.trusted, caller.projects.is_all());
-        let by = caller.speaker(&question.key.project);
-        let asker = Asker { is_trusted, sees_all, reads: ReadableWords::NONE, by };
+        let by = caller.reporter_for(&question.key.project);
+        let asker = Asker { is_trusted, sees_all, readable_words: ReadableWords::NONE, by };
         if is_trusted && sees_all && caller.roles.has(Role::Reader) && !self.private.logs {
-            return Ok((VerdictScope::Kept, Asker { reads: ReadableWords::ALL, ..asker }));
+            return Ok((VerdictScope::Kept, Asker { readable_words: ReadableWords::ALL, ..asker }));
         }
         if learns_nothing(caller) {
             return Ok((VerdictScope::WithoutAttempt, asker));
@@ -170,14 +170,14 @@ impl VerdictService {
         let may_see = caller.may_learn_of(project);
         let hides = self.private.logs && self.private.hides_from(caller, project);
         // the project is known by now, so the reporter is determined again
-        let by = caller.speaker(project);
+        let by = caller.reporter_for(project);
         // a job sees all of its own log; corrections written by people are shown only to readers of
         // the project
         let reads = ReadableWords {
             logs: is_own_job || (may_see && !hides),
             corrections: caller.reads(project) && !hides,
         };
-        let asker = Asker { reads, by, ..asker };
+        let asker = Asker { readable_words: reads, by, ..asker };
         let teaches = measured.is_some_and(|summary| !summary.opening.untrusted);
         let is_own = seen.is_some() && !teaches && is_own_job;
         let scope = match seen {

@@ -7,7 +7,7 @@ use plimsoll_store::StoreMode;
 use tokio::time::Instant;
 
 use super::{
-    request::{Change, EndRequest, Finish},
+    request::{AttemptChange, EndRequest, Finish},
     session::Session,
     worker::Worker,
 };
@@ -26,7 +26,7 @@ impl Worker {
     /// attempts of its job had one.
     pub(crate) fn free_silent(&mut self) {
         let pools = &self.parts.pools;
-        let patience = pools.now().terms().patience.silent_within_ms;
+        let patience = pools.now().terms().timeouts.silent_within_ms;
         let (now, patience) = (self.now().moment, Duration::from_millis(patience));
         self.sessions.free_silent(pools, now, patience);
         let sessions = self.sessions.values();
@@ -54,7 +54,7 @@ impl Worker {
         let silent =
             self.sessions.values().filter(|session| session.is_silent(now, patience)).take(CLOSED_A_STEP);
         let endings: Vec<_> =
-            silent.map(|s| EndRequest { finish: abandoned(s), stream: None, answer: None }).collect();
+            silent.map(|s| EndRequest { finish: end_of_abandoned(s), stream: None, answer: None }).collect();
         let (full, before) = (endings.len() == CLOSED_A_STEP, self.sessions.len());
         self.seal_all(endings).await;
         self.count_open();
@@ -74,14 +74,14 @@ impl Worker {
             }
             self.sessions.remove(&attempt.id);
             self.parts.tickets.end(attempt, false);
-            drop(self.changes.send(Change::Ended(attempt.id.clone())));
+            drop(self.changes.send(AttemptChange::Ended(attempt.id.clone())));
         }
         unfed.len() == CLOSED_A_STEP
     }
 }
 
 /// The end of an attempt, as far as its samples show it: how it ended is unknown.
-pub(crate) fn abandoned(session: &Session) -> Finish {
+pub(crate) fn end_of_abandoned(session: &Session) -> Finish {
     Finish {
         attempt: session.attempt.id.clone(),
         last_sequence: session.acknowledged,

@@ -11,12 +11,12 @@ use crate::sealing::compaction::{CompactionOutcome, CompactionQueue, EndedCompac
 #[derive(Debug)]
 pub(super) struct Compactions {
     queue: CompactionQueue,
-    held: Vec<PromisedAnswer>,
+    delayed_answers: Vec<PromisedAnswer>,
 }
 
 impl Compactions {
     pub(super) fn new(queue: CompactionQueue) -> Self {
-        Self { queue, held: Vec::new() }
+        Self { queue, delayed_answers: Vec::new() }
     }
 
     /// Waits for the next compaction to end; waits for ever if none runs. The future may be dropped
@@ -28,9 +28,9 @@ impl Compactions {
     /// Starts the compaction of those changed attempts that have many samples in fragments.
     pub(super) fn compact_long(&mut self, sessions: &mut SessionTable, changed: &[AttemptId]) {
         for id in changed {
-            self.queue.ask(id, sessions.loose(id));
+            self.queue.request(id, sessions.loose(id));
         }
-        self.queue.begin(|id| sessions.take_loose(id));
+        self.queue.start_waiting(|id| sessions.take_loose(id));
     }
 
     /// Sends an answer. If the attempt has too many samples in fragments and the answer would make
@@ -39,7 +39,7 @@ impl Compactions {
     pub(super) fn answer_or_hold(&mut self, sessions: &SessionTable, promise: PromisedAnswer) {
         let behind = |id: &AttemptId| self.queue.is_far_behind(id, sessions.loose(id));
         if promise.attempt().is_some_and(behind) {
-            self.held.push(promise);
+            self.delayed_answers.push(promise);
         } else {
             promise.send();
         }
@@ -61,7 +61,7 @@ impl Compactions {
             CompactionOutcome::Aborted => 0,
         };
         self.release();
-        self.queue.begin(|id| sessions.take_loose(id));
+        self.queue.start_waiting(|id| sessions.take_loose(id));
         sealed
     }
 
@@ -86,14 +86,14 @@ impl Compactions {
 
     /// Sends all delayed answers.
     pub(super) fn release_all(&mut self) {
-        self.held.drain(..).for_each(PromisedAnswer::send);
+        self.delayed_answers.drain(..).for_each(PromisedAnswer::send);
     }
 
     /// Sends the answers whose attempts are no longer compacted.
     fn release(&mut self) {
-        for promise in std::mem::take(&mut self.held) {
+        for promise in std::mem::take(&mut self.delayed_answers) {
             if promise.attempt().is_some_and(|id| self.queue.is_busy_with(id)) {
-                self.held.push(promise);
+                self.delayed_answers.push(promise);
             } else {
                 promise.send();
             }

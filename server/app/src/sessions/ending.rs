@@ -11,7 +11,7 @@ use plimsoll_core::{
 
 use super::{
     refusal::{Refusal, unwritable},
-    request::{Answer, Change, EndRequest, Finish},
+    request::{Answer, AttemptChange, EndRequest, Finish},
     seal_queue::{ClosedAttempt, SealQueue, SealedAttempt},
     session::Session,
     stream_handle::StreamHandle,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     ci_outcomes::with_report,
-    runtime::{metrics::Kind, skipped_facts::SkippedFacts},
+    runtime::{metrics::KindLabel, skipped_facts::SkippedFacts},
     sealing::start_time::start,
 };
 
@@ -27,7 +27,7 @@ impl Worker {
     /// Ends attempts. Everything staged must be on disk. No samples are appended meanwhile, because
     /// the worker waits for this.
     pub(crate) async fn seal_all(&mut self, endings: Vec<EndRequest>) {
-        self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
+        self.stop_compactions(endings.iter().map(|ending| &ending.finish.attempt)).await;
         let mut begun = HashSet::new();
         let mut waiting = Vec::new();
         for ending in endings {
@@ -42,7 +42,7 @@ impl Worker {
         let mut sealing =
             SealQueue::new(self.parts.store.clone(), self.parts.verdict_engine.clone(), waiting);
         while let Some(sealed) = sealing.next().await {
-            self.sealed_now(sealed);
+            self.handle_sealed(sealed);
         }
     }
 
@@ -50,18 +50,18 @@ impl Worker {
     /// has been answered. `open`: whether the attempt is not being ended already.
     fn closed(&self, ending: EndRequest, open: bool) -> Option<ClosedAttempt> {
         let EndRequest { finish, stream, answer } = ending;
-        match self.close(&finish, stream.as_ref(), open) {
+        match self.close_session(&finish, stream.as_ref(), open) {
             Ok((session, summary, believed)) => {
                 Some(ClosedAttempt { session, summary, believed, keeps_ticket: finish.keeps_ticket, answer })
             }
             Err(refusal) => {
-                tell(answer, &finish.attempt, Err(refusal));
+                answer_end(answer, &finish.attempt, Err(refusal));
                 None
             }
         }
     }
 
-    fn close(
+    fn close_session(
         &self,
         finish: &Finish,
         stream: Option<&StreamHandle>,
@@ -100,7 +100,7 @@ impl Worker {
 
     /// Continues after an ended attempt's summary and blocks were written, or could not be written:
     /// updates history and tickets, and answers the agent.
-    fn sealed_now(&mut self, sealed: SealedAttempt) {
+    fn handle_sealed(&mut self, sealed: SealedAttempt) {
         let SealedAttempt { closed, was_judged, result } = sealed;
         let ClosedAttempt { session, summary, believed, keeps_ticket, answer } = closed;
         let Session { attempt, acknowledged, loose, .. } = session;
@@ -117,7 +117,7 @@ impl Worker {
                 self.judge_after_end(&attempt.id);
             }
         }
-        tell(answer, &attempt.id, result);
+        answer_end(answer, &attempt.id, result);
     }
 
     /// Requests a new verdict on an attempt that has a verdict from before its end. If the queue is
@@ -145,15 +145,15 @@ impl Worker {
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
         self.fleet.attempt_ended(summary);
         let HistoryUpdate { known, retries } = self.parts.history.learn(summary);
-        self.fleet.are_retries(&retries);
-        self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
+        self.fleet.count_retries(&retries);
+        self.parts.metrics.sealed.get_or_create(&KindLabel::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
-        drop(self.changes.send(Change::Ended(attempt)));
+        drop(self.changes.send(AttemptChange::Ended(attempt)));
     }
 }
 
 /// Sends the result of an end to the caller; without a caller, logs an error.
-fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
+fn answer_end(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
     match (answer, result) {
         // the caller may no longer wait
         (Some(answer), result) => drop(answer.send(result)),
@@ -171,7 +171,7 @@ pub(crate) mod tests {
     use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
-    use crate::sessions::{abandoned::abandoned, fixture, request::CiReport};
+    use crate::sessions::{abandoned::end_of_abandoned, fixture, request::CiReport};
 
     /// A worker with an open attempt, and the stream that took it over from `old`.
     pub(crate) fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
@@ -179,7 +179,7 @@ pub(crate) mod tests {
         let (attempt, new) = (fixture::attempt("a"), StreamHandle::new());
         let mut session = Session::new(attempt.clone().into(), worker.now());
         for stream in [old, &new] {
-            session.take(&attempt, stream).unwrap();
+            session.hand_to(&attempt, stream).unwrap();
         }
         worker.sessions.insert(session);
         (worker, new)
@@ -187,7 +187,7 @@ pub(crate) mod tests {
 
     fn ending(worker: &Worker, stream: &StreamHandle) -> (EndRequest, Receiver<Result<u64, Refusal>>) {
         let (answer, answered) = oneshot::channel();
-        let finish = abandoned(worker.sessions.values().next().unwrap());
+        let finish = end_of_abandoned(worker.sessions.values().next().unwrap());
         (EndRequest { finish, stream: Some(stream.clone()), answer: Some(answer) }, answered)
     }
 

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
-    sessions::{Finish, Ingest, Parts, Worker},
+    sessions::{Finish, Ingest, IngestParts, Worker},
     state::{
         pools::PoolRegistry,
         tickets::TicketRegistry,
-        verdict_engine::{Sources, VerdictEngine},
+        verdict_engine::{RuleSources, VerdictEngine},
     },
 };
 
@@ -30,10 +30,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_hours(1);
 /// The handle and the worker, with room for `capacity` attempts in the history.
 pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     let metrics = Arc::new(Metrics::new());
-    let sources = Sources { rules_dir: None, policy_file: None, policy: retry::RetryPolicy::default() };
+    let sources = RuleSources { rules_dir: None, policy_file: None, policy: retry::RetryPolicy::default() };
     let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
     let (tickets, _not_run) = TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
-    Ingest::new(Parts {
+    Ingest::new(IngestParts {
         store: store.clone(),
         pools,
         tickets,

@@ -21,7 +21,7 @@ use super::{Ingest, request::Request};
 /// Most pods whose sizes are kept: those of some days. About 4 MB, and as much on disk.
 const MOST_PODS: usize = 10_000;
 /// How long pods are kept, milliseconds: longer than a job runs before it is retried.
-const KEPT_MS: u64 = 7 * 24 * 3_600_000;
+const REMEMBERED_MS: u64 = 7 * 24 * 3_600_000;
 /// Most pods removed from disk at once.
 const REMOVED_AT_ONCE: usize = 64;
 
@@ -54,7 +54,7 @@ impl NewestPods {
     fn forget(&mut self, now_unix_ms: u64) -> Vec<AttemptId> {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.order.front() {
-            let is_old = |pod: &JobPod| pod.seen_unix_ms.saturating_add(KEPT_MS) < now_unix_ms;
+            let is_old = |pod: &JobPod| pod.seen_unix_ms.saturating_add(REMEMBERED_MS) < now_unix_ms;
             if self.order.len() <= MOST_PODS && !self.pods.get(oldest).is_some_and(is_old) {
                 break;
             }

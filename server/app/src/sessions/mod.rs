@@ -56,7 +56,7 @@ use plimsoll_core::{
 use plimsoll_store::{self as store, Store, StoreError};
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
-pub(crate) use request::{Append, Change, Finish, Opened, Running};
+pub(crate) use request::{Append, AttemptChange, Finish, OpenedAttempt, RunningAttempt};
 pub(crate) use stream_handle::StreamHandle;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 use verdicts::queue::VerdictQueue;
@@ -74,7 +74,7 @@ use crate::{
     access::identity::Identity,
     runtime::{
         clock::Clock,
-        metrics::{Kind, Metrics},
+        metrics::{KindLabel, Metrics},
     },
     sealing::start_time::start,
     state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
@@ -83,10 +83,10 @@ use crate::{
 
 /// Capacity of the worker's queue, in requests. While it is full, no more messages are read from
 /// streams.
-pub(crate) const QUEUE: usize = 1024;
+pub(crate) const QUEUE_CAPACITY: usize = 1024;
 
 /// Number of changes by which a watcher may lag behind.
-const CHANGES: usize = 1024;
+const CHANGES_CAPACITY: usize = 1024;
 
 /// Verdicts computed at once; others are queued. Matching a log uses a core, and more of them would
 /// take the cores from predictions.
@@ -94,7 +94,7 @@ const WEIGHED_AT_ONCE: usize = 2;
 
 /// What the worker and [`Ingest`] work with.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
+pub(crate) struct IngestParts {
     pub(crate) store: Store,
     pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
@@ -117,22 +117,22 @@ pub(crate) struct Parts {
 #[derive(Debug, Clone)]
 pub(crate) struct Ingest {
     pub(crate) requests: mpsc::Sender<Request>,
-    weighing: Arc<Semaphore>,
-    line: VerdictQueue,
+    weighing_slots: Arc<Semaphore>,
+    verdict_queue: VerdictQueue,
     short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
-    pub(crate) parts: Parts,
+    pub(crate) parts: IngestParts,
 }
 
 impl Ingest {
     /// Creates an [`Ingest`], and the worker, which the caller must run.
-    pub(crate) fn new(parts: Parts) -> (Self, Worker) {
-        let (requests, queue) = mpsc::channel(QUEUE);
+    pub(crate) fn new(parts: IngestParts) -> (Self, Worker) {
+        let (requests, queue) = mpsc::channel(QUEUE_CAPACITY);
         let short_of_memory = Arc::default();
-        let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES_CAPACITY));
         worker.short_of_memory = Arc::clone(&short_of_memory);
         let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
         let line = VerdictQueue::new(Arc::clone(&parts.metrics));
-        (Self { requests, weighing, line, short_of_memory, parts }, worker)
+        (Self { requests, weighing_slots: weighing, verdict_queue: line, short_of_memory, parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
@@ -142,16 +142,16 @@ impl Ingest {
         mut attempt: Attempt,
         stream: &StreamHandle,
         takes_new_id: bool,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<OpenedAttempt, Refusal> {
         mask::attempt(&mut attempt);
         let attempt = Box::new(self.with_prediction(attempt, takes_new_id));
         let stream = stream.clone();
-        self.ask(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
+        self.ask_worker(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }
 
     /// Why the ticket of an open attempt holds no slot for it; `None` if it holds one, or if the
     /// attempt names no ticket.
-    pub(crate) fn no_place(
+    pub(crate) fn no_slot_reason(
         &self,
         attempt: &AttemptId,
         (ticket, project): (Option<&TicketId>, &str),
@@ -165,14 +165,14 @@ impl Ingest {
         &self,
         append: Append,
         stream: &StreamHandle,
-    ) -> Result<Pending<u64>, Refusal> {
+    ) -> Result<PendingAnswer<u64>, Refusal> {
         self.queue_request(|answer| Request::Append { append, stream: stream.clone(), answer }).await
     }
 
     /// Ends and seals an attempt; returns its last sequence number.
     pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
         mask::phases(&mut finish.phases);
-        self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
+        self.ask_worker(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }
 
     /// Releases the attempts of a stream that has ended.
@@ -183,8 +183,10 @@ impl Ingest {
     }
 
     /// All open attempts, and a receiver of the changes from then on.
-    pub(crate) async fn watch(&self) -> Result<(Vec<Running>, broadcast::Receiver<Change>), Refusal> {
-        self.ask(|answer| Request::Watch { answer }).await
+    pub(crate) async fn watch(
+        &self,
+    ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {
+        self.ask_worker(|answer| Request::Watch { answer }).await
     }
 
     /// The `most` open attempts with the highest memory need that `caller` may see, highest first,
@@ -193,8 +195,8 @@ impl Ingest {
         &self,
         most: usize,
         caller: Arc<Identity>,
-    ) -> Result<(Vec<Running>, usize), Refusal> {
-        self.ask(|answer| Request::Highest { most, caller, answer }).await
+    ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
+        self.ask_worker(|answer| Request::Highest { most, caller, answer }).await
     }
 
     /// The summary of an attempt, and whether the attempt is still open; `None` if it is unknown.
@@ -203,7 +205,7 @@ impl Ingest {
             return Ok(self.read(id).await?.map(|summary| (summary, false)));
         }
         let asked = id.clone();
-        if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {
+        if let Some(running) = self.ask_worker(|answer| Request::Find { id: asked, answer }).await? {
             let now = self.parts.clock.now_unix_ms();
             return Ok(Some((Arc::new(running.so_far(now)), true)));
         }
@@ -256,11 +258,11 @@ impl Ingest {
 
     /// Writes a verdict to disk. If the same question was answered meanwhile, returns the verdict
     /// in force instead.
-    async fn record(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
-        self.ask(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
+    async fn record_verdict(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
+        self.ask_worker(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
+    async fn ask_worker<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
         self.queue_request(request).await?.answer().await
     }
 
@@ -268,48 +270,48 @@ impl Ingest {
     async fn queue_request<T>(
         &self,
         request: impl FnOnce(Answer<T>) -> Request,
-    ) -> Result<Pending<T>, Refusal> {
+    ) -> Result<PendingAnswer<T>, Refusal> {
         let (answer, answered) = oneshot::channel();
-        let pending = Pending { answered, metrics: Arc::clone(&self.parts.metrics) };
+        let pending = PendingAnswer { answer_receiver: answered, metrics: Arc::clone(&self.parts.metrics) };
         match self.requests.send(request(answer)).await {
             Ok(()) => Ok(pending),
-            Err(_stopped) => pending.counted(Err(Refusal::Stopping)),
+            Err(_stopped) => pending.count_refusal(Err(Refusal::Stopping)),
         }
     }
 }
 
 /// A request that the worker has not answered yet.
 #[derive(Debug)]
-pub(crate) struct Pending<T> {
-    answered: oneshot::Receiver<Result<T, Refusal>>,
+pub(crate) struct PendingAnswer<T> {
+    answer_receiver: oneshot::Receiver<Result<T, Refusal>>,
     metrics: Arc<Metrics>,
 }
 
-impl<T> Pending<T> {
+impl<T> PendingAnswer<T> {
     /// Waits for the answer. The future may be dropped and the method called again, until it has returned.
     pub(crate) async fn answer(&mut self) -> Result<T, Refusal> {
-        let result = (&mut self.answered).await.unwrap_or(Err(Refusal::Stopping));
-        self.counted(result)
+        let result = (&mut self.answer_receiver).await.unwrap_or(Err(Refusal::Stopping));
+        self.count_refusal(result)
     }
 
     /// The answer if the worker has sent it already.
     pub(crate) fn answer_now(&mut self) -> Option<Result<T, Refusal>> {
-        match self.answered.try_recv() {
-            Ok(result) => Some(self.counted(result)),
+        match self.answer_receiver.try_recv() {
+            Ok(result) => Some(self.count_refusal(result)),
             Err(oneshot::error::TryRecvError::Empty) => None,
-            Err(oneshot::error::TryRecvError::Closed) => Some(self.counted(Err(Refusal::Stopping))),
+            Err(oneshot::error::TryRecvError::Closed) => Some(self.count_refusal(Err(Refusal::Stopping))),
         }
     }
 
-    fn counted<U>(&self, result: Result<U, Refusal>) -> Result<U, Refusal> {
+    fn count_refusal<U>(&self, result: Result<U, Refusal>) -> Result<U, Refusal> {
         if let Err(refusal) = &result {
-            self.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
+            self.metrics.refusals.get_or_create(&KindLabel::of(refusal.kind())).inc();
         }
         result
     }
 }
 
-impl Running {
+impl RunningAttempt {
     /// The summary as it would be if the attempt ended now and its end was not observed.
     pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// One in this many attempts is reserved for trusted callers.
-const TO_TRUSTED: usize = 5;
+const TRUSTED_RESERVE: usize = 5;
 
 /// Counts open attempts of untrusted callers.
 #[derive(Debug, Default)]
@@ -39,23 +39,23 @@ impl OpenQuota {
         stream: &StreamHandle,
         most: usize,
     ) -> Result<Arc<QuotaShare>, Refusal> {
-        let of_untrusted = most - most / TO_TRUSTED;
+        let of_untrusted = most - most / TRUSTED_RESERVE;
         if attempt.opening.untrusted && self.untrusted() >= of_untrusted {
             return Err(Refusal::FullOfUntrusted(of_untrusted));
         }
         let own = stream.caller.place(Bound::OpenAttempts).map_err(Refusal::Exceeded)?;
-        Ok(Arc::new(QuotaShare { own: Some(own), untrusted: self.one_of(attempt) }))
+        Ok(Arc::new(QuotaShare { own: Some(own), untrusted: self.total_share(attempt) }))
     }
 
     /// Takes a share for an attempt that was open when the server started.
     pub(crate) fn of_resumed(&self, attempt: &Attempt) -> Option<Arc<QuotaShare>> {
-        self.one_of(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
+        self.total_share(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
     }
 
     /// The share of an attempt whose agent has reconnected. From now on it counts toward the
     /// caller's own limit if that allows one more; it continues in any case.
     #[expect(clippy::unused_self, reason = "beside its siblings")]
-    pub(crate) fn known(
+    pub(crate) fn of_returned(
         &self,
         share: Option<Arc<QuotaShare>>,
         stream: &StreamHandle,
@@ -68,7 +68,7 @@ impl OpenQuota {
         Some(Arc::new(QuotaShare { own: Some(own), untrusted }))
     }
 
-    fn one_of(&self, attempt: &Attempt) -> Option<Arc<()>> {
+    fn total_share(&self, attempt: &Attempt) -> Option<Arc<()>> {
         attempt.opening.untrusted.then(|| Arc::clone(&self.untrusted))
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let (answer, answered) = oneshot::channel();
         let stream = StreamHandle::of(Arc::clone(caller));
         worker
-            .work(
+            .handle_requests(
                 [Request::Open { attempt: Box::new(attempt), stream, takes_new_id: false, answer }]
                     .into_iter(),
             )

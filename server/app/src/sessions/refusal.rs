@@ -5,7 +5,7 @@ use std::{fmt::Display, time::Duration};
 use plimsoll_core::domain::{AttemptId, FieldViolation};
 use plimsoll_store::StoreError;
 
-use crate::access::identity::Exceeded;
+use crate::access::identity::ExceededBound;
 
 /// Why a request to the worker was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +68,7 @@ pub(crate) enum Refusal {
     FullOfUntrusted(usize),
     /// The caller's own limit is reached.
     #[error("{0}")]
-    Exceeded(Exceeded),
+    Exceeded(ExceededBound),
     /// The store refuses writes.
     #[error("the store cannot write: {0}; nothing that was acknowledged is lost, retry later")]
     Unwritable(String),
@@ -85,7 +85,7 @@ impl Refusal {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Full(_) | Self::FullOfUntrusted(_) => Some(Duration::from_secs(30)),
-            Self::Exceeded(exceeded) => Some(exceeded.after),
+            Self::Exceeded(exceeded) => Some(exceeded.retry_after),
             Self::Crowded(_) => Some(Duration::from_secs(10)),
             Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
             Self::Stopping => Some(Duration::from_secs(2)),

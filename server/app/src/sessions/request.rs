@@ -33,7 +33,7 @@ pub(crate) enum Request {
         stream: StreamHandle,
         /// Whether the agent accepts another id if another run has the requested one.
         takes_new_id: bool,
-        answer: Answer<Opened>,
+        answer: Answer<OpenedAttempt>,
     },
     Append {
         append: Append,
@@ -61,17 +61,17 @@ pub(crate) enum Request {
     },
     Report(CiReport),
     Watch {
-        answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
+        answer: Answer<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>)>,
     },
     /// Like [`Self::Watch`], but only the attempts with the highest need, without later changes.
     Highest {
         most: usize,
         caller: Arc<Identity>,
-        answer: Answer<(Vec<Running>, usize)>,
+        answer: Answer<(Vec<RunningAttempt>, usize)>,
     },
     Find {
         id: AttemptId,
-        answer: Answer<Option<Running>>,
+        answer: Answer<Option<RunningAttempt>>,
     },
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct EndRequest {
 
 /// Answer to an opening.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedAttempt {
     /// Everything up to this sequence number is on disk.
     pub(crate) acknowledged: u64,
     /// Whether the attempt is sealed already.
@@ -140,7 +140,7 @@ pub(crate) struct Opened {
 
 /// An open attempt with its current state.
 #[derive(Debug, Clone)]
-pub(crate) struct Running {
+pub(crate) struct RunningAttempt {
     /// The attempt as its agent announced it.
     pub(crate) attempt: Arc<Attempt>,
     /// Totals of the samples so far.
@@ -149,9 +149,9 @@ pub(crate) struct Running {
 
 /// A change of an attempt, for watchers.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
+pub(crate) enum AttemptChange {
     /// An attempt was opened, or has new samples.
-    Running(Box<Running>),
+    Running(Box<RunningAttempt>),
     /// An attempt has ended.
     Ended(AttemptId),
 }

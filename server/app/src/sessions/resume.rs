@@ -5,11 +5,11 @@ use std::sync::Arc;
 use plimsoll_core::domain::Attempt;
 use plimsoll_store::{self as store, StoreError};
 
-use super::{Parts, session::Session, worker::Worker};
+use super::{IngestParts, session::Session, worker::Worker};
 use crate::startup::{
     history::{HistoryLoader, LoadedHistory},
     open_attempts::{StoredProgress, read_open},
-    unmeasured::{KEPT, UnmeasuredBound},
+    unmeasured::{MOST_KEPT, UnmeasuredBound},
 };
 
 impl Worker {
@@ -25,13 +25,13 @@ impl Worker {
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
         self.parts.pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
-        let swept = store::sweep(&self.parts.store).await;
+        let swept = store::sweep_late_fragments(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
         }
         let open = store::open_attempts(&self.parts.store).await?;
         let since_unix_ms = self.retention.summaries_since();
-        let bound = UnmeasuredBound { attempts: KEPT, since_unix_ms };
+        let bound = UnmeasuredBound { attempts: MOST_KEPT, since_unix_ms };
         unmeasured.drop_oldest(&self.parts.store, &open, bound).await;
         tracing::info!(
             finished = report.records,
@@ -47,7 +47,7 @@ impl Worker {
 
     /// The loader for finished attempts.
     pub(crate) fn history_loader(&self) -> HistoryLoader {
-        let Parts { store, history, metrics, verdict_engine, clock, .. } = &self.parts;
+        let IngestParts { store, history, metrics, verdict_engine, clock, .. } = &self.parts;
         HistoryLoader {
             store: store.clone(),
             history: history.clone(),
@@ -63,7 +63,11 @@ impl Worker {
         for attempt in open {
             let place = self.parts.pools.hold(attempt);
             let share = self.quota.of_resumed(attempt);
-            let session = Session { place, share, ..Session::new(Arc::new(attempt.clone()), self.now()) };
+            let session = Session {
+                slot: place,
+                quota_share: share,
+                ..Session::new(Arc::new(attempt.clone()), self.now())
+            };
             self.sessions.insert(session);
         }
         let sessions = &mut self.sessions;

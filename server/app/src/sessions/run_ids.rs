@@ -18,7 +18,7 @@ impl Worker {
         let mut number = 1;
         while !self.may_have_id(&attempt).await? {
             number += 1;
-            if number > job::RUNS {
+            if number > job::MOST_RUNS {
                 return Err(Refusal::Held(asked));
             }
             attempt.id = AttemptId::parse(&job::run_id(asked.as_str(), number))
@@ -37,7 +37,7 @@ impl Worker {
         if let Some(open) = self.latest(&attempt.id) {
             return Ok(open.attempt.is_same_agent(attempt) || open.attempt.yields_to(attempt));
         }
-        let sealed = self.sealed(&attempt.id).await?;
+        let sealed = self.sealed_summary(&attempt.id).await?;
         Ok(sealed.is_none_or(|sealed| sealed.is_of(attempt) || sealed.yields_to(attempt)))
     }
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::sessions::{
         StreamHandle, fixture,
-        request::{Opened, Request},
+        request::{OpenedAttempt, Request},
     };
 
     fn run(session: &str, project: &str) -> Attempt {
@@ -60,10 +60,14 @@ mod tests {
         attempt
     }
 
-    async fn opened(worker: &mut Worker, attempt: Attempt, takes_new_id: bool) -> Result<Opened, Refusal> {
+    async fn opened(
+        worker: &mut Worker,
+        attempt: Attempt,
+        takes_new_id: bool,
+    ) -> Result<OpenedAttempt, Refusal> {
         let (answer, answered) = oneshot::channel();
         let (attempt, stream) = (Box::new(attempt), StreamHandle::new());
-        worker.work([Request::Open { attempt, stream, takes_new_id, answer }].into_iter()).await;
+        worker.handle_requests([Request::Open { attempt, stream, takes_new_id, answer }].into_iter()).await;
         worker.commit_all().await;
         answered.await.unwrap()
     }
@@ -83,7 +87,7 @@ mod tests {
             answer: opening,
         };
         let finish = fixture::finish(attempt.id);
-        worker.work([open, Request::Finish { finish, stream, answer }].into_iter()).await;
+        worker.handle_requests([open, Request::Finish { finish, stream, answer }].into_iter()).await;
         worker.commit_all().await;
         assert_eq!(answered.await.unwrap(), Ok(0));
     }

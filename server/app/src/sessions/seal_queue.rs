@@ -38,23 +38,23 @@ pub(super) struct SealedAttempt {
 pub(super) struct SealQueue {
     store: Store,
     verdict_engine: VerdictEngine,
-    waiting: std::vec::IntoIter<ClosedAttempt>,
-    sealing: JoinSet<SealedAttempt>,
+    waiting_attempts: std::vec::IntoIter<ClosedAttempt>,
+    seal_tasks: JoinSet<SealedAttempt>,
 }
 
 impl SealQueue {
     /// Starts to seal `attempts`.
     pub(super) fn new(store: Store, verdict_engine: VerdictEngine, attempts: Vec<ClosedAttempt>) -> Self {
-        Self { store, verdict_engine, waiting: attempts.into_iter(), sealing: JoinSet::new() }
+        Self { store, verdict_engine, waiting_attempts: attempts.into_iter(), seal_tasks: JoinSet::new() }
     }
 
     /// Waits for the next attempt that is sealed; `None` if none is left.
     pub(super) async fn next(&mut self) -> Option<SealedAttempt> {
         loop {
-            for attempt in self.waiting.by_ref().take(SEALS_AT_ONCE - self.sealing.len()) {
-                self.sealing.spawn(seal(self.store.clone(), self.verdict_engine.clone(), attempt));
+            for attempt in self.waiting_attempts.by_ref().take(SEALS_AT_ONCE - self.seal_tasks.len()) {
+                self.seal_tasks.spawn(seal(self.store.clone(), self.verdict_engine.clone(), attempt));
             }
-            match self.sealing.join_next().await? {
+            match self.seal_tasks.join_next().await? {
                 Ok(sealed) => return Some(sealed),
                 // the attempt stays open, and its agent tries again later
                 Err(error) => tracing::error!(%error, "sealing an attempt failed unexpectedly"),

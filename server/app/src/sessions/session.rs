@@ -13,10 +13,10 @@ use crate::{
     sessions::{
         open_quota::QuotaShare,
         refusal::Refusal,
-        request::{Append, Finish, NewSamples, Running},
+        request::{Append, Finish, NewSamples, RunningAttempt},
         stream_handle::StreamHandle,
     },
-    state::pools::Held,
+    state::pools::HeldSlot,
 };
 
 /// One open attempt.
@@ -37,10 +37,10 @@ pub(crate) struct Session {
     /// Time of the agent's last message.
     pub(crate) last_message: LastMessage,
     /// The attempt's slot in its pool, if that is known.
-    pub(crate) place: Option<Held>,
+    pub(crate) slot: Option<HeldSlot>,
     /// The attempt's share of the limits of open attempts; `None` for a trusted attempt restored
     /// when the server started, which counts only toward the common limit.
-    pub(crate) share: Option<Arc<QuotaShare>>,
+    pub(crate) quota_share: Option<Arc<QuotaShare>>,
     /// The CI system's report on the attempt's end, if it came before the agent's.
     pub(crate) reported: Option<Arc<ReportedOutcome>>,
 }
@@ -64,19 +64,19 @@ impl Session {
             progress: SampleAccumulator::default(),
             holder: None,
             last_message,
-            place: None,
-            share: None,
+            slot: None,
+            quota_share: None,
             reported: None,
         }
     }
 
     /// The attempt with its current state, for watchers.
-    pub(crate) fn running(&self) -> Running {
-        Running { attempt: Arc::clone(&self.attempt), progress: self.progress.clone() }
+    pub(crate) fn running(&self) -> RunningAttempt {
+        RunningAttempt { attempt: Arc::clone(&self.attempt), progress: self.progress.clone() }
     }
 
     /// Lets `stream` write to the attempt, and ends an older stream of the same agent.
-    pub(crate) fn take(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
+    pub(crate) fn hand_to(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
         if !self.attempt.is_same_agent(attempt) {
             return Err(Refusal::Held(attempt.id.clone()));
         }
@@ -113,7 +113,7 @@ impl Session {
     /// Applies the new part of a batch and returns it; `None` if all of it was acknowledged before.
     /// A sample that cannot follow the one before is skipped and counts as lost. After an error
     /// this session must be dropped, because some samples may have been applied already.
-    pub(crate) fn accept(
+    pub(crate) fn accept_batch(
         &mut self,
         batch: Append,
         skipped: &mut SkippedFacts,
@@ -131,7 +131,7 @@ impl Session {
             let next = new.get(index + 1).copied().flatten();
             let mut part = skipped.part("batch.samples");
             let leave_out = |fault| part.leave_out(fault);
-            let Some(sample) = sample.and_then(|sample| self.usable(sample, next, leave_out)) else {
+            let Some(sample) = sample.and_then(|sample| self.usable_sample(sample, next, leave_out)) else {
                 continue;
             };
             self.progress.add(&sample).map_err(|fault| fault.within("batch.samples"))?;
@@ -146,7 +146,7 @@ impl Session {
 
     /// The sample, adjusted so that it can follow the one before; `None` if that is impossible. If
     /// its time is after the time of the `next` sample, only this sample is dropped.
-    fn usable(
+    fn usable_sample(
         &self,
         sample: Sample,
         next: Option<Sample>,

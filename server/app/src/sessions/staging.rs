@@ -9,7 +9,7 @@ use plimsoll_store as store;
 use super::{
     commit::staged::PromisedAnswer,
     refusal::{Refusal, unreadable, unwritable},
-    request::{Answer, Append, Opened},
+    request::{Answer, Append, OpenedAttempt},
     session::Session,
     stream_handle::StreamHandle,
     worker::Worker,
@@ -32,7 +32,7 @@ impl Worker {
         &mut self,
         attempt: Attempt,
         (stream, takes_new_id): (&StreamHandle, bool),
-        answer: Answer<Opened>,
+        answer: Answer<OpenedAttempt>,
     ) {
         let asked = attempt.id.clone();
         let own = if takes_new_id { self.with_own_id(attempt).await } else { Ok(attempt) };
@@ -43,18 +43,21 @@ impl Worker {
         match self.opened(&attempt, &asked, stream).await {
             Ok(Some(mut session)) => {
                 session.last_message = self.now();
-                session.share = self.quota.known(session.share.take(), stream);
+                session.quota_share = self.quota.of_returned(session.quota_share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
                     // set here too, so that it is kept even if this commit fails
                     open.last_message = session.last_message;
                 }
                 let id = attempt.id.clone();
-                let opened = Opened { acknowledged: session.acknowledged, sealed: false, attempt: id };
+                let opened = OpenedAttempt { acknowledged: session.acknowledged, sealed: false, attempt: id };
                 self.commits.filling().stage(session, 0);
-                self.commits.filling().promises.push(PromisedAnswer::Opened(attempt.id, answer, opened));
+                self.commits
+                    .filling()
+                    .promised_answers
+                    .push(PromisedAnswer::Opened(attempt.id, answer, opened));
             }
             Ok(None) => {
-                drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true, attempt: attempt.id })));
+                drop(answer.send(Ok(OpenedAttempt { acknowledged: 0, sealed: true, attempt: attempt.id })));
             }
             Err(refusal) => drop(answer.send(Err(refusal))),
         }
@@ -77,7 +80,7 @@ impl Worker {
             None => self.first_opening(attempt, asked, stream).await?,
         };
         let Some(mut session) = session else { return Ok(None) };
-        session.take(attempt, stream)?;
+        session.hand_to(attempt, stream)?;
         Ok(Some(session))
     }
 
@@ -88,7 +91,7 @@ impl Worker {
         asked: &AttemptId,
         stream: &StreamHandle,
     ) -> Result<Option<Session>, Refusal> {
-        match self.sealed(&attempt.id).await? {
+        match self.sealed_summary(&attempt.id).await? {
             // the attempt is sealed, but its agent did not get the answer to its end
             Some(sealed) if sealed.is_of(attempt) => return Ok(None),
             Some(sealed) if sealed.yields_to(attempt) => {
@@ -99,23 +102,23 @@ impl Worker {
         }
         // attempts in the two commits are counted, too: they become sessions when the commit is on
         // disk
-        let open = self.sessions.len() + self.commits.begun();
+        let open = self.sessions.len() + self.commits.new_attempts();
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
         let share = self.quota.of_new(attempt, stream, self.parts.open_attempts)?;
         store::put_attempt(&mut self.commits.filling().batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
-        session.share = Some(share);
-        self.commits.filling().begun.push(Arc::clone(&session.attempt));
+        session.quota_share = Some(share);
+        self.commits.filling().new_attempts.push(Arc::clone(&session.attempt));
         // a report is about the requested id, which an attempt of another project may have
         let waiting = |id| self.ci_reports.waiting_for(id, &attempt.key.project);
         session.reported = waiting(&attempt.id).or_else(|| waiting(asked));
-        session.place = self.parts.pools.hold(attempt);
+        session.slot = self.parts.pools.hold(attempt);
         Ok(Some(session))
     }
 
-    pub(super) async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+    pub(super) async fn sealed_summary(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
         Ok(summary.map(Arc::new))
     }
@@ -126,7 +129,7 @@ impl Worker {
         match self.accept(append, stream) {
             Ok((session, fresh)) => {
                 let filling = self.commits.filling();
-                filling.promises.push(PromisedAnswer::Acknowledged(id, answer, session.acknowledged));
+                filling.promised_answers.push(PromisedAnswer::Acknowledged(id, answer, session.acknowledged));
                 filling.stage(session, fresh);
             }
             Err(refusal) => drop(answer.send(Err(refusal))),
@@ -140,14 +143,14 @@ impl Worker {
         session.check_holder(stream)?;
         let (repeated, mut fresh) = (append.samples.len() as u64, 0);
         let mut skipped = SkippedFacts::default();
-        let accepted = session.accept(append, &mut skipped)?;
+        let accepted = session.accept_batch(append, &mut skipped)?;
         skipped.note(&self.parts.metrics, "batch", id.as_str());
         match accepted {
             Some(new) => {
                 fresh = new.samples.len() as u64;
                 let filling = self.commits.filling();
                 filling.samples += fresh;
-                filling.lost += new.lost;
+                filling.samples_lost += new.lost;
                 let (first, batch) = (new.first_sequence, &mut filling.batch);
                 store::append_fragment(batch, &id, first, new.lost, new.samples).map_err(unwritable)?;
             }
@@ -169,14 +172,14 @@ impl Worker {
         };
         let put = staged.and_then(|change| {
             store::put_verdict(&mut self.commits.filling().batch, evidence, verdict).map_err(unwritable)?;
-            self.commits.filling().judged.insert(verdict.attempt.clone());
+            self.commits.filling().newly_judged.insert(verdict.attempt.clone());
             self.commits.filling().change_cause(change)
         });
         match put {
             Ok(()) => self
                 .commits
                 .filling()
-                .promises
+                .promised_answers
                 .push(PromisedAnswer::Recorded(answer, Box::new(verdict.clone()))),
             Err(refusal) => drop(answer.send(Err(refusal))),
         }

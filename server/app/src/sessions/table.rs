@@ -6,14 +6,14 @@ use plimsoll_core::domain::AttemptId;
 use tokio::time::Instant;
 
 use super::{
-    request::Running,
+    request::RunningAttempt,
     session::{LastMessage, Session},
     stream_handle::StreamHandle,
 };
 use crate::{
     access::identity::Identity,
     sealing::{compaction::LooseSamples, start_time::start},
-    state::pools::{Held, PoolRegistry},
+    state::pools::{HeldSlot, PoolRegistry},
 };
 
 /// The open attempts by their ids.
@@ -73,13 +73,13 @@ impl SessionTable {
     }
 
     /// All open attempts with their current state, for watchers.
-    pub(crate) fn running(&self) -> Vec<Running> {
+    pub(crate) fn running(&self) -> Vec<RunningAttempt> {
         self.0.values().map(Session::running).collect()
     }
 
     /// The `most` open attempts with the highest memory need that `caller` may see, and how many it
     /// may see in total. Only these are copied, because pages request them every few seconds.
-    pub(crate) fn highest(&self, most: usize, caller: &Identity) -> (Vec<Running>, usize) {
+    pub(crate) fn highest(&self, most: usize, caller: &Identity) -> (Vec<RunningAttempt>, usize) {
         let seen = self.0.values().filter(|session| caller.sees(&session.attempt.key.project));
         if most == 0 {
             return (Vec::new(), seen.count());
@@ -101,9 +101,9 @@ impl SessionTable {
     pub(crate) fn free_silent(&mut self, pools: &PoolRegistry, now: Instant, patience: Duration) {
         for session in self.0.values_mut() {
             if session.is_silent(now, patience) {
-                session.place = None;
-            } else if !session.place.as_ref().is_some_and(Held::takes_place) {
-                session.place = pools.hold(&session.attempt);
+                session.slot = None;
+            } else if !session.slot.as_ref().is_some_and(HeldSlot::takes_place) {
+                session.slot = pools.hold(&session.attempt);
             }
         }
     }

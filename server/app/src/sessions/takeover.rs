@@ -23,10 +23,10 @@ use plimsoll_core::domain::{Attempt, AttemptId};
 use plimsoll_store as store;
 
 use crate::{
-    runtime::{audit::AUDIT, metrics::Kind},
+    runtime::{audit::AUDIT, metrics::KindLabel},
     sessions::{
         refusal::{Refusal, unwritable},
-        request::Change,
+        request::AttemptChange,
         session::Session,
         worker::Worker,
     },
@@ -37,7 +37,7 @@ impl Worker {
     pub(crate) async fn take_over_open(&mut self, attempt: &Attempt) -> Result<(), Refusal> {
         // nothing of the attempt may be on its way to the disk or be compacted
         self.commit_all().await;
-        self.stop_rolling([&attempt.id].into_iter()).await;
+        self.stop_compactions([&attempt.id].into_iter()).await;
         self.drop_stored(&attempt.id).await?;
         let Some(Session { attempt: taken_over, holder, .. }) = self.sessions.remove(&attempt.id) else {
             return Ok(());
@@ -47,7 +47,7 @@ impl Worker {
         }
         // if the job names the same ticket, the ticket stays open for the job
         self.parts.tickets.end(&taken_over, taken_over.opening.ticket == attempt.opening.ticket);
-        drop(self.changes.send(Change::Ended(taken_over.id.clone())));
+        drop(self.changes.send(AttemptChange::Ended(taken_over.id.clone())));
         self.note_takeover("open", attempt, &taken_over.key.project);
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Worker {
     }
 
     pub(crate) async fn drop_stored(&mut self, id: &AttemptId) -> Result<(), Refusal> {
-        store::forget(&self.parts.store, id).await.map_err(unwritable)?;
+        store::forget_attempt(&self.parts.store, id).await.map_err(unwritable)?;
         self.retention.attempt_dropped();
         self.parts.verdict_engine.unlearn(id);
         self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).forget(id, "");
@@ -71,7 +71,7 @@ impl Worker {
     }
 
     fn note_takeover(&self, kind: &'static str, attempt: &Attempt, project: &str) {
-        self.parts.metrics.taken_over.get_or_create(&Kind::of(kind)).inc();
+        self.parts.metrics.taken_over.get_or_create(&KindLabel::of(kind)).inc();
         tracing::warn!(
             target: AUDIT,
             what = kind,

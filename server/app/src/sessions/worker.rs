@@ -15,12 +15,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Parts,
+    IngestParts,
     ci_reports::CiReports,
     commit::{pipeline::CommitPipeline, staged::RESERVE_OPERATIONS},
     compaction::Compactions,
     open_quota::OpenQuota,
-    request::{Change, CiReport, EndRequest, Request},
+    request::{AttemptChange, CiReport, EndRequest, Request},
     session::{LastMessage, Session},
     table::SessionTable,
 };
@@ -34,29 +34,29 @@ use crate::{
 /// Most requests taken from the queue at once: as many appends of one fragment as fit into a
 /// commit. On a disk with slow syncs that makes ten commits a second instead of forty, for ten
 /// thousand samples a second.
-const GATHER_TIME: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
+const GATHERED_REQUESTS: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
 /// Number of requests handled, or answers sent, before other tasks may run. Each answer wakes a
 /// stream, and a prediction must not wait behind a thousand of them. A batch of a hundred samples
 /// takes some tens of microseconds.
-pub(crate) const TURN: usize = 16;
+pub(crate) const REQUESTS_PER_TURN: usize = 16;
 
 /// Longest interval between searches for silent attempts; the interval is shorter if a time limit
 /// is shorter.
-const SWEEP: Duration = Duration::from_mins(1);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Interval between steps of a search for abandoned attempts that is not finished. Requests are
 /// handled in between.
-const SWEEP_ON: Duration = Duration::from_millis(100);
+const SWEEP_STEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Silence after which an agent counts as silent in metrics. An agent that works sends something
 /// every few seconds.
-const SILENT: Duration = Duration::from_mins(2);
+const SILENT_AFTER: Duration = Duration::from_mins(2);
 
 /// The task's state: an event loop over parts that each own their state.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) parts: Parts,
+    pub(crate) parts: IngestParts,
     queue: mpsc::Receiver<Request>,
     /// The open attempts, in the state that is on disk.
     pub(crate) sessions: SessionTable,
@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     pub(super) quota: OpenQuota,
     /// Commits to the disk.
     pub(super) commits: CommitPipeline,
-    pub(super) changes: broadcast::Sender<Change>,
+    pub(super) changes: broadcast::Sender<AttemptChange>,
     /// Reports of the CI system.
     pub(super) ci_reports: CiReports,
     /// Which attempts the fleet's metrics have counted.
@@ -82,9 +82,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(super) fn new(
-        parts: Parts,
+        parts: IngestParts,
         queue: mpsc::Receiver<Request>,
-        changes: broadcast::Sender<Change>,
+        changes: broadcast::Sender<AttemptChange>,
     ) -> Self {
         let (store, history) = (&parts.store, &parts.history);
         let metrics = || Arc::clone(&parts.metrics);
@@ -95,7 +95,7 @@ impl Worker {
             ci_reports: CiReports::new(store.clone(), history.clone(), metrics()),
             fleet: FleetCounters::new(history.clone(), metrics()),
             compactions: Compactions::new(CompactionQueue::new(store.clone())),
-            retention: Retention::new(retention::Parts {
+            retention: Retention::new(retention::RetentionParts {
                 store: store.clone(),
                 history: history.clone(),
                 metrics: metrics(),
@@ -115,19 +115,19 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut sweep = tokio::time::interval(self.between_sweeps());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut retain = tokio::time::interval(retention::STEP);
+        let mut retain = tokio::time::interval(retention::STEP_INTERVAL);
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut requests = Vec::with_capacity(GATHER_TIME);
+        let mut requests = Vec::with_capacity(GATHERED_REQUESTS);
         loop {
             tokio::select! {
-                outcome = self.commits.outcome() => self.landed(outcome).await,
-                taken = self.queue.recv_many(&mut requests, GATHER_TIME) => {
+                outcome = self.commits.outcome() => self.commit_ended(outcome).await,
+                taken = self.queue.recv_many(&mut requests, GATHERED_REQUESTS) => {
                     if taken == 0 {
                         self.commit_all().await;
                         return self.compactions.release_all();
                     }
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
-                    self.work(requests.drain(..)).await;
+                    self.handle_requests(requests.drain(..)).await;
                 }
                 ended = self.compactions.next() => self.compaction_ended(ended),
                 _ = sweep.tick() => {
@@ -136,7 +136,7 @@ impl Worker {
                     self.fleet.count_overdue();
                     let more = self.close_abandoned().await;
                     // the pools file may have changed how long tickets wait for silent agents
-                    sweep.reset_after(if more { SWEEP_ON } else { self.between_sweeps() });
+                    sweep.reset_after(if more { SWEEP_STEP_INTERVAL } else { self.between_sweeps() });
                 }
                 _ = retain.tick() => self.retain_step().await,
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
@@ -147,14 +147,17 @@ impl Worker {
     /// Interval between searches for abandoned attempts. An abandoned attempt ends within twice its
     /// time limit.
     fn between_sweeps(&self) -> Duration {
-        let of_tickets = self.parts.pools.now().terms().patience.silent_within_ms;
-        self.parts.abandon_after.min(Duration::from_millis(of_tickets)).clamp(SWEEP_ON, SWEEP)
+        let of_tickets = self.parts.pools.now().terms().timeouts.silent_within_ms;
+        self.parts
+            .abandon_after
+            .min(Duration::from_millis(of_tickets))
+            .clamp(SWEEP_STEP_INTERVAL, SWEEP_INTERVAL)
     }
 
-    pub(crate) async fn work(&mut self, requests: impl Iterator<Item = Request>) {
+    pub(crate) async fn handle_requests(&mut self, requests: impl Iterator<Item = Request>) {
         let (mut finishing, mut reported) = (Vec::new(), Vec::new());
         for (n, request) in requests.enumerate() {
-            if n % TURN == TURN - 1 {
+            if n % REQUESTS_PER_TURN == REQUESTS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
             match request {
@@ -188,11 +191,11 @@ impl Worker {
                 }
             }
             if self.commits.is_full() {
-                self.launch().await;
+                self.send_commit().await;
             }
         }
         if self.commits.is_idle() {
-            self.launch().await;
+            self.send_commit().await;
         }
         // a full commit was sent to the store in the loop
         debug_assert!(!self.commits.is_full(), "the next requests find room");
@@ -207,7 +210,7 @@ impl Worker {
 
     /// Takes a request from the queue, for tests.
     #[cfg(test)]
-    pub(crate) fn queued(&mut self) -> Option<Request> {
+    pub(crate) fn next_queued(&mut self) -> Option<Request> {
         self.queue.try_recv().ok()
     }
 
@@ -218,23 +221,23 @@ impl Worker {
     /// Counts the open attempts whose agent has probably died or hangs, long before they are
     /// closed.
     fn count_silent(&self) {
-        let silent = self.sessions.silent(Instant::now(), SILENT);
+        let silent = self.sessions.silent(Instant::now(), SILENT_AFTER);
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
     /// Handles the result of a compaction.
     pub(super) fn compaction_ended(&mut self, ended: Result<EndedCompaction, JoinError>) {
         let sealed = self.compactions.finish_and_start_next(&mut self.sessions, ended);
-        self.note_rolled(sealed);
+        self.note_compacted(sealed);
     }
 
     /// Waits until none of these attempts is being compacted.
-    pub(super) async fn stop_rolling<'a>(&mut self, ids: impl Iterator<Item = &'a AttemptId>) {
+    pub(super) async fn stop_compactions<'a>(&mut self, ids: impl Iterator<Item = &'a AttemptId>) {
         let sealed = self.compactions.stop(&mut self.sessions, ids).await;
-        self.note_rolled(sealed);
+        self.note_compacted(sealed);
     }
 
-    fn note_rolled(&mut self, sealed: u64) {
+    fn note_compacted(&mut self, sealed: u64) {
         if sealed > 0 {
             self.retention.samples_sealed(sealed);
         }
@@ -292,14 +295,14 @@ mod tests {
         let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
         let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());
         let mut session = Session::new(attempt.clone().into(), worker.now());
-        session.take(&attempt, &stream).unwrap();
+        session.hand_to(&attempt, &stream).unwrap();
         worker.sessions.insert(session);
         memory.refuse_commits("the disk is full");
         tokio::time::advance(fixture::PATIENCE * 2).await;
         let (answer, answered) = oneshot::channel();
         let samples = vec![Some(Sample::default())];
         let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
-        worker.work([Request::Append { append, stream, answer }].into_iter()).await;
+        worker.handle_requests([Request::Append { append, stream, answer }].into_iter()).await;
         worker.commit_all().await;
         assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));
         let session = &worker.sessions[&attempt.id];

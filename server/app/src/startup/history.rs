@@ -16,7 +16,7 @@ use plimsoll_store::{self as store, LoadReport, Store, StoreError};
 use super::{
     newest::NewestAttempts,
     unmeasured::UnmeasuredVerdicts,
-    verdicts::{InForce, LearnableVerdicts, teaches},
+    verdicts::{LearnableVerdicts, VerdictsInForce, is_learnable},
 };
 use crate::{
     runtime::metrics::Metrics,
@@ -26,7 +26,7 @@ use crate::{
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
 /// less, unless it was wrong.
-const AHEAD_MS: u64 = 24 * 3_600_000;
+const MOST_AHEAD_MS: u64 = 24 * 3_600_000;
 
 /// Replaces impossible ends of attempts. An end in the future was recorded while this machine's
 /// clock was wrong. Its true time is unknown, so the attempt counts as the oldest: it weighs less
@@ -39,8 +39,8 @@ struct PossibleEnds {
 }
 
 impl PossibleEnds {
-    fn of<'s>(&mut self, summary: &'s Summary) -> Cow<'s, Summary> {
-        if summary.ended_unix_ms() <= self.now_unix_ms.saturating_add(AHEAD_MS) {
+    fn possible_end<'s>(&mut self, summary: &'s Summary) -> Cow<'s, Summary> {
+        if summary.ended_unix_ms() <= self.now_unix_ms.saturating_add(MOST_AHEAD_MS) {
             return Cow::Borrowed(summary);
         }
         self.ahead += 1;
@@ -58,10 +58,10 @@ struct HistoryReading {
 }
 
 impl HistoryReading {
-    fn take(&mut self, summary: &Summary) {
-        let summary = &*self.ends.of(summary);
-        self.judged.meet(summary);
-        self.metrics.remember(summary);
+    fn take_summary(&mut self, summary: &Summary) {
+        let summary = &*self.ends.possible_end(summary);
+        self.judged.note_summary(summary);
+        self.metrics.add_past_attempt(summary);
         let [trusted, untrusted] = &mut self.newest;
         (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
     }
@@ -94,17 +94,18 @@ impl HistoryLoader {
         let mut short = NewestMemoryEnds::default();
         let stats = self.history.stats();
         let take = |verdict: Verdict, is_only: bool| {
-            short.take(&verdict);
+            short.add_verdict(&verdict);
             self.verdict_engine.recall_correction(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);
             }
-            judged.note(&verdict);
+            judged.note_verdict(&verdict);
         };
-        let mut in_force = InForce::of_projects(take);
+        let mut in_force = VerdictsInForce::of_projects(take);
         // later reports by untrusted callers do not change what is known about an attempt's memory
-        let mut trusted = InForce::of_askers(|verdict, _is_only| self.history.note_memory_end(&verdict));
+        let mut trusted =
+            VerdictsInForce::of_askers(|verdict, _is_only| self.history.note_memory_end(&verdict));
         let take = |verdict: Verdict| {
             if !verdict.basis.by_untrusted {
                 trusted.push(verdict.clone());
@@ -112,8 +113,8 @@ impl HistoryLoader {
             in_force.push(verdict);
         };
         store::load_verdicts(&self.store, take).await?;
-        trusted.end();
-        in_force.end();
+        trusted.finish();
+        in_force.finish();
         self.verdict_engine.count_corrections();
         short.note_all(&self.short_of_memory);
         let newest = room.map(|room| NewestAttempts::of(room, stats.clone()));
@@ -122,8 +123,9 @@ impl HistoryLoader {
         let recalled = Arc::new(Mutex::new(HistoryReading { ends, judged, newest, metrics }));
         let taking = Arc::clone(&recalled);
         // locked only here until loading has ended
-        let take =
-            move |summary: &Summary| taking.lock().unwrap_or_else(PoisonError::into_inner).take(summary);
+        let take = move |summary: &Summary| {
+            taking.lock().unwrap_or_else(PoisonError::into_inner).take_summary(summary);
+        };
         let report = store::each_summary(&self.store, take).await?;
         let recalled = Arc::into_inner(recalled)
             .ok_or_else(|| StoreError::Unavailable("it is still read".to_owned()))?;
@@ -158,18 +160,18 @@ impl HistoryLoader {
             known.get(&verdict.attempt).is_some_and(|key| verdict.counts_for(&key.project))
         };
         let take = |verdict: Verdict, _is_only: bool| {
-            if let Some(key) = known.get(&verdict.attempt).filter(|_| teaches(&verdict)) {
+            if let Some(key) = known.get(&verdict.attempt).filter(|_| is_learnable(&verdict)) {
                 self.verdict_engine.learn(key, &verdict);
             }
         };
-        let mut in_force = InForce::new(take);
+        let mut in_force = VerdictsInForce::new(take);
         let take = |verdict: Verdict| {
             if counts(&verdict) {
                 in_force.push(verdict);
             }
         };
         store::load_verdicts(&self.store, take).await?;
-        in_force.end();
+        in_force.finish();
         Ok(())
     }
 }

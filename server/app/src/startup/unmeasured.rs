@@ -10,7 +10,7 @@ use plimsoll_store::{self as store, Store};
 
 /// Most attempts without a summary whose verdicts are kept when the server starts: the failed jobs
 /// of some months. Some KiB each.
-pub(crate) const KEPT: usize = 100_000;
+pub(crate) const MOST_KEPT: usize = 100_000;
 
 /// Which verdicts on attempts without a summary are kept.
 #[derive(Debug, Clone, Copy)]
@@ -28,14 +28,14 @@ pub(crate) struct UnmeasuredVerdicts(HashMap<AttemptId, u64>);
 
 impl UnmeasuredVerdicts {
     /// Adds the attempt of a verdict.
-    pub(crate) fn note(&mut self, verdict: &Verdict) {
+    pub(crate) fn note_verdict(&mut self, verdict: &Verdict) {
         let given = verdict.given_unix_ms.unwrap_or(0);
         let last = self.0.entry(verdict.attempt.clone()).or_insert(given);
         *last = given.max(*last);
     }
 
     /// Removes an attempt that has a summary: its verdicts are deleted with the summary.
-    pub(crate) fn meet(&mut self, id: &AttemptId) {
+    pub(crate) fn note_measured(&mut self, id: &AttemptId) {
         if !self.0.is_empty() {
             self.0.remove(id);
         }
@@ -44,7 +44,7 @@ impl UnmeasuredVerdicts {
     /// Attempts whose verdicts are to be deleted: those before `since_unix_ms`; and if there are
     /// more than `most`, the oldest, and a tenth of `most` in addition, so that the next start has
     /// nothing to delete.
-    fn too_many(self, most: usize, since_unix_ms: u64) -> HashSet<AttemptId> {
+    fn attempts_to_forget(self, most: usize, since_unix_ms: u64) -> HashSet<AttemptId> {
         let mut all: Vec<(u64, AttemptId)> = self.0.into_iter().map(|(id, given)| (given, id)).collect();
         all.sort_unstable();
         let old = all.partition_point(|(given, _id)| *given < since_unix_ms);
@@ -58,9 +58,9 @@ impl UnmeasuredVerdicts {
     pub(crate) async fn drop_oldest(mut self, store: &Store, open: &[Attempt], bound: UnmeasuredBound) {
         let most = bound.attempts;
         for attempt in open {
-            self.meet(&attempt.id);
+            self.note_measured(&attempt.id);
         }
-        let going = self.too_many(most, bound.since_unix_ms);
+        let going = self.attempts_to_forget(most, bound.since_unix_ms);
         if going.is_empty() {
             return;
         }

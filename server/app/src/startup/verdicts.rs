@@ -25,15 +25,15 @@ impl LearnableVerdicts {
         Self { most, waiting: HashSet::new(), met: Vec::new(), unmeasured: UnmeasuredVerdicts::default() }
     }
 
-    pub(super) fn note(&mut self, verdict: &Verdict) {
-        self.unmeasured.note(verdict);
-        if teaches(verdict) && !self.waiting.contains(&verdict.attempt) {
+    pub(super) fn note_verdict(&mut self, verdict: &Verdict) {
+        self.unmeasured.note_verdict(verdict);
+        if is_learnable(verdict) && !self.waiting.contains(&verdict.attempt) {
             self.waiting.insert(verdict.attempt.clone());
         }
     }
 
-    pub(super) fn meet(&mut self, summary: &Summary) {
-        self.unmeasured.meet(&summary.attempt);
+    pub(super) fn note_summary(&mut self, summary: &Summary) {
+        self.unmeasured.note_measured(&summary.attempt);
         let waited = !self.waiting.is_empty() && self.waiting.remove(&summary.attempt);
         if waited && !summary.opening.untrusted {
             self.met.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
@@ -47,7 +47,7 @@ impl LearnableVerdicts {
 }
 
 /// Whether a verdict can be learnt: only failures with a signature can be recognized again.
-pub(super) const fn teaches(verdict: &Verdict) -> bool {
+pub(super) const fn is_learnable(verdict: &Verdict) -> bool {
     verdict.outlook.signature.is_some()
 }
 
@@ -55,7 +55,7 @@ pub(super) const fn teaches(verdict: &Verdict) -> bool {
 /// with whether the verdict is the only one on its attempt. For an attempt of unknown project, one
 /// verdict is in force for each project. The verdicts on one attempt are passed in the order of
 /// their time.
-pub(super) struct InForce<F: FnMut(Verdict, bool)> {
+pub(super) struct VerdictsInForce<F: FnMut(Verdict, bool)> {
     /// Groups the verdicts on an attempt: the last one of each group is in force.
     of: fn(&Verdict) -> AskedBy,
     /// The verdicts on the attempt read last, one for each group.
@@ -66,7 +66,7 @@ pub(super) struct InForce<F: FnMut(Verdict, bool)> {
 /// The project for which a verdict was asked and its reporter; `None` where it does not matter.
 type AskedBy = (Option<String>, Option<Reporter>);
 
-impl<F: FnMut(Verdict, bool)> InForce<F> {
+impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
     /// Selects with one verdict in force for each attempt and project.
     pub(super) fn of_projects(take: F) -> Self {
         Self { of: |verdict| (Some(verdict.basis.reported.project.clone()), None), last: Vec::new(), take }
@@ -88,7 +88,7 @@ impl<F: FnMut(Verdict, bool)> InForce<F> {
 
     pub(super) fn push(&mut self, verdict: Verdict) {
         if self.last.first().is_some_and(|last| last.attempt != verdict.attempt) {
-            self.hand_on();
+            self.pass_on();
         }
         let of = (self.of)(&verdict);
         match self.last.iter().position(|last| (self.of)(last) == of).and_then(|at| self.last.get_mut(at)) {
@@ -98,7 +98,7 @@ impl<F: FnMut(Verdict, bool)> InForce<F> {
         }
     }
 
-    pub(super) fn hand_on(&mut self) {
+    pub(super) fn pass_on(&mut self) {
         let is_only = self.last.len() == 1;
         self.last.sort_by_key(|verdict| verdict.given_unix_ms);
         for last in std::mem::take(&mut self.last) {
@@ -106,7 +106,7 @@ impl<F: FnMut(Verdict, bool)> InForce<F> {
         }
     }
 
-    pub(super) fn end(mut self) {
-        self.hand_on();
+    pub(super) fn finish(mut self) {
+        self.pass_on();
     }
 }

@@ -20,22 +20,22 @@ use plimsoll_core::{
         tickets::PoolDemand,
     },
 };
-use taken::OfTickets;
+use taken::TicketDemand;
 use tokio_util::sync::CancellationToken;
 
 use crate::runtime::{
-    metrics::{Kind, Metrics},
-    reload::{self, Kept, Stamp},
+    metrics::{KindLabel, Metrics},
+    reload::{self, FileStamp, Kept},
 };
-pub(crate) use open::{Held, OpenPlaces};
-pub(crate) use taken::Taken;
+pub(crate) use open::{HeldSlot, OpenSlots};
+pub(crate) use taken::PoolOccupancy;
 
 /// Name of the setting with the pools file, for messages.
-const WHAT: &str = "pools_file";
+const POOLS_SETTING: &str = "pools_file";
 
 /// Files with their state on disk, by which a change is noticed; `None` for a file that could not
 /// be read.
-type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+type Stamps = Vec<(PathBuf, Option<FileStamp>)>;
 
 /// The pools in force. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ struct Shared {
     file: Option<PathBuf>,
     /// The pools in force, with the states of the pools file and of the files that it names.
     kept: Kept<Placement, Stamps>,
-    open: OpenPlaces,
-    tickets: OfTickets,
+    open_slots: OpenSlots,
+    tickets: TicketDemand,
     metrics: Arc<Metrics>,
 }
 
@@ -60,29 +60,30 @@ impl PoolRegistry {
         let mut stamps = Vec::new();
         let placement = file.as_deref().map(|file| read_with(file, &mut stamps)).transpose()?;
         let placement = placement.unwrap_or_default();
-        tell_warnings(&placement);
-        let kept = Kept::new(WHAT, Arc::new(placement), stamps);
-        let (open, tickets) = (OpenPlaces::default(), OfTickets::default());
-        Ok(Self(Arc::new(Shared { file, kept, open, tickets, metrics })))
+        log_warnings(&placement);
+        let kept = Kept::new(POOLS_SETTING, Arc::new(placement), stamps);
+        let (open, tickets) = (OpenSlots::default(), TicketDemand::default());
+        Ok(Self(Arc::new(Shared { file, kept, open_slots: open, tickets, metrics })))
     }
 
     /// The pools in force.
     pub(crate) fn now(&self) -> Arc<Placement> {
-        self.0.kept.now()
+        self.0.kept.in_force_now()
     }
 
     /// Open attempts by pool.
-    pub(crate) fn places(&self) -> &OpenPlaces {
-        &self.0.open
+    pub(crate) fn places(&self) -> &OpenSlots {
+        &self.0.open_slots
     }
 
     /// Takes a slot for an open attempt in the pool that it names, with its sizes lowered to those
     /// of a builder. Returns `None` if the attempt names no pool.
-    pub(crate) fn hold(&self, attempt: &Attempt) -> Option<Held> {
+    pub(crate) fn hold(&self, attempt: &Attempt) -> Option<HeldSlot> {
         let (opening, now) = (&attempt.opening, self.now());
-        let sizes =
-            now.pool(&opening.pool).map_or(attempt.resources, |pool| pool.lowered(&attempt.resources));
-        self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.unticketed_slot())
+        let sizes = now
+            .pool(&opening.pool)
+            .map_or(attempt.resources, |pool| pool.lowered_to_maximums(&attempt.resources));
+        self.0.open_slots.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.unticketed_slot())
     }
 
     /// Sets the function that returns the demand of a pool's tickets; it returns `None` for a pool
@@ -92,13 +93,13 @@ impl PoolRegistry {
     }
 
     /// Demand of a pool.
-    pub(crate) fn taken(&self, pool: &str) -> Taken {
-        Taken::of(self.0.tickets.of(pool), self.0.open.of(pool))
+    pub(crate) fn taken(&self, pool: &str) -> PoolOccupancy {
+        PoolOccupancy::of(self.0.tickets.of(pool), self.0.open_slots.of(pool))
     }
 
     /// Number of builds in a pool; builds that wait count like builds that run.
     pub(crate) fn busy(&self, pool: &str) -> u32 {
-        self.taken(pool).all().places
+        self.taken(pool).total().slots
     }
 
     /// Assigns a prediction to a pool and lowers it to what the pool offers. Counted in the
@@ -113,13 +114,13 @@ impl PoolRegistry {
             (false, true) => "clamped",
             (false, false) => "fits",
         };
-        self.0.metrics.placements.get_or_create(&Kind::of(kind)).inc();
+        self.0.metrics.placements.get_or_create(&KindLabel::of(kind)).inc();
         put
     }
 
     /// Like [`Self::put`], for the attempt's record: not counted in the metrics.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
-        self.now().put(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
+        self.now().put_in_pool(&RuleSubject::of(key), prediction, &|pool| self.busy(pool))
     }
 
     /// Placement for a pod of this key with these requests: the pool `predicted` if the pod fits
@@ -139,7 +140,7 @@ impl PoolRegistry {
         // the pod's architecture is unknown and the nodes have several: on a node of another one
         // its image would not run
         let is_unsure = subject.family.is_empty() && now.is_mixed(os);
-        let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.takes(needs));
+        let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.fits(needs));
         let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
         let (pool, reason) = match pool {
             Some(pool) => (Some(pool), format!("pool {}", pool.name)),
@@ -171,25 +172,25 @@ impl PoolRegistry {
     /// # Errors
     /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch(WHAT, end, move |asked| self.reload_if_changed(asked)).await
+        reload::watch_files(POOLS_SETTING, end, move |asked| self.reload_if_changed(asked)).await
     }
 
     /// Reloads the file if it has changed, or if a reload was requested.
     pub(crate) fn reload_if_changed(&self, asked: bool) {
         let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
-        let again = |before: &Stamps| before.iter().map(|(path, _)| stamped(path)).collect();
+        let again = |before: &Stamps| before.iter().map(|(path, _)| stamp_of(path)).collect();
         let taken =
-            kept.reload_if_changed(asked, again, |now| self.read_again(file, now), &metrics.pools_reloads);
+            kept.reload_if_changed(asked, again, |now| self.reread(file, now), &metrics.pools_reloads);
         metrics.pools_refused.set(i64::from(kept.is_refused()));
         if let Some(taken) = taken {
-            tell_warnings(&taken);
+            log_warnings(&taken);
             tracing::info!(pools = taken.pools().len(), rules = taken.rules(), "took pools over");
         }
     }
 
     /// Reads the file again. Refuses a file without pools if there are pools in force: it is being
     /// written, or was emptied by mistake.
-    fn read_again(&self, file: &Path, stamps: &mut Stamps) -> anyhow::Result<Arc<Placement>> {
+    fn reread(&self, file: &Path, stamps: &mut Stamps) -> anyhow::Result<Arc<Placement>> {
         stamps.clear();
         let (read, before) = (read_with(file, stamps)?, self.now().pools().len());
         if read.pools().is_empty() && before > 0 {
@@ -214,22 +215,22 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
 /// invalid.
 fn read_with(file: &Path, stamps: &mut Stamps) -> anyhow::Result<Placement> {
     let mut text = |path: &Path| {
-        stamps.push(stamped(path));
+        stamps.push(stamp_of(path));
         let bytes = reload::stamp(path)?.1;
         reload::text(path, bytes)
     };
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
-    let pools = text(file).context(WHAT)?;
+    let pools = text(file).context(POOLS_SETTING)?;
     let mut of_hosts = |name: &str| text(&folder.join(name)).map_err(|error| format!("{error:#}"));
     let parsed = Placement::parse_with(&pools, &mut of_hosts);
-    parsed.map_err(|wrong| anyhow!("{}:\n{wrong}", file.display())).context(WHAT)
+    parsed.map_err(|wrong| anyhow!("{}:\n{wrong}", file.display())).context(POOLS_SETTING)
 }
 
-fn stamped(path: &Path) -> (PathBuf, Option<Stamp>) {
+fn stamp_of(path: &Path) -> (PathBuf, Option<FileStamp>) {
     (path.to_owned(), reload::stamp(path).ok())
 }
 
-fn tell_warnings(placement: &Placement) {
+fn log_warnings(placement: &Placement) {
     for warning in placement.warnings() {
         tracing::warn!(%warning, "the file of pools has a probable mistake");
     }
@@ -363,7 +364,7 @@ mod tests {
             attempt.resources.cpu_request = Some(Cores(cores));
             let _held = pools.hold(&attempt).unwrap();
             let held = pools.taken("one").held;
-            (held.places, held.memory_bytes, held.milli_cores)
+            (held.slots, held.memory_bytes, held.milli_cores)
         };
         assert_eq!(held(1 << 30, 2.0), (1, 1 << 30, 2000));
         assert_eq!(held(1 << 60, 1e6), (1, 4 << 30, 8000));

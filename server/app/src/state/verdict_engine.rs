@@ -24,25 +24,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runtime::{
     clock::Clock,
-    metrics::{Metrics, OfRule},
+    metrics::{Metrics, RuleLabel},
     reload,
-    reload::{Kept, Stamp},
+    reload::{FileStamp, Kept},
 };
-use read::stamps;
-pub(crate) use read::{rule_files, rules};
+use read::file_stamps;
+pub(crate) use read::{read_rules, rule_files};
 
 /// Name of the files, for log messages.
 const WHAT: &str = "rules and retry policy";
 
 /// Most failures kept, each a key with a signature: about 40 MB.
-const FAILURES: usize = 50_000;
+const MOST_FAILURES: usize = 50_000;
 
 /// Most corrections kept, enough for some years: about 10 MB.
-const CORRECTIONS: usize = 10_000;
+const MOST_CORRECTIONS: usize = 10_000;
 
 /// The files with rules and retry terms.
 #[derive(Debug, Clone)]
-pub(crate) struct Sources {
+pub(crate) struct RuleSources {
     /// Directory with the operator's log rules.
     pub(crate) rules_dir: Option<PathBuf>,
     /// File with retry terms; without one the terms in `policy` apply.
@@ -53,7 +53,7 @@ pub(crate) struct Sources {
 
 /// The rules and the retry terms in force; they change together.
 #[derive(Debug)]
-struct InForce {
+struct RulesInForce {
     rules: Arc<LogRules>,
     policy: RetryPolicy,
 }
@@ -64,10 +64,10 @@ pub(crate) struct VerdictEngine(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    sources: Sources,
+    sources: RuleSources,
     /// What is in force, with the states of the files; `None` if one of them could not be read.
-    kept: Kept<InForce, Option<Vec<Stamp>>>,
-    seen: Mutex<KnownFailures>,
+    kept: Kept<RulesInForce, Option<Vec<FileStamp>>>,
+    known_failures: Mutex<KnownFailures>,
     corrections: Mutex<Corrections>,
     metrics: Arc<Metrics>,
 }
@@ -77,12 +77,12 @@ impl VerdictEngine {
     ///
     /// # Errors
     /// A directory or a file cannot be read, or is invalid; the text names all mistakes.
-    pub(crate) fn open(sources: Sources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        let stamps = stamps(&sources)?;
-        let kept = Kept::new(WHAT, InForce::read(&sources)?, Some(stamps));
-        let seen = Mutex::new(KnownFailures::new(FAILURES));
-        let corrections = Mutex::new(Corrections::new(CORRECTIONS));
-        Ok(Self(Arc::new(Shared { sources, kept, seen, corrections, metrics })))
+    pub(crate) fn open(sources: RuleSources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        let stamps = file_stamps(&sources)?;
+        let kept = Kept::new(WHAT, RulesInForce::read(&sources)?, Some(stamps));
+        let seen = Mutex::new(KnownFailures::new(MOST_FAILURES));
+        let corrections = Mutex::new(Corrections::new(MOST_CORRECTIONS));
+        Ok(Self(Arc::new(Shared { sources, kept, known_failures: seen, corrections, metrics })))
     }
 
     /// The verdict on an ended attempt. Matches every log line, so call it only on a thread that
@@ -93,12 +93,12 @@ impl VerdictEngine {
         history: &SharedHistory,
         settings: &predict::Settings,
     ) -> Verdict {
-        let in_force = self.0.kept.now();
-        let InForce { rules, policy } = &*in_force;
+        let in_force = self.0.kept.in_force_now();
+        let RulesInForce { rules, policy } = &*in_force;
         // classified before the locks are taken: it is slow, and predictions would wait
         let finding = self.corrected(evidence, retry::classify(evidence, rules));
         history.read(|history| {
-            let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner);
             retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
         })
     }
@@ -106,18 +106,18 @@ impl VerdictEngine {
     /// A caller's report, with its log matched by the rules in force. Takes as long as
     /// [`Self::judge`].
     pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
-        retry::reported(asked, &self.0.kept.now().rules)
+        retry::reported(asked, &self.0.kept.in_force_now().rules)
     }
 
     /// Classifies a failure. Fast if the evidence has no log.
     pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
-        self.corrected(evidence, retry::classify(evidence, &self.0.kept.now().rules))
+        self.corrected(evidence, retry::classify(evidence, &self.0.kept.in_force_now().rules))
     }
 
     /// Applies the correction of this attempt, else the correction of its signature, to a finding.
     fn corrected(&self, evidence: &Evidence, finding: Finding) -> Finding {
         if let Some(correction) = evidence.correction.as_deref().filter(|one| !one.undone) {
-            return finding.corrected(correction.cause, correction.says());
+            return finding.corrected(correction.cause, correction.evidence_text());
         }
         self.corrections().apply(&evidence.key.project, &evidence.attempt, finding, Clock.now_unix_ms())
     }
@@ -126,7 +126,7 @@ impl VerdictEngine {
     pub(crate) fn note_correction(&self, verdict: &Verdict) {
         if verdict.basis.correction.is_some() {
             let mut corrections = self.corrections();
-            corrections.note(verdict);
+            corrections.record(verdict);
             self.count_wrong(&corrections);
         }
     }
@@ -134,7 +134,7 @@ impl VerdictEngine {
     /// Like [`Self::note_correction`], for verdicts read at startup: does not update the metrics.
     /// Call [`Self::count_corrections`] after the last one.
     pub(crate) fn recall_correction(&self, verdict: &Verdict) {
-        self.corrections().note(verdict);
+        self.corrections().record(verdict);
     }
 
     /// Updates the metrics of rules with corrected causes.
@@ -160,7 +160,7 @@ impl VerdictEngine {
         let wrong = &self.0.metrics.verdicts_wrong;
         wrong.clear();
         for WrongVerdicts { rule, count, .. } in corrections.wrong_verdicts(|_project| true) {
-            wrong.get_or_create(&OfRule { rule }).inc_by(i64::try_from(count).unwrap_or(i64::MAX));
+            wrong.get_or_create(&RuleLabel { rule }).inc_by(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 
@@ -170,7 +170,7 @@ impl VerdictEngine {
 
     /// Failures whose retries have ended, most retries first.
     pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
+        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
     }
 
     /// Groups of equal failures for which `takes` returns true, most attempts first.
@@ -180,28 +180,32 @@ impl VerdictEngine {
         takes: impl Fn(&AttemptBrief) -> bool,
         most: usize,
     ) -> Vec<FailureGroup> {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).groups(history, takes, most)
+        self.0
+            .known_failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .failure_groups(history, takes, most)
     }
 
     /// Adds the failure in a verdict that is on disk.
     pub(crate) fn learn(&self, key: &Key, verdict: &Verdict) {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
+        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
     }
 
     /// Removes the log lines of these verdicts from the known failures, after they were removed
     /// from the store.
     pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
+        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
     }
 
     /// Removes the failures of verdicts on an attempt that were given for this project.
     pub(crate) fn unlearn_of(&self, attempt: &AttemptId, project: &str) {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, Some(project));
+        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, Some(project));
     }
 
     /// Removes the failures of all verdicts on an attempt.
     pub(crate) fn unlearn(&self, attempt: &AttemptId) {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, None);
+        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, None);
     }
 
     /// Reloads rules and terms when a file changes and at each SIGHUP, until `end`.
@@ -209,15 +213,15 @@ impl VerdictEngine {
     /// # Errors
     /// The signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch(WHAT, end, move |asked| self.reload_if_changed(asked)).await
+        reload::watch_files(WHAT, end, move |asked| self.reload_if_changed(asked)).await
     }
 
     /// Reloads everything if a file has changed, or if a reload was requested.
     fn reload_if_changed(&self, asked: bool) {
         let Shared { sources, kept, metrics, .. } = &*self.0;
-        let stamps = |_before: &_| stamps(sources).ok();
+        let stamps = |_before: &_| file_stamps(sources).ok();
         let taken =
-            kept.reload_if_changed(asked, stamps, |_now| InForce::read(sources), &metrics.rules_reloads);
+            kept.reload_if_changed(asked, stamps, |_now| RulesInForce::read(sources), &metrics.rules_reloads);
         metrics.rules_refused.set(i64::from(kept.is_refused()));
         if let Some(taken) = taken {
             let (rules, terms) = (taken.rules.len(), taken.policy.terms.len());
@@ -226,11 +230,11 @@ impl VerdictEngine {
     }
 }
 
-impl InForce {
-    fn read(sources: &Sources) -> anyhow::Result<Arc<Self>> {
-        let rules = sources.rules_dir.as_deref().map(rules);
-        let terms = sources.policy_file.as_deref().map(read::terms);
-        let both = read::both(rules.transpose(), terms.transpose())?;
+impl RulesInForce {
+    fn read(sources: &RuleSources) -> anyhow::Result<Arc<Self>> {
+        let rules = sources.rules_dir.as_deref().map(read_rules);
+        let terms = sources.policy_file.as_deref().map(read::read_terms);
+        let both = read::both_results(rules.transpose(), terms.transpose())?;
         let mut policy = sources.policy.clone();
         if let Some(terms) = both.1 {
             policy.terms = terms;

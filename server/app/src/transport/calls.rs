@@ -15,19 +15,19 @@ use crate::runtime::net::response_budget::ResponseBudget;
 
 /// The running calls of both listeners. Clones share the count.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calls(Arc<Running>);
+pub(crate) struct Calls(Arc<RunningCalls>);
 
 #[derive(Debug, Default)]
-struct Running {
+struct RunningCalls {
     calls: TaskTracker,
-    cut: CancellationToken,
+    end_idle: CancellationToken,
     response_budget: ResponseBudget,
 }
 
 impl Calls {
     /// Starts without calls. `response_budget` bounds the answers that clients have not read yet.
     pub(crate) fn new(response_budget: ResponseBudget) -> Self {
-        Self(Arc::new(Running { response_budget, ..Running::default() }))
+        Self(Arc::new(RunningCalls { response_budget, ..RunningCalls::default() }))
     }
 
     /// The bound on answers that clients have not read yet.
@@ -42,18 +42,18 @@ impl Calls {
 
     /// Ends answers as soon as they have nothing to send, now and from now on.
     pub(crate) fn cut(&self) {
-        self.0.cut.cancel();
+        self.0.end_idle.cancel();
         self.0.calls.close();
     }
 
-    /// Waits until no call runs. Call it after [`Self::cut`].
+    /// Waits until no call runs. Call it after [`Self::end_idle`].
     pub(crate) async fn ended(&self) {
         self.0.calls.wait().await;
     }
 
-    /// Completes when [`Self::cut`] has been called.
+    /// Completes when [`Self::end_idle`] has been called.
     pub(super) fn is_cut(&self) -> WaitForCancellationFutureOwned {
-        self.0.cut.clone().cancelled_owned()
+        self.0.end_idle.clone().cancelled_owned()
     }
 
     /// Number of running calls.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     access::{
         guard::Guard,
-        shared_secret::{Signing, Token},
+        shared_secret::{SharedTokens, SigningKeys},
     },
     integrations::{gitlab::Hooks, kubernetes::PodReviewer},
     runtime::{agent_files::AgentFiles, metrics::Metrics, settings::InForce},
@@ -33,15 +33,15 @@ pub(crate) struct HttpParts {
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) pods: PodReviewer,
     /// Secret token of the job hook; `None` if none is configured.
-    pub(crate) token: Option<Token>,
+    pub(crate) token: Option<SharedTokens>,
     /// Secret in the path of Kubernetes' webhook; `None` if none is configured.
-    pub(crate) admission_secret: Option<Token>,
+    pub(crate) admission_secret: Option<SharedTokens>,
     /// Files that `GET /agent/...` serves.
     pub(crate) agent_files: Arc<AgentFiles>,
     /// All settings in force, for the settings page.
-    pub(crate) shown: Arc<Vec<InForce>>,
+    pub(crate) settings: Arc<Vec<InForce>>,
     /// Keys with which job hooks must be signed; `None` if signatures are not required.
-    pub(crate) signing: Option<Signing>,
+    pub(crate) signing: Option<SigningKeys>,
     pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,

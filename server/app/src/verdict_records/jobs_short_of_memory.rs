@@ -16,7 +16,7 @@ const MOST_JOBS: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct JobsShortOfMemory {
     attempts: HashMap<JobName, AttemptId>,
-    order: VecDeque<JobName>,
+    oldest_first: VecDeque<JobName>,
 }
 
 impl JobsShortOfMemory {
@@ -24,10 +24,10 @@ impl JobsShortOfMemory {
     pub(crate) fn note(&mut self, verdict: &Verdict) {
         let Some(job) = verdict.job.clone().filter(|_| verdict.raises_memory()) else { return };
         if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
-            self.order.push_back(job);
+            self.oldest_first.push_back(job);
         }
-        while self.order.len() > MOST_JOBS {
-            let Some(oldest) = self.order.pop_front() else { break };
+        while self.oldest_first.len() > MOST_JOBS {
+            let Some(oldest) = self.oldest_first.pop_front() else { break };
             self.attempts.remove(&oldest);
         }
     }
@@ -42,7 +42,7 @@ impl JobsShortOfMemory {
             return;
         }
         self.attempts.retain(|job, noted| !is_meant(job, noted));
-        let Self { attempts, order } = self;
+        let Self { attempts, oldest_first: order } = self;
         order.retain(|job| attempts.contains_key(job));
     }
 
@@ -57,25 +57,25 @@ pub(crate) struct NewestMemoryEnds(Vec<Verdict>);
 
 impl NewestMemoryEnds {
     /// Adds a verdict without its large parts, if it names a job.
-    pub(crate) fn take(&mut self, verdict: &Verdict) {
+    pub(crate) fn add_verdict(&mut self, verdict: &Verdict) {
         if verdict.job.is_none() {
             return;
         }
         let none = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict.clone() };
         self.0.push(none);
         if self.0.len() >= 2 * MOST_JOBS {
-            self.cut();
+            self.drop_excess();
         }
     }
 
-    fn cut(&mut self) {
+    fn drop_excess(&mut self) {
         self.0.sort_by_key(|verdict| Reverse(verdict.given_unix_ms));
         self.0.truncate(MOST_JOBS);
     }
 
     /// Adds the jobs of the selected verdicts, oldest first.
     pub(crate) fn note_all(mut self, short: &Mutex<JobsShortOfMemory>) {
-        self.cut();
+        self.drop_excess();
         let mut short = short.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.iter().rev().for_each(|verdict| short.note(verdict));
     }

@@ -30,7 +30,7 @@ pub(crate) struct Asker {
     pub(crate) is_trusted: bool,
     /// Whether the caller sees the attempts of all projects.
     pub(crate) sees_all: bool,
-    pub(crate) reads: ReadableWords,
+    pub(crate) readable_words: ReadableWords,
     /// The reporter that is stored with the verdict.
     pub(crate) by: Reporter,
 }
@@ -52,13 +52,13 @@ impl ReadableWords {
 impl Asker {
     /// An asker that may use every report: the CI system, or the server itself.
     pub(crate) const TRUSTED: Self =
-        Self { is_trusted: true, sees_all: true, reads: ReadableWords::ALL, by: Reporter::server() };
+        Self { is_trusted: true, sees_all: true, readable_words: ReadableWords::ALL, by: Reporter::server() };
     /// An asker for which reports of other callers are not used.
     pub(crate) fn stranger() -> Self {
         Self {
             is_trusted: false,
             sees_all: false,
-            reads: ReadableWords::NONE,
+            readable_words: ReadableWords::NONE,
             by: Reporter::of("", Vec::new()),
         }
     }
@@ -67,7 +67,7 @@ impl Asker {
 /// The verdicts on one attempt that a caller may use, the newest last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVerdicts {
-    given: Vec<Verdict>,
+    given_verdicts: Vec<Verdict>,
     /// Whether the project of the caller has [`VERDICTS`] on the attempt already.
     pub(crate) is_full: bool,
     /// Time of the verdict that is removed when another one is stored; `None` while the attempt has
@@ -96,7 +96,7 @@ impl KnownVerdicts {
         };
         given.retain(is_his);
         let is_full = given.len() >= VERDICTS;
-        Ok(Self { given, is_full, gives_way, last_unix_ms, is_trusted: asker.is_trusted })
+        Ok(Self { given_verdicts: given, is_full, gives_way, last_unix_ms, is_trusted: asker.is_trusted })
     }
 
     /// The verdicts of `given` that count for a measured attempt of this project, for a trusted
@@ -104,12 +104,12 @@ impl KnownVerdicts {
     pub(crate) fn of(mut given: Vec<Verdict>, project: &str) -> Self {
         given.retain(|verdict| verdict.counts_for(project));
         given.sort_by_key(|verdict| verdict.given_unix_ms);
-        Self { given, is_trusted: true, ..Self::default() }
+        Self { given_verdicts: given, is_trusted: true, ..Self::default() }
     }
 
     /// The verdict in force.
     pub(crate) fn in_force(&self) -> Option<&Verdict> {
-        self.given.last()
+        self.given_verdicts.last()
     }
 
     /// The correction in force, if there is one.
@@ -119,20 +119,20 @@ impl KnownVerdicts {
 
     /// The cause from an imported history, which each verdict on the attempt repeats.
     pub(crate) fn recorded(&self) -> Option<RecordedCause> {
-        self.given.iter().find_map(|verdict| verdict.basis.recorded)
+        self.given_verdicts.iter().find_map(|verdict| verdict.basis.recorded)
     }
 
     /// Whether the same question was asked before, so that it adds nothing. `question` is its fingerprint.
     pub(crate) fn was_asked(&self, question: u64) -> bool {
         let before =
             |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);
-        self.given.iter().any(before)
+        self.given_verdicts.iter().any(before)
     }
 
     /// All earlier reports, joined.
     pub(crate) fn reported(&self) -> ReportedEvidence {
         let mut all = ReportedEvidence::default();
-        for verdict in &self.given {
+        for verdict in &self.given_verdicts {
             let from_verdict = &verdict.basis.reported;
             if self.counts_whole(verdict) {
                 retry::join(&mut all, from_verdict);
@@ -148,7 +148,7 @@ impl KnownVerdicts {
     }
 
     /// The verdict in force, if it was based on the same evidence.
-    pub(crate) fn standing(&self, evidence: u64) -> Option<&Verdict> {
+    pub(crate) fn unchanged_verdict(&self, evidence: u64) -> Option<&Verdict> {
         self.in_force().filter(|last| last.basis.evidence == Some(evidence))
     }
 
@@ -216,10 +216,18 @@ mod tests {
         store
     }
 
-    const TRUSTED_OF_ONE: Asker =
-        Asker { is_trusted: true, sees_all: false, reads: ReadableWords::ALL, by: Reporter::server() };
-    const JOB_ITSELF: Asker =
-        Asker { is_trusted: false, sees_all: false, reads: ReadableWords::ALL, by: Reporter::server() };
+    const TRUSTED_OF_ONE: Asker = Asker {
+        is_trusted: true,
+        sees_all: false,
+        readable_words: ReadableWords::ALL,
+        by: Reporter::server(),
+    };
+    const JOB_ITSELF: Asker = Asker {
+        is_trusted: false,
+        sees_all: false,
+        readable_words: ReadableWords::ALL,
+        by: Reporter::server(),
+    };
 
     #[tokio::test]
     async fn of_a_job_that_spoke_of_itself_trusted_callers_count_its_end_and_its_log_and_no_reason() {

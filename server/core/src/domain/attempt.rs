@@ -2,7 +2,7 @@
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
-use plimsoll_proto::{job::JobExecution, measured::is_size};
+use plimsoll_proto::{job::JobExecution, measured::is_valid_memory};
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Cores, Key, Millis};
@@ -218,7 +218,7 @@ impl Resources {
 
     /// Like [`Self::memory_asked`], for sums and ratios: also `None` for values that are no real size, such as 1 byte.
     pub fn memory_size_asked(&self) -> Option<Bytes> {
-        self.memory_asked().filter(|asked| is_size(asked.0))
+        self.memory_asked().filter(|asked| is_valid_memory(asked.0))
     }
 
     /// CPU that the build reserves: the request, else the limit.

@@ -39,7 +39,7 @@ const BY_PROCESSES: u8 = 16;
 pub struct AttemptBrief {
     /// ID of the attempt.
     pub attempt: AttemptId,
-    /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
+    /// What was built: the key without what changes from attempt to attempt ([`Key::build_key`]). Attempts of one key share it.
     pub key: Arc<Key>,
     /// The attempt that this one retried.
     pub retries: Option<Box<AttemptId>>,
@@ -85,7 +85,7 @@ impl AttemptBrief {
 
     /// What the attempt proves about the need: the full need if it succeeded, a lower bound if memory stopped it, `None` otherwise or if
     /// its use does not count as a measurement.
-    pub fn proven(&self) -> Option<Bytes> {
+    pub fn proven_need(&self) -> Option<Bytes> {
         let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement)
     }
@@ -128,10 +128,10 @@ impl AttemptBrief {
     }
 
     /// Bytes of memory that an `Arc` of this takes, without the key.
-    pub fn allocated(&self) -> usize {
-        let id = |id: &AttemptId| weight::shared(id.as_str().len());
-        let retries = |of: &AttemptId| weight::piece(size_of::<AttemptId>()) + id(of);
-        weight::shared(size_of::<Self>()) + id(&self.attempt) + self.retries.as_deref().map_or(0, retries)
+    pub fn allocated_bytes(&self) -> usize {
+        let id = |id: &AttemptId| weight::arc_bytes(id.as_str().len());
+        let retries = |of: &AttemptId| weight::allocation_bytes(size_of::<AttemptId>()) + id(of);
+        weight::arc_bytes(size_of::<Self>()) + id(&self.attempt) + self.retries.as_deref().map_or(0, retries)
     }
 }
 
@@ -171,7 +171,7 @@ impl AttemptBrief {
 
 impl From<&Summary> for AttemptBrief {
     fn from(summary: &Summary) -> Self {
-        Self::of(summary, Arc::new(summary.key.built()))
+        Self::of(summary, Arc::new(summary.key.build_key()))
     }
 }
 
@@ -193,7 +193,7 @@ pub struct RungObservation {
     pub input: f32,
     /// Build jobs, as in [`AttemptBrief::jobs`].
     pub jobs: u16,
-    /// Memory request and limit predicted when the attempt opened, encoded by [`step_of`]; 0 without a prediction.
+    /// Memory request and limit predicted when the attempt opened, encoded by [`size_step`]; 0 without a prediction.
     predicted_at_start: [u16; 2],
     /// Whether the need is a lower bound: memory stopped the attempt.
     pub censored: bool,
@@ -203,7 +203,7 @@ pub struct RungObservation {
 
 impl From<&Summary> for RungObservation {
     fn from(summary: &Summary) -> Self {
-        Self::of(summary, Arc::new(summary.key.built()))
+        Self::of(summary, Arc::new(summary.key.build_key()))
     }
 }
 
@@ -224,9 +224,9 @@ impl RungObservation {
     pub fn of(summary: &Summary, key: Arc<Key>) -> Self {
         let succeeded =
             summary.outcome == Outcome::Succeeded && !summary.censored && !summary.is_not_a_measurement();
-        let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
+        let log = |value: f64| if succeeded && value > 0.0 { to_f32(value.log2()) } else { f32::NAN };
         let need = if summary.counts_for_memory() {
-            narrow(summary.proven_need().as_f64().log2())
+            to_f32(summary.proven_need().as_f64().log2())
         } else {
             f32::NAN
         };
@@ -240,17 +240,16 @@ impl RungObservation {
         };
         Self {
             need,
-            hours: narrow(summary.wall.hours()),
+            hours: to_f32(summary.wall.hours()),
             rates: [log(summary.wall.as_f64()), log(cpu_mean * 1000.0), log(cpu_peak * 1000.0)],
             input: hints
                 .input_bytes
                 .filter(|bytes| *bytes > 0)
-                .map_or(f32::NAN, |bytes| narrow(Bytes(bytes).as_f64().log2())),
+                .map_or(f32::NAN, |bytes| to_f32(Bytes(bytes).as_f64().log2())),
             jobs: u16::try_from(hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
-            predicted_at_start: summary
-                .opening
-                .predicted
-                .map_or([0; 2], |predicted| [predicted.memory_request, predicted.memory_limit].map(step_of)),
+            predicted_at_start: summary.opening.predicted.map_or([0; 2], |predicted| {
+                [predicted.memory_request, predicted.memory_limit].map(size_step)
+            }),
             censored: summary.censored,
             incomplete: summary.incomplete(),
             brief: Arc::new(AttemptBrief::of(summary, key)),
@@ -287,7 +286,7 @@ const STEPS_A_DOUBLING: f64 = 1024.0;
     clippy::cast_sign_loss,
     reason = "64 doublings, and `as` saturates"
 )]
-fn step_of(size: Bytes) -> u16 {
+fn size_step(size: Bytes) -> u16 {
     (size.as_f64().max(2.0).log2() * STEPS_A_DOUBLING).round() as u16
 }
 
@@ -297,7 +296,7 @@ fn size_of_step(step: u16) -> Bytes {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "24 bits of a logarithm are a millionth of the value")]
-fn narrow(value: f64) -> f32 {
+fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
@@ -314,7 +313,7 @@ pub enum RetryStatus {
 
 impl RetryStatus {
     /// The status that the attempt alone shows, before other attempts are known.
-    pub fn alone(brief: &AttemptBrief) -> Self {
+    pub fn from_brief_alone(brief: &AttemptBrief) -> Self {
         let says_so = brief.number > 1 || brief.retries.as_deref().is_some_and(|id| *id != brief.attempt);
         if says_so { Self::Unknown } else { Self::Nothing }
     }

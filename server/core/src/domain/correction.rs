@@ -54,7 +54,7 @@ pub struct CorrectionRule {
 
 impl VerdictCorrection {
     /// Describes the correction as a line of evidence.
-    pub fn says(&self) -> String {
+    pub fn evidence_text(&self) -> String {
         format!("{} corrected the cause: {}", self.by, self.why)
     }
 }

@@ -22,7 +22,7 @@ pub use tier::bytes_of;
 
 use super::{
     AttemptBrief, AttemptId, Bytes, JobMark, Key, Outcome, RetryStatus, Rung, RungObservation, Verdict,
-    ladder::PER_RUNG,
+    ladder::ATTEMPTS_PER_RUNG,
 };
 
 /// Number of attempts removed by a bulk load after which the emptied list frees its memory (some MB).
@@ -72,7 +72,7 @@ impl HeldMemory {
 
 impl History {
     /// Number of the newest attempts kept on one rung. More would average over builds from long ago.
-    pub const PER_RUNG: usize = PER_RUNG;
+    pub const PER_RUNG: usize = ATTEMPTS_PER_RUNG;
 
     /// An empty history for at most `capacity` trusted attempts (at least 1) and a sixteenth as many untrusted ones.
     pub fn new(capacity: usize) -> Self {
@@ -82,7 +82,7 @@ impl History {
     /// An empty history. Trusted attempts are bounded by `room`. Untrusted ones are bounded by a sixteenth of `room`, and their bytes count
     /// toward the total.
     pub fn with_room(room: HistoryLimits) -> Self {
-        let untrusted = room.part(UNTRUSTED_PART);
+        let untrusted = room.divided_by(UNTRUSTED_PART);
         let trusted = HistoryLimits { bytes: room.bytes - untrusted.bytes, ..room };
         Self {
             changes: 0,
@@ -104,7 +104,9 @@ impl History {
 
     /// The size that the attempt's need would have reached when memory ended it; 0 if unknown.
     pub(crate) fn grown_to_of(&self, attempt: &AttemptBrief) -> Bytes {
-        self.memory_ends.of(&attempt.attempt, &attempt.key.project).map_or(Bytes(0), |end| end.grown_to)
+        self.memory_ends
+            .recorded_end(&attempt.attempt, &attempt.key.project)
+            .map_or(Bytes(0), |end| end.grown_to)
     }
 
     /// Attempts of exactly this key that memory ended and that are missing from the history.
@@ -115,11 +117,11 @@ impl History {
     /// Adds many attempts, oldest first: into an empty history this takes less time and memory than one by one. If not all fit, the oldest
     /// are left out.
     pub fn learn_all(&mut self, mut attempts: Vec<RungObservation>) {
-        if attempts.iter().any(|observation| !self.trust_tier(&observation.brief).newest.is_empty()) {
+        if attempts.iter().any(|observation| !self.trust_tier(&observation.brief).newest_first.is_empty()) {
             return attempts.into_iter().for_each(|observation| self.learn(observation));
         }
         let [mut trusted, mut untrusted] =
-            [&mut self.trusted, &mut self.untrusted].map(|tier| tier.fill(&attempts));
+            [&mut self.trusted, &mut self.untrusted].map(|tier| tier.begin_load(&attempts));
         // the list is emptied while the history grows: keeping both, with a million attempts, would be the peak of memory use
         while let Some(observation) = attempts.pop() {
             let bulk = if observation.brief.untrusted { &mut untrusted } else { &mut trusted };
@@ -131,8 +133,8 @@ impl History {
                 attempts.shrink_to_fit();
             }
         }
-        self.trusted.ladder.filled(trusted);
-        self.untrusted.ladder.filled(untrusted);
+        self.trusted.ladder.finish_load(trusted);
+        self.untrusted.ladder.finish_load(untrusted);
     }
 
     /// Adds an attempt, unless it is known already.
@@ -170,8 +172,9 @@ impl History {
         self.trust_tier(&known).remove(&known);
         self.hold(&known, -1.0);
         if !known.untrusted && known.need_peak == self.highest {
-            let counts =
-                |brief: &&Arc<AttemptBrief>| brief.outcome == Outcome::Succeeded && brief.proven().is_some();
+            let counts = |brief: &&Arc<AttemptBrief>| {
+                brief.outcome == Outcome::Succeeded && brief.proven_need().is_some()
+            };
             let left = self.newest_trusted().filter(counts).map(|brief| brief.need_peak).max();
             self.highest = left.unwrap_or_default();
         }
@@ -183,7 +186,7 @@ impl History {
     }
 
     fn hold(&mut self, attempt: &AttemptBrief, sign: f64) {
-        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.proven().is_none() {
+        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.proven_need().is_none() {
             return;
         }
         if sign > 0.0 {
@@ -241,12 +244,12 @@ impl History {
 
     /// Whether an untrusted attempt of the package and project of `key` is known.
     pub(crate) fn has_untrusted(&self, key: &Key) -> bool {
-        !self.untrusted.newest.is_empty() && self.untrusted_on_rung(Rung::Package, key).next().is_some()
+        !self.untrusted.newest_first.is_empty() && self.untrusted_on_rung(Rung::Package, key).next().is_some()
     }
 
     /// Attempts of a job, trusted and not, in no order.
     pub(super) fn of_job(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
-        [&self.trusted, &self.untrusted].into_iter().flat_map(move |tier| tier.jobs.of(job))
+        [&self.trusted, &self.untrusted].into_iter().flat_map(move |tier| tier.jobs.of_job(job))
     }
 
     /// All attempts of jobs that ran more than once, each with its retry status.
@@ -254,9 +257,10 @@ impl History {
         let one_of_each = self
             .untrusted
             .jobs
-            .of_all()
-            .filter(|brief| brief.job.is_some_and(|job| self.trusted.jobs.of(job).next().is_some()));
-        let repeated = [&self.trusted, &self.untrusted].into_iter().flat_map(|tier| tier.jobs.repeated());
+            .one_of_each_job()
+            .filter(|brief| brief.job.is_some_and(|job| self.trusted.jobs.of_job(job).next().is_some()));
+        let repeated =
+            [&self.trusted, &self.untrusted].into_iter().flat_map(|tier| tier.jobs.repeated_jobs());
         let repeated = repeated.chain(one_of_each.filter_map(|brief| brief.job));
         let mut jobs: Vec<JobMark> = repeated.collect();
         jobs.sort_unstable();
@@ -267,7 +271,7 @@ impl History {
     /// All attempts, newest first. Untrusted ones are placed among the trusted ones by the time of their end.
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         let (mut trusted, mut untrusted) =
-            (self.newest_trusted().peekable(), self.untrusted.newest.iter().rev().peekable());
+            (self.newest_trusted().peekable(), self.untrusted.newest_first.iter().rev().peekable());
         std::iter::from_fn(move || {
             let Some(doubtful) = untrusted.peek() else { return trusted.next() };
             let later = |brief: &&Arc<AttemptBrief>| brief.ended_unix_ms() >= doubtful.ended_unix_ms();
@@ -277,7 +281,7 @@ impl History {
 
     /// Trusted attempts, newest first.
     pub fn newest_trusted(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
-        self.trusted.newest.iter().rev()
+        self.trusted.newest_first.iter().rev()
     }
 
     /// Number of changes so far. A result computed from the history is valid while this number is the same.
@@ -287,7 +291,7 @@ impl History {
 
     /// Capacity for trusted attempts, and for untrusted ones.
     pub fn capacity(&self) -> [HistoryLimits; 2] {
-        [self.trusted.room, self.untrusted.room]
+        [self.trusted.limits, self.untrusted.limits]
     }
 
     /// Bytes of memory that the attempts take, estimated part by part, including their rows in the statistics.
@@ -297,7 +301,7 @@ impl History {
 
     /// Number of attempts kept.
     pub fn len(&self) -> usize {
-        self.trusted.newest.len() + self.untrusted.newest.len()
+        self.trusted.newest_first.len() + self.untrusted.newest_first.len()
     }
 
     /// Whether no attempt is known.

@@ -60,7 +60,7 @@ pub struct Hints {
 impl Key {
     /// The key without the fields that change between attempts of one build: branch, owner, labels and hints.
     #[must_use]
-    pub fn built(&self) -> Self {
+    pub fn build_key(&self) -> Self {
         Self {
             project: self.project.clone(),
             stack: self.stack.clone(),
@@ -75,8 +75,8 @@ impl Key {
         }
     }
 
-    /// The texts of [`Self::built`].
-    pub fn built_texts(&self) -> [&str; 9] {
+    /// The texts of [`Self::build_key`].
+    pub fn build_key_texts(&self) -> [&str; 9] {
         [
             &self.project,
             &self.stack,
@@ -91,7 +91,7 @@ impl Key {
     }
 
     /// All text fields of the key with their names, without labels and hints.
-    pub fn texts(&self) -> [(&'static str, &str); 11] {
+    pub fn named_texts(&self) -> [(&'static str, &str); 11] {
         [
             ("project", &self.project),
             ("stack", &self.stack),
@@ -108,9 +108,10 @@ impl Key {
     }
 
     /// Bytes of memory that an `Arc` of the key takes, without labels.
-    pub fn allocated(&self) -> usize {
-        let texts = self.texts().iter().map(|(_, text)| weight::piece(text.len())).sum::<usize>();
-        weight::shared(size_of::<Self>()) + texts
+    pub fn allocated_bytes(&self) -> usize {
+        let texts =
+            self.named_texts().iter().map(|(_, text)| weight::allocation_bytes(text.len())).sum::<usize>();
+        weight::arc_bytes(size_of::<Self>()) + texts
     }
 
     /// Pipeline and name of the CI job, if the labels name both.

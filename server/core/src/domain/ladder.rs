@@ -20,8 +20,8 @@ mod tests;
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
-pub(super) use lists::PER_RUNG;
-use lists::{ListId, Lists};
+pub(super) use lists::ATTEMPTS_PER_RUNG;
+use lists::{ListId, RungLists};
 pub(super) use loader::LadderLoader;
 use rung_key::{RungHasher, RungKey};
 
@@ -43,7 +43,7 @@ struct Rungs {
     on: HashMap<RungKey, OnRung, RandomState>,
     /// Number of attempts that a bulk load will add to each rung that has no list yet.
     expected: HashMap<RungKey, usize, RandomState>,
-    lists: Lists,
+    lists: RungLists,
     /// How often a shared list was split. Saved list ids are out of date once this number has changed.
     splits: u64,
 }
@@ -71,10 +71,10 @@ struct KeyLists {
 const USUAL_RUNGS: usize = Rung::LADDER.len() - 1;
 
 /// Bytes that a key takes besides its texts: its entries in the tables here and in the statistics.
-const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, KeyLists)>())
-    + weight::piece(USUAL_RUNGS * size_of::<ListId>())
-    + (USUAL_RUNGS - 2) * weight::in_table(size_of::<(RungKey, OnRung)>())
-    + 3 * weight::in_table(size_of::<(Arc<Key>, u64)>());
+const KEY_BYTES: usize = weight::table_entry_bytes(size_of::<(Arc<Key>, KeyLists)>())
+    + weight::allocation_bytes(USUAL_RUNGS * size_of::<ListId>())
+    + (USUAL_RUNGS - 2) * weight::table_entry_bytes(size_of::<(RungKey, OnRung)>())
+    + 3 * weight::table_entry_bytes(size_of::<(Arc<Key>, u64)>());
 
 impl Ladder {
     /// Adds an attempt that is newer than all others to its rungs. It then shares its key with attempts of an equal key.
@@ -138,7 +138,7 @@ impl Ladder {
     /// Attempts with the same values as `key` in the fields of the rung, newest first.
     pub(super) fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &RungObservation> {
         let Rungs { hasher, on, lists, .. } = &self.rungs;
-        let list = on.get(&hasher.mark(rung, key)).and_then(|rung| lists.get(rung.list));
+        let list = on.get(&hasher.rung_key(rung, key)).and_then(|rung| lists.get(rung.list));
         list.into_iter().flat_map(|list| list.iter().rev())
     }
 
@@ -166,7 +166,7 @@ impl Rungs {
 
     /// Gives each rung of a new key a list that holds only attempts of that rung.
     fn place(&mut self, key: &Key) {
-        let all: Vec<RungKey> = self.hasher.of(key).collect();
+        let all: Vec<RungKey> = self.hasher.rung_keys(key).collect();
         let (known, new): (Vec<RungKey>, Vec<RungKey>) =
             all.into_iter().partition(|mark| self.on.contains_key(mark));
         let lists = deduplicated(known.iter().filter_map(|mark| self.on.get(mark)).map(|rung| rung.list));
@@ -180,7 +180,7 @@ impl Rungs {
         let expected: Vec<usize> = new.iter().map(|mark| self.expected.remove(mark).unwrap_or(0)).collect();
         for room in deduplicated(expected.iter().copied()) {
             let alike = || new.iter().zip(&expected).filter(|(_, count)| **count == room);
-            let list = self.lists.take(alike().count(), room);
+            let list = self.lists.allocate(alike().count(), room);
             self.on.extend(alike().map(|(mark, _)| (*mark, OnRung { list, keys: 1 })));
         }
     }
@@ -200,13 +200,13 @@ impl Rungs {
 
     /// The lists of a registered key, without repetitions.
     fn lists_of(&self, key: &Key) -> Vec<ListId> {
-        deduplicated(self.hasher.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
+        deduplicated(self.hasher.rung_keys(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
     }
 
     /// Removes the rungs of a key that has no attempts left, unless another key uses them.
     fn release_rungs(&mut self, key: &Key) {
         let Self { hasher, on, lists, .. } = self;
-        for mark in hasher.of(key) {
+        for mark in hasher.rung_keys(key) {
             let Some(rung) = on.get_mut(&mark) else { continue };
             rung.keys = rung.keys.saturating_sub(1);
             if rung.keys == 0 {
@@ -229,6 +229,6 @@ fn deduplicated<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 fn bytes_of(key: &Key) -> usize {
-    let siblings = weight::in_table(size_of::<(RungKey, OnRung)>()) + size_of::<ListId>();
-    key.allocated() + KEY_BYTES + if job_of_part(&key.package).is_some() { siblings } else { 0 }
+    let siblings = weight::table_entry_bytes(size_of::<(RungKey, OnRung)>()) + size_of::<ListId>();
+    key.allocated_bytes() + KEY_BYTES + if job_of_part(&key.package).is_some() { siblings } else { 0 }
 }

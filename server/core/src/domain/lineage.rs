@@ -28,6 +28,7 @@ pub struct JobRun<'a> {
     attempt: &'a AttemptId,
     key: &'a Key,
     job: Option<JobMark>,
+    /// The attempt that this run retries, if it names one.
     retries: Option<&'a AttemptId>,
     /// Start, milliseconds since 1970; `None` if the attempt was not measured: such a run sorts last.
     started_unix_ms: Option<u64>,
@@ -102,7 +103,7 @@ impl JobRun<'_> {
         other.attempt != *self.attempt
             && one.command == this.command
             && same_host
-            && other.key.built_texts() == self.key.built_texts()
+            && other.key.build_key_texts() == self.key.build_key_texts()
     }
 }
 
@@ -129,8 +130,8 @@ impl JobRun<'_> {
 impl History {
     /// The attempt that `run` retries.
     pub(crate) fn retry_of(&self, run: &JobRun<'_>) -> RetryOf<'_> {
-        if let Some(named) = run.retries.filter(|named| self.is_believed(run, named)) {
-            return match self.seen_by(run, named) {
+        if let Some(named) = run.retries.filter(|named| self.is_possible_retry(run, named)) {
+            return match self.visible_to(run, named) {
                 Some(original) => RetryOf::Attempt(original),
                 None => RetryOf::Unknown,
             };
@@ -150,8 +151,8 @@ impl History {
     }
 
     /// The attempts before this one: first those of its chain of retries, newest first, then the others of its job.
-    pub fn before(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
-        let mut found = self.chain(run);
+    pub fn attempts_before(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
+        let mut found = self.retry_chain(run);
         let same_original = run.retries.into_iter().flat_map(|original| {
             let all =
                 run.untrusted.then(|| self.untrusted_on_rung(Rung::Exact, run.key)).into_iter().flatten();
@@ -186,7 +187,7 @@ impl History {
             RetryOf::Attempt(of) => Arc::ptr_eq(of, known),
             RetryOf::Unknown | RetryOf::Nothing => false,
         };
-        self.in_job(&(&**known).into())
+        self.others_of_job(&(&**known).into())
             .into_iter()
             .filter(|brief| !brief.untrusted || known.untrusted)
             .find(is_retry)
@@ -205,7 +206,8 @@ impl History {
         retries: Vec<Arc<AttemptBrief>>,
     ) -> Vec<(Arc<AttemptBrief>, RetryStatus)> {
         let original = brief.retries.as_deref().and_then(|original| self.get(original));
-        let known = self.in_job(&brief.into()).into_iter().chain(self.get(&brief.attempt)).chain(original);
+        let known =
+            self.others_of_job(&brief.into()).into_iter().chain(self.get(&brief.attempt)).chain(original);
         let with_after = |brief: Arc<AttemptBrief>| {
             let after = self.retry_after(&brief);
             (brief, after)
@@ -214,11 +216,11 @@ impl History {
     }
 
     /// The attempts in the chain of retries that agents reported, newest first.
-    fn chain(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
+    fn retry_chain(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
         let mut found: Vec<&Arc<AttemptBrief>> = Vec::new();
         let mut before = run.retries;
         while found.len() < LINEAGE_STEPS
-            && let Some(known) = before.and_then(|id| self.seen_by(run, id))
+            && let Some(known) = before.and_then(|id| self.visible_to(run, id))
         {
             // ends the loop of two attempts that claim to retry each other
             if known.attempt == *run.attempt || found.iter().any(|other| other.attempt == known.attempt) {
@@ -232,16 +234,16 @@ impl History {
 
     /// The attempt with this id, if it may count for `run`: an untrusted attempt never counts for a trusted one, and an attempt of another
     /// project never belongs to the same job.
-    fn seen_by(&self, run: &JobRun<'_>, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
+    fn visible_to(&self, run: &JobRun<'_>, id: &AttemptId) -> Option<&Arc<AttemptBrief>> {
         let is_of_another = |one: &str, other: &str| !one.is_empty() && !other.is_empty() && one != other;
         let known = self.get(id).filter(|known| run.counts(known))?;
         (!is_of_another(&known.key.project, &run.key.project)).then_some(known)
     }
 
     /// Whether this attempt can be a retry of `named`. If both claim to retry each other, it can only if `named` started earlier.
-    fn is_believed(&self, run: &JobRun<'_>, named: &AttemptId) -> bool {
-        let Some(original) = self.seen_by(run, named) else { return named != run.attempt };
-        let chain = self.chain(&JobRun::from(&**original));
+    fn is_possible_retry(&self, run: &JobRun<'_>, named: &AttemptId) -> bool {
+        let Some(original) = self.visible_to(run, named) else { return named != run.attempt };
+        let chain = self.retry_chain(&JobRun::from(&**original));
         let mut all = chain.into_iter().chain([original]);
         let in_a_circle = all.any(|known| known.retries.as_deref() == Some(run.attempt));
         named != run.attempt && (!in_a_circle || is_before(original, run))
@@ -249,10 +251,10 @@ impl History {
 
     /// Earlier attempts of the same job, earliest first.
     fn earlier_in_job(&self, run: &JobRun<'_>) -> impl DoubleEndedIterator<Item = &Arc<AttemptBrief>> {
-        let mut others = self.in_job(run);
+        let mut others = self.others_of_job(run);
         // an attempt that claims to retry this one is later, whatever the clocks show
         let goes_back = |brief: &AttemptBrief| {
-            self.chain(&brief.into()).iter().any(|known| known.attempt == *run.attempt)
+            self.retry_chain(&brief.into()).iter().any(|known| known.attempt == *run.attempt)
         };
         others.retain(|brief| run.counts(brief) && !goes_back(brief));
         let this = others.len();
@@ -264,7 +266,7 @@ impl History {
     }
 
     /// Other attempts of the same job, in no order.
-    fn in_job(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
+    fn others_of_job(&self, run: &JobRun<'_>) -> Vec<&Arc<AttemptBrief>> {
         let Some(job) = run.job else { return Vec::new() };
         self.of_job(job).filter(|brief| run.is_of_job(brief)).collect()
     }
@@ -275,7 +277,7 @@ fn in_order<'a>(runs: impl Iterator<Item = JobRun<'a>>) -> Vec<usize> {
     let mut runs: Vec<(usize, JobRun<'a>)> = runs.enumerate().collect();
     let number = |run: &JobRun<'a>| {
         let named = JobExecution::read(run.attempt.as_str());
-        named.number().map(|number| (number, named.tried))
+        named.number().map(|number| (number, named.try_number))
     };
     runs.sort_by_key(|(_, run)| {
         (number(run).is_none(), number(run), run.started_unix_ms.unwrap_or(u64::MAX), run.attempt.as_str())

@@ -59,13 +59,13 @@ pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub(crate) use parallel_part::job_of_part;
 pub use phase::Phase;
 pub use prediction::{
-    Basis, KNOWN_ENOUGH, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
+    Basis, KNOWN_CONFIDENCE, LowerBound, PoolAssignment, Prediction, Quantity, Rung, UsedAttempt,
 };
 pub use progress::SampleAccumulator;
 pub use reported::{LogOrder, LogPlace, MatchedLine, ReportedEvidence, RootLine};
 pub use reported_outcome::{JobStatus, ReportedOutcome};
 pub use reporter::Reporter;
-pub use reporter::is_like;
+pub use reporter::matches_pattern;
 pub use request_usage::RequestUsage;
 pub use retention::RetentionPolicy;
 pub use sample::Sample;
@@ -76,7 +76,7 @@ pub use ticket::{Machine, Ticket, TicketClaim, TicketNumbers};
 pub(crate) use units::float;
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use upstream::{UpstreamServer, UpstreamTicket};
-pub(crate) use verdict::LINE_GONE;
+pub(crate) use verdict::REMOVED_LINE;
 pub use verdict::{
     Action, Evidence, JobName, ListedRun, MemoryGrowth, NamedSizes, ReservationCost, RetryOutlook, Signature,
     Verdict,

@@ -83,7 +83,7 @@ pub struct LowerBound {
 }
 
 /// Default for the confidence from which a number counts as known for this build, and not only for the fleet.
-pub const KNOWN_ENOUGH: f64 = 0.3;
+pub const KNOWN_CONFIDENCE: f64 = 0.3;
 
 impl Prediction {
     /// Whether a number of the prediction has a confidence of at least `floor`. A configured default never counts as known.

@@ -66,12 +66,13 @@ impl Reporter {
 
     /// Whether the reporter's reports apply to an attempt of this project (empty: an attempt without one).
     pub fn may_report_on(&self, project: &str) -> bool {
-        self.all || (!project.is_empty() && self.projects.iter().any(|pattern| is_like(pattern, project)))
+        self.all
+            || (!project.is_empty() && self.projects.iter().any(|pattern| matches_pattern(pattern, project)))
     }
 }
 
 /// Whether `text` equals `pattern`. If the pattern ends in `*`: whether the text starts with the rest of the pattern.
-pub fn is_like(pattern: &str, text: &str) -> bool {
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
 }
 

@@ -3,19 +3,19 @@
 use super::Millis;
 
 /// A period of starvation ends only after this long without an increase: a build at its limit makes progress now and then.
-const BREAK: Millis = Millis(30_000);
+const LONGEST_BREAK: Millis = Millis(30_000);
 
 /// The newest period in which an attempt was starved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Starvation {
     /// Whether the attempt is starved now: its counter grew with the last sample.
-    pub now: bool,
+    pub is_starved_now: bool,
     /// Value of the counter at the start of the period.
-    began: Millis,
+    began_at_counter: Millis,
     /// Value of the counter at the last reading; 0 at the start of the attempt.
     counter: Option<Millis>,
     /// Time at which the counter last grew; `None` if it never did.
-    grew: Option<Millis>,
+    last_grew: Option<Millis>,
 }
 
 impl Starvation {
@@ -23,26 +23,26 @@ impl Starvation {
     pub(super) fn add(&mut self, counter: Option<Millis>, elapsed: Millis, first: bool) {
         // the counter starts from 0 with the attempt
         let before = if first { Some(Millis(0)) } else { self.counter };
-        self.now = match (counter, before) {
+        self.is_starved_now = match (counter, before) {
             (Some(counter), Some(before)) => counter > before,
             _ => false,
         };
-        if self.now {
+        if self.is_starved_now {
             if !self.lasts_until(elapsed) {
-                self.began = before.unwrap_or_default();
+                self.began_at_counter = before.unwrap_or_default();
             }
-            self.grew = Some(elapsed);
+            self.last_grew = Some(elapsed);
         }
         self.counter = counter;
     }
 
     /// Length of the period if it lasts until the attempt's end. After `wall` the counter has the value `counter`.
     pub(super) fn at_end(&self, counter: Millis, wall: Millis) -> Millis {
-        if self.lasts_until(wall) { counter.saturating_sub(self.began) } else { Millis(0) }
+        if self.lasts_until(wall) { counter.saturating_sub(self.began_at_counter) } else { Millis(0) }
     }
 
     fn lasts_until(&self, elapsed: Millis) -> bool {
-        self.grew.is_some_and(|grew| elapsed.saturating_sub(grew) <= BREAK)
+        self.last_grew.is_some_and(|grew| elapsed.saturating_sub(grew) <= LONGEST_BREAK)
     }
 }
 
@@ -61,10 +61,10 @@ mod tests {
 
     #[test]
     fn it_is_starved_now_if_the_counter_grew_with_the_last_sample() {
-        assert!(after(&[(1, Some(0)), (2, Some(1))]).now);
-        assert!(after(&[(1, Some(1))]).now, "counters start from 0");
+        assert!(after(&[(1, Some(0)), (2, Some(1))]).is_starved_now);
+        assert!(after(&[(1, Some(1))]).is_starved_now, "counters start from 0");
         for rows in [&[(1, Some(0)), (2, Some(1)), (3, Some(1))], &[(1, None), (2, None), (3, Some(7))]] {
-            assert!(!after(rows).now, "{rows:?}");
+            assert!(!after(rows).is_starved_now, "{rows:?}");
         }
     }
 

@@ -165,7 +165,7 @@ impl Verdict {
 }
 
 /// Text shown in place of a log line that was removed because it was too old.
-pub(crate) const LINE_GONE: &str = "(removed: log_lines_keep_for)";
+pub(crate) const REMOVED_LINE: &str = "(removed: log_lines_keep_for)";
 
 impl Verdict {
     /// Whether the verdict prevents a retry that would otherwise have been made. A retry above the budget does not count, because it would
@@ -182,11 +182,11 @@ impl Verdict {
     /// Removes the lines of the log and the sentence that quotes one; the decision stays. Returns false if there were no lines.
     pub fn drop_log_lines(&mut self) -> bool {
         let is_there =
-            |line: &&mut EvidenceLine| line.source == EvidenceSource::Log && line.text != LINE_GONE;
+            |line: &&mut EvidenceLine| line.source == EvidenceSource::Log && line.text != REMOVED_LINE;
         let mut dropped = false;
         for line in self.evidence.iter_mut().filter(is_there) {
-            LINE_GONE.clone_into(&mut line.text);
-            LINE_GONE.clone_into(&mut self.reason);
+            REMOVED_LINE.clone_into(&mut line.text);
+            REMOVED_LINE.clone_into(&mut self.reason);
             dropped = true;
         }
         if self.outlook.signature.as_ref().is_some_and(|known| !known.line.is_empty()) {

@@ -17,4 +17,4 @@ mod variants;
 pub use query::parameter;
 pub use settings::{ExtraVariable, Settings};
 pub use spec::parse as parse_spec;
-pub use variables::{NOTHING, answer};
+pub use variables::{EMPTY_ANSWER, allocation_answer};

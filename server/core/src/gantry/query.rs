@@ -23,7 +23,7 @@ pub fn parameter(query: &str, name: &str) -> Result<String, FieldViolation> {
     if found.next().is_some() {
         return Err(fault("stands twice; ask for one at a time".to_owned()));
     }
-    let value = undo(value).map_err(fault)?;
+    let value = percent_decode(value).map_err(fault)?;
     if value.trim().is_empty() {
         return Err(fault("is empty".to_owned()));
     }
@@ -33,7 +33,7 @@ pub fn parameter(query: &str, name: &str) -> Result<String, FieldViolation> {
     Ok(value)
 }
 
-fn undo(text: &str) -> Result<String, String> {
+fn percent_decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

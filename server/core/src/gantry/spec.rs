@@ -17,9 +17,9 @@ use super::variants;
 use crate::domain::{FieldViolation, Key};
 
 const ARCH: &str = " arch=";
-const FORM: &str = "write NAME@VERSION VARIANTS arch=PLATFORM-OS-TARGET%COMPILER@VERSION";
+const EXPECTED_FORM: &str = "write NAME@VERSION VARIANTS arch=PLATFORM-OS-TARGET%COMPILER@VERSION";
 /// Prefix of a version that names a commit, branch or tag; only those may contain a slash.
-const GIT: &str = "git.";
+const GIT_PREFIX: &str = "git.";
 
 /// Parses a spec to a key without a project.
 ///
@@ -40,32 +40,32 @@ fn read(spec: &str) -> Result<Key, String> {
             Some(_) => "has no space before arch=",
             None => "has no arch",
         };
-        return Err(format!("{what}; {FORM}"));
+        return Err(format!("{what}; {EXPECTED_FORM}"));
     };
     let (head, variant_text) = build.split_once(' ').unwrap_or((build, ""));
     let (package, version) = head.split_once('@').unwrap_or((head, ""));
     if package.is_empty() {
-        return Err(format!("has no name; {FORM}"));
+        return Err(format!("has no name; {EXPECTED_FORM}"));
     }
-    is_package(package)?;
+    check_package(package)?;
     if version.is_empty() {
         return Err(format!("has no version; write {package}@VERSION"));
     }
-    is_version("version", version)?;
+    check_version("version", version)?;
     let (arch, compiler) = target.split_once('%').unwrap_or((target, ""));
-    is_arch(arch)?;
+    check_arch(arch)?;
     let (compiler, compiler_version) = compiler.split_once('@').unwrap_or((compiler, ""));
-    plain("compiler", compiler, "._-")?;
+    check_characters("compiler", compiler, "._-")?;
     if compiler.is_empty() || compiler_version.is_empty() {
         let name = if compiler.is_empty() { "COMPILER" } else { compiler };
         let what = if compiler.is_empty() { "has no compiler" } else { "has no version of its compiler" };
         return Err(format!("{what}; write arch={arch}%{name}@VERSION, or %none@none without a compiler"));
     }
-    is_version("compiler version", compiler_version)?;
-    variants::check(variant_text)?;
+    check_version("compiler version", compiler_version)?;
+    variants::check_variants(variant_text)?;
     let (variants, build_system) = spack::variants(variant_text);
-    within("variants", &variants, limits::VARIANTS_BYTES)?;
-    within("build_system", &build_system, limits::KEY_FIELD_BYTES)?;
+    check_length("variants", &variants, limits::VARIANTS_BYTES)?;
+    check_length("build_system", &build_system, limits::KEY_FIELD_BYTES)?;
     Ok(Key {
         package: package.to_owned(),
         version: version.to_owned(),
@@ -78,18 +78,18 @@ fn read(spec: &str) -> Result<Key, String> {
     })
 }
 
-fn is_package(name: &str) -> Result<(), String> {
+fn check_package(name: &str) -> Result<(), String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if let Some((_, package)) = name.rsplit_once('.').filter(|(namespace, _)| namespace.starts_with(is_word))
     {
         return Err(format!("its package {name:?} has a namespace; write {package}"));
     }
-    plain("package", name, "_-")
+    check_characters("package", name, "_-")
 }
 
 /// Checks that the text is one version, as Spack allows it: `1.2`, `git.BRANCH`, `git.BRANCH=1.2`, `COMMIT=1.2`.
-fn is_version(what: &str, version: &str) -> Result<(), String> {
-    within(what, version, limits::KEY_FIELD_BYTES)?;
+fn check_version(what: &str, version: &str) -> Result<(), String> {
+    check_length(what, version, limits::KEY_FIELD_BYTES)?;
     if let Some(at) = version.find(['+', '~']) {
         let (version, variants) = version.split_at(at);
         return Err(if what == "version" {
@@ -99,7 +99,7 @@ fn is_version(what: &str, version: &str) -> Result<(), String> {
         });
     }
     if version.contains(' ') {
-        return Err(format!("has more behind the compiler; {FORM}"));
+        return Err(format!("has more behind the compiler; {EXPECTED_FORM}"));
     }
     if version.contains([':', ',']) {
         return Err(format!("its {what} {version:?} is a range or a list; write one version"));
@@ -110,12 +110,12 @@ fn is_version(what: &str, version: &str) -> Result<(), String> {
     if version.ends_with('=') || version.contains("==") {
         return Err(format!("its {what} {version:?} ends nowhere; write @REFERENCE=VERSION"));
     }
-    plain(what, version, if version.starts_with(GIT) { "._-=/" } else { "._-=" })
+    check_characters(what, version, if version.starts_with(GIT_PREFIX) { "._-=/" } else { "._-=" })
 }
 
 /// Checks that the text is platform, system and target, or the target alone. The system's name may consist of several parts.
-fn is_arch(arch: &str) -> Result<(), String> {
-    plain("arch", arch, "._-")?;
+fn check_arch(arch: &str) -> Result<(), String> {
+    check_characters("arch", arch, "._-")?;
     if arch.split('-').any(str::is_empty) {
         return Err(format!(
             "its arch {arch:?} is not whole; write PLATFORM-OS-TARGET, as linux-debian12-x86_64_v3"
@@ -124,15 +124,15 @@ fn is_arch(arch: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn within(name: &str, text: &str, most: usize) -> Result<(), String> {
+fn check_length(name: &str, text: &str, most: usize) -> Result<(), String> {
     if text.len() > most {
         return Err(format!("its {name} has {} bytes, at most {most} are allowed", text.len()));
     }
     Ok(())
 }
 
-fn plain(name: &str, word: &str, marks: &str) -> Result<(), String> {
-    within(name, word, limits::KEY_FIELD_BYTES)?;
+fn check_characters(name: &str, word: &str, marks: &str) -> Result<(), String> {
+    check_length(name, word, limits::KEY_FIELD_BYTES)?;
     match word.chars().find(|c| !c.is_ascii_alphanumeric() && !marks.contains(*c)) {
         Some(c) => Err(format!("its {name} {word:?} holds {c:?}; allowed are A-Z a-z 0-9 {marks}")),
         None => Ok(()),

@@ -25,7 +25,7 @@ struct Retry {
 }
 
 /// Most retries that GitLab accepts.
-const RETRIES: u8 = 2;
+const MOST_RETRIES: u8 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Variables {
@@ -44,10 +44,10 @@ struct Variables {
 }
 
 /// An answer without variables: the job keeps its own sizes. Spack accepts it, even with `require: [variables]`.
-pub const NOTHING: &str = r#"{"variables":{}}"#;
+pub const EMPTY_ANSWER: &str = r#"{"variables":{}}"#;
 
 /// The variables for a job of `stack`.
-pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> AllocationAnswer {
+pub fn allocation_answer(prediction: &Prediction, stack: &str, settings: &Settings) -> AllocationAnswer {
     // a default is not sent as an extra variable, because it would replace the value that the job or its runner has
     let sent = |extra, quantity: &Quantity| {
         prediction.is_known(quantity, settings.confidence) && settings.extras.contains(&extra)
@@ -63,13 +63,13 @@ pub fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Allo
         sent(ExtraVariable::BuildJobs, &prediction.build_jobs),
     );
     let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
-    let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::millicores(max.0));
+    let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::rounded_millicores(max.0));
     let memory_limit = prediction.memory_limit.value.min(memory(settings.max_memory_limit));
     let cpu_limit = prediction.cpu_limit.value.min(cpu(settings.max_cpu_limit));
     let memory_request = prediction.memory_request.value.min(memory(settings.max_memory_request));
     let cpu_request = prediction.cpu_request.value.min(cpu(settings.max_cpu_request));
     let codes = &settings.retry_exit_codes;
-    let retry = (!codes.is_empty()).then(|| Retry { max: RETRIES, exit_codes: codes.clone() });
+    let retry = (!codes.is_empty()).then(|| Retry { max: MOST_RETRIES, exit_codes: codes.clone() });
     AllocationAnswer {
         retry,
         variables: Variables {

@@ -8,30 +8,30 @@
 use std::collections::HashSet;
 
 /// Characters that a value without quotes may contain, besides letters and digits.
-const IN_VALUES: &str = "_-+*.,:=%^~/\\";
+const VALUE_CHARACTERS: &str = "_-+*.,:=%^~/\\";
 /// Names that are part of the architecture, and are not variants.
-const OF_ARCH: [&str; 5] = ["arch", "architecture", "platform", "os", "target"];
+const ARCH_NAMES: [&str; 5] = ["arch", "architecture", "platform", "os", "target"];
 
 /// Checks that the text lists variants of one build.
 ///
 /// # Errors
 /// Names the part that is invalid and the expected form.
-pub(super) fn check(text: &str) -> Result<(), String> {
+pub(super) fn check_variants(text: &str) -> Result<(), String> {
     let (mut rest, mut known) = (text.trim_start_matches(' '), HashSet::new());
     while !rest.is_empty() {
         let (name, behind) = match rest.chars().next() {
-            Some(sign @ ('+' | '~')) => switch(rest, sign)?,
+            Some(sign @ ('+' | '~')) => split_switch(rest, sign)?,
             Some('-') => {
-                let word = word_of(rest);
+                let word = first_word(rest);
                 return Err(format!("its variant {word:?} is off; write ~{}", word.trim_start_matches('-')));
             }
             Some('%') => return Err("has a compiler among the variants; write it behind the arch".to_owned()),
-            Some('^') => return Err(format!("has a dependency ({}); ask for one package", word_of(rest))),
-            Some('@') => return Err(format!("has a second version ({}); write one", word_of(rest))),
-            Some('/') => return Err(format!("has a hash ({}); leave it out", word_of(rest))),
-            _ => value(rest)?,
+            Some('^') => return Err(format!("has a dependency ({}); ask for one package", first_word(rest))),
+            Some('@') => return Err(format!("has a second version ({}); write one", first_word(rest))),
+            Some('/') => return Err(format!("has a hash ({}); leave it out", first_word(rest))),
+            _ => split_value(rest)?,
         };
-        if OF_ARCH.contains(&name) {
+        if ARCH_NAMES.contains(&name) {
             return Err(format!(
                 "has {name}= among the variants; write arch=PLATFORM-OS-TARGET once, at the end"
             ));
@@ -45,24 +45,24 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 }
 
 /// Splits the text after the name of the switch that it starts with.
-fn switch(text: &str, sign: char) -> Result<(&str, &str), String> {
+fn split_switch(text: &str, sign: char) -> Result<(&str, &str), String> {
     let named = text.strip_prefix(sign).unwrap_or(text);
-    let (name, behind) = name_of(named.strip_prefix(sign).unwrap_or(named));
+    let (name, behind) = split_name(named.strip_prefix(sign).unwrap_or(named));
     let ends = behind.is_empty() || behind.starts_with([' ', '+', '~']);
     if name.is_empty() || !ends {
         return Err(format!(
             "its variant {:?} is not understood; write {sign}NAME or NAME=VALUE",
-            word_of(text)
+            first_word(text)
         ));
     }
     Ok((name, behind))
 }
 
 /// Splits the text after the name of the `name=value` that it starts with.
-fn value(text: &str) -> Result<(&str, &str), String> {
+fn split_value(text: &str) -> Result<(&str, &str), String> {
     let wrong =
-        || format!("its variant {:?} is not understood; write +NAME, ~NAME or NAME=VALUE", word_of(text));
-    let (name, behind) = name_of(text);
+        || format!("its variant {:?} is not understood; write +NAME, ~NAME or NAME=VALUE", first_word(text));
+    let (name, behind) = split_name(text);
     let behind = behind.strip_prefix(':').unwrap_or(behind);
     let behind = behind.strip_prefix('=').filter(|_| !name.is_empty()).ok_or_else(wrong)?;
     let behind = behind.strip_prefix('=').unwrap_or(behind);
@@ -78,14 +78,14 @@ fn value(text: &str) -> Result<(&str, &str), String> {
     if value.is_empty() {
         return Err(format!("its variant {name:?} has no value; write {name}=VALUE"));
     }
-    match value.chars().find(|c| !c.is_ascii_alphanumeric() && !IN_VALUES.contains(*c)) {
+    match value.chars().find(|c| !c.is_ascii_alphanumeric() && !VALUE_CHARACTERS.contains(*c)) {
         Some(c) => Err(format!("its variant {name:?} holds {c:?}; put the value in quotes")),
         None => Ok((name, after)),
     }
 }
 
 /// Splits the text after the name that it starts with.
-fn name_of(text: &str) -> (&str, &str) {
+fn split_name(text: &str) -> (&str, &str) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
     let (name, behind) = text.split_at(end);
@@ -93,7 +93,7 @@ fn name_of(text: &str) -> (&str, &str) {
 }
 
 /// The first word of the text, for error messages.
-fn word_of(text: &str) -> String {
+fn first_word(text: &str) -> String {
     text.split(' ').next().unwrap_or_default().chars().take(64).collect()
 }
 
@@ -112,7 +112,7 @@ mod tests {
             "patches:=26090f4,b231fcc a=b=c dev_path=/home/x/y commit=0123456789abcdef",
             "cflags=='-O2 -g'   cuda_arch=80,90 v=1.2:1.4",
         ] {
-            assert_eq!(check(text), Ok(()), "{text}");
+            assert_eq!(check_variants(text), Ok(()), "{text}");
         }
     }
 }

@@ -6,15 +6,16 @@ use regex_syntax::{Parser, hir::literal::Extractor};
 use serde::Deserialize;
 
 /// Text of the pattern file. Its examples of texts to mask and to keep are for the tests.
-pub(super) const FILE: &str = include_str!("patterns.toml");
+pub(super) const PATTERNS_TEXT: &str = include_str!("patterns.toml");
 
 /// The parsed pattern file; `None` if it is invalid, which a test rules out.
-pub(super) static DATA: LazyLock<Option<Data>> = LazyLock::new(|| toml::from_str(FILE).ok());
+pub(super) static PATTERNS: LazyLock<Option<PatternsFile>> =
+    LazyLock::new(|| toml::from_str(PATTERNS_TEXT).ok());
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Data {
+pub(super) struct PatternsFile {
     pub(super) pattern: Vec<Pattern>,
-    pub(super) named: Named,
+    pub(super) named: NamedSecrets,
 }
 
 /// How one kind of secret is recognized, by its form or its context.
@@ -70,7 +71,7 @@ impl Pattern {
 
 /// Names that mark the value after them as a secret.
 #[derive(Debug, Deserialize)]
-pub(super) struct Named {
+pub(super) struct NamedSecrets {
     /// Regular expressions for parts of such names.
     pub(super) names: Vec<String>,
     /// Words that a name which marks a secret consists of or ends with.

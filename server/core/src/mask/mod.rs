@@ -64,7 +64,7 @@ fn separates_words(text: &str, found: &Captures<'_>) -> bool {
     let behind = text.get(invisible.end()..).unwrap_or_default();
     let ends_in_word =
         before.chars().next_back().is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-    if !ends_in_word || !(shapes::begins(behind) || named::begins(behind)) {
+    if !ends_in_word || !(shapes::begins_secret(behind) || named::begins_secret_name(behind)) {
         return false;
     }
     let start = before.floor_char_boundary(before.len().saturating_sub(AROUND));

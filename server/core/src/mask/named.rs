@@ -11,7 +11,7 @@ use regex::{Captures, Regex};
 use super::{
     MASK,
     cut::is_opaque,
-    data::{DATA, Named},
+    data::{NamedSecrets, PATTERNS},
 };
 
 /// First characters of types, calls, lists and templates, which are no secrets.
@@ -23,11 +23,12 @@ const LEAST_SECRET_BYTES: usize = 4;
 const LEAST_IN_A_SENTENCE: usize = 6;
 
 /// Number of bytes around a name and its value that are checked.
-const LOOKED_AT: usize = 64;
+const CHECKED_BYTES: usize = 64;
 
-static NAMES: LazyLock<Option<Names>> = LazyLock::new(|| Names::new(&DATA.as_ref()?.named).ok());
+static NAME_PATTERNS: LazyLock<Option<NamePatterns>> =
+    LazyLock::new(|| NamePatterns::new(&PATTERNS.as_ref()?.named).ok());
 
-struct Names {
+struct NamePatterns {
     /// Matches a name, a separator, and the first character of the value.
     pairs: Regex,
     /// Matches a name that marks a value as secret.
@@ -36,11 +37,11 @@ struct Names {
     password: Regex,
     /// Matches a name and separator, for names that must be at the start of a word.
     at_a_border: Regex,
-    named: &'static Named,
+    named: &'static NamedSecrets,
 }
 
-impl Names {
-    fn new(named: &'static Named) -> Result<Self, regex::Error> {
+impl NamePatterns {
+    fn new(named: &'static NamedSecrets) -> Result<Self, regex::Error> {
         let (names, words) = (named.names.join("|"), named.words.join("|"));
         Ok(Self {
             pairs: Regex::new(&format!(
@@ -58,17 +59,17 @@ impl Names {
 /// Whether the patterns compile.
 #[cfg(test)]
 pub(super) fn patterns_compile() -> bool {
-    NAMES.is_some()
+    NAME_PATTERNS.is_some()
 }
 
 /// Whether a text starts with a name that must be at the start of a word.
-pub(super) fn begins(text: &str) -> bool {
-    NAMES.as_ref().is_some_and(|names| names.at_a_border.is_match(text))
+pub(super) fn begins_secret_name(text: &str) -> bool {
+    NAME_PATTERNS.as_ref().is_some_and(|names| names.at_a_border.is_match(text))
 }
 
 /// Which values after a name that marks a secret are secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Values {
+pub(super) enum SecretValues {
     /// Nearly all values after `=`.
     All,
     /// Only values that are not words: a word may be a setting of a package (`auth=munge`).
@@ -77,17 +78,17 @@ pub(super) enum Values {
 
 /// Replaces secret values after a name in a text by the mask.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
-    mask_and_count(text, Values::All).0
+    mask_and_count(text, SecretValues::All).0
 }
 
 /// Like [`mask`], but only for values that are not words.
 pub(super) fn mask_no_words(text: &str) -> Cow<'_, str> {
-    mask_and_count(text, Values::NoWords).0
+    mask_and_count(text, SecretValues::NoWords).0
 }
 
 /// Like [`mask`]; also returns how many bytes were checked besides the search itself, whose time is linear.
-pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize) {
-    let Some(names) = NAMES.as_ref() else { return (Cow::Borrowed(text), 0) };
+pub(super) fn mask_and_count(text: &str, values: SecretValues) -> (Cow<'_, str>, usize) {
+    let Some(names) = NAME_PATTERNS.as_ref() else { return (Cow::Borrowed(text), 0) };
     let (mut at, mut kept, mut looked_at) = (0, 0, 0_usize);
     let mut masked = String::new();
     // a value that is not secret can be the name of the next pair, as in `token: password=...`
@@ -95,11 +96,11 @@ pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize
         let Some(first) = found.name("first") else { break };
         at = first.start();
         let rest = text.get(at..).unwrap_or_default();
-        looked_at = looked_at.saturating_add(2 * LOOKED_AT);
+        looked_at = looked_at.saturating_add(2 * CHECKED_BYTES);
         if names.is_secret_value(&found, text, rest, values) {
             masked.push_str(text.get(kept..at).unwrap_or_default());
             masked.push_str(MASK);
-            let length = length(rest);
+            let length = value_length(rest);
             looked_at = looked_at.saturating_add(length);
             at = at.saturating_add(length);
             kept = at;
@@ -113,7 +114,7 @@ pub(super) fn mask_and_count(text: &str, values: Values) -> (Cow<'_, str>, usize
 }
 
 /// Length of the value that a text starts with, in bytes: up to its closing quote, or to a space.
-fn length(text: &str) -> usize {
+fn value_length(text: &str) -> usize {
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
     let mut escaped = false;
     let end = text.char_indices().skip(1).find_map(|(at, letter)| match quote {
@@ -134,31 +135,31 @@ fn length(text: &str) -> usize {
 
 /// Whether the text before a name is the beginning of an option: `--my-`.
 fn is_option(before: &str) -> bool {
-    let mut near = before.len().saturating_sub(LOOKED_AT)..=before.len();
+    let mut near = before.len().saturating_sub(CHECKED_BYTES)..=before.len();
     let from = near.find(|at| before.is_char_boundary(*at)).unwrap_or(0);
     let near = before.get(from..).unwrap_or_default();
     let word = near.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
     near.get(word.len()..).is_some_and(|word| word.starts_with("--"))
 }
 
-impl Names {
+impl NamePatterns {
     /// Whether the value at the start of `rest` is a secret. Only the beginning of the value is checked, because the next pair can be
     /// inside it, and the time must stay linear in the text.
-    fn is_secret_value(&self, found: &Captures<'_>, text: &str, rest: &str, values: Values) -> bool {
+    fn is_secret_value(&self, found: &Captures<'_>, text: &str, rest: &str, values: SecretValues) -> bool {
         let part = |name| found.name(name).map_or("", |part| part.as_str());
         let (name, between) = (part("name"), part("between"));
-        let near = (0..=LOOKED_AT.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at));
+        let near = (0..=CHECKED_BYTES.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at));
         let near = rest.get(..near.unwrap_or(0)).unwrap_or_default();
-        let value = near.get(..length(near)).unwrap_or_default();
+        let value = near.get(..value_length(near)).unwrap_or_default();
         let bare = value.trim_matches(|c| c == '"' || c == '\'');
         let mark = between.trim();
-        let word_is_setting = values == Values::NoWords
+        let word_is_setting = values == SecretValues::NoWords
             || self
                 .named
                 .settings
                 .iter()
                 .any(|setting| name.to_ascii_lowercase().ends_with(setting.as_str()));
-        if self.say_nothing(name, bare) || mark.ends_with("==") && !is_secret_inside(bare) {
+        if self.is_harmless(name, bare) || mark.ends_with("==") && !is_secret_inside(bare) {
             return false;
         }
         if mark.is_empty() {
@@ -171,7 +172,7 @@ impl Names {
             || bare.len() >= LEAST_IN_A_SENTENCE && is_not_a_word(bare) && !bare.starts_with(BRACKETS)
     }
 
-    fn say_nothing(&self, name: &str, value: &str) -> bool {
+    fn is_harmless(&self, name: &str, value: &str) -> bool {
         let name = name.trim_end_matches(['-', '.', '_']).to_ascii_lowercase();
         let harmless = |end: &String| {
             name.strip_suffix(end.as_str()).is_some_and(|rest| rest.ends_with(['_', '-', '.']))
@@ -182,7 +183,8 @@ impl Names {
         value.len() < LEAST_SECRET_BYTES
             || is_short_number
             || is_version(value)
-            || is_file(&name) && value.bytes().all(|byte| byte.is_ascii_digit() || b":,.()".contains(&byte))
+            || is_file_position(&name)
+                && value.bytes().all(|byte| byte.is_ascii_digit() || b":,.()".contains(&byte))
             || value.starts_with(BRACKETS) && !is_secret_inside(value)
             || is_placeholder(value)
             || self.named.nothing.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
@@ -191,7 +193,7 @@ impl Names {
 }
 
 /// Whether a name is a file name with line and column: `token.c:88:12`.
-fn is_file(name: &str) -> bool {
+fn is_file_position(name: &str) -> bool {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     (1..=4).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
@@ -247,9 +249,9 @@ fn is_not_a_word(value: &str) -> bool {
 /// Whether a label with this name holds a secret: after the name of a password every value is secret, after other names only values that
 /// are not words.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
-    NAMES.as_ref().is_some_and(|names| {
+    NAME_PATTERNS.as_ref().is_some_and(|names| {
         names.secret.is_match(name)
-            && !names.say_nothing(name, value)
+            && !names.is_harmless(name, value)
             && (names.password.is_match(name) || value.len() >= LEAST_IN_A_SENTENCE && is_not_a_word(value))
     })
 }

@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 
 use super::{
     MASK,
-    data::{DATA, Pattern},
+    data::{PATTERNS, Pattern},
 };
 
 /// How random a secret must look: the least number of adjacent pairs with characters of different kinds (upper case, lower case, digit),
@@ -27,29 +27,29 @@ const LIKELY: Randomness = Randomness { both_cases: 300, one_case: 120 };
 /// For secrets after any prefix. Hashes of one case are not secrets, so one case never suffices.
 const SURE: Randomness = Randomness { both_cases: 420, one_case: usize::MAX };
 
-static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| Shapes::new(&DATA.as_ref()?.pattern));
+static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| Shapes::new(&PATTERNS.as_ref()?.pattern));
 
 /// All patterns. One pass searches a text for the words that matches contain; most texts have few of these words, and only the patterns
 /// with such a word are compiled and tried.
 struct Shapes {
-    words: AhoCorasick,
+    word_search: AhoCorasick,
     /// Index of the pattern that each word belongs to.
-    of_words: Vec<usize>,
-    each: Vec<Shape>,
+    pattern_of_word: Vec<usize>,
+    secret_forms: Vec<SecretShape>,
     /// Prefixes, in lower case, of secrets that match only at the start of a word.
     at_a_border: Vec<String>,
 }
 
-struct Shape {
+struct SecretShape {
     pattern: &'static Pattern,
     /// Whether the pattern has no words, so that it is always tried.
-    always: bool,
+    always_tried: bool,
     compiled: OnceLock<Option<Compiled>>,
 }
 
 struct Compiled {
-    find: Regex,
-    unless: Option<Regex>,
+    pattern_regex: Regex,
+    exception_regex: Option<Regex>,
     random: Option<Randomness>,
 }
 
@@ -64,23 +64,23 @@ impl Shapes {
         let table =
             AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).ascii_case_insensitive(true).build(words);
         Some(Self {
-            words: table.ok()?,
-            of_words,
-            each: patterns.iter().map(Shape::new).collect(),
+            word_search: table.ok()?,
+            pattern_of_word: of_words,
+            secret_forms: patterns.iter().map(SecretShape::new).collect(),
             at_a_border: border.filter(|begin| is_distinctive(begin)).collect(),
         })
     }
 
     /// The patterns that may match the text, in order.
-    fn possible(&self, text: &str) -> impl Iterator<Item = &Shape> {
-        let mut seen: Vec<bool> = self.each.iter().map(|shape| shape.always).collect();
-        for word in self.words.find_overlapping_iter(text) {
-            let of = self.of_words.get(word.pattern().as_usize());
+    fn possible_shapes(&self, text: &str) -> impl Iterator<Item = &SecretShape> {
+        let mut seen: Vec<bool> = self.secret_forms.iter().map(|shape| shape.always_tried).collect();
+        for word in self.word_search.find_overlapping_iter(text) {
+            let of = self.pattern_of_word.get(word.pattern().as_usize());
             if let Some(seen) = of.and_then(|at| seen.get_mut(*at)) {
                 *seen = true;
             }
         }
-        self.each.iter().zip(seen).filter_map(|(shape, seen)| seen.then_some(shape))
+        self.secret_forms.iter().zip(seen).filter_map(|(shape, seen)| seen.then_some(shape))
     }
 }
 
@@ -89,13 +89,13 @@ fn is_distinctive(begin: &str) -> bool {
     begin.len() > 5 || begin.len() > 2 && !begin.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-impl Shape {
+impl SecretShape {
     fn new(pattern: &'static Pattern) -> Self {
         let always = pattern.holds.iter().any(String::is_empty);
-        Self { pattern, always, compiled: OnceLock::new() }
+        Self { pattern, always_tried: always, compiled: OnceLock::new() }
     }
 
-    fn compiled(&self) -> Option<&Compiled> {
+    fn compile_once(&self) -> Option<&Compiled> {
         self.compiled.get_or_init(|| Compiled::new(self.pattern).ok()).as_ref()
     }
 }
@@ -103,15 +103,15 @@ impl Shape {
 impl Compiled {
     fn new(pattern: &Pattern) -> Result<Self, regex::Error> {
         Ok(Self {
-            find: Regex::new(&pattern.expression())?,
-            unless: pattern.unless.as_deref().map(Regex::new).transpose()?,
+            pattern_regex: Regex::new(&pattern.expression())?,
+            exception_regex: pattern.unless.as_deref().map(Regex::new).transpose()?,
             random: pattern.both_cases.then_some(SURE).or_else(|| pattern.random.then_some(LIKELY)),
         })
     }
 
     fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut masks = false;
-        let masked = self.find.replace_all(text, |found: &Captures<'_>| {
+        let masked = self.pattern_regex.replace_all(text, |found: &Captures<'_>| {
             let whole = found.get(0).map_or("", |whole| whole.as_str());
             if !self.is_secret(found, whole) {
                 return whole.to_owned();
@@ -123,16 +123,16 @@ impl Compiled {
     }
 
     fn is_secret(&self, found: &Captures<'_>, whole: &str) -> bool {
-        !self.unless.as_ref().is_some_and(|unless| unless.is_match(whole))
-            && self
-                .random
-                .is_none_or(|random| found.name("secret").is_some_and(|secret| random.has(secret.as_str())))
+        !self.exception_regex.as_ref().is_some_and(|unless| unless.is_match(whole))
+            && self.random.is_none_or(|random| {
+                found.name("secret").is_some_and(|secret| random.is_met_by(secret.as_str()))
+            })
     }
 }
 
 impl Randomness {
     /// Whether the characters of the text change their kind often enough to look random.
-    fn has(self, secret: &str) -> bool {
+    fn is_met_by(self, secret: &str) -> bool {
         let kind = |byte: &u8| match byte {
             b'a'..=b'z' => 1_u8,
             b'A'..=b'Z' => 2,
@@ -153,12 +153,12 @@ impl Randomness {
 /// Whether all patterns compile and have words to search for. Only tests call this, so that an error in a pattern does not stay unnoticed.
 #[cfg(test)]
 pub(super) fn patterns_compile() -> bool {
-    let is_one = |shape: &Shape| shape.compiled().is_some() && !shape.pattern.words().is_empty();
-    SHAPES.as_ref().is_some_and(|shapes| shapes.each.iter().all(is_one))
+    let is_one = |shape: &SecretShape| shape.compile_once().is_some() && !shape.pattern.words().is_empty();
+    SHAPES.as_ref().is_some_and(|shapes| shapes.secret_forms.iter().all(is_one))
 }
 
 /// Whether a text starts like a secret that matches only at the start of a word.
-pub(super) fn begins(text: &str) -> bool {
+pub(super) fn begins_secret(text: &str) -> bool {
     let begins =
         |begin: &String| text.get(..begin.len()).is_some_and(|there| there.eq_ignore_ascii_case(begin));
     SHAPES.as_ref().is_some_and(|shapes| shapes.at_a_border.iter().any(begins))
@@ -168,7 +168,7 @@ pub(super) fn begins(text: &str) -> bool {
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
     let Some(shapes) = SHAPES.as_ref() else { return Cow::Borrowed(text) };
     let mut masked = Cow::Borrowed(text);
-    for shape in shapes.possible(text).filter_map(Shape::compiled) {
+    for shape in shapes.possible_shapes(text).filter_map(SecretShape::compile_once) {
         if let Cow::Owned(changed) = shape.mask(&masked) {
             masked = Cow::Owned(changed);
         }

@@ -65,11 +65,12 @@ impl Placement {
         busy: &dyn Fn(&str) -> u32,
     ) -> PoolChoice<'_> {
         for rule in &self.rules {
-            if let Ok(choice) = self.by_rule(rule, RuleQuestion { subject, needs, busy }) {
+            if let Ok(choice) = self.apply_rule(rule, RuleQuestion { subject, needs, busy }) {
                 return choice;
             }
         }
-        let may: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.by_rule && may(pool, subject)).collect();
+        let may: Vec<&Pool> =
+            self.pools.iter().filter(|pool| !pool.by_rule && is_allowed_in(pool, subject)).collect();
         if may.is_empty() {
             let system = match subject.os {
                 OperatingSystem::Linux => String::new(),
@@ -77,17 +78,17 @@ impl Placement {
             };
             let reason = format!(
                 "no pool {system}has {} and lets {:?} in",
-                subject.processors(),
+                subject.arch_words(),
                 subject.owner_project
             );
             return PoolChoice { pool: None, clamped: false, reason };
         }
-        pick(&may, needs, "")
+        pick_cheapest(&may, needs, "")
     }
 
     /// The pool for a ticket that names tags: it has all of these tags (tags that no pool has are ignored), and is not reserved for rules.
     /// A pool that is not full is preferred to a full one, then a cheaper pool. `None` if no pool suits the subject.
-    pub fn tagged(
+    pub fn choose_by_tags(
         &self,
         subject: &RuleSubject<'_>,
         needs: &ResourceNeeds,
@@ -95,14 +96,14 @@ impl Placement {
         busy: &dyn Fn(&str) -> u32,
     ) -> Option<&Pool> {
         let tags = tags.iter().filter(|tag| self.pools.iter().any(|pool| pool.tags.contains(tag)));
-        let may = |pool: &&Pool| !pool.by_rule && may(pool, subject) && pool.has_tags(tags.clone());
+        let may = |pool: &&Pool| !pool.by_rule && is_allowed_in(pool, subject) && pool.has_tags(tags.clone());
         let fullness = |pool: &Pool| {
             let full = pool.at_once.map_or(0.0, |most| f64::from(busy(&pool.name)) / f64::from(most));
             if full < 1.0 { 0.0 } else { full }
         };
         let candidates = self.pools.iter().filter(may).map(|pool| (fullness(pool), pool));
         let order = |(one_full, one): &(f64, &Pool), (other_full, other): &(f64, &Pool)| {
-            one_full.total_cmp(other_full).then_with(|| cheaper(one, other, needs))
+            one_full.total_cmp(other_full).then_with(|| compare_price(one, other, needs))
         };
         candidates.min_by(order).map(|(_, pool)| pool)
     }
@@ -118,7 +119,7 @@ impl Placement {
 
     /// Adds the chosen pool to a prediction, and lowers sizes above the pool's maximums.
     #[must_use]
-    pub fn put(
+    pub fn put_in_pool(
         &self,
         subject: &RuleSubject<'_>,
         mut prediction: Prediction,
@@ -129,7 +130,7 @@ impl Placement {
         }
         let choice = self.choose(subject, &ResourceNeeds::of(&prediction), busy);
         if let Some(pool) = choice.pool {
-            lower(&mut prediction, pool);
+            lower_to_maximums(&mut prediction, pool);
         }
         let pool = choice.pool.map(|pool| pool.name.clone()).unwrap_or_default();
         prediction.placed = PoolAssignment { pool, clamped: choice.clamped, reason: choice.reason };
@@ -145,10 +146,10 @@ impl Placement {
     ) -> Vec<RuleTrace> {
         let mut decided = false;
         let look = |rule: &PlacementRule| {
-            let (takes, why) = match self.by_rule(rule, RuleQuestion { subject, needs, busy }) {
+            let (takes, why) = match self.apply_rule(rule, RuleQuestion { subject, needs, busy }) {
                 Ok(_) if decided => (false, "would take it, but one before it does".to_owned()),
                 Ok(choice) => (true, choice.reason),
-                Err(why_not) => (false, why_not.words(subject, needs)),
+                Err(why_not) => (false, why_not.reason_words(subject, needs)),
             };
             decided |= takes;
             RuleTrace { rule: rule.name.clone(), line: rule.line, takes, why }
@@ -157,29 +158,29 @@ impl Placement {
     }
 
     /// Applies a rule, or says why it does not match.
-    fn by_rule<'p>(
+    fn apply_rule<'p>(
         &'p self,
         rule: &'p PlacementRule,
         question: RuleQuestion<'_>,
     ) -> Result<PoolChoice<'p>, RuleMismatch<'p>> {
         let RuleQuestion { subject, needs, .. } = question;
-        let more = rule.take(subject, needs)?;
-        let wanted = self.wanted(rule, &more);
-        let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| may(pool, subject)).collect();
+        let more = rule.matching_tags(subject, needs)?;
+        let wanted = self.wanted_pools(rule, &more);
+        let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| is_allowed_in(pool, subject)).collect();
         if may.is_empty() {
             let first = wanted.first().copied();
-            return Err(first.map_or_else(|| RuleMismatch::NoPool(rule.tags(more)), RuleMismatch::Pool));
+            return Err(first.map_or_else(|| RuleMismatch::NoPool(rule.pool_tags(more)), RuleMismatch::Pool));
         }
-        let choice = pick(&may, needs, &rule.describe());
+        let choice = pick_cheapest(&may, needs, &rule.describe());
         Ok(match &rule.when_busy {
-            Some(instead) => self.unless_busy(instead, choice, question),
+            Some(instead) => self.replace_if_busy(instead, choice, question),
             None => choice,
         })
     }
 
     /// The pools that a rule chooses from; `more`: further tags.
-    fn wanted(&self, rule: &PlacementRule, more: &[String]) -> Vec<&Pool> {
-        match &rule.wanted {
+    fn wanted_pools(&self, rule: &PlacementRule, more: &[String]) -> Vec<&Pool> {
+        match &rule.target {
             RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
             RuleTarget::Tags(tags) => {
                 let has = |pool: &&Pool| tags.iter().chain(more).all(|tag| pool.tags.contains(tag));
@@ -189,7 +190,7 @@ impl Placement {
     }
 
     /// If the chosen pool is busy: the rule's other pool, if the attempt may run there and fits.
-    fn unless_busy<'p>(
+    fn replace_if_busy<'p>(
         &'p self,
         instead: &WhenBusy,
         choice: PoolChoice<'p>,
@@ -200,31 +201,34 @@ impl Placement {
         let there = busy(&chosen.name);
         let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
         // the other pool is not used if it is too small, because waiting is better than too little memory
-        let helps = |other: &&Pool| is_busy && may(other, subject) && other.takes(needs);
+        let helps = |other: &&Pool| is_busy && is_allowed_in(other, subject) && other.fits(needs);
         let Some(other) = self.pool(&instead.pool).filter(helps) else { return choice };
         let why = format!("{}, but {there} builds run or wait there", choice.reason);
-        let other = pick(&[other], needs, "instead");
+        let other = pick_cheapest(&[other], needs, "instead");
         PoolChoice { reason: format!("{why}: {}", other.reason), ..other }
     }
 }
 
 /// Whether an attempt can run in a pool and is allowed to, whatever its size.
-fn may(pool: &Pool, subject: &RuleSubject<'_>) -> bool {
+fn is_allowed_in(pool: &Pool, subject: &RuleSubject<'_>) -> bool {
     pool.suits(subject) && pool.allows(&subject.owner_project)
 }
 
 /// Orders two pools by price. At equal cost, pools that are not created on demand come first, then the smaller one.
-fn cheaper(one: &Pool, other: &Pool, needs: &ResourceNeeds) -> Ordering {
+fn compare_price(one: &Pool, other: &Pool, needs: &ResourceNeeds) -> Ordering {
     let price = |pool: &Pool| pool.price.of(needs);
-    price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
+    price(one)
+        .total_cmp(&price(other))
+        .then(one.on_demand.cmp(&other.on_demand))
+        .then(one.compare_size(other))
 }
 
 /// The cheapest pool that fits, else the largest pool. `may` is not empty.
-fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
+fn pick_cheapest<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoice<'p> {
     let because = if because.is_empty() { String::new() } else { format!(", {because}") };
     let fitting: Vec<&'p Pool> =
         may.iter().copied().filter(|pool| pool.exceeded_maximums(needs).is_empty()).collect();
-    let cheapest = fitting.iter().copied().min_by(|one, other| cheaper(one, other, needs));
+    let cheapest = fitting.iter().copied().min_by(|one, other| compare_price(one, other, needs));
     if let Some(pool) = cheapest {
         let mut reason = format!("pool {}{because}", pool.name);
         if fitting.len() > 1 {
@@ -232,7 +236,7 @@ fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoic
         }
         return PoolChoice { pool: Some(pool), clamped: false, reason };
     }
-    let largest = may.iter().copied().max_by(|one, other| one.by_size(other));
+    let largest = may.iter().copied().max_by(|one, other| one.compare_size(other));
     let Some(pool) = largest else {
         return PoolChoice { pool: None, clamped: false, reason: String::new() };
     };
@@ -246,13 +250,13 @@ fn pick<'p>(may: &[&'p Pool], needs: &ResourceNeeds, because: &str) -> PoolChoic
 }
 
 /// Lowers sizes to the pool's maximums, and says so in each reason.
-fn lower(prediction: &mut Prediction, pool: &Pool) {
-    let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
+fn lower_to_maximums(prediction: &mut Prediction, pool: &Pool) {
+    let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.maximums;
     // whole MiB: sizes are written rounded up, and the runner refuses a job that requests more than its maximum
     let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
     let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
     let milli = |most: Option<Cores>| {
-        most.map(|most| (plimsoll_proto::quantity::millicores(most.0), figures::cores_named(most.0)))
+        most.map(|most| (plimsoll_proto::quantity::rounded_millicores(most.0), figures::cores_named(most.0)))
     };
     let lower_to = |quantity: &mut Quantity, most: Option<(u64, String)>| {
         if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {

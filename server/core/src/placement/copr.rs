@@ -13,7 +13,7 @@ use super::{backtracking::MOST_CHOICES, pattern::Pattern};
 pub struct CoprTable {
     pub(super) entries: Vec<CoprEntry>,
     /// Number of lines in the file before the table.
-    pub(super) before: usize,
+    pub(super) lines_before: usize,
 }
 
 /// One entry of the table: a pattern, and the tags for builds that match it.
@@ -64,7 +64,7 @@ impl CoprTable {
     /// # Errors
     /// The first error in the table, with its line.
     pub fn parse(text: &str) -> Result<Self, CoprError> {
-        PythonLiteralReader { text, at: 0 }.table()
+        PythonLiteralReader { text, at: 0 }.parse_table()
     }
 
     /// Checks whether Python, which Copr uses, can match the patterns in a short time: Python tries the ways to match a pattern one after
@@ -86,7 +86,7 @@ impl CoprTable {
 
     /// Creates a table from entries.
     pub fn of(entries: Vec<CoprEntry>) -> Self {
-        Self { entries, before: 0 }
+        Self { entries, lines_before: 0 }
     }
 
     /// The entries in the order of the table.
@@ -144,65 +144,65 @@ struct PythonLiteralReader<'t> {
 }
 
 impl PythonLiteralReader<'_> {
-    fn table(mut self) -> Result<CoprTable, CoprError> {
+    fn parse_table(mut self) -> Result<CoprTable, CoprError> {
         // `EXTRA_BUILDCHROOT_TAGS =` may precede the table
-        let named = self.word();
+        let named = self.parse_word();
         if !named.is_empty() {
-            self.need("=")?;
+            self.need_mark("=")?;
         }
-        self.need("[")?;
+        self.need_mark("[")?;
         let mut entries = Vec::new();
-        while !self.take("]") {
+        while !self.take_mark("]") {
             if entries.len() >= CoprTable::MAX_ENTRIES {
-                return Err(self.wrong(format!("has more than {} entries", CoprTable::MAX_ENTRIES)));
+                return Err(self.error_at(format!("has more than {} entries", CoprTable::MAX_ENTRIES)));
             }
-            entries.push(self.entry()?);
-            if !self.take(",") {
-                self.need("]")?;
+            entries.push(self.parse_entry()?);
+            if !self.take_mark(",") {
+                self.need_mark("]")?;
                 break;
             }
         }
-        if !self.rest().is_empty() {
-            return Err(self.wrong("holds something behind its closing bracket".to_owned()));
+        if !self.skip_space().is_empty() {
+            return Err(self.error_at("holds something behind its closing bracket".to_owned()));
         }
-        Ok(CoprTable { entries, before: 0 })
+        Ok(CoprTable { entries, lines_before: 0 })
     }
 
-    fn entry(&mut self) -> Result<CoprEntry, CoprError> {
-        self.need("{")?;
-        let line = self.line();
+    fn parse_entry(&mut self) -> Result<CoprEntry, CoprError> {
+        self.need_mark("{")?;
+        let line = self.line_number();
         let (mut pattern, mut tags) = (None, None);
-        while !self.take("}") {
-            let name = self.string()?;
-            self.need(":")?;
+        while !self.take_mark("}") {
+            let name = self.parse_string()?;
+            self.need_mark(":")?;
             match name.as_str() {
                 "pattern" => {
-                    let text = self.string()?;
+                    let text = self.parse_string()?;
                     let compiled = Pattern::start(&text);
-                    let fault = |why| self.wrong(format!("pattern '{text}' {why}"));
+                    let fault = |why| self.error_at(format!("pattern '{text}' {why}"));
                     pattern = Some(compiled.map_err(fault)?);
                 }
-                "tags" => tags = Some(self.strings()?),
-                other => return Err(self.wrong(format!("{other:?} is neither pattern nor tags"))),
+                "tags" => tags = Some(self.parse_strings()?),
+                other => return Err(self.error_at(format!("{other:?} is neither pattern nor tags"))),
             }
-            if !self.take(",") {
-                self.need("}")?;
+            if !self.take_mark(",") {
+                self.need_mark("}")?;
                 break;
             }
         }
         match (pattern, tags) {
             (Some(pattern), Some(tags)) if !tags.is_empty() => Ok(CoprEntry { pattern, tags, line }),
-            _ => Err(self.wrong("an entry needs a pattern and at least one tag".to_owned())),
+            _ => Err(self.error_at("an entry needs a pattern and at least one tag".to_owned())),
         }
     }
 
-    fn strings(&mut self) -> Result<Vec<String>, CoprError> {
-        self.need("[")?;
+    fn parse_strings(&mut self) -> Result<Vec<String>, CoprError> {
+        self.need_mark("[")?;
         let mut strings = Vec::new();
-        while !self.take("]") {
-            strings.push(self.string()?);
-            if !self.take(",") {
-                self.need("]")?;
+        while !self.take_mark("]") {
+            strings.push(self.parse_string()?);
+            if !self.take_mark(",") {
+                self.need_mark("]")?;
                 break;
             }
         }
@@ -210,19 +210,19 @@ impl PythonLiteralReader<'_> {
     }
 
     /// Reads a string, or several adjacent ones, which Python concatenates.
-    fn string(&mut self) -> Result<String, CoprError> {
-        let mut text = self.one_string()?;
-        while self.rest().starts_with(['"', '\'', 'r']) {
-            text.push_str(&self.one_string()?);
+    fn parse_string(&mut self) -> Result<String, CoprError> {
+        let mut text = self.parse_one_string()?;
+        while self.skip_space().starts_with(['"', '\'', 'r']) {
+            text.push_str(&self.parse_one_string()?);
         }
         Ok(text)
     }
 
-    fn one_string(&mut self) -> Result<String, CoprError> {
-        let raw = self.take("r") || self.take("R");
-        let quote = if self.take("\"") { '"' } else { '\'' };
+    fn parse_one_string(&mut self) -> Result<String, CoprError> {
+        let raw = self.take_mark("r") || self.take_mark("R");
+        let quote = if self.take_mark("\"") { '"' } else { '\'' };
         if quote == '\'' {
-            self.need("'")?;
+            self.need_mark("'")?;
         }
         let mut text = String::new();
         let mut chars = self.text.get(self.at..).unwrap_or_default().char_indices();
@@ -244,11 +244,11 @@ impl PythonLiteralReader<'_> {
                 _ => text.push(c),
             }
         }
-        Err(self.wrong("a string has no end in its line".to_owned()))
+        Err(self.error_at("a string has no end in its line".to_owned()))
     }
 
-    fn word(&mut self) -> String {
-        let rest = self.rest();
+    fn parse_word(&mut self) -> String {
+        let rest = self.skip_space();
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let word = rest.get(..end).unwrap_or_default().to_owned();
         self.at += word.len();
@@ -256,7 +256,7 @@ impl PythonLiteralReader<'_> {
     }
 
     /// Skips spaces and comments, and returns the remaining text.
-    fn rest(&mut self) -> &str {
+    fn skip_space(&mut self) -> &str {
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
             let trimmed = rest.trim_start();
@@ -268,28 +268,28 @@ impl PythonLiteralReader<'_> {
         }
     }
 
-    fn take(&mut self, mark: &str) -> bool {
-        let there = self.rest().starts_with(mark);
+    fn take_mark(&mut self, mark: &str) -> bool {
+        let there = self.skip_space().starts_with(mark);
         if there {
             self.at += mark.len();
         }
         there
     }
 
-    fn need(&mut self, mark: &str) -> Result<(), CoprError> {
-        if self.take(mark) {
+    fn need_mark(&mut self, mark: &str) -> Result<(), CoprError> {
+        if self.take_mark(mark) {
             return Ok(());
         }
-        let seen: String = self.rest().chars().take(12).collect();
-        Err(self.wrong(format!("expected {mark:?} before {seen:?}")))
+        let seen: String = self.skip_space().chars().take(12).collect();
+        Err(self.error_at(format!("expected {mark:?} before {seen:?}")))
     }
 
-    fn line(&self) -> usize {
+    fn line_number(&self) -> usize {
         self.text.get(..self.at).unwrap_or_default().matches('\n').count() + 1
     }
 
-    fn wrong(&self, text: String) -> CoprError {
-        CoprError { line: self.line(), text }
+    fn error_at(&self, text: String) -> CoprError {
+        CoprError { line: self.line_number(), text }
     }
 }
 

@@ -13,7 +13,7 @@ use std::{collections::HashMap, fmt};
 use plimsoll_proto::quantity;
 use toml::Spanned;
 
-use self::tables::{Cpu, File};
+use self::tables::{Cpu, PlacementFile};
 use super::{Placement, kind::BuildKind, pattern::Pattern};
 use crate::{
     domain::{Bytes, Cores},
@@ -21,13 +21,13 @@ use crate::{
 };
 
 /// Most pools in a file.
-const POOLS: usize = 64;
+const MOST_POOLS: usize = 64;
 /// Most rules in a file.
-const RULES: usize = 500;
+const MOST_RULES: usize = 500;
 /// Most nodes in a file.
-const NODES: usize = 1000;
+const MOST_NODES: usize = 1000;
 /// Most expressions in a file, including those in Copr's tables.
-const PATTERNS: usize = 1000;
+const MOST_PATTERNS: usize = 1000;
 
 /// An error in the file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Placement {
     /// # Errors
     /// As [`Self::parse_with`], and if the file names another one.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::parse_with(text, &mut |name| Err(format!("{:?} is not read here", shown(name))))
+        Self::parse_with(text, &mut |name| Err(format!("{:?} is not read here", shortened(name))))
     }
 
     /// Parses an operator's file. `files` reads the files of hosts that it names, and returns an error as text for people.
@@ -59,12 +59,13 @@ impl Placement {
         text: &str,
         files: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: PlacementFile = toml::from_str(text).map_err(|error| {
             // it shows the line, which may hold a password
             mask::text(error.to_string().trim_end()).into_owned()
         })?;
-        let mut reading = Reading { text, mistakes: Vec::new(), patterns: 0, hosts: HashMap::new(), files };
-        let placement = reading.placement(file);
+        let mut reading =
+            PlacementReader { text, mistakes: Vec::new(), pattern_count: 0, hosts: HashMap::new(), files };
+        let placement = reading.read_placement(file);
         if reading.mistakes.is_empty() {
             return Ok(placement);
         }
@@ -75,75 +76,75 @@ impl Placement {
 }
 
 /// State of the parser while it reads one file.
-struct Reading<'t> {
+struct PlacementReader<'t> {
     text: &'t str,
     mistakes: Vec<Mistake>,
-    patterns: usize,
+    pattern_count: usize,
     /// All hosts read so far, spelled by `one_spelling`, with the pool of each.
     hosts: HashMap<String, String>,
     files: &'t mut dyn FnMut(&str) -> Result<String, String>,
 }
 
-impl Reading<'_> {
-    fn placement(&mut self, file: File) -> Placement {
+impl PlacementReader<'_> {
+    fn read_placement(&mut self, file: PlacementFile) -> Placement {
         let mut placement = Placement { currency: file.currency, ..Placement::default() };
         for (most, count, what) in [
-            (POOLS, file.pool.len(), "pools"),
-            (RULES, file.rule.len(), "rules"),
-            (NODES, file.node.len(), "nodes"),
+            (MOST_POOLS, file.pool.len(), "pools"),
+            (MOST_RULES, file.rule.len(), "rules"),
+            (MOST_NODES, file.node.len(), "nodes"),
         ] {
             if count > most {
-                self.wrong(1, format!("{count} {what}, at most {most} are read"));
+                self.add_mistake(1, format!("{count} {what}, at most {most} are read"));
                 return placement;
             }
         }
         for (name, table) in file.kind {
-            let line = self.line(&table);
+            let line = self.line_of(&table);
             match BuildKind::parse(&name) {
                 Some(kind) if placement.kind(kind).is_some() => {
-                    self.wrong(line, format!("kind {} is there twice", kind.as_str()));
+                    self.add_mistake(line, format!("kind {} is there twice", kind.as_str()));
                 }
                 Some(kind) => {
-                    let policy = (kind, self.policy(kind, table));
-                    self.apart(line, &policy, &file.node, &placement);
+                    let policy = (kind, self.read_policy(kind, table));
+                    self.check_apart(line, &policy, &file.node, &placement);
                     placement.kinds.push(policy);
                 }
-                None => self.wrong(
+                None => self.add_mistake(
                     line,
                     format!("kind {name:?} is none of {}", BuildKind::ALL.map(BuildKind::as_str).join(", ")),
                 ),
             }
         }
         for table in file.node {
-            let node = self.node(table, &placement);
+            let node = self.read_node(table, &placement);
             placement.nodes.push(node);
         }
         for table in file.pool {
-            let line = self.line(&table.name);
-            let pool = self.pool(line, table);
-            self.contradictions(line, &pool, &placement);
-            self.upstream_contradictions(line, &pool, &placement);
+            let line = self.line_of(&table.name);
+            let pool = self.read_pool(line, table);
+            self.check_contradictions(line, &pool, &placement);
+            self.check_upstream_contradictions(line, &pool, &placement);
             placement.pools.push(pool);
         }
         for (at, table) in file.rule.into_iter().enumerate() {
-            if let Some(rule) = self.rule(at, table, &placement) {
+            if let Some(rule) = self.read_rule(at, table, &placement) {
                 placement.rules.push(rule);
             }
         }
-        placement.terms = self.terms(file.tickets, &placement);
+        placement.terms = self.read_terms(file.tickets, &placement);
         placement
     }
 
-    fn pattern(&mut self, at: &str, field: &str, text: &Spanned<String>) -> Option<Pattern> {
-        let line = self.line(text);
+    fn read_pattern(&mut self, at: &str, field: &str, text: &Spanned<String>) -> Option<Pattern> {
+        let line = self.line_of(text);
         if !self.count_patterns(line, 1) {
             return None;
         }
-        let message = |why| format!("{at}: {field}: '{}': {why}", shown(text.get_ref()));
-        match Pattern::whole(text.get_ref()) {
+        let message = |why| format!("{at}: {field}: '{}': {why}", shortened(text.get_ref()));
+        match Pattern::for_whole_text(text.get_ref()) {
             Ok(pattern) => Some(pattern),
             Err(why) => {
-                self.wrong(line, message(why));
+                self.add_mistake(line, message(why));
                 None
             }
         }
@@ -151,45 +152,47 @@ impl Reading<'_> {
 
     /// Counts `more` expressions; returns false if the file has too many. Only the first expression too many is reported.
     fn count_patterns(&mut self, line: usize, more: usize) -> bool {
-        let before = self.patterns;
-        self.patterns += more;
-        if before <= PATTERNS && self.patterns > PATTERNS {
-            self.wrong(line, format!("more than {PATTERNS} expressions in one file"));
+        let before = self.pattern_count;
+        self.pattern_count += more;
+        if before <= MOST_PATTERNS && self.pattern_count > MOST_PATTERNS {
+            self.add_mistake(line, format!("more than {MOST_PATTERNS} expressions in one file"));
         }
-        self.patterns <= PATTERNS
+        self.pattern_count <= MOST_PATTERNS
     }
 
-    fn size(&mut self, at: &str, field: &str, text: Option<Spanned<String>>) -> Option<Bytes> {
+    fn read_size(&mut self, at: &str, field: &str, text: Option<Spanned<String>>) -> Option<Bytes> {
         let text = text?;
         match quantity::memory(text.get_ref()) {
             Ok(bytes) => return Some(Bytes(bytes)),
-            Err(why) => self.wrong(self.line(&text), format!("{at}: {field}: {why}")),
+            Err(why) => self.add_mistake(self.line_of(&text), format!("{at}: {field}: {why}")),
         }
         None
     }
 
-    fn cores(&mut self, at: &str, field: &str, text: Option<Spanned<Cpu>>) -> Option<Cores> {
+    fn read_cores(&mut self, at: &str, field: &str, text: Option<Spanned<Cpu>>) -> Option<Cores> {
         let text = text?;
         match text.get_ref().cores() {
             Ok(cores) if cores > 0.0 => return Some(Cores(cores)),
-            Ok(_) => self.wrong(self.line(&text), format!("{at}: {field} is 0, so nothing would fit")),
-            Err(why) => self.wrong(self.line(&text), format!("{at}: {field}: {why}")),
+            Ok(_) => {
+                self.add_mistake(self.line_of(&text), format!("{at}: {field} is 0, so nothing would fit"));
+            }
+            Err(why) => self.add_mistake(self.line_of(&text), format!("{at}: {field}: {why}")),
         }
         None
     }
 
-    fn wrong(&mut self, line: usize, text: String) {
+    fn add_mistake(&mut self, line: usize, text: String) {
         self.mistakes.push(Mistake { line, text });
     }
 
     /// The line of a value in the file, from 1.
-    fn line<T>(&self, value: &Spanned<T>) -> usize {
+    fn line_of<T>(&self, value: &Spanned<T>) -> usize {
         self.text.get(..value.span().start).unwrap_or_default().matches('\n').count() + 1
     }
 }
 
 /// The beginning of a text that may be long, for a message.
-fn shown(text: &str) -> String {
+fn shortened(text: &str) -> String {
     let mut shown: String = text.chars().take(60).collect();
     if shown.len() < text.len() {
         shown.push_str("...");

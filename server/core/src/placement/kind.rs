@@ -33,11 +33,11 @@ pub struct KindPolicy {
 }
 
 /// The label of a key that names the kind.
-pub const LABEL: &str = "kind";
+pub const KIND_LABEL: &str = "kind";
 /// Labels that affect priority and do not describe what the build needs: the author of a job sets them.
-pub const RAISING: [&str; 2] = [LABEL, SECURITY];
+pub const PRIORITY_LABELS: [&str; 2] = [KIND_LABEL, SECURITY_LABEL];
 /// The label of a security fix: its value is `true`, `1` or `yes`, in any case.
-const SECURITY: &str = "security";
+const SECURITY_LABEL: &str = "security";
 
 impl BuildKind {
     /// All kinds.
@@ -62,13 +62,13 @@ impl BuildKind {
 
     /// The kind that the label `kind` names; `Explicit` if there is no such label or its value is unknown.
     pub fn of(key: &Key) -> Self {
-        key.labels.get(LABEL).and_then(|word| Self::parse(word)).unwrap_or(Self::Explicit)
+        key.labels.get(KIND_LABEL).and_then(|word| Self::parse(word)).unwrap_or(Self::Explicit)
     }
 }
 
 /// Whether the label `security` says that the build is a security fix.
 pub(super) fn is_security(key: &Key) -> bool {
-    key.labels.get(SECURITY).and_then(|word| job::is_yes(word)).unwrap_or(false)
+    key.labels.get(SECURITY_LABEL).and_then(|word| job::parse_yes_or_no(word)).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -78,13 +78,13 @@ mod tests {
     #[test]
     fn kinds_and_flags_are_heeded_in_any_case() {
         let of = |kind: &str, security: &str| {
-            let labels = [(LABEL, kind), (SECURITY, security)];
+            let labels = [(KIND_LABEL, kind), (SECURITY_LABEL, security)];
             let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
             let key = Key { labels, ..Key::default() };
             (BuildKind::of(&key), is_security(&key))
         };
         assert_eq!(of("AUTO", "TRUE"), (BuildKind::Auto, true));
         assert_eq!(of("bogus", "ja"), (BuildKind::Explicit, false));
-        assert_eq!(BuildKind::ALL.map(BuildKind::as_str), job::KINDS);
+        assert_eq!(BuildKind::ALL.map(BuildKind::as_str), job::BUILD_KINDS);
     }
 }

@@ -39,9 +39,9 @@ impl Placement {
         let mut alive: Vec<&PlacementRule> = Vec::new();
         for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
-            let dead = dead.map(|(field, pattern)| no_match(field, pattern));
+            let dead = dead.map(|(field, pattern)| no_match_warning(field, pattern));
             if let Some(why) =
-                dead.or_else(|| self.leads_nowhere(rule)).or_else(|| self.pools_refuse_all(rule))
+                dead.or_else(|| self.no_pool_reason(rule)).or_else(|| self.pools_refuse_all(rule))
             {
                 found.push(PoolFileWarning { line: rule.line, text: format!("rule {}: {why}", rule.name) });
                 continue;
@@ -66,22 +66,23 @@ impl Placement {
         let fields = first.fields.iter().all(|(field, pattern)| {
             let narrower =
                 || rule.fields.iter().any(|(other, narrow)| other == field && pattern.covers(narrow));
-            takes_any(field, pattern) || narrower()
+            matches_any(field, pattern) || narrower()
         });
-        let over = first.over.iter().all(|over| rule.over.iter().any(|other| over.covers(*other)));
+        let over =
+            first.thresholds.iter().all(|over| rule.thresholds.iter().any(|other| over.covers(*other)));
         fields && over && first.copr.is_none() && self.accepts_all_of(first, rule)
     }
 
     /// Says why a rule never puts a build anywhere.
-    fn leads_nowhere(&self, rule: &PlacementRule) -> Option<String> {
-        if let (RuleTarget::Tags(tags), true) = (&rule.wanted, self.pools_of(rule).is_empty()) {
+    fn no_pool_reason(&self, rule: &PlacementRule) -> Option<String> {
+        if let (RuleTarget::Tags(tags), true) = (&rule.target, self.pools_of(rule).is_empty()) {
             return Some(format!("no pool has all of the tags {}", tags.join(", ")));
         }
         let (_, pattern) = rule.fields.iter().find(|(field, _)| *field == RuleField::Arch)?;
-        let named = |archs: Vec<String>| archs.iter().map(|arch| subject::named(arch)).collect();
-        let texts = pattern.texts().filter(|archs| !archs.is_empty());
-        let families: Vec<&str> = texts.map(named).or_else(|| pattern.families())?;
-        let runs = |pool: &Pool| families.iter().any(|family| pool.runs(family));
+        let named = |archs: Vec<String>| archs.iter().map(|arch| subject::named_family(arch)).collect();
+        let texts = pattern.matching_texts().filter(|archs| !archs.is_empty());
+        let families: Vec<&str> = texts.map(named).or_else(|| pattern.arch_families())?;
+        let runs = |pool: &Pool| families.iter().any(|family| pool.runs_arch(family));
         let pools = self.pools_of(rule);
         let names = || pools.iter().map(|pool| format!("{} ({})", pool.name, pool.arch)).collect::<Vec<_>>();
         (!pools.iter().any(|pool| runs(pool))).then(|| {
@@ -91,7 +92,7 @@ impl Placement {
 
     /// The pools that a rule may use. With a Copr table, only those that it certainly may use.
     fn pools_of(&self, rule: &PlacementRule) -> Vec<&Pool> {
-        match &rule.wanted {
+        match &rule.target {
             RuleTarget::Pool(name) => self.pool(name).into_iter().collect(),
             RuleTarget::Tags(tags) => {
                 self.pools.iter().filter(|pool| tags.iter().all(|tag| pool.tags.contains(tag))).collect()
@@ -110,7 +111,7 @@ impl Placement {
     }
 }
 
-fn no_match(field: &RuleField, pattern: &Pattern) -> String {
+fn no_match_warning(field: &RuleField, pattern: &Pattern) -> String {
     format!("no {} can match '{}'", field.name(), pattern.as_str())
 }
 
@@ -119,14 +120,14 @@ fn dead_entries(rule: &PlacementRule) -> impl Iterator<Item = PoolFileWarning> {
     rule.copr.iter().flat_map(|copr| {
         let dead = copr.entries.iter().filter(|entry| is_dead(&RuleField::Key, &entry.pattern));
         dead.map(|entry| PoolFileWarning {
-            line: copr.before + entry.line,
-            text: format!("rule {}: copr: {}", rule.name, no_match(&RuleField::Key, &entry.pattern)),
+            line: copr.lines_before + entry.line,
+            text: format!("rule {}: copr: {}", rule.name, no_match_warning(&RuleField::Key, &entry.pattern)),
         })
     })
 }
 
 /// Whether the expression matches every value of the field; false if that cannot be decided.
-fn takes_any(field: &RuleField, pattern: &Pattern) -> bool {
+fn matches_any(field: &RuleField, pattern: &Pattern) -> bool {
     match field {
         RuleField::RefClass => REF_CLASSES.into_iter().all(|class| pattern.is_match(class)),
         RuleField::Kind => BuildKind::ALL.into_iter().all(|kind| pattern.is_match(kind.as_str())),

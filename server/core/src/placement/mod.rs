@@ -47,7 +47,7 @@ pub mod upstream;
 pub use choose::{PlacementTarget, PoolChoice, RuleTrace};
 pub use copr::{CoprEntry, CoprError, CoprTable};
 pub use kind::{BuildKind, KindPolicy};
-pub use kind::{LABEL, RAISING};
+pub use kind::{KIND_LABEL, PRIORITY_LABELS};
 pub use lint::PoolFileWarning;
 pub use node::{NodePlacement, Toleration};
 pub use nodes::{KindsCapacity, Node};
@@ -98,7 +98,7 @@ impl Placement {
 
     /// Whether a ticket may name this tag: a pool has the tag, or a limit is set for it.
     pub fn knows_tag(&self, tag: &str) -> bool {
-        let limited = || self.terms.limits.most.contains_key(&LimitKey::Tag(tag.to_owned()));
+        let limited = || self.terms.limits.other_limits.contains_key(&LimitKey::Tag(tag.to_owned()));
         self.pools.iter().any(|pool| pool.tags.iter().any(|known| known == tag)) || limited()
     }
 

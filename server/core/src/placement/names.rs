@@ -9,27 +9,27 @@ const NAME_BYTES: usize = 63;
 const SUBDOMAIN_BYTES: usize = 253;
 
 /// The error in the key of a label or taint; `None` if it is valid. A key is a name, which a DNS subdomain and a slash may precede.
-pub(super) fn wrong_key(key: &str) -> Option<String> {
+pub(super) fn key_mistake(key: &str) -> Option<String> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if let Some(prefix) = prefix.filter(|prefix| !is_subdomain(prefix)) {
         return Some(format!("{prefix:?} before the slash is not a DNS name in lower case, as example.com"));
     }
-    (!is_name(name)).then(|| format!("{name:?} {NAME}"))
+    (!is_name(name)).then(|| format!("{name:?} {NAME_RULE}"))
 }
 
 /// The error in the value of a label or taint; `None` if it is valid. It may be empty.
-pub(super) fn wrong_value(value: &str) -> Option<String> {
-    (!value.is_empty() && !is_name(value)).then(|| format!("{value:?} {NAME}"))
+pub(super) fn value_mistake(value: &str) -> Option<String> {
+    (!value.is_empty() && !is_name(value)).then(|| format!("{value:?} {NAME_RULE}"))
 }
 
 /// The error in the name of a priority class; `None` if it is valid.
-pub(super) fn wrong_class(name: &str) -> Option<String> {
+pub(super) fn class_mistake(name: &str) -> Option<String> {
     (!is_subdomain(name)).then(|| {
         format!("{name:?} is not 1 to {SUBDOMAIN_BYTES} of a-z 0-9 - . with a letter or digit at both ends")
     })
 }
 
-const NAME: &str = "is not 1 to 63 of A-Z a-z 0-9 - _ . with a letter or digit at both ends";
+const NAME_RULE: &str = "is not 1 to 63 of A-Z a-z 0-9 - _ . with a letter or digit at both ends";
 
 fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
@@ -58,7 +58,7 @@ mod tests {
         let long = "x".repeat(64);
         for key in ["zone", "a", "A_b.c-9", "node.kubernetes.io/instance-type", "karpenter.sh/capacity_type"]
         {
-            assert_eq!(wrong_key(key), None, "{key}");
+            assert_eq!(key_mistake(key), None, "{key}");
         }
         for key in [
             "",
@@ -75,19 +75,19 @@ mod tests {
             "é",
             &long,
         ] {
-            assert!(wrong_key(key).is_some(), "{key}");
+            assert!(key_mistake(key).is_some(), "{key}");
         }
         for value in ["", "true", "m5.large", "A_1"] {
-            assert_eq!(wrong_value(value), None, "{value}");
+            assert_eq!(value_mistake(value), None, "{value}");
         }
         for value in ["two words", "a/b", "x=y", ".a", "a_", &long] {
-            assert!(wrong_value(value).is_some(), "{value}");
+            assert!(value_mistake(value).is_some(), "{value}");
         }
         for class in ["system-cluster-critical", "low", "a.b", &long] {
-            assert_eq!(wrong_class(class), None, "{class}");
+            assert_eq!(class_mistake(class), None, "{class}");
         }
         for class in ["", "Low", "a_b", "a/b", "a.", "-a", &"x".repeat(254)] {
-            assert!(wrong_class(class).is_some(), "{class}");
+            assert!(class_mistake(class).is_some(), "{class}");
         }
     }
 }

@@ -59,7 +59,7 @@ impl Toleration {
         if !known {
             return Some(format!("effect {effect:?} is none of NoSchedule, PreferNoSchedule, NoExecute"));
         }
-        let of_key = names::wrong_key(key).filter(|_| !key.is_empty()).map(|why| format!("key: {why}"));
-        of_key.or_else(|| names::wrong_value(value).map(|why| format!("value: {why}")))
+        let of_key = names::key_mistake(key).filter(|_| !key.is_empty()).map(|why| format!("key: {why}"));
+        of_key.or_else(|| names::value_mistake(value).map(|why| format!("value: {why}")))
     }
 }

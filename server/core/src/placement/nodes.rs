@@ -67,7 +67,7 @@ impl Placement {
             by_limits.into_iter().map(|(_, kind)| limit(kind)).fold(on(&by_nodes), u64::saturating_add)
         };
         let cuts = (0..1_u32 << kinds.len().min(BuildKind::ALL.len())).map(cut);
-        let all = self.terms.limits.of(&LimitKey::All).map_or(u64::MAX, u64::from);
+        let all = self.terms.limits.limit_of(&LimitKey::All).map_or(u64::MAX, u64::from);
         KindsCapacity {
             builds: cuts.min().unwrap_or_default().min(all),
             on_nodes: on(kinds),

@@ -9,9 +9,9 @@ use regex_syntax::hir::{
 use super::{backtracking, subject};
 
 /// Longest expression, bytes.
-const BYTES: usize = 4096;
+const PATTERN_BYTES: usize = 4096;
 /// Most bytes of a compiled expression.
-const COMPILED: usize = 512 << 10;
+const COMPILED_BYTES: usize = 512 << 10;
 
 /// A compiled expression.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// Compiles an expression that must match the whole text, so that an allow-list with `spack/.*` does not admit `evil-spack/x`.
-    pub(super) fn whole(text: &str) -> Result<Self, String> {
+    pub(super) fn for_whole_text(text: &str) -> Result<Self, String> {
         Self::compile(text, &format!(r"\A(?:{text})\z"))
     }
 
@@ -33,17 +33,17 @@ impl Pattern {
     }
 
     fn compile(text: &str, anchored: &str) -> Result<Self, String> {
-        if text.len() > BYTES {
-            return Err(format!("has {} bytes, at most {BYTES} are allowed", text.len()));
+        if text.len() > PATTERN_BYTES {
+            return Err(format!("has {} bytes, at most {PATTERN_BYTES} are allowed", text.len()));
         }
         // the text is parsed without anchors first, because an unbalanced bracket in it could otherwise end their group
-        let hir = regex_syntax::parse(text).map_err(|error| short(&error.to_string()))?;
-        let regex = RegexBuilder::new(anchored).size_limit(COMPILED).build();
+        let hir = regex_syntax::parse(text).map_err(|error| last_error_line(&error.to_string()))?;
+        let regex = RegexBuilder::new(anchored).size_limit(COMPILED_BYTES).build();
         let regex = regex.map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
-                format!("takes more than {COMPILED} bytes when it is compiled; repeat less")
+                format!("takes more than {COMPILED_BYTES} bytes when it is compiled; repeat less")
             }
-            other => short(&other.to_string()),
+            other => last_error_line(&other.to_string()),
         })?;
         Ok(Self { text: text.to_owned(), regex, hir })
     }
@@ -73,7 +73,7 @@ impl Pattern {
     }
 
     /// All texts that the expression can match, if there are only a few.
-    pub(super) fn texts(&self) -> Option<Vec<String>> {
+    pub(super) fn matching_texts(&self) -> Option<Vec<String>> {
         let words = Extractor::new().extract(&self.hir);
         let words = words.literals().filter(|literals| literals.iter().all(Literal::is_exact))?;
         let texts = words.iter().map(|word| String::from_utf8(word.as_bytes().to_vec()).ok());
@@ -85,19 +85,20 @@ impl Pattern {
         if self.text == other.text || self.is_any() {
             return true;
         }
-        let texts = other.texts().unwrap_or_default();
+        let texts = other.matching_texts().unwrap_or_default();
         !texts.is_empty() && texts.iter().all(|text| self.is_match(text))
     }
 
     /// Whether no text matches both expressions; false if unknown.
-    pub(super) fn is_apart(&self, other: &Self) -> bool {
+    pub(super) fn never_overlaps(&self, other: &Self) -> bool {
         let none = |texts: Option<Vec<String>>, pattern: &Self| {
             texts.is_some_and(|texts| texts.iter().all(|text| !pattern.is_match(text)))
         };
-        if none(self.texts(), other) || none(other.texts(), self) {
+        if none(self.matching_texts(), other) || none(other.matching_texts(), self) {
             return true;
         }
-        let (Some(own), Some(others)) = (self.ends(ExtractKind::Prefix), other.ends(ExtractKind::Prefix))
+        let (Some(own), Some(others)) =
+            (self.literal_ends(ExtractKind::Prefix), other.literal_ends(ExtractKind::Prefix))
         else {
             return false;
         };
@@ -105,15 +106,15 @@ impl Pattern {
     }
 
     /// The architectures in the names that the expression can match; `None` if unknown.
-    pub(super) fn families(&self) -> Option<Vec<&'static str>> {
+    pub(super) fn arch_families(&self) -> Option<Vec<&'static str>> {
         // an architecture is at the end of a name
         let families: Vec<&str> =
-            self.ends(ExtractKind::Suffix)?.iter().map(|end| subject::family(end)).collect();
+            self.literal_ends(ExtractKind::Suffix)?.iter().map(|end| subject::family_of_arch(end)).collect();
         (!families.contains(&"")).then_some(families)
     }
 
     /// Literal prefixes or suffixes of all matching texts; `None` if unknown.
-    fn ends(&self, kind: ExtractKind) -> Option<Vec<String>> {
+    fn literal_ends(&self, kind: ExtractKind) -> Option<Vec<String>> {
         let words = Extractor::new().kind(kind).extract(&self.hir);
         let words = words.literals().filter(|words| !words.is_empty())?;
         words.iter().map(|word| String::from_utf8(word.as_bytes().to_vec()).ok()).collect()
@@ -121,7 +122,7 @@ impl Pattern {
 }
 
 /// The last line of the parser's error message; the lines before it mark the position.
-fn short(error: &str) -> String {
+fn last_error_line(error: &str) -> String {
     let last = error.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(error).trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
@@ -132,42 +133,42 @@ mod tests {
 
     #[test]
     fn the_few_texts_that_an_expression_matches_are_known() {
-        let of = |text| Pattern::whole(text).unwrap().texts();
+        let of = |text| Pattern::for_whole_text(text).unwrap().matching_texts();
         assert_eq!(of("x86_64|arm64").unwrap(), ["x86_64", "arm64"]);
         assert_eq!((of("linux-.*"), of("a+")), (None, None));
     }
 
     #[test]
     fn an_expression_matches_the_whole_text_or_not_at_all() {
-        let spack = Pattern::whole("spack/.*").unwrap();
+        let spack = Pattern::for_whole_text("spack/.*").unwrap();
         assert!(spack.is_match("spack/packages") && !spack.is_match("evil-spack/x"));
-        let either = Pattern::whole("a|b").unwrap();
+        let either = Pattern::for_whole_text("a|b").unwrap();
         assert!(either.is_match("a") && !either.is_match("ax") && !either.is_match("xb"));
-        assert!(Pattern::whole("a)|(?:b").is_err());
+        assert!(Pattern::for_whole_text("a)|(?:b").is_err());
         assert!(Pattern::start("@asahi/kernel").unwrap().is_match("@asahi/kernel/fedora/kernel-16k"));
     }
 
     #[test]
     fn an_expression_that_explodes_is_refused() {
-        let error = Pattern::whole("((a{100}){100}){100}").unwrap_err();
+        let error = Pattern::for_whole_text("((a{100}){100}){100}").unwrap_err();
         assert!(error.contains("repeat less"), "{error}");
-        assert!(Pattern::whole(&"x".repeat(5000)).unwrap_err().contains("at most 4096"));
-        assert!(Pattern::whole(r"(?=a)b").unwrap_err().contains("look-around"));
+        assert!(Pattern::for_whole_text(&"x".repeat(5000)).unwrap_err().contains("at most 4096"));
+        assert!(Pattern::for_whole_text(r"(?=a)b").unwrap_err().contains("look-around"));
     }
 
     #[test]
     fn expressions_are_apart_only_where_that_is_known() {
-        let of = |text| Pattern::whole(text).unwrap();
-        assert!(of("team/.*").is_apart(&of("spack/.*")) && of("a|b").is_apart(&of("[c-e].*")));
-        assert!(!of("team/.*").is_apart(&of("team/x")) && !of("t.*").is_apart(&of("team/.*")));
-        assert!(!of(".*x").is_apart(&of(".*y")) && !of("").is_apart(&of(".*")));
-        assert_eq!(of(".*-(aarch64|neoverse_v1)").families(), Some(vec!["aarch64", "aarch64"]));
-        assert_eq!((of("linux-.*").families(), of(".*64").families()), (None, None));
+        let of = |text| Pattern::for_whole_text(text).unwrap();
+        assert!(of("team/.*").never_overlaps(&of("spack/.*")) && of("a|b").never_overlaps(&of("[c-e].*")));
+        assert!(!of("team/.*").never_overlaps(&of("team/x")) && !of("t.*").never_overlaps(&of("team/.*")));
+        assert!(!of(".*x").never_overlaps(&of(".*y")) && !of("").never_overlaps(&of(".*")));
+        assert_eq!(of(".*-(aarch64|neoverse_v1)").arch_families(), Some(vec!["aarch64", "aarch64"]));
+        assert_eq!((of("linux-.*").arch_families(), of(".*64").arch_families()), (None, None));
     }
 
     #[test]
     fn covering_is_claimed_only_where_it_is_known() {
-        let of = |text| Pattern::whole(text).unwrap();
+        let of = |text| Pattern::for_whole_text(text).unwrap();
         assert!(of(".*").covers(&of("[a-z]+")) && of("k.*").covers(&of("kernel|kde")));
         assert!(!of("k.*").covers(&of("kernel|gcc")) && !of("k.*").covers(&of("ke.*")));
         assert!(

@@ -24,7 +24,7 @@ pub struct Pool {
     /// Cores and memory of one builder, if the file names them.
     pub builder: (Option<Cores>, Option<Bytes>),
     /// Largest sizes that the pool accepts.
-    pub largest: PoolMaximums,
+    pub maximums: PoolMaximums,
     /// Disk of the largest build that the pool accepts.
     pub disk: Option<Bytes>,
     /// Price of a reservation in the pool.
@@ -96,13 +96,13 @@ impl Pool {
     }
 
     /// Whether a build for this architecture can run here. A build that names no architecture can.
-    pub(super) fn runs(&self, family: &str) -> bool {
+    pub(super) fn runs_arch(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family
     }
 
     /// Whether the pool has the operating system and the architecture of a build.
     pub(super) fn suits(&self, subject: &RuleSubject<'_>) -> bool {
-        self.os == subject.os && self.runs(subject.family)
+        self.os == subject.os && self.runs_arch(subject.family)
     }
 
     /// Whether a ticket that names these tags may be put here: the pool has all of them, and one of `tags_on_demand` is among them, if
@@ -116,7 +116,7 @@ impl Pool {
     /// Says why a build with another operating system or architecture cannot run here, for people.
     pub(super) fn mismatch_reason(&self, subject: &RuleSubject<'_>) -> String {
         if self.os == subject.os {
-            return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.processors());
+            return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.arch_words());
         }
         format!("pool {} runs {}, and not {}", self.name, self.os.as_str(), subject.os.as_str())
     }
@@ -127,13 +127,13 @@ impl Pool {
     }
 
     /// Whether a build with these needs fits.
-    pub fn takes(&self, needs: &ResourceNeeds) -> bool {
+    pub fn fits(&self, needs: &ResourceNeeds) -> bool {
         self.exceeded_maximums(needs).is_empty()
     }
 
     /// The requested sizes, lowered to the pool's maximums.
-    pub fn lowered(&self, asked: &Resources) -> Resources {
-        let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = self.largest;
+    pub fn lowered_to_maximums(&self, asked: &Resources) -> Resources {
+        let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = self.maximums;
         let memory = |asked: Bytes| memory_request.or(memory_limit).map_or(asked, |most| asked.min(most));
         let cpu = |asked: Cores| cpu_request.or(cpu_limit).map_or(asked, |most| Cores(asked.0.min(most.0)));
         Resources {
@@ -146,7 +146,7 @@ impl Pool {
     /// Describes which needs exceed the pool's maximums; empty if the build fits. A CPU limit above the maximum does not count: it only
     /// slows a build down.
     pub(super) fn exceeded_maximums(&self, needs: &ResourceNeeds) -> Vec<String> {
-        let PoolMaximums { memory_request, memory_limit, cpu_request, .. } = self.largest;
+        let PoolMaximums { memory_request, memory_limit, cpu_request, .. } = self.maximums;
         let mut words = Vec::new();
         let mut memory = |name: &str, need: Bytes, most: Option<Bytes>| {
             if let Some(most) = most.filter(|most| *most < need) {
@@ -163,9 +163,9 @@ impl Pool {
     }
 
     /// Orders pools by memory, then by cores. A pool without a limit is the largest.
-    pub(super) fn by_size(&self, other: &Self) -> std::cmp::Ordering {
-        let memory = |pool: &Self| pool.largest.memory_limit.map_or(u64::MAX, |most| most.0);
-        let cores = |pool: &Self| pool.largest.cpu_request.map_or(f64::INFINITY, |most| most.0);
+    pub(super) fn compare_size(&self, other: &Self) -> std::cmp::Ordering {
+        let memory = |pool: &Self| pool.maximums.memory_limit.map_or(u64::MAX, |most| most.0);
+        let cores = |pool: &Self| pool.maximums.cpu_request.map_or(f64::INFINITY, |most| most.0);
         memory(self).cmp(&memory(other)).then(cores(self).total_cmp(&cores(other)))
     }
 }

@@ -15,10 +15,10 @@ pub(super) struct PlacementRule {
     /// Line of the rule in the file, from 1.
     pub(super) line: usize,
     pub(super) fields: Vec<(RuleField, Pattern)>,
-    pub(super) over: Vec<NeedThreshold>,
+    pub(super) thresholds: Vec<NeedThreshold>,
     /// Copr's table: the rule matches if an entry's pattern matches, and all matching entries add their tags.
     pub(super) copr: Option<CoprTable>,
-    pub(super) wanted: RuleTarget,
+    pub(super) target: RuleTarget,
     pub(super) when_busy: Option<WhenBusy>,
 }
 
@@ -84,13 +84,18 @@ pub(super) enum RuleMismatch<'r> {
 
 impl RuleMismatch<'_> {
     /// Describes the mismatch in a sentence.
-    pub(super) fn words(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds) -> String {
+    pub(super) fn reason_words(&self, subject: &RuleSubject<'_>, needs: &ResourceNeeds) -> String {
         match self {
             Self::Field(field, pattern) => {
-                format!("{} {:?} does not match '{}'", field.name(), field.value(subject), pattern.as_str())
+                format!(
+                    "{} {:?} does not match '{}'",
+                    field.name(),
+                    field.value_of(subject),
+                    pattern.as_str()
+                )
             }
-            Self::Need(over) => over.why_not(needs),
-            Self::Copr => format!("no pattern of copr matches {:?}", subject.whole),
+            Self::Need(over) => over.not_exceeded_reason(needs),
+            Self::Copr => format!("no pattern of copr matches {:?}", subject.copr_path),
             Self::NoPool(tags) => format!("takes it, but no pool has all of the tags {}", tags.join(", ")),
             Self::Pool(pool) if pool.suits(subject) => {
                 format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
@@ -121,7 +126,7 @@ impl RuleField {
         word.to_owned()
     }
 
-    fn value<'s>(&self, subject: &'s RuleSubject<'_>) -> &'s str {
+    fn value_of<'s>(&self, subject: &'s RuleSubject<'_>) -> &'s str {
         let key = subject.key;
         match self {
             Self::Project => &subject.owner_project,
@@ -133,14 +138,14 @@ impl RuleField {
             Self::Ref => &key.git_ref,
             Self::RefClass => subject.ref_class,
             Self::Kind => subject.kind.as_str(),
-            Self::Key => &subject.whole,
+            Self::Key => &subject.copr_path,
             Self::Label(name) => key.labels.get(name).map_or("", String::as_str),
         }
     }
 }
 
 impl NeedThreshold {
-    fn is_over(self, needs: &ResourceNeeds) -> bool {
+    fn is_exceeded(self, needs: &ResourceNeeds) -> bool {
         match self {
             Self::Memory(most) => needs.memory_limit > most,
             Self::Cores(most) => needs.cpu_request.0 > most.0,
@@ -150,7 +155,7 @@ impl NeedThreshold {
     }
 
     /// Describes the need, and the threshold that it does not exceed.
-    fn why_not(self, needs: &ResourceNeeds) -> String {
+    fn not_exceeded_reason(self, needs: &ResourceNeeds) -> String {
         match self {
             Self::Memory(most) => format!("memory of {} is not over {most}", needs.memory_limit),
             Self::Cores(most) => format!("{} cores are not over {most}", needs.cpu_request),
@@ -177,26 +182,26 @@ impl PlacementRule {
     ///
     /// # Errors
     /// The first reason why the rule does not match.
-    pub(super) fn take(
+    pub(super) fn matching_tags(
         &self,
         subject: &RuleSubject<'_>,
         needs: &ResourceNeeds,
     ) -> Result<Vec<String>, RuleMismatch<'_>> {
         for (field, pattern) in &self.fields {
-            if !pattern.is_match(field.value(subject)) {
+            if !pattern.is_match(field.value_of(subject)) {
                 return Err(RuleMismatch::Field(field, pattern));
             }
         }
-        if let Some(over) = self.over.iter().find(|over| !over.is_over(needs)) {
+        if let Some(over) = self.thresholds.iter().find(|over| !over.is_exceeded(needs)) {
             return Err(RuleMismatch::Need(*over));
         }
         let Some(copr) = &self.copr else { return Ok(Vec::new()) };
-        copr.tags(&subject.whole).ok_or(RuleMismatch::Copr)
+        copr.tags(&subject.copr_path).ok_or(RuleMismatch::Copr)
     }
 
     /// The tags that the pool must have: those of the rule, and `more` from Copr's table.
-    pub(super) fn tags(&self, mut more: Vec<String>) -> Vec<String> {
-        if let RuleTarget::Tags(tags) = &self.wanted {
+    pub(super) fn pool_tags(&self, mut more: Vec<String>) -> Vec<String> {
+        if let RuleTarget::Tags(tags) = &self.target {
             more.splice(0..0, tags.iter().cloned());
         }
         more

@@ -29,7 +29,7 @@ impl ResourceNeeds {
         Self {
             memory_request: Bytes(prediction.memory_request.value),
             memory_limit: Bytes(prediction.memory_limit.value),
-            cpu_request: cores(prediction.cpu_request.value),
+            cpu_request: cores_from_milli(prediction.cpu_request.value),
             disk: Bytes(0),
             wall_p50: Millis(prediction.wall_p50.value),
             wall_p95: Millis(prediction.wall_p95.value),
@@ -38,7 +38,7 @@ impl ResourceNeeds {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 thousandths of a core")]
-fn cores(milli: u64) -> Cores {
+fn cores_from_milli(milli: u64) -> Cores {
     Cores(milli as f64 / 1000.0)
 }
 
@@ -50,7 +50,7 @@ pub struct RuleSubject<'k> {
     /// `owner/project`; the project alone if it contains the owner already.
     pub owner_project: String,
     /// `owner/project/arch/package`, as Copr writes it.
-    pub whole: String,
+    pub copr_path: String,
     /// Class of the branch or tag, one of [`REF_CLASSES`].
     pub ref_class: &'static str,
     /// Kind of the build.
@@ -59,14 +59,14 @@ pub struct RuleSubject<'k> {
     pub security: bool,
     /// The operating system that the build runs on.
     pub os: OperatingSystem,
-    /// Architecture family of the build; empty if the key names none, [`OTHER`] if it names an unknown one.
+    /// Architecture family of the build; empty if the key names none, [`OTHER_FAMILY`] if it names an unknown one.
     pub family: &'static str,
 }
 
 /// Family of an architecture that is named but unknown: no pool with an architecture of its own runs it.
-const OTHER: &str = "other";
+const OTHER_FAMILY: &str = "other";
 /// Architecture names that mean "independent of the processor": those in packages of Fedora, Debian, Arch and Conda.
-const ANY: [&str; 4] = ["noarch", "all", "any", "generic"];
+const ANY_ARCH_NAMES: [&str; 4] = ["noarch", "all", "any", "generic"];
 
 /// The classes of branches and tags: main branches, releases, proposed changes, all others, and none.
 pub(super) const REF_CLASSES: [&str; 5] = ["default", "release", "change", "other", "unknown"];
@@ -79,22 +79,22 @@ impl<'k> RuleSubject<'k> {
             (false, false) => format!("{}/{}", key.owner, key.project),
         };
         Self {
-            whole: format!("{owner_project}/{}/{}", key.arch, key.package),
+            copr_path: format!("{owner_project}/{}/{}", key.arch, key.package),
             owner_project,
             ref_class: ref_class(&key.git_ref),
             kind: BuildKind::of(key),
             security: is_security(key),
             os: OperatingSystem::of_arch(&key.arch),
-            family: named(&key.arch),
+            family: named_family(&key.arch),
             key,
         }
     }
 
     /// Name of the build's architecture, for people.
-    pub(super) fn processors(&self) -> &str {
+    pub(super) fn arch_words(&self) -> &str {
         match self.family {
             "" => "its processors",
-            OTHER => &self.key.arch,
+            OTHER_FAMILY => &self.key.arch,
             family => family,
         }
     }
@@ -189,17 +189,17 @@ const FAMILIES: [(&str, &[&str]); 9] = [
     ("i686", &["386", "x86", "i386", "i486", "i586", "i686"]),
 ];
 
-/// The family that an architecture names; empty if the text names none, [`OTHER`] if the family is unknown.
-pub(super) fn named(arch: &str) -> &'static str {
-    match family(arch) {
-        "" if !arch.trim().is_empty() && !ANY.contains(&arch.trim()) => OTHER,
+/// The family that an architecture names; empty if the text names none, [`OTHER_FAMILY`] if the family is unknown.
+pub(super) fn named_family(arch: &str) -> &'static str {
+    match family_of_arch(arch) {
+        "" if !arch.trim().is_empty() && !ANY_ARCH_NAMES.contains(&arch.trim()) => OTHER_FAMILY,
         family => family,
     }
 }
 
 /// The processor family in the name of an architecture or a chroot, such as `linux-debian12-x86_64_v3`. Upper and lower case are equal.
 /// Empty if no word of the name is known.
-pub(super) fn family(arch: &str) -> &'static str {
+pub(super) fn family_of_arch(arch: &str) -> &'static str {
     // with its hyphen, `x86-64` would be split into two words
     let arch = arch.to_ascii_lowercase().replace("x86-64", "x86_64");
     let of_word = |word: &str| {
@@ -232,7 +232,7 @@ mod tests {
             ("", ""),
             ("mars", ""),
         ] {
-            assert_eq!(family(arch), expected, "{arch}");
+            assert_eq!(family_of_arch(arch), expected, "{arch}");
         }
     }
 
@@ -240,14 +240,14 @@ mod tests {
     fn processors_that_are_named_and_not_known_are_others_and_no_name_says_nothing() {
         for (arch, expected, words) in [
             ("aarch64", "aarch64", "aarch64"),
-            ("linux-mars9-mips", OTHER, "linux-mars9-mips"),
+            ("linux-mars9-mips", OTHER_FAMILY, "linux-mars9-mips"),
             ("", "", "its processors"),
             (" ", "", "its processors"),
             ("noarch", "", "its processors"),
         ] {
             let key = Key { arch: arch.into(), ..Key::default() };
             let subject = RuleSubject::of(&key);
-            assert_eq!((subject.family, subject.processors()), (expected, words), "{arch}");
+            assert_eq!((subject.family, subject.arch_words()), (expected, words), "{arch}");
         }
     }
 
@@ -278,7 +278,10 @@ mod tests {
             package: "kernel".into(),
             ..Key::default()
         };
-        assert_eq!(RuleSubject::of(&key("kernel", "@asahi")).whole, "@asahi/kernel/fedora-40-x86_64/kernel");
+        assert_eq!(
+            RuleSubject::of(&key("kernel", "@asahi")).copr_path,
+            "@asahi/kernel/fedora-40-x86_64/kernel"
+        );
         assert_eq!(RuleSubject::of(&key("spack/packages", "bot")).owner_project, "spack/packages");
     }
 }

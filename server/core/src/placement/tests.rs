@@ -105,7 +105,7 @@ fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
         predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
     (asked.memory_request.value, asked.memory_limit.value) = (100 * GIB, 300 * GIB);
     (asked.cpu_request.value, asked.cpu_limit.value) = (4000, 128_000);
-    let put = parse("").put(&RuleSubject::of(&key("a/b", "x86_64", "gcc")), asked.clone(), &|_| 0);
+    let put = parse("").put_in_pool(&RuleSubject::of(&key("a/b", "x86_64", "gcc")), asked.clone(), &|_| 0);
     assert_eq!((put.placed.pool.as_str(), put.placed.clamped), ("big", true));
     assert!(put.placed.reason.contains("memory limit of 300.00 GiB is above its 256.00 GiB"), "{put:?}");
     assert_eq!((put.memory_request.value, put.memory_limit.value), (100 * GIB, 256 * GIB));
@@ -114,10 +114,13 @@ fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
     assert_eq!((put.cpu_request.value, put.cpu_limit.value), (4000, 64_000));
     // the runner's maximum in its own spelling: rounded up to whole MiB it would be above that
     let pools = Placement::parse("[[pool]]\nname = \"a\"\nmemory = \"64G\"\n").unwrap();
-    let put = pools.put(&RuleSubject::of(&Key::default()), asked.clone(), &|_| 0);
+    let put = pools.put_in_pool(&RuleSubject::of(&Key::default()), asked.clone(), &|_| 0);
     assert_eq!(put.memory_limit.value, 64_000_000_000 / (1 << 20) * (1 << 20));
     // without pools nothing is said and nothing changes
-    assert_eq!(Placement::default().put(&RuleSubject::of(&Key::default()), asked.clone(), &|_| 0), asked);
+    assert_eq!(
+        Placement::default().put_in_pool(&RuleSubject::of(&Key::default()), asked.clone(), &|_| 0),
+        asked
+    );
 }
 
 const RULES: &str = r#"
@@ -252,7 +255,7 @@ licence = 1
             _ => 0,
         };
         let key = key(project, "", "");
-        let pool = pools.tagged(&RuleSubject::of(&key), &needs(1, 1.0, 0), &tags, &there);
+        let pool = pools.choose_by_tags(&RuleSubject::of(&key), &needs(1, 1.0, 0), &tags, &there);
         pool.map_or_else(String::new, |pool| pool.name.clone())
     };
     let usual = ["copr_builder", "arch_x86_64"];

@@ -13,11 +13,11 @@ use crate::domain::{Bytes, History, Key, Quantity, Rung, RungObservation};
 const LEAST_DECREASE: f64 = 0.05;
 
 /// Raises memory request and limit where they decrease by more than the operator allows, or by too little to be worth a change.
-pub(super) fn bound(sizes: &mut MemorySizes, history: &History, key: &Key, settings: &Settings) {
+pub(super) fn bound_decrease(sizes: &mut MemorySizes, history: &History, key: &Key, settings: &Settings) {
     let Some(most) = settings.max_decrease else { return };
     let Some([request, limit]) = last_given(history, key) else { return };
-    hold(&mut sizes.request, request, most, settings);
-    hold(&mut sizes.limit, limit, most, settings);
+    raise_to_bound(&mut sizes.request, request, most, settings);
+    raise_to_bound(&mut sizes.limit, limit, most, settings);
     if sizes.limit.value < sizes.request.value {
         sizes.limit.value = sizes.request.value;
         sizes.limit.basis.bound = SizeBound::Request;
@@ -33,7 +33,7 @@ fn last_given(history: &History, key: &Key) -> Option<[Bytes; 2]> {
     history.on_rung(Rung::Exact, key).filter(same).find_map(RungObservation::predicted_at_start)
 }
 
-fn hold(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {
+fn raise_to_bound(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {
     let share = Bytes(quantity.value).as_f64() / last.as_f64().max(1.0);
     if share >= 1.0 {
         return;

@@ -25,10 +25,10 @@ struct PriorDeviation {
 
 /// Prior for builds of one key (Spack's CI: median 0.25 of the peak). Its weight is small, so that a key whose needs repeat soon gets a
 /// small deviation.
-const ALIKE: PriorDeviation = PriorDeviation { deviation: 0.32, attempts: 0.1 };
+const ALIKE_PRIOR: PriorDeviation = PriorDeviation { deviation: 0.32, attempts: 0.1 };
 /// Prior for jumps above everything observed: after one attempt the next one needs more than 1.8 times as much in one case of ten, after
 /// five more than 1.1 times (replayed on Spack's CI).
-const JUMPS: PriorDeviation = PriorDeviation { deviation: 0.45, attempts: 0.5 };
+const JUMP_PRIOR: PriorDeviation = PriorDeviation { deviation: 0.45, attempts: 0.5 };
 
 /// Logarithms closer than this are equal: more than the rounding error of sums of a thousand values, and far less than the difference of
 /// one byte.
@@ -45,27 +45,31 @@ pub(super) struct Deviation {
 
 impl Deviation {
     /// The deviation when no attempt is known: the priors.
-    pub(super) const UNKNOWN: Self = Self { alike: ALIKE.deviation, jump: JUMPS.deviation };
+    pub(super) const UNKNOWN: Self = Self { alike: ALIKE_PRIOR.deviation, jump: JUMP_PRIOR.deviation };
 
     /// Computes the deviation from the weighted needs. Attempts that memory stopped are ignored.
     pub(super) fn of(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Self {
-        variance(points).map_or(Self::UNKNOWN, |variance| Self::mixed(similar, variance))
+        variance(points).map_or(Self::UNKNOWN, |variance| Self::with_prior(similar, variance))
     }
 
     /// The deviation within groups of need ([`NeedSplit`]): the next build belongs to one of the groups, so the distance between groups
     /// does not show how far above the highest group its need may be. `None` if there is one group.
     pub(super) fn within_groups(similar: &SimilarAttempts<'_>, points: &[WeightedValue]) -> Option<Self> {
-        variance_within_groups(points).map(|variance| Self::mixed(similar, variance))
+        variance_within_groups(points).map(|variance| Self::with_prior(similar, variance))
     }
 
-    fn mixed(similar: &SimilarAttempts<'_>, variance: f64) -> Self {
-        let attempts: f64 =
-            similar.used.iter().filter(|used| !used.observation.censored).map(|used| used.fresh).sum();
+    fn with_prior(similar: &SimilarAttempts<'_>, variance: f64) -> Self {
+        let attempts: f64 = similar
+            .attempts
+            .iter()
+            .filter(|used| !used.observation.censored)
+            .map(|used| used.freshness)
+            .sum();
         let mixed = |usual: PriorDeviation| {
             let sum = variance * attempts + usual.deviation.powi(2) * usual.attempts;
             (sum / (attempts + usual.attempts)).sqrt()
         };
-        Self { alike: mixed(ALIKE), jump: mixed(JUMPS) }
+        Self { alike: mixed(ALIKE_PRIOR), jump: mixed(JUMP_PRIOR) }
     }
 }
 
@@ -73,9 +77,9 @@ impl Deviation {
 #[derive(Debug, Default)]
 struct SquareSums {
     weight: f64,
-    all: f64,
-    heavy: f64,
-    above: f64,
+    square_sum: f64,
+    heavy_weight_sum: f64,
+    above_mean_sum: f64,
 }
 
 /// Uncensored values of one rung with their weights, newest first.
@@ -119,11 +123,11 @@ impl SquareSums {
         self.weight += weight;
         for (log, weight) in values {
             let square = (log - mean).powi(2) * weight;
-            self.all += square;
+            self.square_sum += square;
             // the mean is rounded, so a single value or equal values could be slightly above it; they must not count as above
             if *log > mean + ROUNDING {
-                self.heavy += weight;
-                self.above += square;
+                self.heavy_weight_sum += weight;
+                self.above_mean_sum += square;
             }
         }
     }
@@ -132,7 +136,11 @@ impl SquareSums {
         if self.weight <= 0.0 {
             return None;
         }
-        let all = self.all / self.weight;
-        Some(if self.heavy > 0.0 { all.min(self.above / self.heavy) } else { all })
+        let all = self.square_sum / self.weight;
+        Some(if self.heavy_weight_sum > 0.0 {
+            all.min(self.above_mean_sum / self.heavy_weight_sum)
+        } else {
+            all
+        })
     }
 }

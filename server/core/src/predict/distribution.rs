@@ -1,7 +1,7 @@
 //! The expected values of one quantity, as probabilities on a logarithmic grid.
 //!
 //! A censored value `s` proves "more than s": its share moves to the values above it, as in the Kaplan-Meier estimator. If few values are
-//! above it, part of its share goes to a point at `s` times [`BEYOND`], so that the next size is noticeably larger.
+//! above it, part of its share goes to a point at `s` times [`BEYOND_FACTOR`], so that the next size is noticeably larger.
 
 use super::{
     deviation::{Deviation, WeightedValue},
@@ -14,9 +14,9 @@ pub(super) const STEPS_A_DOUBLING: f64 = 32.0;
 /// Longest grid: 48 doublings reach from a byte to 256 TiB.
 const LONGEST_GRID: usize = 48 * 32;
 /// Factor above a censored value `s` where its share goes if nothing is known above it.
-pub(super) const BEYOND: f64 = 1.5;
+pub(super) const BEYOND_FACTOR: f64 = 1.5;
 /// Differences between repeated builds of one configuration: 3 % (lab, 87 configurations run 2 to 7 times).
-const NOISE: f64 = 0.03;
+const NOISE_DEVIATION: f64 = 0.03;
 /// Most noise, as a share of the observed deviation: some keys repeat to a thousandth.
 const NOISE_SHARE: f64 = 0.1;
 /// Grid steps on each side of a value over which noise spreads it: four standard deviations.
@@ -54,7 +54,7 @@ impl Bin {
         self.hours += other.hours * factor;
     }
 
-    fn times(self, factor: f64) -> Self {
+    fn scaled(self, factor: f64) -> Self {
         Self { share: self.share * factor, hours: self.hours * factor }
     }
 }
@@ -88,7 +88,7 @@ impl Distribution {
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
         defaults: [f64; 2],
     ) -> Self {
-        Self::mix(similar, log, DefaultValues { values: defaults, share: similar.left }, 0.0)
+        Self::mix_values(similar, log, DefaultValues { values: defaults, share: similar.default_share }, 0.0)
     }
 
     /// Distribution of `log` of each attempt without a default: the weight that no rung takes is expected above the observed values.
@@ -96,17 +96,17 @@ impl Distribution {
         similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
     ) -> Self {
-        Self::mix(similar, log, DefaultValues { values: [1.0; 2], share: 0.0 }, similar.unknown)
+        Self::mix_values(similar, log, DefaultValues { values: [1.0; 2], share: 0.0 }, similar.unknown_share)
     }
 
-    fn mix(
+    fn mix_values(
         similar: &SimilarAttempts<'_>,
         log: impl Fn(&WeightedAttempt<'_>) -> f64,
         defaults: DefaultValues,
         unseen: f64,
     ) -> Self {
-        let mut points = Vec::with_capacity(similar.used.len() + 2);
-        for used in &similar.used {
+        let mut points = Vec::with_capacity(similar.attempts.len() + 2);
+        for used in &similar.attempts {
             let log = log(used);
             if log.is_finite() {
                 let (weight, censored) = (used.weight, used.observation.censored);
@@ -143,7 +143,7 @@ impl Distribution {
         let least = points.iter().map(|p| p.log).fold(f64::INFINITY, f64::min);
         // the grid starts at a whole step, so that a further, smaller value does not move others into another bin
         let start = (least * STEPS_A_DOUBLING).floor() / STEPS_A_DOUBLING;
-        let end = points.iter().map(|p| p.log).fold(start, f64::max) + BEYOND.log2();
+        let end = points.iter().map(|p| p.log).fold(start, f64::max) + BEYOND_FACTOR.log2();
         let length = (step_of(end, start) + 2).min(LONGEST_GRID);
         let (mut seen, mut above) = (vec![Bin::default(); length], Vec::new());
         for point in points {
@@ -156,12 +156,12 @@ impl Distribution {
             }
         }
         if !above.is_empty() {
-            move_up(&mut seen, &above);
+            move_censored_up(&mut seen, &above);
         }
         let total: f64 = seen.iter().map(|bin| bin.share).sum();
         if total > 0.0 {
             for bin in &mut seen {
-                *bin = bin.times(1.0 / total);
+                *bin = bin.scaled(1.0 / total);
             }
         }
         Self {
@@ -186,7 +186,7 @@ impl Distribution {
     }
 
     fn smoothed_by(&self, deviation: Deviation) -> Self {
-        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * deviation.alike) * STEPS_A_DOUBLING;
+        let sigma = (1.0 + NOISE_DEVIATION).log2().min(NOISE_SHARE * deviation.alike) * STEPS_A_DOUBLING;
         let kernel: Vec<f64> =
             (-NOISE_STEPS..=NOISE_STEPS).map(|n| (-0.5 * (f64::from(n) / sigma).powi(2)).exp()).collect();
         let unit: f64 = kernel.iter().sum();
@@ -215,7 +215,7 @@ impl Distribution {
         for (bin, value) in bins.iter_mut().skip(NOISE_CENTRE).zip(values) {
             tail.add(value, share);
             bin.add(tail, 1.0 - fade);
-            tail = tail.times(fade);
+            tail = tail.scaled(fade);
         }
         if let Some(last) = bins.last_mut() {
             last.add(tail, 1.0);
@@ -257,8 +257,8 @@ impl Distribution {
 }
 
 /// Moves the share of each censored value to the values above it.
-fn move_up(seen: &mut [Bin], above: &[Bin]) {
-    let beyond = step_of(BEYOND.log2(), 0.0) + 1;
+fn move_censored_up(seen: &mut [Bin], above: &[Bin]) {
+    let beyond = step_of(BEYOND_FACTOR.log2(), 0.0) + 1;
     let total: f64 = seen.iter().chain(above).map(|bin| bin.share).sum();
     let (mut right, mut rest) = (total, total);
     // all shares further right are multiplied by `factor`
@@ -266,7 +266,7 @@ fn move_up(seen: &mut [Bin], above: &[Bin]) {
     let mut added = vec![Bin::default(); seen.len()];
     for (at, (bin, moved)) in seen.iter_mut().zip(above).enumerate() {
         right = (right - bin.share - moved.share).max(0.0);
-        *bin = bin.times(factor);
+        *bin = bin.scaled(factor);
         if moved.share <= 0.0 {
             continue;
         }

@@ -30,7 +30,7 @@ fn is_unsure(prediction: &Prediction) -> bool {
 }
 
 /// Replaces each number of low confidence by the operator's default. Memory sizes that follow from kills are not guesses, and stay.
-pub(super) fn replace(
+pub(super) fn replace_guesses(
     prediction: &mut Prediction,
     similar: &SimilarAttempts<'_>,
     key: &Key,
@@ -57,11 +57,11 @@ pub(super) fn replace(
             own.clone_from(default);
         }
     }
-    in_order(prediction);
+    make_consistent(prediction);
 }
 
 /// Makes pairs of numbers consistent (CPU request and limit, the two wall times), because one may be known and the other a default.
-fn in_order(prediction: &mut Prediction) {
+fn make_consistent(prediction: &mut Prediction) {
     let Prediction { cpu_request, cpu_limit, wall_p50, wall_p95, .. } = prediction;
     for (lower, upper) in [(cpu_request, cpu_limit), (wall_p50, wall_p95)] {
         if upper.basis.is_default() {
@@ -76,7 +76,7 @@ fn reason(prediction: &Prediction, similar: &SimilarAttempts<'_>, key: &Key, lim
     let is_default = limit.basis.bound == SizeBound::Default;
     let attempts = figures::counted(prediction.attempts.into(), "attempt");
     let known = if similar.knows_package() { "too little" } else { "nothing" };
-    let (scope, sure) = (words::scope(similar.main_rung()), figures::percent(prediction.confidence));
+    let (scope, sure) = (words::rung_scope(similar.main_rung()), figures::percent(prediction.confidence));
     let but = if is_default { "" } else { ", but no less than attempts of the package have needed" };
     format!(
         "{known} is known about {} yet, so this is the configured default{but}: {attempts}, mostly of {scope}, would be only {sure} sure",

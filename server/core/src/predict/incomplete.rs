@@ -23,51 +23,56 @@ use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 
 /// Highest confidence if each build's need was read several times: one half, by judgement, because peaks between scrapes and memory outside
 /// the processes are missed.
-const MOST_SURE: f64 = 0.5;
+const HIGHEST_CONFIDENCE: f64 = 0.5;
 /// Highest confidence if Prometheus scraped each build only once, at any moment: by judgement, below the least confidence for sizing pods.
 const MOST_SURE_OF_ONE: f64 = 0.2;
 
 /// Raises `own` to `measured`, the same prediction without attempts whose need is incomplete. `pools`: the attempts that each prediction
 /// was computed from.
-pub(super) fn hold(own: &mut Prediction, measured: Prediction, pools: [&SimilarAttempts<'_>; 2]) {
+pub(super) fn raise_to_measured(
+    own: &mut Prediction,
+    measured: Prediction,
+    pools: [&SimilarAttempts<'_>; 2],
+) {
     let [all, of_cgroups] = pools;
-    let Some(source) = main_source(all) else { return hold_price(own, &measured, of_cgroups) };
-    let most = most_sure(all).max(if of_cgroups.knows_package() { measured.confidence } else { 0.0 });
+    let Some(source) = main_source(all) else { return use_measured_price(own, &measured, of_cgroups) };
+    let most =
+        highest_confidence(all).max(if of_cgroups.knows_package() { measured.confidence } else { 0.0 });
     let was = own.confidence;
     own.confidence = was.min(most);
     if most < was {
         own.unsure_because = format!("{} may be too low", source.name());
     }
     if of_cgroups.of_package().next().is_some() {
-        let kept = raise(&mut own.memory_request, &measured.memory_request);
-        raise(&mut own.cpu_request, &measured.cpu_request);
+        let kept = raise_quantity(&mut own.memory_request, &measured.memory_request);
+        raise_quantity(&mut own.cpu_request, &measured.cpu_request);
         if kept {
             let _written = write!(own.reason, "; {} do not lower its request", source.name());
         }
     }
-    raise(&mut own.cpu_limit, &measured.cpu_limit);
+    raise_quantity(&mut own.cpu_limit, &measured.cpu_limit);
     if own.memory_limit != measured.memory_limit || was.to_bits() != measured.confidence.to_bits() {
-        hold_limit(own, measured, source);
+        raise_limit(own, measured, source);
     }
     own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
 }
 
 /// Raises the sizes if no need is incomplete: both predictions then rest on the same attempts, and differ only by the price of a failure.
-fn hold_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarAttempts<'_>) {
+fn use_measured_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &SimilarAttempts<'_>) {
     if of_cgroups.of_package().next().is_some() {
-        raise(&mut own.memory_request, &measured.memory_request);
+        raise_quantity(&mut own.memory_request, &measured.memory_request);
     }
-    raise(&mut own.memory_limit, &measured.memory_limit);
+    raise_quantity(&mut own.memory_limit, &measured.memory_limit);
     own.memory_limit.value = own.memory_limit.value.max(own.memory_request.value);
 }
 
-fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
+fn raise_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
     let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
     if is_default && own.lower_bound.is_some() {
         // a size proven by kills is larger than a default or a guess from other packages, but must not replace what attempts of this
         // package show
         if !measured.memory_limit.basis.is_default() && !guess::is_of_others(&measured) {
-            raise(&mut own.memory_limit, &measured.memory_limit);
+            raise_quantity(&mut own.memory_limit, &measured.memory_limit);
         }
         own.memory_limit.basis.confidence = Some(measured.confidence);
         return;
@@ -89,7 +94,7 @@ fn hold_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed
 }
 
 /// Replaces `own` by the measured quantity if that is larger; returns whether it did.
-fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
+fn raise_quantity(own: &mut Quantity, measured: &Quantity) -> bool {
     let is_lower = own.value < measured.value;
     if is_lower {
         own.clone_from(measured);
@@ -100,24 +105,24 @@ fn raise(own: &mut Quantity, measured: &Quantity) -> bool {
 /// The kind of incomplete need with most weight, named in the reason; `None` if all needs are complete.
 fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     let weight = |source: &IncompleteNeed| -> f64 {
-        let of_it = similar.used.iter().filter(|used| used.observation.incomplete == Some(*source));
+        let of_it = similar.attempts.iter().filter(|used| used.observation.incomplete == Some(*source));
         of_it.map(|used| used.weight).sum()
     };
     let found = |source: &IncompleteNeed| {
-        similar.used.iter().any(|used| used.observation.incomplete == Some(*source))
+        similar.attempts.iter().any(|used| used.observation.incomplete == Some(*source))
     };
     IncompleteNeed::ALL.into_iter().filter(found).max_by(|a, b| weight(a).total_cmp(&weight(b)))
 }
 
 /// Highest confidence that the attempts allow: the weighted mean over how each attempt was measured.
-fn most_sure(similar: &SimilarAttempts<'_>) -> f64 {
+fn highest_confidence(similar: &SimilarAttempts<'_>) -> f64 {
     let sure = |observation: &RungObservation| match observation.incomplete {
         None => 1.0,
         // hours are 0 after a single scrape, because there is no time between the first and the last
         Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MOST_SURE_OF_ONE,
-        Some(_) => MOST_SURE,
+        Some(_) => HIGHEST_CONFIDENCE,
     };
-    let (all, known) = similar.used.iter().fold((0.0, 0.0), |(all, known), used| {
+    let (all, known) = similar.attempts.iter().fold((0.0, 0.0), |(all, known), used| {
         (all + used.weight, known + used.weight * sure(used.observation))
     });
     if all > 0.0 { known / all } else { 1.0 }

@@ -11,26 +11,26 @@ const FEWEST_FOR_LINE: usize = 5;
 /// Least share of the needs' variance that the line must explain.
 const LEAST_EXPLAINED: f64 = 0.2;
 /// Ratio of input sizes, as a logarithm to base 2, at which an attempt has a quarter of the weight for the line: 19 %.
-const NEAR: f64 = 0.25;
+const NEAR_DISTANCE: f64 = 0.25;
 /// Largest shift, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
 const LARGEST_SHIFT: f64 = 2.0;
 
 /// Shifts the needs to the input size of `key` along the line, if there is one.
-pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, key: &Key) {
+pub(super) fn adjust_to_input(similar: &mut SimilarAttempts<'_>, key: &Key) {
     let Some(asked) = key.hints.input_bytes.filter(|bytes| *bytes > 0) else { return };
     let asked = Bytes(asked).as_f64().log2();
     let slope = slope(similar, asked);
     if slope.abs() <= 0.0 {
         return;
     }
-    for used in &mut similar.used {
-        if let Some(had) = input(used) {
+    for used in &mut similar.attempts {
+        if let Some(had) = input_of(used) {
             used.need += (slope * (asked - had)).clamp(-LARGEST_SHIFT, LARGEST_SHIFT);
         }
     }
 }
 
-fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
+fn input_of(used: &WeightedAttempt<'_>) -> Option<f64> {
     (used.rung.is_of_build() && !used.observation.input.is_nan()).then(|| f64::from(used.observation.input))
 }
 
@@ -38,10 +38,10 @@ fn input(used: &WeightedAttempt<'_>) -> Option<f64> {
 /// them would follow a few distant ones.
 fn slope(similar: &SimilarAttempts<'_>, asked: f64) -> f64 {
     let points = || {
-        let fitted = similar.used.iter().filter(|used| !used.observation.censored);
+        let fitted = similar.attempts.iter().filter(|used| !used.observation.censored);
         fitted.filter_map(|used| {
-            let had = input(used)?;
-            let far = (had - asked) / NEAR;
+            let had = input_of(used)?;
+            let far = (had - asked) / NEAR_DISTANCE;
             Some(((1.0 + far * far).powi(-2), had, used.need))
         })
     };

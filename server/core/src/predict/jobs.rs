@@ -12,7 +12,7 @@ use crate::domain::{Basis, Key, Quantity, Rung};
 const MOST_JOB_NUMBERS: usize = 16;
 
 /// The build jobs to plan for: the requested number, else the most common one, else the default.
-pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
+pub(super) fn choose_jobs(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
     if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
         return Quantity {
             value: u64::from(asked),
@@ -20,7 +20,8 @@ pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settin
         };
     }
     let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
-    for used in similar.used.iter().filter(|used| !used.observation.censored && used.observation.jobs > 0) {
+    for used in similar.attempts.iter().filter(|used| !used.observation.censored && used.observation.jobs > 0)
+    {
         let jobs = u32::from(used.observation.jobs);
         let room = seen.len() < MOST_JOB_NUMBERS;
         match seen.iter_mut().find(|entry| entry.0 == jobs) {
@@ -48,22 +49,22 @@ pub(super) fn choose(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settin
 }
 
 /// Adjusts the needs of attempts that ran with other numbers of jobs to `jobs`; `slope` is bytes for each job.
-pub(super) fn adjust(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
+pub(super) fn adjust_to_jobs(similar: &mut SimilarAttempts<'_>, slope: f64, jobs: u64) {
     if slope <= 0.0 {
         return;
     }
     let asked = u32::try_from(jobs).unwrap_or(u32::MAX);
-    for used in &mut similar.used {
+    for used in &mut similar.attempts {
         let had = u32::from(used.observation.jobs);
         if had > 0 && had != asked {
-            used.need = shift(used.need.exp2(), slope, had, asked).log2();
+            used.need = need_at_jobs(used.need.exp2(), slope, had, asked).log2();
         }
     }
 }
 
 /// Converts `need` from `had` jobs to `asked` jobs. Part of the need is independent of jobs, so the need changes at most by the ratio of
 /// the numbers of jobs.
-pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
+pub(super) fn need_at_jobs(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
     let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
     let most = need * (asked / had);
     let shifted = need + slope * (asked - had);
@@ -72,7 +73,7 @@ pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
 
 /// Converts `wall` from `had` jobs to `asked` jobs by Amdahl's law (1967): a serial part, and a part that the jobs share. The time changes
 /// at most by the ratio of the numbers of jobs.
-pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
+pub(super) fn wall_at_jobs(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
     let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
     let most = wall * (had / asked);
     let shifted = wall + shared * (1.0 / asked - 1.0 / had);
@@ -80,7 +81,7 @@ pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
 }
 
 /// Whether two keys differ only in hints and in fields that do not distinguish builds of a package.
-pub(super) fn alike(a: &Key, b: &Key) -> bool {
+pub(super) fn is_same_build(a: &Key, b: &Key) -> bool {
     a.version == b.version
         && a.variants == b.variants
         && a.compiler == b.compiler

@@ -21,16 +21,16 @@ use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 /// Factor above the need that leaves room for hot file pages: a limit of 320 MB for a need of 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers need this much, however small the build.
-pub(super) const PAGES_LEAST: Bytes = Bytes(64 << 20);
+pub(super) const LEAST_PAGES_ROOM: Bytes = Bytes(64 << 20);
 
 /// Of the builds that need more than a failed size, the highest share that the next size covers.
 const RETRY_COVERS: f64 = 0.92;
 /// A failed size that is more than this multiple of the size tried first was itself a retry.
-const SECOND_TIME: f64 = 1.2;
+const RETRIED_SIZE_FACTOR: f64 = 1.2;
 
 /// A limit for `need` with room for hot file pages.
 pub(super) fn with_pages(need: Bytes) -> Bytes {
-    let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
+    let least = Bytes(need.0.saturating_add(LEAST_PAGES_ROOM.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
 }
 
@@ -46,13 +46,13 @@ pub(super) struct MemorySizes {
 }
 
 /// Distribution of the memory that the next attempt needs.
-pub(super) fn expected(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
-    expected_by(similar, settings, |used| used.need)
+pub(super) fn expected_needs(similar: &SimilarAttempts<'_>, settings: &Settings) -> Distribution {
+    expected_values(similar, settings, |used| used.need)
 }
 
 /// The distribution of the next attempt's value. `log` gives the value of each known attempt, as a logarithm to base 2; non-finite values
 /// are skipped.
-fn expected_by(
+fn expected_values(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
     log: impl Fn(&WeightedAttempt<'_>) -> f64,
@@ -68,22 +68,22 @@ fn expected_by(
 
 /// Width of the middle 80 % of the needs, relative to the median. Computed from uncensored attempts alone, because a failure must not raise
 /// the confidence.
-fn width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
+fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Distribution) -> f64 {
     let width = |of: &Distribution| {
         (of.quantile(0.9).value - of.quantile(0.1).value) / of.quantile(0.5).value.max(1.0)
     };
-    if similar.used.iter().any(|used| used.observation.censored) {
+    if similar.attempts.iter().any(|used| used.observation.censored) {
         let fitted =
             |used: &WeightedAttempt<'_>| if used.observation.censored { f64::NAN } else { used.need };
-        return width(&expected_by(similar, settings, fitted));
+        return width(&expected_values(similar, settings, fitted));
     }
     width(all)
 }
 
 /// Computes request and limit. `price`: what one failure costs, in GiB x h.
-pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
+pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
     let rung = similar.main_rung();
-    let plain = expected(similar, settings);
+    let plain = expected_needs(similar, settings);
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
     // a kill costs a whole build, and unused memory below a limit costs nothing: the tails are computed for rare events
@@ -94,23 +94,27 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
     let roomy = with_pages(need);
     let margin = roomy.as_f64() / need.as_f64().max(1.0);
     let covered = |of: &Distribution, size: u64| of.covered(Bytes(size).as_f64()).clamp(0.0, 1.0);
-    let mut limit =
-        quantity(settings, rung, spread.attempts, WantedSize { size: roomy, quantile: enough.share, margin });
+    let mut limit = bounded_quantity(
+        settings,
+        rung,
+        spread.attempts,
+        WantedSize { size: roomy, quantile: enough.share, margin },
+    );
     if limit.basis.bound.is_cut() {
         // a cap or floor changed the limit: the share is that of the changed size, and room for file pages is not guaranteed
         (limit.basis.quantile, limit.basis.margin) = (covered(seldom, limit.value), 1.0);
     }
-    let cheap = SizePlan::new(&spread, price).first();
+    let cheap = SizePlan::new(&spread, price).first_size();
     let cheap =
         WantedSize { size: Bytes::from_f64(cheap.bytes), quantile: cheap.share.clamp(0.0, 1.0), margin: 1.0 };
-    let mut request = quantity(settings, rung, spread.attempts, cheap);
+    let mut request = bounded_quantity(settings, rung, spread.attempts, cheap);
     if request.basis.bound != SizeBound::None {
         request.basis.quantile = covered(&spread, request.value);
     }
     at_most_preset(&mut request, similar, settings, &spread);
     // a preset limit is lowered only once enough attempts of the package are known: `unknown` is below the failure ceiling
-    if settings.preset && similar.unknown > ceiling && limit.value < settings.memory_limit.0 {
-        limit = quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
+    if settings.preset && similar.unknown_share > ceiling && limit.value < settings.memory_limit.0 {
+        limit = bounded_quantity(settings, rung, spread.attempts, WantedSize::of(settings.memory_limit));
         limit.basis.bound = SizeBound::Preset;
     }
     if limit.value < request.value {
@@ -119,7 +123,7 @@ pub(super) fn size(similar: &SimilarAttempts<'_>, settings: &Settings, price: f6
         limit.basis.bound = SizeBound::Request;
     }
     cover_at_least(&mut limit, &request, seldom);
-    MemorySizes { request, limit, width: width(similar, settings, &plain), by_kills: None }
+    MemorySizes { request, limit, width: relative_width(similar, settings, &plain), by_kills: None }
 }
 
 /// Caps the request at the preset if every known attempt of the package stayed below it. The preset may be chosen by the size of a node: a
@@ -131,8 +135,8 @@ fn at_most_preset(
     spread: &Distribution,
 ) {
     let (preset, _) = settings.bound_memory(settings.memory_request);
-    let is_enough = highest(similar, false).is_none_or(|need| need <= preset)
-        && highest(similar, true).is_none_or(|stopped| stopped < preset);
+    let is_enough = highest_need(similar, false).is_none_or(|need| need <= preset)
+        && highest_need(similar, true).is_none_or(|stopped| stopped < preset);
     if settings.preset && request.value > preset.0 && is_enough {
         request.value = preset.0;
         request.basis.bound = SizeBound::Preset;
@@ -159,7 +163,7 @@ pub(super) struct FailureCost {
     /// Price of one failed build.
     pub(super) price: f64,
     /// Memory multiplied by time of an average build.
-    pub(super) held: f64,
+    pub(super) build_memory_time: f64,
 }
 
 /// The next size after `failed` was too small, from attempts of the package or a preset. It covers at most the share [`RETRY_COVERS`] of
@@ -171,13 +175,13 @@ pub(super) fn needed_above(
     failed: Bytes,
 ) -> Bytes {
     let failed = failed.as_f64();
-    let spread = expected(similar, settings).smoothed();
+    let spread = expected_needs(similar, settings).smoothed();
     let plan = SizePlan::new(&spread, cost.price);
     let below = spread.covered(failed);
     let sure = spread.quantile(below + (1.0 - below) * RETRY_COVERS).value;
-    let mut next = plan.above(failed, cost.held.min(cost.price)).min(sure);
+    let mut next = plan.size_above(failed, cost.build_memory_time.min(cost.price)).min(sure);
     let preset = settings.memory_request.as_f64();
-    if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
+    if settings.preset && preset > failed && failed > plan.first_size().bytes * RETRIED_SIZE_FACTOR {
         // the size failed although it was itself a retry: the preset's author knows more than few attempts show
         next = preset;
     }
@@ -186,9 +190,9 @@ pub(super) fn needed_above(
 
 /// The operator's defaults as request and limit, for a key without uncensored attempts.
 pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
-    let limit = quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
+    let limit = bounded_quantity(settings, Rung::Default, 0, WantedSize::of(settings.memory_limit));
     let asked = settings.memory_request.min(Bytes(limit.value));
-    let mut request = quantity(settings, Rung::Default, 0, WantedSize::of(asked));
+    let mut request = bounded_quantity(settings, Rung::Default, 0, WantedSize::of(asked));
     request.value = request.value.min(limit.value);
     MemorySizes { request, limit, width: 0.0, by_kills: None }
 }
@@ -196,26 +200,32 @@ pub(super) fn default_sizes(settings: &Settings) -> MemorySizes {
 /// The operator's defaults, raised to what attempts of the package are known to need. Used in place of a guess.
 pub(super) fn least_sizes(similar: &SimilarAttempts<'_>, settings: &Settings) -> MemorySizes {
     let mut sizes = default_sizes(settings);
-    if let Some(stopped) = highest(similar, true) {
-        raise_to(&mut sizes, [step_above(stopped); 2], similar, settings);
+    if let Some(stopped) = highest_need(similar, true) {
+        raise_sizes(&mut sizes, [step_above(stopped); 2], similar, settings);
     }
-    if let Some(need) = highest(similar, false) {
-        raise_to(&mut sizes, [need, with_pages(need)], similar, settings);
+    if let Some(need) = highest_need(similar, false) {
+        raise_sizes(&mut sizes, [need, with_pages(need)], similar, settings);
     }
     sizes
 }
 
 /// The highest need among attempts of the package: those that memory stopped if `censored`, else the others.
-fn highest(similar: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
+fn highest_need(similar: &SimilarAttempts<'_>, censored: bool) -> Option<Bytes> {
     let logs =
         similar.of_package().filter(|used| used.observation.censored == censored).map(|used| used.need);
     logs.max_by(f64::total_cmp).map(|log| Bytes::from_f64(log.exp2()))
 }
 
 /// Raises request and limit to the sizes in `least`, where they are smaller.
-fn raise_to(sizes: &mut MemorySizes, least: [Bytes; 2], similar: &SimilarAttempts<'_>, settings: &Settings) {
-    for (size, least) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(least) {
-        let raised = quantity(settings, similar.main_rung(), similar.attempts(), WantedSize::of(least));
+fn raise_sizes(
+    sizes: &mut MemorySizes,
+    least_sizes: [Bytes; 2],
+    similar: &SimilarAttempts<'_>,
+    settings: &Settings,
+) {
+    for (size, least) in [&mut sizes.request, &mut sizes.limit].into_iter().zip(least_sizes) {
+        let raised =
+            bounded_quantity(settings, similar.main_rung(), similar.attempts(), WantedSize::of(least));
         if raised.value > size.value {
             *size = raised;
         }
@@ -239,7 +249,7 @@ impl WantedSize {
     }
 }
 
-fn quantity(settings: &Settings, rung: Rung, attempts: u32, wanted: WantedSize) -> Quantity {
+fn bounded_quantity(settings: &Settings, rung: Rung, attempts: u32, wanted: WantedSize) -> Quantity {
     let WantedSize { size, quantile, margin } = wanted;
     let (size, mut bound) = settings.bound_memory(size.ceil_mib());
     if bound == SizeBound::None && rung == Rung::Default {
@@ -266,6 +276,6 @@ mod tests {
     #[test]
     fn a_limit_leaves_room_for_hot_file_pages() {
         assert!(with_pages(Bytes(281_000_000)) > Bytes(320_000_000), "healthy at 320 MB, starved at 280 MB");
-        assert_eq!(with_pages(Bytes(0)), PAGES_LEAST);
+        assert_eq!(with_pages(Bytes(0)), LEAST_PAGES_ROOM);
     }
 }

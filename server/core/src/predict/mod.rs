@@ -97,7 +97,7 @@ pub fn as_answer(prediction: Prediction, history: &History, key: &Key, settings:
 fn without_guess(prediction: Prediction, history: &History, key: &Key, settings: &Settings) -> Prediction {
     let known = work_out_with(history, key, |key, trust_scope| {
         let (mut known, similar) = work_out_from(history, key, settings, trust_scope);
-        guess::replace(&mut known, &similar, key, settings);
+        guess::replace_guesses(&mut known, &similar, key, settings);
         (known, similar)
     });
     Prediction { need_groups: prediction.need_groups, ..known.0 }
@@ -150,14 +150,14 @@ pub fn group_members(history: &History, key: &Key, settings: &Settings) -> Vec<(
 pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction, Vec<UsedAttempt>) {
     let (prediction, similar) = work_out(history, key, settings);
     let mut used: Vec<UsedAttempt> = similar
-        .used
+        .attempts
         .iter()
         .map(|used| UsedAttempt {
             attempt: used.observation.brief.attempt.clone(),
             rung: used.rung,
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
-            measured: used.observation.brief.proven().unwrap_or_default(),
+            measured: used.observation.brief.proven_need().unwrap_or_default(),
             build_jobs: Some(u32::from(used.observation.jobs)).filter(|jobs| *jobs > 0),
             wall: used.observation.brief.wall,
             censored: used.observation.censored,
@@ -172,8 +172,8 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
 /// The need of a build of `key` at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
     let mut similar = SimilarAttempts::gather(history, key, settings, TrustScope::Trusted);
-    inputs::adjust(&mut similar, key);
-    let usual = jobs::choose(&similar, key, settings);
+    inputs::adjust_to_input(&mut similar, key);
+    let usual = jobs::choose_jobs(&similar, key, settings);
     curve::draw(&similar, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
@@ -186,10 +186,10 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
 pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: MemoryEnd) -> NextSize {
     let by = |scope| {
         let mut similar = SimilarAttempts::gather(history, key, settings, scope);
-        inputs::adjust(&mut similar, key);
-        let build_jobs = jobs::choose(&similar, key, settings);
+        inputs::adjust_to_input(&mut similar, key);
+        let build_jobs = jobs::choose_jobs(&similar, key, settings);
         let lines = curve::lines(&similar);
-        jobs::adjust(&mut similar, lines.memory, build_jobs.value);
+        jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
         let next = next_size::by_attempts(&similar, settings, cost(history, settings, scope), end);
         (next, similar.knows_package())
     };
@@ -198,14 +198,14 @@ pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: 
         return trusted;
     }
     let least = if known { Some(0) } else { history.highest_need().map(|highest| highest.0) };
-    let most = trusted.size.0.saturating_mul(raise::MOST).max(least.unwrap_or(u64::MAX));
+    let most = trusted.size.0.saturating_mul(raise::MOST_RAISE).max(least.unwrap_or(u64::MAX));
     let (all, _) = by(TrustScope::All);
     if all.size > trusted.size { NextSize { size: all.size.min(Bytes(most)), ..all } } else { trusted }
 }
 
 /// What a failure costs, for comparison with a retry.
 fn cost(history: &History, settings: &Settings, scope: TrustScope) -> FailureCost {
-    FailureCost { price: price(history, settings, scope), held: history.mean_held() }
+    FailureCost { price: price(history, settings, scope), build_memory_time: history.mean_held() }
 }
 
 /// The price of one failure, GiB x h.
@@ -232,14 +232,14 @@ fn work_out_with<'h>(
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
         Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() }
     };
-    if history.has_incomplete() || similar.used.iter().any(|used| used.observation.incomplete.is_some()) {
+    if history.has_incomplete() || similar.attempts.iter().any(|used| used.observation.incomplete.is_some()) {
         let (measured, of_cgroups) = of(&at_its_jobs(&prediction), TrustScope::Measured);
-        incomplete::hold(&mut prediction, measured, [&similar, &of_cgroups]);
+        incomplete::raise_to_measured(&mut prediction, measured, [&similar, &of_cgroups]);
     }
     if history.has_untrusted(key) {
         let key = at_its_jobs(&prediction);
         let (all, of_all) = of(&key, TrustScope::All);
-        if raise::raise(&mut prediction, all, similar.knows_package(), history.highest_need()) {
+        if raise::raise_by_untrusted(&mut prediction, all, similar.knows_package(), history.highest_need()) {
             return (prediction, of_all);
         }
         if !similar.knows_package() {
@@ -257,29 +257,29 @@ fn work_out_from<'h>(
     trust_scope: TrustScope,
 ) -> (Prediction, SimilarAttempts<'h>) {
     let mut similar = SimilarAttempts::gather(history, key, settings, trust_scope);
-    inputs::adjust(&mut similar, key);
-    let build_jobs = jobs::choose(&similar, key, settings);
+    inputs::adjust_to_input(&mut similar, key);
+    let build_jobs = jobs::choose_jobs(&similar, key, settings);
     let lines = curve::lines(&similar);
-    jobs::adjust(&mut similar, lines.memory, build_jobs.value);
-    let wall = rates::wall(&similar, settings, build_jobs.value, lines.shared);
-    let mut sizes = if similar.fitted_count() == 0 {
+    jobs::adjust_to_jobs(&mut similar, lines.memory, build_jobs.value);
+    let wall = rates::wall_times(&similar, settings, build_jobs.value, lines.shared);
+    let mut sizes = if similar.uncensored_count() == 0 {
         memory::default_sizes(settings)
     } else {
-        memory::size(&similar, settings, price(history, settings, trust_scope))
+        memory::memory_sizes(&similar, settings, price(history, settings, trust_scope))
     };
-    let lower_bound = next_size::apply(
+    let lower_bound = next_size::apply_open_kills(
         &mut sizes,
         &similar,
         settings,
         (history, key, cost(history, settings, trust_scope)),
     );
-    decrease::bound(&mut sizes, history, key, settings);
+    decrease::bound_decrease(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&similar, settings);
     // kills alone show which sizes are too small, but not which sizes are sufficient
     let confidence = if sizes.by_kills.is_some() {
         0.0
     } else {
-        words::confidence(&similar.fitted_shares, similar.fitted_count(), sizes.width)
+        words::confidence(&similar.fitted_shares, similar.uncensored_count(), sizes.width)
     };
     let mut prediction = Prediction {
         confidence,
@@ -291,8 +291,8 @@ fn work_out_from<'h>(
         cpu_request,
         cpu_limit,
         build_jobs,
-        wall_p50: wall.half,
-        wall_p95: wall.most,
+        wall_p50: wall.p50,
+        wall_p95: wall.p95,
         need_groups: None,
         lower_bound,
         placed: PoolAssignment::default(),

@@ -12,7 +12,7 @@ use plimsoll_proto::reasons::SizeBound;
 
 use super::{
     Settings,
-    memory::{FailureCost, MemorySizes, expected, needed_above},
+    memory::{FailureCost, MemorySizes, expected_needs, needed_above},
     plan::step_above,
     similar::{SimilarAttempts, WeightedAttempt},
 };
@@ -83,7 +83,7 @@ struct OpenKill {
 /// If no attempt of the package succeeded: all of its attempts that memory stopped. Otherwise: the attempts of exactly this key that memory
 /// stopped after the last success. Memory ends of attempts that are not in the history yet are included.
 fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Vec<OpenKill> {
-    let exact = || similar.used.iter().filter(|used| used.rung == Rung::Exact);
+    let exact = || similar.attempts.iter().filter(|used| used.rung == Rung::Exact);
     let ended = |used: &WeightedAttempt<'_>| used.observation.brief.ended_unix_ms();
     let last_fit = exact().filter(|used| !used.observation.censored).map(ended).max();
     let is_newer = |ended: u64| last_fit.is_none_or(|fit| ended > fit);
@@ -98,7 +98,7 @@ fn open_kills(similar: &SimilarAttempts<'_>, history: &History, key: &Key) -> Ve
     });
     let beside = history.unsealed_memory_ends(key).filter(|end| is_newer(end.judged_unix_ms));
     let beside =
-        beside.map(|end| OpenKill { stopped: end.stopped, grown_to: end.grown_to, rung: Rung::Exact });
+        beside.map(|end| OpenKill { stopped: end.stopped_at, grown_to: end.grown_to, rung: Rung::Exact });
     learnt.chain(beside).collect()
 }
 
@@ -111,7 +111,7 @@ fn stopped_at(used: &WeightedAttempt<'_>) -> Bytes {
 
 /// Raises `sizes` to the next size if memory stopped the last builds, and returns the lower bound that those builds prove. Larger sizes
 /// from the package or a preset stay; a default, and needs of other packages, are replaced.
-pub(super) fn apply(
+pub(super) fn apply_open_kills(
     sizes: &mut MemorySizes,
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
@@ -126,7 +126,7 @@ pub(super) fn apply(
     let is_known = similar.knows_package() || settings.preset;
     let attempts = if next.attempts > 0 { next.attempts } else { kills };
     let covered =
-        if is_known { expected(similar, settings).smoothed().covered(next.size.as_f64()) } else { 0.0 };
+        if is_known { expected_needs(similar, settings).smoothed().covered(next.size.as_f64()) } else { 0.0 };
     let raise = |size: &mut Quantity, most: f64| {
         if is_known && size.value >= next.size.0 {
             return;

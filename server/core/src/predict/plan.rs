@@ -10,19 +10,19 @@ use crate::domain::Bytes;
 
 /// Least factor between a size that was too small and the next one: a smaller step may fail again, and a larger one wastes memory if the
 /// build needed little more.
-pub(super) const LEAST_STEP: f64 = 1.5;
+pub(super) const LEAST_STEP_FACTOR: f64 = 1.5;
 /// Least step above a size that was too small, in bytes: room for one more linker or compiler.
-const STEP_LEAST: Bytes = Bytes(100 << 20);
+const LEAST_STEP_BYTES: Bytes = Bytes(100 << 20);
 /// Capacity for candidate sizes: usually there are 40 to 90.
-const USUAL_SIZES: usize = 96;
+const SIZES_CAPACITY: usize = 96;
 /// A candidate size is added for each further share of the needs that is covered, so that candidates are dense where needs are.
 const SHARE_A_CANDIDATE: f64 = 1.0 / 128.0;
 /// Grid steps (14 %) after which a candidate is added where needs are sparse.
 const SPARSE_CANDIDATE_STEP: u32 = 6;
 /// A candidate is added in sparse regions only if it covers at least this further share of the needs.
-const TOO_LOW: f64 = 1e-4;
+const LOWEST_SHARE: f64 = 1e-4;
 /// Share of the needs that the largest candidate may leave uncovered.
-const TOO_HIGH: f64 = 1e-5;
+const UNCOVERED_SHARE: f64 = 1e-5;
 /// A retry that reserves more than this multiple of the need counts as oversized.
 const OVERSIZED_ABOVE: f64 = 1.5;
 /// Extra cost of a retry that fails again or is oversized, in average builds. Without it a retry often reserves twice the need. Replayed on
@@ -33,8 +33,8 @@ const HALF_STEP: f64 = 0.989_228;
 
 /// The next size if only `stopped`, a size that was too small, is known; in whole MiB.
 pub(super) fn step_above(stopped: Bytes) -> Bytes {
-    let least = Bytes(stopped.0.saturating_add(STEP_LEAST.0));
-    Bytes::from_f64(stopped.as_f64() * LEAST_STEP).max(least).ceil_mib()
+    let least = Bytes(stopped.0.saturating_add(LEAST_STEP_BYTES.0));
+    Bytes::from_f64(stopped.as_f64() * LEAST_STEP_FACTOR).max(least).ceil_mib()
 }
 
 /// A candidate size, with sums over all needs that it covers.
@@ -63,19 +63,19 @@ pub(super) struct ChosenSize {
 impl SizePlan {
     /// Chooses the candidate sizes. `price`: what one failure costs, in GiB x h.
     pub(super) fn new(spread: &Distribution, price: f64) -> Self {
-        let mut sizes = Vec::with_capacity(USUAL_SIZES);
+        let mut sizes = Vec::with_capacity(SIZES_CAPACITY);
         let (mut sum, mut last, mut steps) = (CandidateSize::default(), 0.0, 0_u32);
         for (cover, bin) in spread.covers() {
             // each need is counted as the middle of its grid step
             sum.used += bin.hours * cover.value * HALF_STEP;
             sum.covered.hours += bin.hours;
             (sum.bytes, sum.covered.share) = (cover.value, cover.share);
-            if cover.share >= 1.0 - TOO_HIGH {
+            if cover.share >= 1.0 - UNCOVERED_SHARE {
                 break;
             }
             steps += 1;
             let share = cover.share - last;
-            if share >= SHARE_A_CANDIDATE || (steps >= SPARSE_CANDIDATE_STEP && share > TOO_LOW) {
+            if share >= SHARE_A_CANDIDATE || (steps >= SPARSE_CANDIDATE_STEP && share > LOWEST_SHARE) {
                 sizes.push(sum);
                 (last, steps) = (cover.share, 0);
             }
@@ -88,23 +88,25 @@ impl SizePlan {
     }
 
     /// The size to try first.
-    pub(super) fn first(&self) -> ChosenSize {
+    pub(super) fn first_size(&self) -> ChosenSize {
         let bytes = |size: &CandidateSize| ChosenSize { bytes: size.bytes, share: size.covered.share };
-        self.cheapest(0, &self.onward(1), |_| 0.0).1.map_or(ChosenSize { bytes: 1.0, share: 0.0 }, bytes)
+        self.cheapest_from(0, &self.costs_onward(1), |_| 0.0)
+            .1
+            .map_or(ChosenSize { bytes: 1.0, share: 0.0 }, bytes)
     }
 
     /// The cheapest size to try after `failed` was too small. A retry that is too small, or larger than [`OVERSIZED_ABOVE`] times the need,
     /// costs [`FAILED_RETRY_COST`] times `missed` (GiB x h) more.
-    pub(super) fn above(&self, failed: f64, missed: f64) -> f64 {
-        let from = self.sizes.partition_point(|size| size.bytes < failed * LEAST_STEP);
+    pub(super) fn size_above(&self, failed: f64, missed: f64) -> f64 {
+        let from = self.sizes.partition_point(|size| size.bytes < failed * LEAST_STEP_FACTOR);
         let below = self.covered(failed);
         let all = self.sizes.last().map_or(0.0, |size| size.covered.share);
         let more = |size: &CandidateSize| {
             let far_too_much = self.covered(size.bytes / OVERSIZED_ABOVE).max(below) - below;
             FAILED_RETRY_COST * missed * Bytes::GIB.as_f64() * (all - size.covered.share + far_too_much)
         };
-        let (_, best) = self.cheapest(from, &self.onward(from), more);
-        best.map_or(failed * LEAST_STEP, |size| size.bytes)
+        let (_, best) = self.cheapest_from(from, &self.costs_onward(from), more);
+        best.map_or(failed * LEAST_STEP_FACTOR, |size| size.bytes)
     }
 
     /// The share of needs that a size covers, rounded down to the nearest candidate.
@@ -115,10 +117,10 @@ impl SizePlan {
 
     /// For each candidate from `from` on: the expected cost of trying the best sizes from it on, over all needs above the candidate before
     /// it.
-    fn onward(&self, from: usize) -> Vec<f64> {
+    fn costs_onward(&self, from: usize) -> Vec<f64> {
         let mut onward = vec![0.0; self.sizes.len() + 1];
         for start in (from..self.sizes.len()).rev() {
-            let (cost, _) = self.cheapest(start, &onward, |_| 0.0);
+            let (cost, _) = self.cheapest_from(start, &onward, |_| 0.0);
             if let Some(slot) = onward.get_mut(start) {
                 *slot = cost;
             }
@@ -128,7 +130,7 @@ impl SizePlan {
 
     /// Finds the cheapest candidate from `start` on, given that the candidate before `start` was too small. Returns its cost, including all
     /// later tries, and the candidate. `onward`: the cost after each candidate; `more`: an extra cost of a candidate.
-    fn cheapest(
+    fn cheapest_from(
         &self,
         start: usize,
         onward: &[f64],

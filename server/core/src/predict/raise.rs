@@ -13,22 +13,28 @@ use crate::domain::{Bytes, Prediction, Quantity};
 
 /// Most that untrusted attempts may raise a number to, as a multiple of the trusted value. A change that needs more than this fails once,
 /// and the verdict on that attempt gives the larger size.
-pub(super) const MOST: u64 = 4;
+pub(super) const MOST_RAISE: u64 = 4;
 
-/// Raises each number of `own` to that of `all`; returns whether any was raised. If `known` (the package has trusted attempts), the raised
-/// number is at most [`MOST`] times that of `own`. Otherwise memory is bounded by the `highest` need of trusted attempts in any project, or
-/// by [`MOST`] times the default if that is more. Other numbers are bounded only by the operator's caps.
-pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest: Option<Bytes>) -> bool {
+/// Raises each number of `trusted_prediction` to that of `all_prediction`; returns whether any was raised. If `is_package_known` (the
+/// package has trusted attempts), the raised number is at most [`MOST_RAISE`] times that of `trusted_prediction`. Otherwise memory is
+/// bounded by the `highest` need of trusted attempts in any project, or by [`MOST_RAISE`] times the default if that is more. Other numbers
+/// are bounded only by the operator's caps.
+pub(super) fn raise_by_untrusted(
+    trusted_prediction: &mut Prediction,
+    all_prediction: Prediction,
+    is_package_known: bool,
+    highest: Option<Bytes>,
+) -> bool {
     let (mut raised, mut held) = (false, false);
-    let bound = if known { SizeBound::TrustedTimes(MOST) } else { SizeBound::TrustedNeed };
+    let bound = if is_package_known { SizeBound::TrustedTimes(MOST_RAISE) } else { SizeBound::TrustedNeed };
     // a fork's project has no trusted attempts of its own, so trusted attempts of all projects bound its memory
     let memory = match highest {
-        _ if known => Some(0),
+        _ if is_package_known => Some(0),
         highest => highest.map(|highest| highest.0),
     };
     let mut most = |own: &mut Quantity, all: Quantity, least: Option<u64>| {
         if all.value > own.value {
-            let most = own.value.saturating_mul(MOST).max(least.unwrap_or(u64::MAX));
+            let most = own.value.saturating_mul(MOST_RAISE).max(least.unwrap_or(u64::MAX));
             let is_too_much = all.value > most;
             // untrusted attempts raise a number, and never the confidence
             let confidence = own.basis.confidence.or_else(|| own.basis.is_default().then_some(0.0));
@@ -43,18 +49,18 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
             (raised, held) = (true, held || is_too_much);
         }
     };
-    let other = known.then_some(0);
-    most(&mut own.memory_request, all.memory_request, memory);
-    most(&mut own.memory_limit, all.memory_limit, memory);
-    most(&mut own.cpu_request, all.cpu_request, other);
-    most(&mut own.cpu_limit, all.cpu_limit, other);
-    most(&mut own.wall_p50, all.wall_p50, other);
-    most(&mut own.wall_p95, all.wall_p95, other);
+    let other = is_package_known.then_some(0);
+    most(&mut trusted_prediction.memory_request, all_prediction.memory_request, memory);
+    most(&mut trusted_prediction.memory_limit, all_prediction.memory_limit, memory);
+    most(&mut trusted_prediction.cpu_request, all_prediction.cpu_request, other);
+    most(&mut trusted_prediction.cpu_limit, all_prediction.cpu_limit, other);
+    most(&mut trusted_prediction.wall_p50, all_prediction.wall_p50, other);
+    most(&mut trusted_prediction.wall_p95, all_prediction.wall_p95, other);
     if raised {
-        own.reason.push_str("; untrusted attempts of this project raise it");
+        trusted_prediction.reason.push_str("; untrusted attempts of this project raise it");
     }
     if held {
-        let _fits = write!(own.reason, ", to at most {bound}");
+        let _fits = write!(trusted_prediction.reason, ", to at most {bound}");
     }
     raised
 }

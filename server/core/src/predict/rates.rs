@@ -12,27 +12,27 @@ use super::{
 use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
 
 /// CPU request: the median of the average use. Builds share the CPU when it is short, so the median suffices.
-const CPU_REQUEST: f64 = 0.5;
+const CPU_REQUEST_QUANTILE: f64 = 0.5;
 /// CPU limit: the highest use that 95 % of the attempts stay within.
-const CPU_LIMIT: f64 = 0.95;
+const CPU_LIMIT_QUANTILE: f64 = 0.95;
 
 /// Quantiles of the two wall times.
-const WALL_HALF: f64 = 0.5;
-const WALL_MOST: f64 = 0.95;
+const WALL_P50_QUANTILE: f64 = 0.5;
+const WALL_P95_QUANTILE: f64 = 0.95;
 
 /// CPU request and limit, in thousandths of a core.
 pub(super) fn cpu(similar: &SimilarAttempts<'_>, settings: &Settings) -> [Quantity; 2] {
     let [request, limit] = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
     let mean = RateValues::of(similar, mean_use, request, DefaultCounts::AmongFew);
     let peak = RateValues::of(similar, peak_use, limit, DefaultCounts::AmongFew);
-    let mut asked = mean.quantile(CPU_REQUEST, request);
-    let most = peak.quantile(CPU_LIMIT, limit);
+    let mut asked = mean.quantile(CPU_REQUEST_QUANTILE, request);
+    let most = peak.quantile(CPU_LIMIT_QUANTILE, limit);
     if asked.used.is_none() {
         // a default request must not raise a measured limit
         asked.value = asked.value.min(most.value);
     }
-    let request = millicores(settings, asked, &mean);
-    let mut limit = millicores(settings, most, &peak);
+    let request = millicores_quantity(settings, asked, &mean);
+    let mut limit = millicores_quantity(settings, most, &peak);
     if limit.value < request.value {
         limit.value = request.value;
         limit.basis.bound = SizeBound::Request;
@@ -48,7 +48,11 @@ fn peak_use(used: &WeightedAttempt<'_>) -> f64 {
     f64::from(used.observation.rates[2])
 }
 
-fn millicores(settings: &Settings, of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>) -> Quantity {
+fn millicores_quantity(
+    settings: &Settings,
+    of: RateQuantile<'_, '_>,
+    values: &RateValues<'_, '_>,
+) -> Quantity {
     let (cores, bound) = settings.bound_cpu(Cores(of.value / 1000.0));
     // values are stored as logarithms, so a difference of a thousandth of a core is rounding
     let value = Millis::from_f64((cores.0 * 1000.0).round()).0.max(1);
@@ -71,13 +75,13 @@ fn basis(of: RateQuantile<'_, '_>, values: &RateValues<'_, '_>, bound: SizeBound
 /// Wall times of a build: the median, and the 95th percentile.
 #[derive(Debug)]
 pub(super) struct WallTimes {
-    pub(super) half: Quantity,
-    pub(super) most: Quantity,
+    pub(super) p50: Quantity,
+    pub(super) p95: Quantity,
 }
 
 /// Wall times at `build_jobs`. Times of attempts with other numbers of jobs are converted; `shared`: milliseconds of work that the jobs
 /// share. Once an attempt of the package has a time, the defaults are ignored, because they may be a thousand times as long.
-pub(super) fn wall(
+pub(super) fn wall_times(
     similar: &SimilarAttempts<'_>,
     settings: &Settings,
     build_jobs: u64,
@@ -92,7 +96,7 @@ pub(super) fn wall(
     let log = |used: &WeightedAttempt<'_>| {
         let log = f64::from(used.observation.rates[0]);
         let had = u32::from(used.observation.jobs);
-        if is_moved(used) { jobs::wall_shift(log.exp2(), shared, had, asked).log2() } else { log }
+        if is_moved(used) { jobs::wall_at_jobs(log.exp2(), shared, had, asked).log2() } else { log }
     };
     let at = |share: f64, default: Millis| {
         let default = default.as_f64();
@@ -108,8 +112,8 @@ pub(super) fn wall(
         basis.quantile = if of.used.is_some() { share } else { 0.0 };
         Quantity { value: wall.0.max(1), basis }
     };
-    let half = at(WALL_HALF, settings.wall_p50);
-    let mut most = at(WALL_MOST, settings.wall_p95.max(settings.wall_p50));
+    let half = at(WALL_P50_QUANTILE, settings.wall_p50);
+    let mut most = at(WALL_P95_QUANTILE, settings.wall_p95.max(settings.wall_p50));
     most.value = most.value.max(half.value);
-    WallTimes { half, most }
+    WallTimes { p50: half, p95: most }
 }

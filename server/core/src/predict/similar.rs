@@ -22,36 +22,36 @@ pub(super) enum TrustScope {
     Measured,
 }
 
-/// `k` of [`credible`] for rungs of the same package: one attempt of the same key takes more than half of the weight (replayed: 0.3 to 1.5
+/// `k` of [`credibility_weight`] for rungs of the same package: one attempt of the same key takes more than half of the weight (replayed: 0.3 to 1.5
 /// are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
-const HALF_KNOWN: f64 = 0.7;
-/// The `k` of [`credible`] for rungs of other packages: they show what builds are like in general, not what this one needs.
+const CREDIBILITY_K: f64 = 0.7;
+/// The `k` of [`credibility_weight`] for rungs of other packages: they show what builds are like in general, not what this one needs.
 const HALF_KNOWN_WIDE: f64 = 3.0;
 
 /// Weight that attempts with a total of `known` take of the weight `left`: the credibility of Buehlmann (1967), `n / (n + k)`. At `k`
 /// attempts they take one half.
-pub(super) fn credible(left: f64, known: f64, k: f64) -> f64 {
+pub(super) fn credibility_weight(left: f64, known: f64, k: f64) -> f64 {
     left * known / (known + k)
 }
 
-/// Weight of attempts on a rung at which they get half of the share that is left: the `k` of [`credible`].
-pub(super) fn half_known(rung: Rung) -> f64 {
-    if rung.is_of_build() { HALF_KNOWN } else { HALF_KNOWN_WIDE }
+/// Weight of attempts on a rung at which they get half of the share that is left: the `k` of [`credibility_weight`].
+pub(super) fn credibility_k(rung: Rung) -> f64 {
+    if rung.is_of_build() { CREDIBILITY_K } else { HALF_KNOWN_WIDE }
 }
 
 /// Weight of an attempt relative to the next newer one of its rung; the weight halves after 69 attempts. Replayed: 0.97 to 0.99 give the
 /// same result, 0.9 and 0.95 forget a package's rare large variant.
 const DECAY: f64 = 0.99;
 /// Wider rungs are not read once [`SimilarAttempts::unknown`] is below this, because narrower rungs have enough attempts.
-const KNOWN_ENOUGH: f64 = 0.02;
-/// Like [`KNOWN_ENOUGH`], for the rung of sibling parts of one parallel job. Parts of a matrix can need very different sizes, so after
+const SKIP_WIDER_BELOW: f64 = 0.02;
+/// Like [`SKIP_WIDER_BELOW`], for the rung of sibling parts of one parallel job. Parts of a matrix can need very different sizes, so after
 /// three attempts a part is predicted by itself.
-const PART_KNOWN: f64 = 0.2;
+const SKIP_WIDER_BELOW_FOR_PARTS: f64 = 0.2;
 /// Fewest packages from which a build of an unknown package is predicted. With fewer, one package built a hundred times would decide for
 /// all unknown ones.
 pub(super) const FEWEST_PACKAGES: usize = 10;
 /// Ratio of input sizes, as a logarithm to base 2, at which an attempt counts half: 2 %.
-const HALF_NEAR: f64 = 0.03;
+const HALF_WEIGHT_DISTANCE: f64 = 0.03;
 
 /// A similar attempt, with its weight.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) struct WeightedAttempt<'h> {
     pub(super) observation: &'h RungObservation,
     pub(super) rung: Rung,
     /// Weight by age and by distance in input size: 1 for the newest attempt of its rung, less for others.
-    pub(super) fresh: f64,
+    pub(super) freshness: f64,
     /// The attempt's share of the total weight.
     pub(super) weight: f64,
     /// Need as a logarithm to base 2 of bytes, adjusted to the requested build jobs.
@@ -69,7 +69,7 @@ pub(super) struct WeightedAttempt<'h> {
 /// Total weight of the attempts of one rung.
 #[derive(Debug, Default)]
 struct RungWeight {
-    total: f64,
+    total_weight: f64,
     /// The weight reduced by distance in input size.
     with_distance: f64,
     /// The part of `total` from attempts that memory did not stop.
@@ -95,7 +95,7 @@ impl<'h> HistoryView<'h> {
 /// The attempts similar to a key: most similar rung first; within a rung, trusted ones first, newest first.
 #[derive(Debug, Default)]
 pub(super) struct SimilarAttempts<'h> {
-    pub(super) used: Vec<WeightedAttempt<'h>>,
+    pub(super) attempts: Vec<WeightedAttempt<'h>>,
     /// Rungs with attempts, with their share of the total weight.
     pub(super) shares: Vec<(Rung, f64)>,
     /// As `shares`, but from uncensored attempts alone: their need is known, not only a lower bound.
@@ -103,21 +103,24 @@ pub(super) struct SimilarAttempts<'h> {
     /// The share of the total weight that `fitted_shares` leave.
     fitted_left: f64,
     /// The share of the total weight that the default gets.
-    pub(super) left: f64,
+    pub(super) default_share: f64,
     /// How little is known about the package, from 1 (no attempt of it is known) towards 0. Censored attempts do not lower it, so that a
     /// further failure never keeps wider rungs from being read.
-    pub(super) unknown: f64,
+    pub(super) unknown_share: f64,
 }
 
 impl<'h> SimilarAttempts<'h> {
     /// Collects the similar attempts. An unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, scope: TrustScope) -> Self {
-        let mut similar = Self { left: 1.0, fitted_left: 1.0, unknown: 1.0, ..Self::default() };
-        similar.used.reserve(2 * History::PER_RUNG);
+        let mut similar =
+            Self { default_share: 1.0, fitted_left: 1.0, unknown_share: 1.0, ..Self::default() };
+        similar.attempts.reserve(2 * History::PER_RUNG);
         for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
-            if similar.unknown >= if rung == Rung::Siblings { PART_KNOWN } else { KNOWN_ENOUGH } {
-                let known = similar.climb_down(HistoryView { history, scope }, key, rung, HALF_KNOWN);
-                similar.unknown *= HALF_KNOWN / (known + HALF_KNOWN);
+            if similar.unknown_share
+                >= if rung == Rung::Siblings { SKIP_WIDER_BELOW_FOR_PARTS } else { SKIP_WIDER_BELOW }
+            {
+                let known = similar.add_rung(HistoryView { history, scope }, key, rung, CREDIBILITY_K);
+                similar.unknown_share *= CREDIBILITY_K / (known + CREDIBILITY_K);
             }
         }
         let [taken, fitted] = similar.lower_default();
@@ -126,19 +129,19 @@ impl<'h> SimilarAttempts<'h> {
             let trusted = HistoryView { history, scope };
             let tells = |rung: &Rung| has_packages(FEWEST_PACKAGES, trusted.on_rung(*rung, key));
             for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
-                similar.climb_down(trusted, key, rung, HALF_KNOWN_WIDE);
+                similar.add_rung(trusted, key, rung, HALF_KNOWN_WIDE);
             }
         }
-        similar.used.iter_mut().for_each(|used| used.weight /= taken);
+        similar.attempts.iter_mut().for_each(|used| used.weight /= taken);
         similar.shares.iter_mut().for_each(|(_, share)| *share /= taken);
         similar.fitted_shares.iter_mut().for_each(|(_, share)| *share /= fitted);
-        similar.left /= taken;
+        similar.default_share /= taken;
         similar
     }
 
     /// Whether the history has an uncensored attempt of the same package. Then other packages are not used.
     pub(super) fn knows_package(&self) -> bool {
-        self.unknown < 1.0
+        self.unknown_share < 1.0
     }
 
     /// Lowers the weight of the default, and returns the total weight after that: of all attempts, and of the uncensored ones.
@@ -146,8 +149,8 @@ impl<'h> SimilarAttempts<'h> {
     /// The default is a guess, so its weight is multiplied by the unknown share a second time: it is two fifths after one attempt, and a
     /// fifteenth after ten, of what it would be otherwise.
     fn lower_default(&mut self) -> [f64; 2] {
-        let unknown = self.unknown;
-        [&mut self.left, &mut self.fitted_left].map(|left| {
+        let unknown = self.unknown_share;
+        [&mut self.default_share, &mut self.fitted_left].map(|left| {
             let before = *left;
             *left *= unknown;
             1.0 - before + *left
@@ -155,25 +158,25 @@ impl<'h> SimilarAttempts<'h> {
     }
 
     /// Adds the attempts of one rung. Returns the weight of its uncensored attempts.
-    fn climb_down(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
+    fn add_rung(&mut self, view: HistoryView<'h>, key: &Key, rung: Rung, half: f64) -> f64 {
         let HistoryView { history, scope } = view;
-        let first = self.used.len();
+        let first = self.attempts.len();
         let mut weight = RungWeight::default();
         self.add_list(key, rung, |rung| view.on_rung(rung, key), &mut weight);
         if scope == TrustScope::All && rung >= Rung::Package {
             self.add_list(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut weight);
         }
-        if weight.total <= 0.0 {
+        if weight.total_weight <= 0.0 {
             return 0.0;
         }
-        let share = credible(self.left, weight.total, half);
-        for used in self.used.iter_mut().skip(first) {
-            used.weight = share * used.fresh / weight.with_distance;
+        let share = credibility_weight(self.default_share, weight.total_weight, half);
+        for used in self.attempts.iter_mut().skip(first) {
+            used.weight = share * used.freshness / weight.with_distance;
         }
         self.shares.push((rung, share));
-        self.left -= share;
+        self.default_share -= share;
         if weight.uncensored > 0.0 {
-            let fitted = credible(self.fitted_left, weight.uncensored, half);
+            let fitted = credibility_weight(self.fitted_left, weight.uncensored, half);
             self.fitted_shares.push((rung, fitted));
             self.fitted_left -= fitted;
         }
@@ -193,7 +196,7 @@ impl<'h> SimilarAttempts<'h> {
         let mut fresh = 1.0;
         // lists are in order of arrival, and a wider list contains the attempts of narrower ones from the same time: walking the lists side
         // by side finds attempts that were counted already, without comparing all of them
-        let mut inside: Vec<_> = self.counted_inside(rung).map(|inner| list(inner).peekable()).collect();
+        let mut inside: Vec<_> = self.counted_narrower(rung).map(|inner| list(inner).peekable()).collect();
         let here = list(rung).filter(|observation| {
             let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &observation.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
@@ -202,10 +205,10 @@ impl<'h> SimilarAttempts<'h> {
         });
         for observation in here {
             let near = fresh * input.map_or(1.0, |asked| nearness(asked, observation));
-            weight.total += fresh;
+            weight.total_weight += fresh;
             weight.with_distance += near;
             let need = f64::from(observation.need);
-            self.used.push(WeightedAttempt { observation, rung, fresh: near, weight: 0.0, need });
+            self.attempts.push(WeightedAttempt { observation, rung, freshness: near, weight: 0.0, need });
             if !observation.censored {
                 weight.uncensored += fresh;
                 fresh *= DECAY;
@@ -214,27 +217,29 @@ impl<'h> SimilarAttempts<'h> {
     }
 
     /// The rungs with attempts that are counted already and that the list of `rung` contains.
-    fn counted_inside(&self, rung: Rung) -> impl Iterator<Item = Rung> {
+    fn counted_narrower(&self, rung: Rung) -> impl Iterator<Item = Rung> {
         // the rung of one build system is skipped if its builds are of too few packages, so its attempts are not counted yet
         let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
         let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
-        lists_inside(rung).iter().copied().filter(counted)
+        narrower_lists(rung).iter().copied().filter(counted)
     }
 
     /// Number of uncensored attempts over all rungs.
-    pub(super) fn fitted_count(&self) -> usize {
-        self.used.iter().filter(|used| !used.observation.censored).count()
+    pub(super) fn uncensored_count(&self) -> usize {
+        self.attempts.iter().filter(|used| !used.observation.censored).count()
     }
 
     /// Number of attempts over all rungs.
     pub(super) fn attempts(&self) -> u32 {
-        u32::try_from(self.used.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
     }
 
     /// Number of attempts with a need that is a sum over processes.
     pub(super) fn by_processes(&self) -> u32 {
-        let of_it =
-            self.used.iter().filter(|used| used.observation.incomplete == Some(IncompleteNeed::Processes));
+        let of_it = self
+            .attempts
+            .iter()
+            .filter(|used| used.observation.incomplete == Some(IncompleteNeed::Processes));
         u32::try_from(of_it.count()).unwrap_or(u32::MAX)
     }
 
@@ -247,20 +252,20 @@ impl<'h> SimilarAttempts<'h> {
 
     /// Whether all attempts are of a rung. For the rungs of a package, attempts on narrower rungs count too.
     pub(super) fn are_all_of(&self, rung: Rung) -> bool {
-        !self.used.is_empty()
-            && self.used.iter().all(|used| {
+        !self.attempts.is_empty()
+            && self.attempts.iter().all(|used| {
                 used.rung == rung || (matches!(rung, Rung::Package | Rung::Siblings) && used.rung > rung)
             })
     }
 
     /// Attempts of the package itself, including those that memory stopped.
     pub(super) fn of_package(&self) -> impl Iterator<Item = &WeightedAttempt<'h>> {
-        self.used.iter().filter(|used| used.rung.is_of_build())
+        self.attempts.iter().filter(|used| used.rung.is_of_build())
     }
 }
 
 /// For the list of `rung`: the widest lists of more similar attempts that it contains entirely.
-fn lists_inside(rung: Rung) -> &'static [Rung] {
+fn narrower_lists(rung: Rung) -> &'static [Rung] {
     match rung {
         // the attempts of one package can be of several build systems, so its list is not within that of one build system; keys are
         // compared instead
@@ -304,7 +309,7 @@ fn nearness(asked: f64, observation: &RungObservation) -> f64 {
     if observation.input.is_nan() {
         return 1.0;
     }
-    let far = (asked - f64::from(observation.input)) / HALF_NEAR;
+    let far = (asked - f64::from(observation.input)) / HALF_WEIGHT_DISTANCE;
     1.0 / (1.0 + far * far)
 }
 
@@ -357,7 +362,7 @@ mod tests {
                 let listed =
                     history.on_rung(rung, &asked).filter(|s| seen.insert(&s.brief.attempt) && !too_old(s));
                 let expected: Vec<_> = listed.map(|s| &s.brief.attempt).collect();
-                let used = similar.used.iter().filter(|used| used.rung == rung);
+                let used = similar.attempts.iter().filter(|used| used.rung == rung);
                 let scope = similar.shares.iter().any(|(there, _)| *there == rung);
                 let used: Vec<_> = used.map(|used| &used.observation.brief.attempt).collect();
                 // rungs that would not be scope are left out as a whole
@@ -379,9 +384,9 @@ mod tests {
             &Settings::default(),
             TrustScope::Trusted,
         );
-        assert_eq!((similar.used.len(), similar.main_rung()), (5, Rung::Exact));
-        let total: f64 = similar.used.iter().map(|used| used.weight).sum();
-        assert!((total + similar.left - 1.0).abs() < 1e-9, "{total} + {}", similar.left);
-        assert!(similar.used[0].weight > similar.used[1].weight, "newer weighs more");
+        assert_eq!((similar.attempts.len(), similar.main_rung()), (5, Rung::Exact));
+        let total: f64 = similar.attempts.iter().map(|used| used.weight).sum();
+        assert!((total + similar.default_share - 1.0).abs() < 1e-9, "{total} + {}", similar.default_share);
+        assert!(similar.attempts[0].weight > similar.attempts[1].weight, "newer weighs more");
     }
 }

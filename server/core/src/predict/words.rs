@@ -46,16 +46,16 @@ pub(super) fn confidence(shares: &[(Rung, f64)], uncensored: usize, width: f64) 
 /// Confidence below which the answer says why it is low.
 const SURE_CONFIDENCE: f64 = 0.6;
 /// A factor of [`confidence`] above this is not named as the reason of a low confidence.
-const NEARLY_ALL: f64 = 0.8;
+const NOTICEABLE_FACTOR: f64 = 0.8;
 
 /// The main reason for a low confidence, found from the factors of [`confidence`]: few uncensored attempts, attempts of other
 /// builds, or needs that differ. Empty for a high confidence, and if nothing is known.
 pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, sizes: &MemorySizes) -> String {
-    let (fitted, width) = (similar.fitted_count(), sizes.width);
-    if sizes.by_kills.is_some() || (fitted == 0 && !similar.used.is_empty()) {
+    let (fitted, width) = (similar.uncensored_count(), sizes.width);
+    if sizes.by_kills.is_some() || (fitted == 0 && !similar.attempts.is_empty()) {
         return "memory stopped every known attempt".to_owned();
     }
-    if confidence >= SURE_CONFIDENCE || similar.used.is_empty() {
+    if confidence >= SURE_CONFIDENCE || similar.attempts.is_empty() {
         return String::new();
     }
     let all = similar.fitted_shares.iter().fold(0.0, |all, (_, share)| all + share);
@@ -63,10 +63,10 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
         similar.fitted_shares.iter().fold(0.0, |sum, (rung, share)| sum + share * rung_confidence(*rung))
             / all;
     let close = 1.0 / (1.0 + width.max(0.0));
-    if alike < NEARLY_ALL && alike <= close {
+    if alike < NOTICEABLE_FACTOR && alike <= close {
         return match similar.main_rung() {
             rung @ (Rung::Fleet | Rung::BuildSystem | Rung::Siblings | Rung::Default) => {
-                format!("most attempts are of {}", scope(rung))
+                format!("most attempts are of {}", rung_scope(rung))
             }
             _ => "few attempts have exactly this key".to_owned(),
         };
@@ -82,9 +82,9 @@ pub(super) fn unsure_because(similar: &SimilarAttempts<'_>, confidence: f64, siz
 }
 
 /// A limit above this multiple of the highest known need is explained in the reason.
-const FAR_ABOVE: f64 = 2.0;
+const FAR_ABOVE_FACTOR: f64 = 2.0;
 /// A limit is explained by the least room for file pages if it is at most that room above this multiple of the highest need.
-const SMALL_ROOM: f64 = 1.5;
+const SMALL_NEED_FACTOR: f64 = 1.5;
 /// With fewer attempts than this, the reason says that few are known: values not yet seen may be far above the observed ones.
 const FEW_ATTEMPTS: usize = 5;
 
@@ -96,8 +96,8 @@ pub(super) fn reason(
     jobs: &Quantity,
     memory_of_a_job: f64,
 ) -> String {
-    if similar.fitted_count() == 0 || sizes.by_kills.is_some() {
-        return without_fitted(similar, key, sizes);
+    if similar.uncensored_count() == 0 || sizes.by_kills.is_some() {
+        return without_uncensored_words(similar, key, sizes);
     }
     let mut text = main_attempts(similar);
     if !jobs.basis.is_default() {
@@ -107,7 +107,7 @@ pub(super) fn reason(
         }
     }
     let basis = &sizes.limit.basis;
-    let limit = reasons::because(
+    let limit = reasons::reason_of_size(
         SizeKind::MemoryLimit,
         sizes.limit.value,
         basis.quantile,
@@ -120,7 +120,7 @@ pub(super) fn reason(
     if matches!(basis.bound, SizeBound::None | SizeBound::Request) {
         text.push_str(&why_limit_is_far_above(similar, sizes));
     }
-    let stopped = similar.used.iter().filter(|used| used.observation.censored).count();
+    let stopped = similar.attempts.iter().filter(|used| used.observation.censored).count();
     if stopped > 0 {
         let counts = if stopped == 1 {
             "1 attempt that memory stopped counts as more than it had".to_owned()
@@ -133,8 +133,8 @@ pub(super) fn reason(
 }
 
 /// The highest need of the attempts, as bytes and as text ("more than" if memory stopped that attempt).
-fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
-    let used = similar.used.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
+fn highest_need_words(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
+    let used = similar.attempts.iter().max_by(|a, b| a.need.total_cmp(&b.need))?;
     let need = Bytes::from_f64(used.need.exp2());
     let need_words = if used.observation.censored { format!("more than {need}") } else { need.to_string() };
     Some((need, need_words))
@@ -142,18 +142,18 @@ fn highest(similar: &SimilarAttempts<'_>) -> Option<(Bytes, String)> {
 
 /// Says why a limit is far above all needs so far; empty if it is not.
 fn why_limit_is_far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) -> String {
-    let (limit, Some((highest, need_words))) = (Bytes(sizes.limit.value), highest(similar)) else {
+    let (limit, Some((highest, need_words))) = (Bytes(sizes.limit.value), highest_need_words(similar)) else {
         return String::new();
     };
     let times = limit.as_f64() / highest.as_f64().max(1.0);
     // for a small build, room for file pages explains the limit and is mentioned elsewhere in the reason; sizes are whole MiB
-    let roomy = memory::with_pages(Bytes::from_f64(highest.as_f64() * SMALL_ROOM)).ceil_mib();
-    if times <= FAR_ABOVE || (limit <= roomy && sizes.limit.basis.bound == SizeBound::None) {
+    let roomy = memory::with_pages(Bytes::from_f64(highest.as_f64() * SMALL_NEED_FACTOR)).ceil_mib();
+    if times <= FAR_ABOVE_FACTOR || (limit <= roomy && sizes.limit.basis.bound == SizeBound::None) {
         return String::new();
     }
     let why = match (&sizes.limit.basis.bound, &sizes.request.basis.bound) {
         (SizeBound::Request, SizeBound::Floor(floor)) => format!("no size is below the floor of {floor}"),
-        _ if limit <= roomy => format!("at least {} are for file pages", memory::PAGES_LEAST),
+        _ if limit <= roomy => format!("at least {} are for file pages", memory::LEAST_PAGES_ROOM),
         _ if !similar.knows_package() => {
             "no attempt of this package fitted, so the configured default counts with them".to_owned()
         }
@@ -164,7 +164,7 @@ fn why_limit_is_far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) ->
 
 /// Says why little is known, from the uncensored attempts: censored ones only show lower bounds.
 fn few_attempts_reason(similar: &SimilarAttempts<'_>) -> String {
-    let (fitted, all) = (similar.fitted_count(), similar.used.len());
+    let (fitted, all) = (similar.uncensored_count(), similar.attempts.len());
     let which = if fitted == all { "" } else { " that memory did not stop" };
     match fitted {
         1 => format!("only 1 attempt{which} is known"),
@@ -174,7 +174,7 @@ fn few_attempts_reason(similar: &SimilarAttempts<'_>) -> String {
 }
 
 /// The reason if no attempt of the package was uncensored, or there is no attempt.
-fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
+fn without_uncensored_words(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes) -> String {
     let by_preset = || {
         let highest = similar.of_package().max_by(|a, b| a.need.total_cmp(&b.need))?;
         let stopped = u32::try_from(similar.of_package().count()).unwrap_or(u32::MAX);
@@ -184,7 +184,7 @@ fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes)
     let Some((stopped, rung, highest)) = by_kills.or_else(by_preset) else {
         return format!("nothing is known about {} yet, so this is the configured default", key.describe());
     };
-    let scope = scope(rung);
+    let scope = rung_scope(rung);
     let known = if stopped == 1 {
         format!("memory stopped the only known attempt of {scope} at {highest}")
     } else {
@@ -192,10 +192,12 @@ fn without_fitted(similar: &SimilarAttempts<'_>, key: &Key, sizes: &MemorySizes)
     };
     let limit = &sizes.limit.basis;
     match &limit.bound {
-        SizeBound::Stopped(_) => format!("{known}, so the sizes are a step of {} above that", step(sizes)),
+        SizeBound::Stopped(_) => {
+            format!("{known}, so the sizes are a step of {} above that", step_above_failed(sizes))
+        }
         SizeBound::Default => format!("{known}; the configured default is above that"),
         bound => {
-            let because = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, bound);
+            let because = reasons::reason_of_size(SizeKind::MemoryLimit, sizes.limit.value, 0.0, 1.0, bound);
             format!("{known}; memory limit: {because}")
         }
     }
@@ -211,7 +213,7 @@ pub(super) fn untrusted_note(untrusted: usize) -> String {
 }
 
 /// Bytes between the size that proved too small and the limit.
-fn step(sizes: &MemorySizes) -> Bytes {
+fn step_above_failed(sizes: &MemorySizes) -> Bytes {
     let limit = Bytes(sizes.limit.value);
     limit.saturating_sub(Bytes::from_f64(limit.as_f64() / sizes.limit.basis.margin.max(1.0)))
 }
@@ -219,14 +221,14 @@ fn step(sizes: &MemorySizes) -> Bytes {
 /// Describes the attempts that decided: those of the rung with most weight.
 fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
     let rung = similar.main_rung();
-    let here = || similar.used.iter().filter(|used| used.rung == rung);
+    let here = || similar.attempts.iter().filter(|used| used.rung == rung);
     let fitted = || here().filter(|used| !used.observation.censored);
     let mut needs: Vec<u64> = fitted().map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
     needs.sort_unstable();
     // the need of attempts that memory stopped is unknown, so only the others are counted here
     let count = if needs.is_empty() { here().count() } else { needs.len() };
     let attempts = if count == 1 { "attempt" } else { "attempts" };
-    let first = format!("{count} {attempts} of {}", scope(rung));
+    let first = format!("{count} {attempts} of {}", rung_scope(rung));
     let (Some(least), Some(most), Some(median)) = (needs.first(), needs.last(), needs.get(needs.len() / 2))
     else {
         return format!("{first} did not fit");
@@ -245,8 +247,8 @@ fn main_attempts(similar: &SimilarAttempts<'_>) -> String {
 }
 
 /// What the attempts of a rung have in common, in the words that other output uses.
-pub(super) fn scope(rung: Rung) -> &'static str {
-    reasons::scope(match rung {
+pub(super) fn rung_scope(rung: Rung) -> &'static str {
+    reasons::rung_scope(match rung {
         Rung::Exact => v1::Rung::Exact,
         Rung::NoVersion => v1::Rung::NoVersion,
         Rung::NoCompiler => v1::Rung::NoCompiler,

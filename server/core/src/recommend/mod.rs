@@ -90,7 +90,7 @@ pub struct Sizes {
 impl Sizes {
     /// The sizes of an attempt. A value that is no real size, such as 0, becomes `None`.
     pub fn of(resources: &Resources) -> Self {
-        let size = |size: Option<Bytes>| size.filter(|size| measured::is_size(size.0));
+        let size = |size: Option<Bytes>| size.filter(|size| measured::is_valid_memory(size.0));
         Self {
             memory_request: size(resources.memory_request),
             memory_limit: size(resources.memory_limit),

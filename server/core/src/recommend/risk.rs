@@ -25,8 +25,8 @@ impl Risk {
     /// Compares the needs of attempts with `size`. A need that is only a lower bound, and below `size`, is skipped.
     pub(super) fn of(attempts: &[WorkloadAttempt], size: Bytes) -> Self {
         let fitted = |attempt: &WorkloadAttempt| match (attempt.need?, attempt.source) {
-            (need, NeedSource::Measured) => measured::holds(need.0, false, size.0),
-            (need, NeedSource::Stopped) => measured::holds(need.0, true, size.0),
+            (need, NeedSource::Measured) => measured::need_fits(need.0, false, size.0),
+            (need, NeedSource::Stopped) => measured::need_fits(need.0, true, size.0),
             (need, NeedSource::Incomplete) => (need > size).then_some(false),
         };
         let (mut judged, mut above) = (0, 0);

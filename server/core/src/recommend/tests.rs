@@ -212,7 +212,7 @@ impl Known {
     fn rows(&self) -> Vec<Recommendation> {
         let settings = predict::Settings::default();
         let of = |key: &Key| predict::predict(&self.history, key, &settings);
-        let found = self.workloads(Filter::default()).found.into_iter();
+        let found = self.workloads(Filter::default()).largest.into_iter();
         found.map(|workload| propose(workload, of, &TERMS).with_today(&[])).collect()
     }
 }
@@ -225,9 +225,9 @@ fn workloads_are_the_attempts_of_a_package_newest_first_within_the_window() {
     attempts.push(built(3, "curl", 100));
     let known = known(&attempts);
     let all = known.workloads(Filter::default());
-    assert_eq!((all.found.len(), all.left_out, all.currency.as_str()), (2, 0, "EUR"));
+    assert_eq!((all.largest.len(), all.left_out, all.currency.as_str()), (2, 0, "EUR"));
     assert_eq!(all.first_ended_unix_ms, Some(1_700_000_000_000 + HOUR.0));
-    let zlib = all.found.iter().find(|workload| workload.package == "zlib").unwrap();
+    let zlib = all.largest.iter().find(|workload| workload.package == "zlib").unwrap();
     assert_eq!(zlib.attempts.len(), 12);
     let versions: Vec<&str> = zlib.builds.iter().map(|key| key.version.as_str()).collect();
     assert_eq!(versions, ["2", "1"]);
@@ -235,7 +235,7 @@ fn workloads_are_the_attempts_of_a_package_newest_first_within_the_window() {
     assert_eq!(newest, ["zlib-11", "zlib-9", "zlib-8", "zlib-7", "zlib-6"], "an untrusted one sizes nothing");
     let since = Filter { from_unix_ms: Some(1_700_000_000_000 + 10 * HOUR.0), ..Filter::default() };
     let late = known.workloads(since);
-    assert_eq!(late.found.iter().map(|workload| workload.attempts.len()).collect::<Vec<_>>(), [3]);
+    assert_eq!(late.largest.iter().map(|workload| workload.attempts.len()).collect::<Vec<_>>(), [3]);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_price_in_the_question_comes_before_those_of_the_pools() {
     let known = known(&[built(0, "zlib", 300)]);
     let question = WorkloadQuestion { gib_hour: Some(0.25), ..WorkloadQuestion::default() };
     let found = known.stats.workloads(&question, &PoolPrices::default());
-    assert!(found.priced && close(found.found[0].attempts[0].price, 0.25));
+    assert!(found.priced && close(found.largest[0].attempts[0].price, 0.25));
     assert!(!known.stats.workloads(&WorkloadQuestion::default(), &PoolPrices::default()).priced);
 }
 
@@ -296,7 +296,7 @@ proptest! {
         }
         let known = known(&attempts);
         // also where a prediction is far too low
-        let found = known.workloads(Filter::default()).found.into_iter();
+        let found = known.workloads(Filter::default()).largest.into_iter();
         let low = |workload| propose(workload, |_| predicted(1, 1, 0.6), &TERMS).with_today(&[]);
         for rows in [known.rows(), found.map(low).collect()] {
         prop_assert_eq!(rows.len(), packages.len());

@@ -7,8 +7,8 @@ use plimsoll_proto::{figures, reasons::SizeBound};
 use super::{
     finding::Finding,
     known_failures::RetrySuccess,
-    policy::{RetryPolicy, Terms, chance},
-    remedy::{Remedy, sentence},
+    policy::{RetryPolicy, Terms, pseudo_random},
+    remedy::{Remedy, cause_sentence},
 };
 use crate::domain::{Action, Bytes, Cause, Evidence, Millis, Prediction, Signature};
 
@@ -19,13 +19,13 @@ pub(super) struct WeighedFailure {
     pub(super) cause: Cause,
     pub(super) signature: Option<Signature>,
     /// Number of other attempts with the same failure at the same commit or in the same job.
-    pub(super) again: u32,
-    pub(super) helped: RetrySuccess,
+    pub(super) repeated: u32,
+    pub(super) retry_success: RetrySuccess,
     pub(super) terms: Terms,
     /// Number of attempts that count against the budget, including this one.
-    pub(super) spent: u32,
+    pub(super) spent_attempts: u32,
     /// Number of retries that the budget still allows.
-    pub(super) left: u32,
+    pub(super) retries_left: u32,
 }
 
 /// Returns the remedy if it is allowed. Otherwise the action is "no", and the rule that forbids the remedy is returned with it.
@@ -38,28 +38,29 @@ pub(super) fn allow(
     if remedy.action == Action::No {
         return (remedy, None);
     }
-    let no = |rule: String| (Remedy::no(refusal(case, &rule)), Some(rule));
-    if case.left == 0 {
+    let no = |rule: String| (Remedy::no(refusal_words(case, &rule)), Some(rule));
+    if case.retries_left == 0 {
         let rule = format!("all {} are used up", figures::counted(policy.max_attempts.into(), "attempt"));
-        return used_up(remedy, case, rule);
+        return refuse_used_up(remedy, case, rule);
     }
     let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
-    if unproven && case.spent > policy.unproven_retries {
-        return no(allowed(policy.unproven_retries, "without kernel or container evidence"));
+    if unproven && case.spent_attempts > policy.unproven_retries {
+        return no(bound_words(policy.unproven_retries, "without kernel or container evidence"));
     }
-    if case.spent > case.terms.retries && case.terms.counts {
+    if case.spent_attempts > case.terms.retries && case.terms.counts_in_budget {
         let cause = case.cause.as_str().replace('_', " ");
-        let rule = allowed(case.terms.retries, &format!("after {cause}"));
-        return used_up(remedy, case, rule);
+        let rule = bound_words(case.terms.retries, &format!("after {cause}"));
+        return refuse_used_up(remedy, case, rule);
     }
-    if unproven && case.again > 0 {
-        let times = if case.again == 1 { "once".to_owned() } else { format!("{} times", case.again) };
+    if unproven && case.repeated > 0 {
+        let times = if case.repeated == 1 { "once".to_owned() } else { format!("{} times", case.repeated) };
         return no(format!("the same failure was seen {times} before at this commit or in this job"));
     }
-    let measured = remedy.action == Action::AsIs && case.helped.tried > 0 && case.terms.counts;
-    let pays = case.helped.rate() * policy.success_value > 1.0;
-    if measured && !pays && chance(&evidence.attempt) >= policy.explore {
-        let RetrySuccess { tried, passed } = case.helped;
+    let measured =
+        remedy.action == Action::AsIs && case.retry_success.tried > 0 && case.terms.counts_in_budget;
+    let pays = case.retry_success.rate() * policy.success_value > 1.0;
+    if measured && !pays && pseudo_random(&evidence.attempt) >= policy.explore {
+        let RetrySuccess { tried, passed } = case.retry_success;
         return no(format!("only {passed} of {tried} retries of this failure passed"));
     }
     (remedy, None)
@@ -69,14 +70,14 @@ pub(super) fn allow(
 pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
     let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
     let of_unproven = unproven.then_some(policy.unproven_retries);
-    let of_cause = case.terms.counts.then_some(case.terms.retries);
+    let of_cause = case.terms.counts_in_budget.then_some(case.terms.retries);
     let retries = of_unproven.into_iter().chain(of_cause).min()?;
-    let allowed = retries.saturating_add(1).saturating_sub(case.spent);
-    (allowed < case.left).then_some(allowed)
+    let allowed = retries.saturating_add(1).saturating_sub(case.spent_attempts);
+    (allowed < case.retries_left).then_some(allowed)
 }
 
 /// Describes the policy's limit on retries `of` one kind, as the end of a sentence.
-fn allowed(count: u32, of: &str) -> String {
+fn bound_words(count: u32, of: &str) -> String {
     let retries = if count == 0 {
         "no retry".to_owned()
     } else {
@@ -86,22 +87,22 @@ fn allowed(count: u32, of: &str) -> String {
 }
 
 /// Refuses the retry, and keeps the next size in the answer, because a person may start the retry by hand.
-fn used_up(remedy: Remedy, case: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
+fn refuse_used_up(remedy: Remedy, case: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
     let next = remedy.next;
-    let wanted = next.as_ref().and_then(|next| by_hand(remedy.action, case.cause, next));
-    let mut reason = refusal(case, &rule);
+    let wanted = next.as_ref().and_then(|next| by_hand_words(remedy.action, case.cause, next));
+    let mut reason = refusal_words(case, &rule);
     if let Some(wanted) = &wanted {
         let _written = write!(reason, "; if you start it by hand, {wanted}");
     }
     (Remedy { next: next.filter(|_| wanted.is_some()), ..Remedy::no(reason) }, Some(rule))
 }
 
-fn refusal(case: &WeighedFailure, rule: &str) -> String {
-    format!("{}: no retry, because {rule}", sentence(&case.finding, case.cause))
+fn refusal_words(case: &WeighedFailure, rule: &str) -> String {
+    format!("{}: no retry, because {rule}", cause_sentence(&case.finding, case.cause))
 }
 
 /// Describes the sizes that a retry by a person needs, if they differ from this attempt's.
-fn by_hand(action: Action, cause: Cause, next: &Prediction) -> Option<String> {
+fn by_hand_words(action: Action, cause: Cause, next: &Prediction) -> Option<String> {
     let jobs = next.build_jobs.value;
     match action {
         Action::Bigger | Action::FewerJobs if cause.is_memory() => {

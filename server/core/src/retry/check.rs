@@ -2,7 +2,7 @@
 
 use super::{
     explain::explain,
-    extend::of_file,
+    extend::parse_file,
     rule::Rule,
     rules::{self, LogRules},
 };
@@ -11,27 +11,27 @@ use super::{
 #[derive(Debug, Default)]
 pub struct RuleReport {
     /// Errors, each with file and rule: the server refuses these files, or the rule never decides.
-    pub wrong: Vec<String>,
+    pub errors: Vec<String>,
     /// Remarks on rules that are valid and may be a mistake.
     pub notes: Vec<String>,
     /// Number of rules.
-    pub rules: usize,
+    pub rule_count: usize,
 }
 
 /// Checks rule files. Each has a name and a text, in the formats that [`LogRules::extended`] reads.
-pub fn check(files: &[(String, String)]) -> RuleReport {
+pub fn check_files(files: &[(String, String)]) -> RuleReport {
     let mut report = RuleReport::default();
     let all = match LogRules::extended(files) {
         Ok(all) => all,
-        Err(wrong) => return RuleReport { wrong, ..report },
+        Err(wrong) => return RuleReport { errors: wrong, ..report },
     };
     let built_in = rules::built_in().unwrap_or_default();
     for (name, text) in files {
-        for rule in of_file(name, text).unwrap_or_default() {
-            report.rules += 1;
+        for rule in parse_file(name, text).unwrap_or_default() {
+            report.rule_count += 1;
             let id = &rule.id;
             if let Some(others) = decided_by_others(&rule, &all) {
-                report.wrong.push(format!(
+                report.errors.push(format!(
                     "{name}: rule {id}: other rules decide on all of its examples ({}), so it counts for nothing: make a pattern narrower",
                     others.join(", ")
                 ));

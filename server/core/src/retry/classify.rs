@@ -10,7 +10,7 @@ use super::{
     finding::{Clue, Finding},
     join::join,
     reasons::{self, OutOfMemory},
-    reported::{hits, reported},
+    reported::{reported, rule_matches},
     rule::Sign,
     rules::{LogRules, RuleMatch},
     signature,
@@ -20,9 +20,9 @@ use crate::domain::{
 };
 
 /// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
-const EACH_CLUE: f64 = 0.05;
+const CLUE_STEP: f64 = 0.05;
 /// Highest confidence in a fault outside the build if the same log also shows a failure of the build itself.
-const UNCERTAIN: f64 = 0.5;
+const UNCERTAIN_CONFIDENCE: f64 = 0.5;
 /// Confidence if nothing names a cause.
 const NO_CAUSE_CONFIDENCE: f64 = 0.2;
 
@@ -32,49 +32,49 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     let mut joined = evidence.reported.clone();
     join(&mut joined, &reported(evidence, rules));
     let exit = joined.exit.or_else(|| measured.and_then(|summary| summary.exit));
-    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = hits(&joined, rules);
+    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = rule_matches(&joined, rules);
     let reasons = ReportedReasons::of(&joined, out_of_memory(&joined, measured));
     if succeeded(exit, measured) {
-        return after_success(measured, reasons.all().collect());
+        return after_success(measured, reasons.into_clues().collect());
     }
     let ReportedReasons { container, pod, ci } = reasons;
     let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
         container.into_iter().chain(pod).partition(|clue| clue.cause == Some(Cause::Timeout));
     let mut found = Vec::new();
-    found.extend(measured.and_then(clues::kernel));
+    found.extend(measured.and_then(clues::kernel_clue));
     found.extend(places);
-    found.extend(measured.and_then(clues::starved));
+    found.extend(measured.and_then(clues::starved_clue));
     let time_was_over = clues::time_was_over(joined.time_limit, measured, exit);
-    let ended = exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill)));
+    let ended = exit.and_then(|exit| clues::exit_clue(exit, measured.and_then(|summary| summary.oom_kill)));
     let says_late = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
     if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| says_late(&clue)) {
-        found.extend(measured.and_then(cpu::throttled));
+        found.extend(measured.and_then(cpu::throttled_clue));
     }
     found.extend(time_was_over);
     found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
     found.extend(ended);
     found.extend(ci);
-    found.extend(clues::log(&hits, measured));
+    found.extend(clues::log_clues(&hits, measured));
     found.extend(unknown);
     // the cause in the summary comes second, because an earlier verdict may have replaced it
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
     let finding =
-        lowered_by_failed_test(Finding { log_unread: is_log_unread(&joined), ..decide(&found) }, &hits);
+        lowered_by_failed_test(Finding { log_unread: is_log_unread(&joined), ..decide_cause(&found) }, &hits);
     if joined.log.is_empty() {
         return Finding { last_words: joined.last_words, failure_line: joined.first_words, ..finding };
     }
-    let first = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
+    let first = signature::best_line(&finding).and_then(|line| clues::hit_of(&hits, line));
     let refused = first.is_some_and(|hit| hit.rule.sign == Some(Sign::Alloc));
-    let (failure_line, root) = first.map(|hit| (hit.first.clone(), hit.root.clone())).unzip();
-    Finding { failure_line, refused, root: root.flatten(), ..finding }
+    let (failure_line, root) = first.map(|hit| (hit.first_line.clone(), hit.root.clone())).unzip();
+    Finding { failure_line, memory_refused: refused, root: root.flatten(), ..finding }
 }
 
 /// Adds the cause that an imported history recorded, under the record's source. If another clue of that source already names the cause, it
 /// is the same evidence and is not counted twice.
 fn add_recorded(found: &mut Vec<Clue>, recorded: Option<RecordedCause>) {
-    let Some(recorded) = recorded.and_then(clues::recorded) else { return };
+    let Some(recorded) = recorded.and_then(clues::recorded_clue) else { return };
     let is_known = |clue: &Clue| (clue.source, clue.cause) == (recorded.source, recorded.cause);
     if !found.iter().any(is_known) {
         let place = found.iter().position(|clue| clue.source > recorded.source).unwrap_or(found.len());
@@ -90,7 +90,7 @@ fn lowered_by_failed_test(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     }
     let Some(test) = hits.iter().find(|hit| hit.names_test()) else { return finding };
     let own_failure = Some(clues::text_of(test));
-    Finding { own_failure, confidence: finding.confidence.min(UNCERTAIN), ..finding }
+    Finding { own_failure, confidence: finding.confidence.min(UNCERTAIN_CONFIDENCE), ..finding }
 }
 
 /// Whether no text of a log was ever sent.
@@ -111,21 +111,21 @@ impl ReportedReasons {
             container: reported
                 .container_reasons
                 .iter()
-                .filter_map(|reason| reasons::container(reason))
+                .filter_map(|reason| reasons::container_clue(reason))
                 .collect(),
-            pod: reported.pod_reasons.iter().filter_map(|reason| reasons::pod(reason)).collect(),
-            ci: reported.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, killed)).collect(),
+            pod: reported.pod_reasons.iter().filter_map(|reason| reasons::pod_clue(reason)).collect(),
+            ci: reported.ci_reasons.iter().filter_map(|reason| reasons::ci_clue(reason, killed)).collect(),
         }
     }
 
-    fn all(self) -> impl Iterator<Item = Clue> {
+    fn into_clues(self) -> impl Iterator<Item = Clue> {
         self.container.into_iter().chain(self.pod).chain(self.ci)
     }
 }
 
 /// Finding for a command that succeeded. The job around it may still have failed, if the cluster or the CI system names a cause.
 fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
-    let mut finding = not_failed(measured);
+    let mut finding = not_failed_finding(measured);
     // OOMKilled with exit code 0 means that another process of the container was killed
     let failed = reported.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
     if !failed {
@@ -137,9 +137,9 @@ fn after_success(measured: Option<&Summary>, reported: Vec<Clue>) -> Finding {
     found.push(Clue {
         cause: None,
         weak: true,
-        ..clues::clue(EvidenceSource::Exit, Cause::Unknown, 0.0, "exit code 0: the command succeeded")
+        ..clues::make_clue(EvidenceSource::Exit, Cause::Unknown, 0.0, "exit code 0: the command succeeded")
     });
-    decide(&found)
+    decide_cause(&found)
 }
 
 /// The cause of a failure and its source, from counters and exit alone. It is used when the attempt is sealed, before any question.
@@ -147,14 +147,14 @@ pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     if succeeded(summary.exit, Some(summary)) {
         return None;
     }
-    let mut found: Vec<Clue> = clues::kernel(summary).into_iter().collect();
-    found.extend(clues::starved(summary));
-    let ended = summary.exit.and_then(|exit| clues::exit(exit, summary.oom_kill));
+    let mut found: Vec<Clue> = clues::kernel_clue(summary).into_iter().collect();
+    found.extend(clues::starved_clue(summary));
+    let ended = summary.exit.and_then(|exit| clues::exit_clue(exit, summary.oom_kill));
     if ended.as_ref().is_some_and(|clue| clue.cause == Some(Cause::Timeout)) {
-        found.extend(cpu::throttled(summary));
+        found.extend(cpu::throttled_clue(summary));
     }
     found.extend(ended);
-    let finding = decide(&found);
+    let finding = decide_cause(&found);
     Some((finding.cause?, finding.decided_by))
 }
 
@@ -190,7 +190,7 @@ fn succeeded(exit: Option<Exit>, measured: Option<&Summary>) -> bool {
     }
 }
 
-fn not_failed(measured: Option<&Summary>) -> Finding {
+fn not_failed_finding(measured: Option<&Summary>) -> Finding {
     let kills = measured.and_then(|summary| summary.oom_kill).filter(|kills| *kills > 0);
     let lines = kills.map(|kills| EvidenceLine {
         source: EvidenceSource::Kernel,
@@ -209,18 +209,18 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         own_failure: None,
         by_rules: None,
         log_unread: false,
-        refused: false,
+        memory_refused: false,
         clues: Vec::new(),
     }
 }
 
-fn decide(found: &[Clue]) -> Finding {
+fn decide_cause(found: &[Clue]) -> Finding {
     let named = || found.iter().filter(|clue| clue.cause.is_some());
     let winner = named().find(|clue| !clue.weak).or_else(|| named().next()).cloned();
     let cause = winner.as_ref().and_then(|clue| clue.cause).unwrap_or(Cause::Unknown);
     let mut confidence = winner.as_ref().map_or(NO_CAUSE_CONFIDENCE, |clue| clue.confidence);
     for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
-        confidence += if clue.supports(cause) { EACH_CLUE } else { -EACH_CLUE };
+        confidence += if clue.supports(cause) { CLUE_STEP } else { -CLUE_STEP };
     }
     // all lines of a log are one piece of evidence, and never prove a cause of memory
     let most: f64 =
@@ -230,7 +230,7 @@ fn decide(found: &[Clue]) -> Finding {
             0.99
         };
     let own_failure = winner.as_ref().and_then(|winner| own_failure(winner, found));
-    let most = if own_failure.is_some() { most.min(UNCERTAIN) } else { most };
+    let most = if own_failure.is_some() { most.min(UNCERTAIN_CONFIDENCE) } else { most };
     let lines = found.iter().map(|clue| EvidenceLine {
         source: clue.source,
         text: clue.text.clone(),
@@ -248,7 +248,7 @@ fn decide(found: &[Clue]) -> Finding {
         own_failure,
         by_rules: None,
         log_unread: false,
-        refused: false,
+        memory_refused: false,
         clues: found.to_vec(),
     }
 }

@@ -13,10 +13,10 @@ use crate::domain::{
 const STARVED_RATE: f64 = 3_000.0;
 /// Failed memory charges a second that show starvation even if the need was not near the limit: ten times the threshold, still below every
 /// measured starved build.
-const STARVED_ALONE: f64 = 30_000.0;
+const STARVED_ALONE_RATE: f64 = 30_000.0;
 /// Share of the limit above which the need counts as near the limit: starved builds used 92 to 94 % of it (the rest is the compiler's own
 /// code, which is read again and again).
-const NEAR: f64 = 0.9;
+const NEAR_LIMIT_SHARE: f64 = 0.9;
 
 /// Share of its time that a build was starved, above which starvation is the cause. This is a judgement: a build that lost a fifth of its
 /// time at its limit would have progressed further with more memory; measured starved builds lost nearly all of it.
@@ -28,11 +28,11 @@ const STARVED_AT_END: Millis = Millis(60_000);
 /// Meaning of SIGPIPE.
 const READER_GONE: &str = "the reader of its output had seen enough (SIGPIPE)";
 
-pub(super) fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
+pub(super) fn make_clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
     Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
 }
 
-pub(super) fn weak(clue: Clue) -> Clue {
+pub(super) fn as_weak(clue: Clue) -> Clue {
     Clue { weak: true, ..clue }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn weak(clue: Clue) -> Clue {
 ///
 /// Recorded log lines and corrections by persons are skipped, because they are clues of their own where they are known. A cause of memory
 /// counts only if the record marks the attempt as stopped by memory.
-pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
+pub(super) fn recorded_clue(recorded: RecordedCause) -> Option<Clue> {
     let RecordedCause { cause, source: from, censored } = recorded;
     if cause == Cause::Unknown || (cause.is_memory() && !censored) {
         return None;
@@ -56,18 +56,23 @@ pub(super) fn recorded(recorded: RecordedCause) -> Option<Clue> {
     let from =
         from.map_or(String::new(), |source| format!(", from the {}", source_in_words(source.as_str())));
     let text = format!("the imported history says {}{from}", cause.as_str());
-    Some(clue(source, cause, confidence, text))
+    Some(make_clue(source, cause, confidence, text))
 }
 
 /// The clue from the kernel's count of OOM kills. Its text names the limit that caused them.
-pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
+pub(super) fn kernel_clue(summary: &Summary) -> Option<Clue> {
     let kills = match summary.oom_kill? {
         0 if is_end_unseen(summary) => return None,
         0 => {
             return Some(Clue {
                 cause: None,
                 against: Some(Cause::Oom),
-                ..clue(Source::Kernel, Cause::Oom, 0.0, "oom_kill 0: the kernel killed nothing for memory")
+                ..make_clue(
+                    Source::Kernel,
+                    Cause::Oom,
+                    0.0,
+                    "oom_kill 0: the kernel killed nothing for memory",
+                )
             });
         }
         kills => kills,
@@ -83,7 +88,7 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
         }
     };
     let text = format!("oom_kill {kills}: the kernel killed for memory{limit_words}");
-    Some(clue(Source::Kernel, cause, 0.97, text))
+    Some(make_clue(Source::Kernel, cause, 0.97, text))
 }
 
 /// Whether the agent died with the build, so that its last reading was taken before the end.
@@ -101,7 +106,7 @@ fn kills_at_limit(summary: &Summary) -> Option<u64> {
 }
 
 /// The clue that the build ran at its memory limit, where the kernel kept reclaiming memory and the build made no progress.
-pub(super) fn starved(summary: &Summary) -> Option<Clue> {
+pub(super) fn starved_clue(summary: &Summary) -> Option<Clue> {
     match summary.starved {
         Some(starved) => starved_for(starved, summary),
         // the agent did not count starved time
@@ -120,7 +125,7 @@ fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
     let end = if at_end.0 > 0 { format!(", {at_end} of them just before the end") } else { String::new() };
     let (wall, share) = (summary.wall, share * 100.0);
     let text = format!("starved at its memory limit for {starved} of {wall} ({share:.0} %){end}");
-    Some(clue(Source::Kernel, Cause::Starved, confidence, text))
+    Some(make_clue(Source::Kernel, Cause::Starved, confidence, text))
 }
 
 fn starved_by_rate(summary: &Summary) -> Option<Clue> {
@@ -128,8 +133,8 @@ fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     let seconds = (summary.wall.as_f64() / 1000.0).max(0.001);
     // `failures` is a count, not bytes: `Bytes` only converts it to a float
     let rate = crate::domain::Bytes(failures).as_f64() / seconds;
-    let near = summary.need_peak.as_f64() >= NEAR * limit.as_f64();
-    if rate < if near { STARVED_RATE } else { STARVED_ALONE } {
+    let near = summary.need_peak.as_f64() >= NEAR_LIMIT_SHARE * limit.as_f64();
+    if rate < if near { STARVED_RATE } else { STARVED_ALONE_RATE } {
         return None;
     }
     let confidence = if near { 0.9 } else { 0.75 };
@@ -137,7 +142,7 @@ fn starved_by_rate(summary: &Summary) -> Option<Clue> {
         "need {} at a limit of {limit}, {rate:.0} charges a second failed without reclaim",
         summary.need_peak
     );
-    Some(clue(Source::Measured, Cause::Starved, confidence, text))
+    Some(make_clue(Source::Measured, Cause::Starved, confidence, text))
 }
 
 /// The clue that a signal which the build cannot handle, or `timeout`, ended the build after its whole time limit.
@@ -152,7 +157,7 @@ pub(super) fn time_was_over(
         return None;
     }
     let text = format!("ran for {} of the {limit} that it was given", measured.wall);
-    Some(clue(Source::Measured, Cause::Timeout, 0.9, text))
+    Some(make_clue(Source::Measured, Cause::Timeout, 0.9, text))
 }
 
 /// The clue that the build was killed from outside while page cache and need together filled its limit. Used only without counters of
@@ -165,7 +170,7 @@ pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<C
         return None;
     }
     let text = format!("killed from outside with its limit of {limit} full, and the kernel killed nothing");
-    Some(weak(clue(Source::Measured, Cause::Starved, 0.6, text)))
+    Some(as_weak(make_clue(Source::Measured, Cause::Starved, 0.6, text)))
 }
 
 /// The exit code or the signal of an exit: shells report a signal as code 128 + signal.
@@ -178,30 +183,30 @@ fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
 }
 
 /// The clue from the exit code or signal. `kills` is the kernel's count of OOM kills, if known.
-pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
+pub(super) fn exit_clue(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     let found = |cause, confidence, means: &str| {
-        Some(clue(Source::Exit, cause, confidence, format!("{exit}: {means}")))
+        Some(make_clue(Source::Exit, cause, confidence, format!("{exit}: {means}")))
     };
     let (code, signal) = signal_of(exit);
     match (code, signal) {
         (Some(124), _) => found(Cause::Timeout, 0.8, "the time was over"),
         (Some(126 | 127), _) => found(Cause::Deterministic, 0.8, "a command is missing or cannot be run"),
         (_, Some(9)) if kills == Some(0) => {
-            found(Cause::Infra, 0.6, "killed, and not by the kernel for memory").map(weak)
+            found(Cause::Infra, 0.6, "killed, and not by the kernel for memory").map(as_weak)
         }
         (_, Some(9)) => {
-            found(Cause::Infra, 0.4, "killed, by whom is not known; alone no proof of memory").map(weak)
+            found(Cause::Infra, 0.4, "killed, by whom is not known; alone no proof of memory").map(as_weak)
         }
         // a canceled job has a reason of the CI system; a node that vanishes often cannot report one
         (_, Some(15)) => {
-            found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(weak)
+            found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(as_weak)
         }
         (_, Some(2)) => found(Cause::Canceled, 0.8, "interrupted"),
         // SIGPIPE, as under `| head`: the reader closed the output, and the build did not fail. Code 141 of a shell is weaker, because it
         // may hide another failure
         (None, Some(13)) if matches!(exit, Exit::Signal(_)) => found(Cause::Canceled, 0.8, READER_GONE),
-        (_, Some(13)) => found(Cause::Canceled, 0.6, READER_GONE).map(weak),
-        (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(weak),
+        (_, Some(13)) => found(Cause::Canceled, 0.6, READER_GONE).map(as_weak),
+        (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(as_weak),
         _ => None,
     }
 }
@@ -210,9 +215,9 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 ///
 /// A line counts once, by the strongest rule that matches it. There is one exception: a line that shows both a fault outside and a failure
 /// of the build itself gives two clues, so that the verdict does not rule out the build.
-pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
+pub(super) fn log_clues(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clue> {
     let mut by_rank: Vec<&RuleMatch<'_>> = hits.iter().collect();
-    by_rank.sort_by_key(|hit| rank(hit));
+    by_rank.sort_by_key(|hit| rank_hit(hit));
     let is_own = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Deterministic && !hit.rule.weak;
     let mut once: Vec<&RuleMatch<'_>> = Vec::new();
     for hit in by_rank {
@@ -221,12 +226,12 @@ pub(super) fn log(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> Vec<Clu
             once.push(hit);
         }
     }
-    once.into_iter().map(|hit| line(hit, measured)).collect()
+    once.into_iter().map(|hit| line_clue(hit, measured)).collect()
 }
 
 /// Rank of a matching line: the lowest decides. After a full disk or a killed compiler, tools report further errors of their own, so lines
 /// about the machine and about memory come first.
-pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
+pub(super) fn rank_hit(hit: &RuleMatch<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
         _ if is_overcome(hit) => 4,
         (_, true) => 3,
@@ -239,13 +244,13 @@ pub(super) fn rank(hit: &RuleMatch<'_>) -> u8 {
 /// Whether the build had a later failure of its own after this hit, a fault outside. The hit is then shown as evidence, and decides only if
 /// nothing else does.
 fn is_overcome(hit: &RuleMatch<'_>) -> bool {
-    hit.order == LogOrder::Overcome
+    hit.log_order == LogOrder::Overcome
 }
 
-/// Whether the measured need stayed below [`NEAR`] of a known limit.
+/// Whether the measured need stayed below [`NEAR_LIMIT_SHARE`] of a known limit.
 fn is_far_below_limit(summary: &Summary) -> bool {
     let limit = summary.resources.memory_limit;
-    limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
+    limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR_LIMIT_SHARE * limit.as_f64())
 }
 
 /// The text to show for a hit: rule and line.
@@ -258,7 +263,7 @@ pub(super) fn hit_of<'h, 'r>(hits: &'h [RuleMatch<'r>], shown: &str) -> Option<&
     hits.iter().find(|hit| text_of(hit) == shown)
 }
 
-fn line(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
+fn line_clue(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
     let kills = measured.and_then(kills_at_limit);
     let text = text_of(hit);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
@@ -273,6 +278,6 @@ fn line(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
         (None, cause) => (cause, 0.7),
     };
     let weak = hit.rule.weak || is_overcome(hit);
-    let clue = clue(Source::Log, cause, if weak { confidence.min(0.5) } else { confidence }, text);
+    let clue = make_clue(Source::Log, cause, if weak { confidence.min(0.5) } else { confidence }, text);
     Clue { weak, mend: hit.rule.mend.clone(), ..clue }
 }

@@ -4,7 +4,7 @@
 //! GitLab's runner names the build's container `build`, the others `helper`, `init-permissions` and `svc-0`, `svc-1`, ...
 //! (executors/kubernetes/kubernetes.go). `init-permissions` has the sizes of `helper`.
 
-use super::{clues::clue, finding::Clue};
+use super::{clues::make_clue, finding::Clue};
 use crate::domain::{Cause, EvidenceSource as Source};
 
 /// Name of the build's container.
@@ -37,7 +37,7 @@ fn is_build(container: &str) -> bool {
 /// The clue that this container, not the build's, ran out of memory: the container's configuration has to change. `text` is the evidence.
 pub(super) fn out_of_memory(source: Source, container: &str, confidence: f64, text: String) -> Clue {
     let mend = Some(format!("{}; the build's own size is not at fault", what_to_raise(container)));
-    Clue { mend, ..clue(source, Cause::Configuration, confidence, text) }
+    Clue { mend, ..make_clue(source, Cause::Configuration, confidence, text) }
 }
 
 fn what_to_raise(container: &str) -> String {

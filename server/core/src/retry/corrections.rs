@@ -29,7 +29,7 @@ pub struct Corrections {
     capacity: usize,
     /// Time and attempt of each correction, oldest first.
     order: BTreeSet<(u64, AttemptId)>,
-    of: HashMap<AttemptId, VerdictCorrection>,
+    by_attempt: HashMap<AttemptId, VerdictCorrection>,
     /// Attempts with corrections that apply to a signature of a project.
     by_signature: HashMap<(String, String), Vec<AttemptId>>,
 }
@@ -53,14 +53,14 @@ impl Corrections {
         Self {
             capacity: capacity.max(1),
             order: BTreeSet::new(),
-            of: HashMap::new(),
+            by_attempt: HashMap::new(),
             by_signature: HashMap::new(),
         }
     }
 
     /// Stores the correction in a verdict, in place of an earlier one for the attempt; removes it if the verdict has none because it was
     /// undone.
-    pub fn note(&mut self, verdict: &Verdict) {
+    pub fn record(&mut self, verdict: &Verdict) {
         let Some(correction) = &verdict.basis.correction else { return };
         self.forget(&verdict.attempt);
         if correction.undone {
@@ -71,7 +71,7 @@ impl Corrections {
             self.by_signature.entry(name).or_default().push(verdict.attempt.clone());
         }
         self.order.insert((correction.at_unix_ms, verdict.attempt.clone()));
-        self.of.insert(verdict.attempt.clone(), (**correction).clone());
+        self.by_attempt.insert(verdict.attempt.clone(), (**correction).clone());
         while self.order.len() > self.capacity
             && let Some((_at, oldest)) = self.order.first().cloned()
         {
@@ -81,7 +81,7 @@ impl Corrections {
 
     /// Removes the correction of an attempt; returns whether there was one.
     pub fn forget(&mut self, attempt: &AttemptId) -> bool {
-        let Some(gone) = self.of.remove(attempt) else { return false };
+        let Some(gone) = self.by_attempt.remove(attempt) else { return false };
         self.order.remove(&(gone.at_unix_ms, attempt.clone()));
         if let Some(rule) = gone.signature {
             let name = (gone.project, rule.id);
@@ -106,13 +106,14 @@ impl Corrections {
         let Some(signature) = signature::of(&finding) else { return finding };
         let attempts = self.by_signature.get(&(project.to_owned(), signature.id)).into_iter().flatten();
         let others = attempts.filter(|attempt| *attempt != own);
-        let known = others.filter_map(|attempt| Some((attempt, self.of.get(attempt)?)));
+        let known = others.filter_map(|attempt| Some((attempt, self.by_attempt.get(attempt)?)));
         let holds = |known: &(&AttemptId, &VerdictCorrection)| {
             known.1.signature.as_ref().is_some_and(|rule| now_unix_ms < rule.until_unix_ms)
         };
         match known.filter(holds).max_by_key(|(attempt, correction)| (correction.at_unix_ms, *attempt)) {
             Some((attempt, correction)) => {
-                let says = format!("{} (attempt {attempt}, which failed the same way)", correction.says());
+                let says =
+                    format!("{} (attempt {attempt}, which failed the same way)", correction.evidence_text());
                 finding.corrected(correction.cause, says)
             }
             None => finding,
@@ -122,7 +123,7 @@ impl Corrections {
     /// How often each rule was wrong, in the projects for which `sees` returns true; the most frequent first.
     pub fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         let mut counts: BTreeMap<(&str, &str, &str), WrongVerdicts> = BTreeMap::new();
-        let seen = self.of.values().filter(|correction| sees(&correction.project));
+        let seen = self.by_attempt.values().filter(|correction| sees(&correction.project));
         for VerdictCorrection { rule, found, cause, .. } in seen.filter(|one| one.found != one.cause) {
             let none = || WrongVerdicts { rule: rule.clone(), found: *found, cause: *cause, count: 0 };
             counts.entry((rule, found.as_str(), cause.as_str())).or_insert_with(none).count += 1;
@@ -166,7 +167,7 @@ impl Finding {
 }
 
 /// Completes a correction with the cause and rule that it corrects, and the lines of evidence.
-pub(super) fn noted(
+pub(super) fn completed_correction(
     correction: Option<&VerdictCorrection>,
     finding: &Finding,
 ) -> (Option<Box<VerdictCorrection>>, Vec<EvidenceLine>) {

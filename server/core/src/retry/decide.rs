@@ -53,7 +53,7 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &VerdictInputs<'_>) -
     let sizing = SizingInputs { settings, policy, first: &first, history, key: key(evidence) };
     let remedy = remedy(evidence, &case.finding, case.cause, &predicted, sizing);
     let (allowed, rule) = allow(remedy, &case, evidence, known.policy);
-    verdict(evidence, case, (allowed, rule), known.policy)
+    build_verdict(evidence, case, (allowed, rule), known.policy)
 }
 
 /// Combines the finding with the job's earlier attempts and with earlier results of the same failure.
@@ -85,9 +85,19 @@ fn weigh(
     let terms = policy.terms(key, cause);
     let nodes_fault = evidence.measured.as_deref().is_some_and(Summary::is_nodes_fault);
     // an attempt that lost its node or its slot does not count against the budget
-    let free = (nodes_fault || (!terms.counts && finding.is_proven())) && free_before < policy.max_preempted;
+    let free = (nodes_fault || (!terms.counts_in_budget && finding.is_proven()))
+        && free_before < policy.max_preempted;
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
-    WeighedFailure { finding, cause, signature, again, helped, terms, spent: spent - u32::from(free), left }
+    WeighedFailure {
+        finding,
+        cause,
+        signature,
+        repeated: again,
+        retry_success: helped,
+        terms,
+        spent_attempts: spent - u32::from(free),
+        retries_left: left,
+    }
 }
 
 /// If memory ended the attempt: a line of evidence that its need, measured as a sum over processes, may be higher.
@@ -111,7 +121,7 @@ fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
         )
 }
 
-fn verdict(
+fn build_verdict(
     evidence: &Evidence,
     case: WeighedFailure,
     (allowed, rule): (Remedy, Option<String>),
@@ -127,18 +137,19 @@ fn verdict(
     let measured = evidence.measured.as_deref();
     // a size proposed to a person costs nothing until that person retries
     let chosen = next.as_ref().filter(|_| action != Action::No);
-    let cost = chosen.and_then(|next| outlook::cost(next, measured));
+    let cost = chosen.and_then(|next| outlook::retry_cost(next, measured));
     let (wait, saves) = match (chosen, action) {
         // a larger size is available at once, so there is no wait
         (None, _) => Default::default(),
         (_, Action::Bigger) if !case.cause.is_taken_away() => Default::default(),
         _ => {
             let cost = cost.unwrap_or_default();
-            outlook::wait(&case.terms, &evidence.attempt, case.spent, cost, case.helped)
+            outlook::retry_wait(&case.terms, &evidence.attempt, case.spent_attempts, cost, case.retry_success)
         }
     };
     let clamped = next.as_ref().is_some_and(is_clamped);
-    let (correction, mut evidence_lines) = corrections::noted(evidence.correction.as_deref(), &case.finding);
+    let (correction, mut evidence_lines) =
+        corrections::completed_correction(evidence.correction.as_deref(), &case.finding);
     evidence_lines.extend(rule.map(|text| EvidenceLine {
         source: EvidenceSource::Policy,
         text,
@@ -151,13 +162,13 @@ fn verdict(
         confidence: case.finding.confidence,
         evidence: evidence_lines,
         next,
-        attempts_left: case.left,
+        attempts_left: case.retries_left,
         reason,
         outlook: RetryOutlook {
             signature: case.signature,
-            seen: case.again,
-            retried: case.helped.tried,
-            passed: case.helped.passed,
+            seen: case.repeated,
+            retried: case.retry_success.tried,
+            passed: case.retry_success.passed,
             cost,
             wait,
             waiting_saves_gib_h: saves,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Text that the kubelet writes before the resource that the node ran short of (pkg/kubelet/eviction/helpers.go).
-const LOW_ON: &str = "low on resource: ";
+const LOW_RESOURCE_TEXT: &str = "low on resource: ";
 
 /// Raises the memory request of an attempt that used more than its request to its use plus room for file pages, which the kubelet counts
 /// too. Returns a sentence about the new size; `None` if the attempt stayed within its request, if its use is unknown, or if another
@@ -55,6 +55,6 @@ fn request_cap(measured: &Summary) -> Bytes {
 /// Whether the node may have run short of memory: true unless the kubelet's messages name only other resources.
 fn is_for_memory(evidence: &Evidence) -> bool {
     let reasons = evidence.reported.pod_reasons.iter().chain([&evidence.pod_reason]);
-    let mut named = reasons.filter_map(|reason| reason.split_once(LOW_ON)).peekable();
+    let mut named = reasons.filter_map(|reason| reason.split_once(LOW_RESOURCE_TEXT)).peekable();
     named.peek().is_none() || named.any(|(_, resource)| resource.starts_with("memory"))
 }

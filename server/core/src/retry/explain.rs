@@ -9,7 +9,7 @@ use super::{
     clues,
     lines::{LogTail, NumberedLine, shown},
     mentioned_failures::went_well,
-    reported::{hits, reported},
+    reported::{reported, rule_matches},
     rules::{LogRules, RuleMatch},
     signature,
 };
@@ -54,9 +54,9 @@ pub struct FiredRule {
 pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
     let evidence = Evidence { log_tail: log.to_owned(), ..Evidence::about(AttemptId::unnamed()) };
     let finding = classify(&evidence, rules);
-    let (mut known, _gone) = hits(&reported(&evidence, rules), rules);
-    known.sort_by_key(clues::rank);
-    let winner = signature::line_of(&finding).and_then(|line| clues::hit_of(&known, line));
+    let (mut known, _gone) = rule_matches(&reported(&evidence, rules), rules);
+    known.sort_by_key(clues::rank_hit);
+    let winner = signature::best_line(&finding).and_then(|line| clues::hit_of(&known, line));
     let tail = LogTail::of(log);
     let mut lines = lines_by_rule(&tail, rules);
     let fired = |hit: &RuleMatch<'_>| {
@@ -67,7 +67,7 @@ pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
             cause: hit.rule.cause,
             weak: hit.rule.weak,
             decides,
-            why: if decides { why_it_decides(hit).to_owned() } else { why_not(hit, winner) },
+            why: if decides { why_it_decides(hit).to_owned() } else { why_not_deciding(hit, winner) },
             lines: lines.into_iter().map(|line| (tail.place(line), shown(line.text))).collect(),
             count,
         }
@@ -104,7 +104,7 @@ fn lines_by_rule<'l, 'r>(
 }
 
 fn why_it_decides(hit: &RuleMatch<'_>) -> &'static str {
-    match (hit.rule.cause, hit.order) {
+    match (hit.rule.cause, hit.log_order) {
         _ if hit.rule.weak => "no stronger rule knows a line",
         (_, LogOrder::Overcome) => "nothing else explains the failure, although the build went on after it",
         (_, LogOrder::Last) => "it came after the failures of the build itself",
@@ -120,12 +120,12 @@ fn why_it_decides(hit: &RuleMatch<'_>) -> &'static str {
     }
 }
 
-fn why_not(hit: &RuleMatch<'_>, winner: Option<&RuleMatch<'_>>) -> String {
+fn why_not_deciding(hit: &RuleMatch<'_>, winner: Option<&RuleMatch<'_>>) -> String {
     let Some(winner) = winner else { return "the log decides nothing".to_owned() };
     let id = &winner.rule.id;
     if hit.line == winner.line {
         format!("a line counts once, by the strongest rule: {id}")
-    } else if hit.order == LogOrder::Overcome {
+    } else if hit.log_order == LogOrder::Overcome {
         "the build went on after it, or was over before it".to_owned()
     } else if hit.rule.weak {
         "counts only where no stronger rule knows a line".to_owned()

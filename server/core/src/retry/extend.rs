@@ -29,9 +29,11 @@ impl LogRules {
         // maps each rule id to the file that defines it
         let mut named: HashMap<String, &str> = HashMap::new();
         for (name, text) in files {
-            match of_file(name, text) {
+            match parse_file(name, text) {
                 Ok(rules) => {
-                    wrong.extend(rules.iter().filter_map(|rule| Some(format!("{name}: {}", fault(rule)?))));
+                    wrong.extend(
+                        rules.iter().filter_map(|rule| Some(format!("{name}: {}", rule_error(rule)?))),
+                    );
                     wrong.extend(rules.iter().filter_map(|rule| named_twice(&mut named, name, rule)));
                     more.extend(rules);
                 }
@@ -55,13 +57,13 @@ fn named_twice<'f>(named: &mut HashMap<String, &'f str>, file: &'f str, rule: &R
 }
 
 /// Parses the rules of a file, in the format that its extension names.
-pub(super) fn of_file(name: &str, text: &str) -> Result<Vec<Rule>, String> {
+pub(super) fn parse_file(name: &str, text: &str) -> Result<Vec<Rule>, String> {
     let yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
     if yaml { taxonomy::parse(text) } else { rules::parse(text) }
 }
 
 /// Returns the first error in a rule.
-fn fault(rule: &Rule) -> Option<String> {
+fn rule_error(rule: &Rule) -> Option<String> {
     let of_rule = |what: String| Some(format!("rule {}: {what}", rule.id));
     if rule.id.is_empty() {
         return of_rule("has no id".to_owned());

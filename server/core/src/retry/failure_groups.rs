@@ -9,7 +9,7 @@ use super::known_failures::{FailureRecord, KnownFailures};
 use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature};
 
 /// Most failures that one answer examines, newest first: this takes a few milliseconds.
-const LOOKED_AT: usize = 1000;
+const MOST_EXAMINED: usize = 1000;
 /// Most packages listed for one group.
 const MOST_PACKAGES: usize = 10;
 
@@ -51,14 +51,14 @@ struct GroupCount {
 impl KnownFailures {
     /// Groups of the failures for which `takes` returns true, most attempts first, at most `most`. Failures of attempts that are no longer
     /// in the history are skipped.
-    pub fn groups(
+    pub fn failure_groups(
         &self,
         history: &History,
         takes: impl Fn(&AttemptBrief) -> bool,
         most: usize,
     ) -> Vec<FailureGroup> {
         let mut groups: HashMap<(String, Cause, String), GroupCount> = HashMap::new();
-        for record in self.newest().take(LOOKED_AT) {
+        for record in self.newest().take(MOST_EXAMINED) {
             // a verdict given for another project does not apply to the attempt with this ID
             let is_own = |failed: &&Arc<AttemptBrief>| failed.key.project == record.key.project;
             let failures = record.attempts().filter_map(|attempt| history.get(attempt)).filter(is_own);
@@ -166,7 +166,7 @@ mod tests {
             ..retry
         };
         history.learn(Arc::new(retry));
-        let all = seen.groups(&history, |_| true, 10);
+        let all = seen.failure_groups(&history, |_| true, 10);
         let [first, second] = &all[..] else { panic!("{all:?}") };
         assert_eq!(
             (first.signature.first.as_str(), first.attempts, first.packages_total),
@@ -182,11 +182,11 @@ mod tests {
         let stranger = Key { project: "of/others".to_owned(), ..failed("a", "zlib").key };
         seen.learn(&stranger, &verdict(&failed("a", "zlib"), "forged"));
         assert_eq!(
-            seen.groups(&history, |_| true, 10),
+            seen.failure_groups(&history, |_| true, 10),
             all,
             "a verdict of another project says nothing of it"
         );
-        let zlib = seen.groups(&history, |brief| brief.key.package == "zlib", 1);
+        let zlib = seen.failure_groups(&history, |brief| brief.key.package == "zlib", 1);
         assert_eq!((zlib.len(), zlib[0].attempts), (1, 1));
     }
 }

@@ -24,7 +24,7 @@ use crate::domain::{Cause, LogOrder};
 const JOB_TAKEN_LINE: &str = "ERROR: Job failed (system failure)";
 
 /// Matches a line which reports that a download succeeded.
-static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static DOWNLOAD_SUCCEEDED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(downloaded|fetched|retrieved|cloned|saved|unpacked|extracted)\b|pull complete|objects: +100%",
         r"|\[100%\] +[0-9.]+ ?[kmg]?i?b\b|\b200 OK\b",
@@ -33,8 +33,8 @@ static FETCHED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// Matches a line with the words of `FETCHED` that reports the opposite.
-static DENIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// Matches a line with the words of `DOWNLOAD_SUCCEEDED` that reports the opposite.
+static DOWNLOAD_DENIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i-u:\b(not|no|never|nothing|fail|fails|failed|failure|error|cannot|unable|would|should|0)\b|n't\b)").ok()
 });
 /// Matches a line which reports that tests begin.
@@ -49,7 +49,7 @@ static TESTS_BEGIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static PHASE_BEGINS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u)^Executing\(%[a-z_]{1,40}\): ").ok());
 /// Matches a failure that may follow from a failed download: something is missing, or a tool gives up without a reason of its own.
-static MAY_FOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static DOWNLOAD_CONSEQUENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:no such|not found|could not find|can't find|cannot find (-l|package|module|crate)|cannot (open|stat)|can't open",
         r"|no module named|no rule to make|does not exist|missing|unable to locate|unmet|installation candidate|unresolved import|undeclared crate|unlinked crate",
@@ -58,29 +58,29 @@ static MAY_FOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
+fn matches_form(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line.as_bytes()))
 }
 
 /// A fault outside the build, which the build may have overcome. The log is read backwards.
 #[derive(Debug)]
-struct Trouble {
+struct OutsideFault {
     /// Index of the rule that matches the fault.
     rule: usize,
-    order: LogOrder,
+    log_order: LogOrder,
     /// Whether, after the fault in the log, a tool reported that it failed.
     tool_failed: bool,
     /// Whether the fault is the runner's own report that the job is over.
-    is_taken: bool,
-    /// Whether `order` is decided, by a failure of the build before or after the fault.
-    weighed: bool,
+    is_runner_report: bool,
+    /// Whether `log_order` is decided, by a failure of the build before or after the fault.
+    considered: bool,
     /// What the lines of the fault read so far report.
-    lines: TroubleLines,
+    lines: FaultLines,
 }
 
 /// What the lines of a fault that were read so far report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TroubleLines {
+enum FaultLines {
     /// Every line only reports that a tool retries, and the build went on afterwards.
     Overcome,
     /// A line reports more than a retry, or the build did not go on.
@@ -89,7 +89,7 @@ enum TroubleLines {
 
 /// What is known about the lines after the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Afterwards {
+enum FollowingLine {
     #[default]
     Unknown,
     /// The build went on: something was fetched, or it failed in a way that no download explains.
@@ -99,14 +99,14 @@ enum Afterwards {
 /// Reads a log backwards, and determines for each fault outside the build its order relative to the build's own failures.
 #[derive(Debug, Default)]
 pub(super) struct OrderReader {
-    troubles: Vec<Trouble>,
+    faults: Vec<OutsideFault>,
     /// Whether the lines read so far have a failure of the build that no earlier fault explains.
-    other: bool,
+    has_own_failure: bool,
     /// Whether the lines read so far have a failure that an earlier fault explains, unless tests began in between.
     unless_tests: bool,
     /// Whether the lines read so far have a failure that an earlier fault explains, unless a download succeeded in between.
     unless_fetched: bool,
-    afterwards: Afterwards,
+    afterwards: FollowingLine,
     phase: ReadPhase,
 }
 
@@ -128,10 +128,10 @@ impl OrderReader {
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
         let mut outside = rules.iter().filter(|(_, rule)| is_outside(rule)).peekable();
         if outside.peek().is_some() {
-            outside.for_each(|(place, _)| self.trouble(*place, line, tries_again));
+            outside.for_each(|(place, _)| self.note_fault(*place, line, tries_again));
             return;
         }
-        rules.iter().filter(|(_, rule)| is_vague(rule)).for_each(|(place, _)| self.vague_trouble(*place));
+        rules.iter().filter(|(_, rule)| is_vague(rule)).for_each(|(place, _)| self.note_vague_fault(*place));
         let fails = |weak: bool| {
             rules.iter().any(|(_, rule)| {
                 let is_own = rule.cause == Cause::Deterministic || (weak && rule.cause == Cause::Unknown);
@@ -142,72 +142,79 @@ impl OrderReader {
             self.phase = ReadPhase::Failed;
         }
         if fails(false) {
-            self.own_failure(line, rules.iter().any(|(_, rule)| rule.own));
+            self.note_own_failure(line, rules.iter().any(|(_, rule)| rule.own));
         } else if fails(true) {
-            self.troubles.iter_mut().for_each(|trouble| trouble.tool_failed = true);
-        } else if says(&FETCHED, line) && !says(&DENIED, line) {
-            self.other |= self.unless_fetched;
-            self.afterwards = Afterwards::WentOn;
-        } else if says(&TESTS_BEGIN, line) {
-            self.other |= self.unless_tests;
-        } else if self.phase == ReadPhase::Failed && says(&PHASE_BEGINS, line) {
-            self.other = true;
+            self.faults.iter_mut().for_each(|trouble| trouble.tool_failed = true);
+        } else if matches_form(&DOWNLOAD_SUCCEEDED, line) && !matches_form(&DOWNLOAD_DENIED, line) {
+            self.has_own_failure |= self.unless_fetched;
+            self.afterwards = FollowingLine::WentOn;
+        } else if matches_form(&TESTS_BEGIN, line) {
+            self.has_own_failure |= self.unless_tests;
+        } else if self.phase == ReadPhase::Failed && matches_form(&PHASE_BEGINS, line) {
+            self.has_own_failure = true;
             self.phase = ReadPhase::Earlier;
         }
     }
 
-    fn trouble(&mut self, rule: usize, line: &str, tries_again: bool) {
-        if let Some(known) = self.troubles.iter_mut().find(|trouble| trouble.rule == rule) {
+    fn note_fault(&mut self, rule: usize, line: &str, tries_again: bool) {
+        if let Some(known) = self.faults.iter_mut().find(|trouble| trouble.rule == rule) {
             known.tool_failed = false;
             if !tries_again {
-                known.lines = TroubleLines::Open;
+                known.lines = FaultLines::Open;
             }
             return;
         }
-        let order = if self.other { LogOrder::Overcome } else { LogOrder::Alone };
+        let order = if self.has_own_failure { LogOrder::Overcome } else { LogOrder::Alone };
         let is_taken = line.starts_with(JOB_TAKEN_LINE);
-        let is_over = tries_again && self.afterwards == Afterwards::WentOn;
-        let lines = if is_over { TroubleLines::Overcome } else { TroubleLines::Open };
-        self.troubles.push(Trouble { rule, order, tool_failed: false, is_taken, weighed: self.other, lines });
+        let is_over = tries_again && self.afterwards == FollowingLine::WentOn;
+        let lines = if is_over { FaultLines::Overcome } else { FaultLines::Open };
+        self.faults.push(OutsideFault {
+            rule,
+            log_order: order,
+            tool_failed: false,
+            is_runner_report: is_taken,
+            considered: self.has_own_failure,
+            lines,
+        });
     }
 
     /// Records a line that may show a fault outside the build. Such a fault was overcome if rpmbuild began another phase after it.
-    fn vague_trouble(&mut self, rule: usize) {
-        if self.troubles.iter().all(|trouble| trouble.rule != rule) {
+    fn note_vague_fault(&mut self, rule: usize) {
+        if self.faults.iter().all(|fault| fault.rule != rule) {
             let order = if self.phase == ReadPhase::Earlier { LogOrder::Overcome } else { LogOrder::Alone };
-            let lines = TroubleLines::Open;
-            self.troubles.push(Trouble {
+            let lines = FaultLines::Open;
+            self.faults.push(OutsideFault {
                 rule,
-                order,
+                log_order: order,
                 tool_failed: false,
-                is_taken: false,
-                weighed: true,
+                is_runner_report: false,
+                considered: true,
                 lines,
             });
         }
     }
 
     /// Records a line that shows a failure of the build itself. `own`: an error in the sources.
-    fn own_failure(&mut self, line: &str, own: bool) {
-        let may_follow = says(&MAY_FOLLOW, line);
+    fn note_own_failure(&mut self, line: &str, own: bool) {
+        let may_follow = matches_form(&DOWNLOAD_CONSEQUENCES, line);
         self.unless_fetched = true;
         self.unless_tests |= !may_follow;
         if !may_follow {
-            self.afterwards = Afterwards::WentOn;
+            self.afterwards = FollowingLine::WentOn;
         }
-        self.other |= own && !may_follow;
-        for trouble in self.troubles.iter_mut().filter(|trouble| !trouble.weighed) {
-            trouble.weighed = true;
-            let ended_before = trouble.tool_failed && !trouble.is_taken && !may_follow;
-            trouble.order = if ended_before { LogOrder::Overcome } else { LogOrder::Last };
+        self.has_own_failure |= own && !may_follow;
+        for trouble in self.faults.iter_mut().filter(|trouble| !trouble.considered) {
+            trouble.considered = true;
+            let ended_before = trouble.tool_failed && !trouble.is_runner_report && !may_follow;
+            trouble.log_order = if ended_before { LogOrder::Overcome } else { LogOrder::Last };
         }
     }
 
     /// Whether the fault that the rule with this index matches was the only failure, was overcome, or came last.
-    pub(super) fn of(&self, rule: usize) -> LogOrder {
-        let found = self.troubles.iter().find(|trouble| trouble.rule == rule);
+    pub(super) fn order_of(&self, rule: usize) -> LogOrder {
+        let found = self.faults.iter().find(|trouble| trouble.rule == rule);
         found.map_or(LogOrder::Alone, |found| {
-            if found.lines == TroubleLines::Overcome { LogOrder::Overcome } else { found.order }
+            if found.lines == FaultLines::Overcome { LogOrder::Overcome } else { found.log_order }
         })
     }
 }

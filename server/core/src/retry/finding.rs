@@ -25,7 +25,7 @@ pub struct Finding {
     /// uncertain.
     pub own_failure: Option<String>,
     /// Whether `failure_line` reports that memory was refused to a process (and not that a process was killed).
-    pub refused: bool,
+    pub memory_refused: bool,
     /// The cause and source that the rules found, if a person corrected them. The signature of the failure is computed from these.
     pub by_rules: Option<(Cause, Option<EvidenceSource>)>,
     /// Whether no text of the log was ever sent, so it cannot show the cause.

@@ -77,21 +77,21 @@ fn add_reasons(known: &mut Vec<String>, new: &[String], strength: fn(&str) -> u3
 fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
     for line in new {
         match known.iter_mut().find(|other| other.rule == line.rule) {
-            Some(same) => merge(same, line),
+            Some(same) => merge_lines(same, line),
             None => known.push(line.clone()),
         }
     }
     known.sort_by(|one, other| {
-        let place = |line: &MatchedLine| explains(line.cause);
+        let place = |line: &MatchedLine| explaining_rank(line.cause);
         place(one).cmp(&place(other)).then_with(|| one.rule.cmp(&other.rule))
     });
     known.truncate(MOST_LINES);
 }
 
 /// Merges two lines of one rule.
-fn merge(known: &mut MatchedLine, new: &MatchedLine) {
+fn merge_lines(known: &mut MatchedLine, new: &MatchedLine) {
     known.order = known.order.max(new.order);
-    if explains(new.cause) < explains(known.cause) {
+    if explaining_rank(new.cause) < explaining_rank(known.cause) {
         known.cause = new.cause;
     }
     // an empty text was removed for its age: the new one is taken again
@@ -110,7 +110,7 @@ fn merge(known: &mut MatchedLine, new: &MatchedLine) {
 }
 
 /// Rank of a cause among the lines of one log: the lowest explains the others. The module's comment has the reasons.
-fn explains(cause: Cause) -> u8 {
+fn explaining_rank(cause: Cause) -> u8 {
     match cause {
         Cause::Oom => 0,
         Cause::Starved => 1,

@@ -11,13 +11,13 @@ use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, 
 /// Most failures kept for one key and signature; the oldest are dropped.
 const PER_SIGNATURE: usize = 32;
 /// Most failures examined for statistics, newest first: this takes a few milliseconds.
-const LOOKED_AT: usize = 1000;
+const MOST_EXAMINED: usize = 1000;
 
 /// Failures that earlier verdicts recorded.
 #[derive(Debug)]
 pub struct KnownFailures {
     capacity: usize,
-    order: VecDeque<FailureId>,
+    oldest_first: VecDeque<FailureId>,
     entries: HashMap<FailureId, FailureRecord>,
 }
 
@@ -54,10 +54,10 @@ type FailureId = (String, String);
 struct FailedAttempt {
     attempt: AttemptId,
     /// Where the failure counts as repeated: the commit, else pipeline and job.
-    place: Option<String>,
+    repeat_scope: Option<String>,
     /// Which verdict a retry would follow; `None` if a retry shows nothing about the failure, because its size changed, or because better
     /// evidence than a log proved the cause.
-    retry: Option<RetryAfter>,
+    retry_after: Option<RetryAfter>,
     /// Whether the verdict still has the log line that the signature was computed from.
     has_line: bool,
 }
@@ -91,7 +91,7 @@ impl RetrySuccess {
 impl KnownFailures {
     /// An empty set for at most `capacity` pairs of key and signature (at least 1).
     pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), order: VecDeque::new(), entries: HashMap::new() }
+        Self { capacity: capacity.max(1), oldest_first: VecDeque::new(), entries: HashMap::new() }
     }
 
     /// Records a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
@@ -99,12 +99,12 @@ impl KnownFailures {
         let Some(signature) = &verdict.outlook.signature else { return };
         let name = name(key, signature);
         if !self.entries.contains_key(&name) {
-            while self.order.len() >= self.capacity
-                && let Some(oldest) = self.order.pop_front()
+            while self.oldest_first.len() >= self.capacity
+                && let Some(oldest) = self.oldest_first.pop_front()
             {
                 self.entries.remove(&oldest);
             }
-            self.order.push_back(name.clone());
+            self.oldest_first.push_back(name.clone());
         }
         let entry = self.entries.entry(name).or_insert_with(|| FailureRecord {
             key: key.clone(),
@@ -123,7 +123,12 @@ impl KnownFailures {
         }
         let (attempt, retry) = (verdict.attempt.clone(), RetryAfter::of(verdict));
         let has_line = !signature.line.is_empty();
-        list.push_back(FailedAttempt { attempt, place: lineage::repeat_scope(key), retry, has_line });
+        list.push_back(FailedAttempt {
+            attempt,
+            repeat_scope: lineage::repeat_scope(key),
+            retry_after: retry,
+            has_line,
+        });
     }
 
     /// Notes that `verdicts` no longer have their log lines, and clears the line of each signature that no other verdict has.
@@ -155,7 +160,7 @@ impl KnownFailures {
         let empty = |entry: &FailureRecord| entry.failures.is_empty();
         if self.entries.values().any(empty) {
             self.entries.retain(|_name, entry| !empty(entry));
-            let Self { order, entries, .. } = self;
+            let Self { oldest_first: order, entries, .. } = self;
             order.retain(|name| entries.contains_key(name));
         }
     }
@@ -169,9 +174,9 @@ impl KnownFailures {
         earlier: &[AttemptId],
     ) -> u32 {
         let place = lineage::repeat_scope(key);
-        let others = self.of(key, signature).filter(|failure| failure.attempt != *attempt);
+        let others = self.failures_of(key, signature).filter(|failure| failure.attempt != *attempt);
         let same = others.filter(|failure| {
-            (place.is_some() && failure.place == place) || earlier.contains(&failure.attempt)
+            (place.is_some() && failure.repeat_scope == place) || earlier.contains(&failure.attempt)
         });
         u32::try_from(same.count()).unwrap_or(u32::MAX)
     }
@@ -179,8 +184,8 @@ impl KnownFailures {
     /// How many unchanged retries after this failure of this key passed.
     pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> RetrySuccess {
         let (mut helped, mut against) = (RetrySuccess::default(), RetrySuccess::default());
-        for failure in self.of(key, signature) {
-            let counted = match failure.retry {
+        for failure in self.failures_of(key, signature) {
+            let counted = match failure.retry_after {
                 Some(RetryAfter::AsIs) => &mut helped,
                 Some(RetryAfter::NoByLog) => &mut against,
                 None => continue,
@@ -199,21 +204,21 @@ impl KnownFailures {
         helped
     }
 
-    fn of(&self, key: &Key, signature: &Signature) -> impl Iterator<Item = &FailedAttempt> {
+    fn failures_of(&self, key: &Key, signature: &Signature) -> impl Iterator<Item = &FailedAttempt> {
         self.entries.get(&name(key, signature)).into_iter().flat_map(|entry| &entry.failures)
     }
 
     /// All failures, newest first.
     pub(super) fn newest(&self) -> impl Iterator<Item = &FailureRecord> {
-        self.order.iter().rev().filter_map(|name| self.entries.get(name))
+        self.oldest_first.iter().rev().filter_map(|name| self.entries.get(name))
     }
 
     /// Failures with at least one ended retry, the most retried first, at most `most`. Only the newest retried failures are examined.
     pub fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         let retried =
-            self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry.is_some()));
+            self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry_after.is_some()));
         let mut flaky: Vec<FlakyFailure> = retried
-            .take(LOOKED_AT)
+            .take(MOST_EXAMINED)
             .map(|entry| FlakyFailure {
                 key: entry.key.describe(),
                 signature: entry.signature.clone(),
@@ -270,7 +275,7 @@ mod tests {
         seen.drop_lines(&[failed("b", "")]);
         assert_eq!(line(&seen), Some(""));
         let signature = failed("c", "").outlook.signature.unwrap();
-        assert_eq!(seen.of(&key, &signature).count(), 2);
+        assert_eq!(seen.failures_of(&key, &signature).count(), 2);
         seen.learn(&key, &failed("c", "make: *** Error 2"));
         assert_eq!(line(&seen), Some("make: *** Error 2"));
     }
@@ -284,8 +289,8 @@ mod tests {
         }
         let id = |id: &str| AttemptId::parse(id).unwrap();
         seen.unlearn(&id("a"), None);
-        assert_eq!(seen.of(&key, &signature).count(), 1);
+        assert_eq!(seen.failures_of(&key, &signature).count(), 1);
         seen.unlearn(&id("b"), None);
-        assert!(seen.entries.is_empty() && seen.order.is_empty());
+        assert!(seen.entries.is_empty() && seen.oldest_first.is_empty());
     }
 }

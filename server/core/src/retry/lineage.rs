@@ -16,7 +16,7 @@ use super::remedy;
 use crate::domain::{AttemptBrief, AttemptId, COMMIT_LABELS, Evidence, Hints, History, Key, ListedRun};
 
 /// GitLab's statuses of a run that has not started or not ended.
-const NOT_TRIED: [&str; 10] = [
+const NOT_RUN_STATUSES: [&str; 10] = [
     "created",
     "pending",
     "preparing",
@@ -40,7 +40,7 @@ pub(super) struct Lineage<'h> {
 
 /// Finds the attempts before the one that the evidence is about.
 pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
-    let earlier = history.before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
+    let earlier = history.attempts_before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
     let key = evidence.measured.as_deref().map_or(&evidence.key, |summary| &summary.key);
     let reported = evidence.reported.runs_before.and_then(|runs| usize::try_from(runs).ok());
     Lineage { earlier, listed: listed(evidence, key).max(reported) }
@@ -93,7 +93,7 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
         // the ids are not numbers, so the creation times decide; all of them are from the CI system's clock
         _ => own.is_none_or(|own| run.created_unix_ms < own.created_unix_ms),
     };
-    let tried = |run: &&ListedRun| !NOT_TRIED.contains(&run.status.as_str());
+    let tried = |run: &&ListedRun| !NOT_RUN_STATUSES.contains(&run.status.as_str());
     let mut ids: Vec<&str> = (runs.iter().filter(|run| run.name == name && run.id != this.job))
         .filter(before)
         .filter(tried)

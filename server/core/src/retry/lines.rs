@@ -7,7 +7,7 @@
 
 use super::{
     mentioned_failures::{LineBefore, went_well},
-    reader::{plain, unwrapped},
+    reader::{plain_text, unwrapped},
 };
 use crate::domain::LogPlace;
 
@@ -25,7 +25,7 @@ const CUT_MARGIN_BYTES: usize = 4 << 10;
 pub(super) struct LogTail {
     text: String,
     /// Number of lines in `text`, if the beginning of the log is missing.
-    cut: Option<usize>,
+    lines_if_cut: Option<usize>,
 }
 
 /// A line with its index in the text, from 0.
@@ -38,18 +38,18 @@ pub(super) struct NumberedLine<'l> {
 impl LogTail {
     /// Takes the end of this log.
     pub(super) fn of(log: &str) -> Self {
-        let text = plain(end(log, READ_BYTES));
+        let text = plain_text(text_end(log, READ_BYTES));
         let cut = (log.len() + CUT_MARGIN_BYTES > READ_BYTES)
             .then(|| text.trim_end_matches('\n').split('\n').count());
-        Self { text, cut }
+        Self { text, lines_if_cut: cut }
     }
 
     /// Lines that can show why something failed, the last one first.
-    pub(super) fn rev(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn failure_lines_reversed(&self) -> impl Iterator<Item = &str> {
         self.rev_with_passed().map(|line| line.text).filter(|line| !went_well(line))
     }
 
-    /// Like [`Self::rev`], but with the lines that report a passed check.
+    /// Like [`Self::failure_lines_reversed`], but with the lines that report a passed check.
     pub(super) fn rev_with_passed(&self) -> impl Iterator<Item = NumberedLine<'_>> {
         let mut before = LineBefore::default();
         let lines = self.text.split('\n').enumerate();
@@ -64,7 +64,7 @@ impl LogTail {
     /// Position of a line in the log, or from the end of the log if its beginning is missing.
     pub(super) fn place(&self, line: NumberedLine<'_>) -> LogPlace {
         let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        match self.cut {
+        match self.lines_if_cut {
             None => LogPlace::FromStart(place(line.number + 1)),
             Some(lines) => LogPlace::FromEnd(place(lines.saturating_sub(line.number).max(1))),
         }
@@ -76,11 +76,11 @@ pub(super) fn shown(line: &str) -> String {
     if line.len() <= SHOWN_BYTES {
         return line.to_owned();
     }
-    format!("{} ... {}", start(line, SHOWN_BYTES / 2), end(line, SHOWN_BYTES / 2))
+    format!("{} ... {}", start(line, SHOWN_BYTES / 2), text_end(line, SHOWN_BYTES / 2))
 }
 
 /// The last bytes of a text, at most `most`, cut at a character boundary.
-pub(super) fn end(text: &str, most: usize) -> &str {
+pub(super) fn text_end(text: &str, most: usize) -> &str {
     let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
     text.get(from.unwrap_or(0)..).unwrap_or_default()
 }
@@ -99,7 +99,10 @@ mod tests {
     fn a_line_is_read_without_its_wrapper_and_a_quotation_not_at_all() {
         let log = "#7 0.1   File \"x.py\", line 3, in f\n#7 0.2     raise OSError(1)\n#7 0.3 OSError: 1\n";
         let lines = LogTail::of(log);
-        assert_eq!(lines.rev().collect::<Vec<_>>(), ["OSError: 1", "File \"x.py\", line 3, in f"]);
+        assert_eq!(
+            lines.failure_lines_reversed().collect::<Vec<_>>(),
+            ["OSError: 1", "File \"x.py\", line 3, in f"]
+        );
     }
 
     #[test]
@@ -113,7 +116,7 @@ mod tests {
         for agents in [report, &folded] {
             let log = format!("cc1: error: no\n{agents}Cleaning up\n  killed it later\n");
             let tail = LogTail::of(&log);
-            let lines: Vec<&str> = tail.rev().collect();
+            let lines: Vec<&str> = tail.failure_lines_reversed().collect();
             assert_eq!(lines, ["killed it later", "Cleaning up", "cc1: error: no"]);
         }
     }
@@ -123,7 +126,11 @@ mod tests {
         let log = "ü building\n".repeat(1_000_000);
         let end = LogTail::of(&log);
         let text = &end.text;
-        assert!(text.len() <= READ_BYTES && text.capacity() <= 2 * READ_BYTES && end.rev().count() > 1000);
+        assert!(
+            text.len() <= READ_BYTES
+                && text.capacity() <= 2 * READ_BYTES
+                && end.failure_lines_reversed().count() > 1000
+        );
     }
 
     #[test]

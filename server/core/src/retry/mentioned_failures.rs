@@ -15,7 +15,7 @@ use std::{borrow::Cow, sync::LazyLock};
 use regex::Regex;
 
 /// Matches words, outside of quotation marks, by which a line reports an error.
-static REPORTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static REPORTS_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:err|errs|error|errors|errno|fatal|fail|fails|failed|failure|exception|panic|panicked|abort|aborted|aborting|cannot|can't",
         r"|unable|denied|killed|died|broken|exhausted|could not|couldn't|did not|didn't|not found|not present|not available|refused|failing|stderr",
@@ -25,7 +25,7 @@ static REPORTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Matches a line of a manual that a search printed.
-static MANUAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static MANUAL_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
 });
 
@@ -43,7 +43,7 @@ static GIVES_UP: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i-u:\b(?:0|no|no more) (?:try|tries|retry|retries|attempt|attempts)\b|\b(?:giving|gave|give) up\b|\bnot retrying\b|\bafter retrying\b)").ok()
 });
 
-fn says(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
+fn matches_form(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line))
 }
 
@@ -60,7 +60,7 @@ impl<'l> LineBefore<'l> {
     pub(super) fn is_quoted_by(&mut self, line: &'l str) -> bool {
         let text = line.trim_start();
         let is_source = is_source(text, self.is_source);
-        let framed = indentation(line) > indentation(self.line) && is_frame(self.line);
+        let framed = indentation_width(line) > indentation_width(self.line) && is_frame(self.line);
         let is_of_agent = is_of_agent(line, self.is_of_agent);
         *self = Self { line, is_source, is_of_agent };
         let echo = ["$ ", "+ ", "++ ", "+++ ", "[command]", "// ", "/* ", "<!--"];
@@ -68,7 +68,7 @@ impl<'l> LineBefore<'l> {
             || is_source
             || framed
             || echo.iter().any(|mark| text.starts_with(mark))
-            || says(&MANUAL, text)
+            || matches_form(&MANUAL_LINE, text)
     }
 }
 
@@ -97,7 +97,7 @@ fn is_source(text: &str, before: bool) -> bool {
     before || marks || bare.len() < text.len()
 }
 
-fn indentation(line: &str) -> usize {
+fn indentation_width(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
@@ -132,7 +132,7 @@ pub(super) fn went_well(text: &str) -> bool {
 
 /// Whether a tool reports that it will retry, so that the failure in this line did not end the build.
 pub(super) fn tries_again(line: &str) -> bool {
-    says(&TRIES_AGAIN, line) && !says(&GIVES_UP, line)
+    matches_form(&TRIES_AGAIN, line) && !matches_form(&GIVES_UP, line)
 }
 
 /// The line; its text in quotation marks is left out if nothing outside of them reports an error.
@@ -141,7 +141,7 @@ pub(super) fn without_mentions(line: &str) -> Cow<'_, str> {
         return Cow::Borrowed(line);
     }
     let outside = outside_of_quotes(line);
-    if says(&REPORTS, &outside) { Cow::Borrowed(line) } else { Cow::Owned(outside) }
+    if matches_form(&REPORTS_ERROR, &outside) { Cow::Borrowed(line) } else { Cow::Owned(outside) }
 }
 
 /// Replaces text between quotation marks with `x`. An apostrophe inside a word is not a quotation mark.
@@ -151,7 +151,8 @@ fn outside_of_quotes(line: &str) -> String {
     while let Some(letter) = rest.chars().next() {
         let after = rest.get(letter.len_utf8()..).unwrap_or_default();
         outside.push(letter);
-        let end = closing(letter).filter(|_| !before.is_alphanumeric()).and_then(|mark| after.find(mark));
+        let end =
+            closing_quote(letter).filter(|_| !before.is_alphanumeric()).and_then(|mark| after.find(mark));
         if let Some(end) = end.filter(|end| *end > 0) {
             outside.push('x');
             (rest, before) = (after.get(end..).unwrap_or_default(), 'x');
@@ -162,7 +163,7 @@ fn outside_of_quotes(line: &str) -> String {
     outside
 }
 
-fn closing(mark: char) -> Option<char> {
+fn closing_quote(mark: char) -> Option<char> {
     match mark {
         '"' | '\'' => Some(mark),
         '`' => Some('`'),

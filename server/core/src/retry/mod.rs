@@ -59,7 +59,7 @@ mod taxonomy;
 mod tests;
 
 pub use self::{
-    check::{RuleReport, check},
+    check::{RuleReport, check_files},
     classify::{cause_of, classify, is_censored},
     containers::{container_beside_build, reason_in_container},
     corrections::{Corrections, WrongVerdicts},

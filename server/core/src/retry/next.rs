@@ -5,14 +5,14 @@ use plimsoll_proto::{limits, reasons::SizeBound};
 use super::RetryPolicy;
 use crate::{
     domain::{
-        Bytes, Cores, Evidence, History, KNOWN_ENOUGH, Key, Millis, Outcome, Prediction, Quantity, Resources,
-        Rung, Summary,
+        Bytes, Cores, Evidence, History, KNOWN_CONFIDENCE, Key, Millis, Outcome, Prediction, Quantity,
+        Resources, Rung, Summary,
     },
     predict::{MemoryEnd, NextSize, Settings, next_size, predict},
 };
 
 /// A size within this share of the cap counts as at the cap, because so small a step does not help.
-const NO_STEP: f64 = 0.05;
+const NO_STEP_SHARE: f64 = 0.05;
 
 /// Input for the sizes of a retry.
 #[derive(Clone, Copy)]
@@ -34,15 +34,15 @@ impl SizingInputs<'_> {
 
     /// The share of builds like this one that a memory limit of `size` covers.
     fn covered(&self, size: Bytes) -> f64 {
-        self.limit(Some(size)).basis.quantile
+        self.capped_limit(Some(size)).basis.quantile
     }
 
     /// The limit that would be predicted if the operator had set no cap.
     fn uncapped(&self) -> Bytes {
-        Bytes(self.limit(None).value)
+        Bytes(self.capped_limit(None).value)
     }
 
-    fn limit(&self, memory_cap: Option<Bytes>) -> Quantity {
+    fn capped_limit(&self, memory_cap: Option<Bytes>) -> Quantity {
         let settings = Settings { memory_cap, ..self.settings.clone() };
         predict(self.history, self.key, &settings).memory_limit
     }
@@ -76,8 +76,8 @@ impl StoppedAt {
     }
 
     /// Whether the cap leaves no useful step above the size.
-    pub(super) fn is_at(self, cap: Bytes) -> bool {
-        self.size.as_f64() * (1.0 + NO_STEP) > cap.as_f64()
+    pub(super) fn is_near_cap(self, cap: Bytes) -> bool {
+        self.size.as_f64() * (1.0 + NO_STEP_SHARE) > cap.as_f64()
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) struct SizesHad {
     pub(super) request: Option<Bytes>,
     pub(super) limit: Option<Bytes>,
     /// Whether the request exceeded the limit, so that only the limit was available.
-    is_cut: bool,
+    is_above_limit: bool,
 }
 
 fn is_size(size: Bytes) -> bool {
@@ -99,7 +99,7 @@ pub(super) fn sizes_had(had: &Resources) -> SizesHad {
     let limit = had.memory_limit.filter(|size| is_size(*size));
     let asked = had.memory_request.filter(|size| is_size(*size)).or(limit);
     let is_cut = asked.zip(limit).is_some_and(|(asked, limit)| asked > limit);
-    SizesHad { request: if is_cut { limit } else { asked }, limit, is_cut }
+    SizesHad { request: if is_cut { limit } else { asked }, limit, is_above_limit: is_cut }
 }
 
 /// The sizes that the ended attempt had; sizes that are unknown are predicted.
@@ -114,17 +114,17 @@ pub(super) fn unchanged_sizes(
     let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
         if let Some(size) = size {
             let (size, bound) = settings.bound_memory(size);
-            keep(quantity, size.0, if bound == SizeBound::None { kept } else { bound });
+            set_kept(quantity, size.0, if bound == SizeBound::None { kept } else { bound });
         }
     };
     let sizes = sizes_had(&had);
-    let kept = if sizes.is_cut { SizeBound::LastLimit } else { SizeBound::LastAttempt };
+    let kept = if sizes.is_above_limit { SizeBound::LastLimit } else { SizeBound::LastAttempt };
     memory(&mut next.memory_limit, sizes.limit, SizeBound::LastAttempt);
     memory(&mut next.memory_request, sizes.request, kept);
     let cpu = |quantity: &mut Quantity, size: Option<Cores>| {
         if let Some(size) = size {
             // `size.0 * 1000.0` is a count of millicores: `Millis` only converts it
-            keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), SizeBound::LastAttempt);
+            set_kept(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), SizeBound::LastAttempt);
             // the attempt had this size for certain
             quantity.basis.confidence = Some(1.0);
         }
@@ -137,7 +137,7 @@ pub(super) fn unchanged_sizes(
 }
 
 /// Sets a number that does not follow from attempts in the history.
-fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
+fn set_kept(quantity: &mut Quantity, value: u64, bound: SizeBound) {
     quantity.value = value;
     quantity.basis.quantile = 0.0;
     quantity.basis.margin = 1.0;
@@ -149,7 +149,7 @@ fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
 fn make_consistent(next: &mut Prediction) {
     let raise = |limit: &mut Quantity, request: &Quantity| {
         if limit.value < request.value {
-            keep(limit, request.value, SizeBound::Request);
+            set_kept(limit, request.value, SizeBound::Request);
         }
     };
     raise(&mut next.memory_limit, &next.memory_request);
@@ -173,7 +173,7 @@ fn grown_size(
 
 /// Whether the predicted limit follows from attempts of this build, not only from other builds or the default.
 fn is_known(predicted: &Prediction) -> bool {
-    predicted.is_known(&predicted.memory_limit, KNOWN_ENOUGH)
+    predicted.is_known(&predicted.memory_limit, KNOWN_CONFIDENCE)
 }
 
 /// Raises the memory of an attempt that had too little: the highest of [`grown_size`], the prediction for a first attempt, and the size
@@ -230,7 +230,7 @@ fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped:
         }
         return;
     }
-    keep(quantity, grown.size.0, grown.bound.clone());
+    set_kept(quantity, grown.size.0, grown.bound.clone());
     quantity.basis.margin = times(grown.size.0);
     quantity.basis.attempts = grown.attempts;
 }
@@ -239,7 +239,7 @@ fn grow_to(quantity: &mut Quantity, first: &Quantity, grown: &NextSize, stopped:
 fn keep_at_least(quantity: &mut Quantity, named: Bytes, settings: &Settings) {
     let (named, bound) = settings.bound_memory(named);
     if quantity.value < named.0 {
-        keep(quantity, named.0, if bound == SizeBound::None { SizeBound::VerdictBefore } else { bound });
+        set_kept(quantity, named.0, if bound == SizeBound::None { SizeBound::VerdictBefore } else { bound });
     }
 }
 
@@ -255,7 +255,7 @@ pub(super) fn needed_above(cap: Bytes, stopped: StoppedAt, sizing: SizingInputs<
     (needed > cap && chance * sizing.policy.success_value <= 1.0).then_some(needed)
 }
 
-fn factor(policy: &RetryPolicy) -> f64 {
+fn grow_factor(policy: &RetryPolicy) -> f64 {
     if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 }
 }
 
@@ -276,24 +276,24 @@ fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Byte
 /// Raises the wall times for an attempt that used all of its time.
 pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, policy: &RetryPolicy) {
     let Some(wall) = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0) else { return };
-    let longer = Millis::from_f64(wall.as_f64() * factor(policy));
+    let longer = Millis::from_f64(wall.as_f64() * grow_factor(policy));
     for (quantity, time) in [(&mut next.wall_p50, wall), (&mut next.wall_p95, longer)] {
         if quantity.value < time.0 {
-            keep(quantity, time.0, SizeBound::TooShort(wall.to_string()));
+            set_kept(quantity, time.0, SizeBound::TooShort(wall.to_string()));
         }
     }
 }
 
 /// Halves the build jobs, and sets memory to the cap: the size of the largest pool.
 pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
-    keep(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
+    set_kept(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
     for quantity in [&mut next.memory_request, &mut next.memory_limit] {
-        keep(quantity, cap.0.max(1), SizeBound::Cap(cap.to_string()));
+        set_kept(quantity, cap.0.max(1), SizeBound::Cap(cap.to_string()));
     }
 }
 
 /// Sets the build jobs to `jobs`, as many as fit in the largest memory size.
 pub(super) fn jobs_that_fit(next: &mut Prediction, jobs: u64) {
     let most = Bytes(next.memory_limit.value).to_string();
-    keep(&mut next.build_jobs, jobs, SizeBound::RoomIn(most));
+    set_kept(&mut next.build_jobs, jobs, SizeBound::RoomIn(most));
 }

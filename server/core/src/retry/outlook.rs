@@ -8,7 +8,7 @@ const OVER_AT_ONCE: f64 = 0.5;
 
 /// What the next attempt reserves: requested memory and CPU, multiplied by the median time. If no attempt in the history shows time or CPU,
 /// those of the judged attempt are used, because a default says nothing about this build. `None` if the time is unknown.
-pub(super) fn cost(next: &Prediction, measured: Option<&Summary>) -> Option<ReservationCost> {
+pub(super) fn retry_cost(next: &Prediction, measured: Option<&Summary>) -> Option<ReservationCost> {
     let known = |quantity: &Quantity| quantity.basis.rung != Rung::Default;
     let took = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0);
     let time = if known(&next.wall_p50) { Some(Millis(next.wall_p50.value)) } else { took }?;
@@ -24,7 +24,7 @@ pub(super) fn cost(next: &Prediction, measured: Option<&Summary>) -> Option<Rese
 
 /// The wait before a retry, and the GiB x h that it saves: the cost of a retry made at once, multiplied by the chance that such a retry
 /// fails.
-pub(super) fn wait(
+pub(super) fn retry_wait(
     terms: &Terms,
     attempt: &AttemptId,
     number: u32,

@@ -28,7 +28,7 @@ pub(super) fn as_its_pod(mut predicted: Prediction, evidence: &Evidence, setting
     for (quantity, had) in
         [(&mut predicted.cpu_request, had.cpu_request), (&mut predicted.cpu_limit, had.cpu_limit)]
     {
-        if set(quantity, had.map(|cores| (quantity::millicores(cores.0), SizeBound::None))) {
+        if set(quantity, had.map(|cores| (quantity::rounded_millicores(cores.0), SizeBound::None))) {
             // the attempt had this size for certain
             quantity.basis.confidence = Some(1.0);
         }

@@ -53,11 +53,11 @@ pub struct Terms {
     /// Wait before the first retry; each further one waits twice as long.
     pub wait: Millis,
     /// Longest wait before any retry.
-    pub wait_most: Millis,
+    pub longest_wait: Millis,
     /// Share of the wait that is random, 0 to 1, so that jobs that failed together do not retry together.
     pub jitter: f64,
     /// Whether the attempt counts against the budget.
-    pub counts: bool,
+    pub counts_in_budget: bool,
 }
 
 /// Terms that differ for some attempts. A field that is not set keeps the default.
@@ -101,7 +101,7 @@ pub struct Exception {
 /// Format of a policy file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PolicyFile {
     /// Terms of a retry that differ from the built-in ones. Of those that fit, a later one wins over an earlier one.
     #[serde(default)]
     terms: Vec<Exception>,
@@ -113,7 +113,7 @@ impl RetryPolicy {
     /// # Errors
     /// Names the error and its position.
     pub fn parse_terms(text: &str) -> Result<Vec<Exception>, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: PolicyFile = toml::from_str(text).map_err(|error| error.to_string())?;
         for (at, terms) in file.terms.iter().enumerate() {
             let wrong = |what: &str| Err(format!("terms {} (counted from 1): {what}", at + 1));
             if terms.jitter.is_some_and(|jitter| !(0.0..=1.0).contains(&jitter)) {
@@ -141,9 +141,9 @@ impl RetryPolicy {
             let seconds = |seconds: u32| Millis(u64::from(seconds) * 1000);
             terms.retries = other.retries.unwrap_or(terms.retries);
             terms.wait = other.wait_s.map_or(terms.wait, seconds);
-            terms.wait_most = other.wait_most_s.map_or(terms.wait_most, seconds);
+            terms.longest_wait = other.wait_most_s.map_or(terms.longest_wait, seconds);
             terms.jitter = other.jitter.unwrap_or(terms.jitter);
-            terms.counts = other.counts.unwrap_or(terms.counts);
+            terms.counts_in_budget = other.counts.unwrap_or(terms.counts_in_budget);
         }
         terms
     }
@@ -164,7 +164,13 @@ impl RetryPolicy {
             | Cause::EphemeralStorage => (budget, 0, 0, true),
             Cause::Deterministic | Cause::Configuration | Cause::ToolOom | Cause::Canceled => (0, 0, 0, true),
         };
-        Terms { retries, wait: Millis(wait * 1000), wait_most: Millis(most * 1000), jitter: 0.25, counts }
+        Terms {
+            retries,
+            wait: Millis(wait * 1000),
+            longest_wait: Millis(most * 1000),
+            jitter: 0.25,
+            counts_in_budget: counts,
+        }
     }
 }
 
@@ -173,13 +179,13 @@ impl Terms {
     /// same wait.
     pub fn wait_before(&self, attempt: &AttemptId, number: u32) -> Millis {
         let doubled = number.saturating_sub(1).min(16);
-        let wait = Millis(self.wait.0.saturating_mul(1 << doubled)).min(self.wait_most.max(self.wait));
-        Millis::from_f64(wait.as_f64() * (1.0 - self.jitter * chance(attempt)))
+        let wait = Millis(self.wait.0.saturating_mul(1 << doubled)).min(self.longest_wait.max(self.wait));
+        Millis::from_f64(wait.as_f64() * (1.0 - self.jitter * pseudo_random(attempt)))
     }
 }
 
 /// A pseudo-random number from 0 to 1, derived from the attempt's id.
-pub(super) fn chance(attempt: &AttemptId) -> f64 {
+pub(super) fn pseudo_random(attempt: &AttemptId) -> f64 {
     let hash = Fnv::default().with(attempt.as_str().bytes()).value();
     // the upper bits of the hash are mixed best
     let upper = u32::try_from(hash.rotate_left(29) & 0xffff_ffff).unwrap_or(0);

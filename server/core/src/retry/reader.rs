@@ -54,7 +54,7 @@ static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The text without colours, NUL and byte-order mark.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn plain_text(text: &str) -> String {
     let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
     let letters = plain.chars().filter(|c| !matches!(c, '\0' | '\u{feff}'));
     // a byte-order mark of UTF-16 that was read as UTF-8 becomes this character
@@ -66,14 +66,14 @@ pub(super) fn unwrapped(line: &str) -> &str {
     let mut line = line.trim_end();
     for _ in 0..MOST_WRAPPERS {
         let wrapper = WRAPPER.as_ref().and_then(|wrapper| wrapper.find(line));
-        let Some(wrapper) = wrapper.filter(|wrapper| !warns(wrapper.as_str())) else { break };
+        let Some(wrapper) = wrapper.filter(|wrapper| !is_warning(wrapper.as_str())) else { break };
         line = line.get(wrapper.end()..).unwrap_or_default();
     }
     line
 }
 
 /// Whether the wrapper marks a warning (`[WARN] `, `##[warning]`). Such a wrapper is kept, because it shows that the line is no error.
-fn warns(wrapper: &str) -> bool {
+fn is_warning(wrapper: &str) -> bool {
     let letters = wrapper.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
     letters.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("warn"))
 }
@@ -150,8 +150,8 @@ pub(super) mod tests {
             "\x1b_bk;t=17\x07a",
             "\u{fffd}a",
         ] {
-            assert_eq!(plain(coloured), "a", "{coloured:?}");
+            assert_eq!(plain_text(coloured), "a", "{coloured:?}");
         }
-        assert_eq!(plain("10 %\r\u{feff}x[3] = [28] y"), "10 %\rx[3] = [28] y");
+        assert_eq!(plain_text("10 %\r\u{feff}x[3] = [28] y"), "10 %\rx[3] = [28] y");
     }
 }

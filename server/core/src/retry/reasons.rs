@@ -3,16 +3,16 @@
 //! The lists grow with every release of Kubernetes and GitLab: an unknown reason is shown as evidence and decides nothing.
 
 use super::{
-    clues::{clue, weak},
+    clues::{as_weak, make_clue},
     containers,
     finding::Clue,
 };
 use crate::domain::{Cause, EvidenceSource as Source};
 
 /// The clue from the container's reason.
-pub(super) fn container(reason: &str) -> Option<Clue> {
+pub(super) fn container_clue(reason: &str) -> Option<Clue> {
     let text = || format!("container reason {reason}");
-    let named = match (word(reason), containers::named_container(reason)) {
+    let named = match (reason_word(reason), containers::named_container(reason)) {
         ("OOMKilled", Some(other)) => {
             return Some(containers::out_of_memory(Source::Container, other, 0.95, text()));
         }
@@ -31,12 +31,12 @@ pub(super) fn container(reason: &str) -> Option<Clue> {
         "DeadlineExceeded" => (Cause::Timeout, 0.9),
         _ => return Some(unknown_reason(Source::Container, reason)),
     };
-    Some(clue(Source::Container, named.0, named.1, text()))
+    Some(make_clue(Source::Container, named.0, named.1, text()))
 }
 
 /// The clue from the pod's reason, or from that of its condition `DisruptionTarget`; the kubelet's message may follow after a colon.
-pub(super) fn pod(reason: &str) -> Option<Clue> {
-    let named = match word(reason) {
+pub(super) fn pod_clue(reason: &str) -> Option<Clue> {
+    let named = match reason_word(reason) {
         "" => return None,
         "OOMKilled" => (Cause::Oom, 0.9),
         "DeadlineExceeded" => (Cause::Timeout, 0.9),
@@ -61,26 +61,26 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
         "NodeAffinity" => (Cause::Configuration, 0.7),
         _ => return Some(unknown_reason(Source::Pod, reason)),
     };
-    Some(clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
+    Some(make_clue(Source::Pod, named.0, named.1, format!("pod reason {reason}")))
 }
 
 /// Strength of a container's reason, compared with other reasons of containers.
 pub(super) fn container_strength(reason: &str) -> u32 {
-    strength(container(reason).as_ref())
+    clue_rank(container_clue(reason).as_ref())
 }
 
 /// Strength of a pod's reason, compared with other reasons of pods.
 pub(super) fn pod_strength(reason: &str) -> u32 {
-    strength(pod(reason).as_ref())
+    clue_rank(pod_clue(reason).as_ref())
 }
 
 /// Strength of a CI system's reason, compared with its other reasons.
 pub(super) fn ci_strength(reason: &str) -> u32 {
-    strength(ci(reason, OutOfMemory::Unknown).as_ref())
+    clue_rank(ci_clue(reason, OutOfMemory::Unknown).as_ref())
 }
 
 /// Rank of a clue: a clue with a cause ranks above a weak one, a weak one above an unknown reason, and that above a reason without meaning.
-fn strength(clue: Option<&Clue>) -> u32 {
+fn clue_rank(clue: Option<&Clue>) -> u32 {
     match clue {
         None => 0,
         Some(Clue { cause: None, .. }) => 1,
@@ -114,20 +114,21 @@ pub(super) enum OutOfMemory<'s> {
 }
 
 /// The clue from the CI system's failure reason; numbers and names from GitLab's `commit_status.rb`.
-pub(super) fn ci(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
-    let found = |cause, confidence| clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
-    if let ("runner_system_failure", OutOfMemory::Beside(container)) = (word(reason), killed) {
+pub(super) fn ci_clue(reason: &str, killed: OutOfMemory<'_>) -> Option<Clue> {
+    let found =
+        |cause, confidence| make_clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
+    if let ("runner_system_failure", OutOfMemory::Beside(container)) = (reason_word(reason), killed) {
         let text = format!("failure reason {reason}: the container {container} was killed for memory");
         return Some(containers::out_of_memory(Source::Ci, container, 0.7, text));
     }
-    Some(match word(reason) {
+    Some(match reason_word(reason) {
         // the build's own script failed, for any reason
         "" | "script_failure" | "unknown_failure" => return None,
         // only the runner reports this reason; a build that prints the runner's line ends with `script_failure`
         "runner_system_failure" if matches!(killed, OutOfMemory::Build) => found(Cause::Oom, 0.7),
         // this reason has many possible causes, so other evidence decides
         "runner_system_failure" | "runner_external_dependency_failure" | "runner_interrupted" => {
-            weak(found(Cause::Infra, 0.6))
+            as_weak(found(Cause::Infra, 0.6))
         }
         "job_execution_timeout"
         | "job_execution_server_timeout"
@@ -189,10 +190,10 @@ const NEEDS_A_MEND: [&str; 33] = [
 /// The clue from a reason that is not in the lists, for example because it is newer than they are: it is shown and names no cause.
 fn unknown_reason(source: Source, reason: &str) -> Clue {
     let text = format!("{} reason {reason} is not known here", source.as_str());
-    Clue { cause: None, weak: true, ..clue(source, Cause::Unknown, 0.0, text) }
+    Clue { cause: None, weak: true, ..make_clue(source, Cause::Unknown, 0.0, text) }
 }
 
 /// The reason without the message that may follow it.
-fn word(reason: &str) -> &str {
+fn reason_word(reason: &str) -> &str {
     reason.split([':', ' ', '\n']).next().unwrap_or_default()
 }

@@ -69,14 +69,14 @@ pub(super) fn remedy(
     predicted: &Prediction,
     sizing: SizingInputs<'_>,
 ) -> Remedy {
-    let mut remedy = sized(evidence, finding, cause, predicted, sizing);
+    let mut remedy = sized_remedy(evidence, finding, cause, predicted, sizing);
     if let Some(next) = &mut remedy.next {
         size_words::explain(next, predicted, sizing);
     }
     remedy
 }
 
-fn sized(
+fn sized_remedy(
     evidence: &Evidence,
     finding: &Finding,
     cause: Cause,
@@ -84,7 +84,7 @@ fn sized(
     sizing: SizingInputs<'_>,
 ) -> Remedy {
     let SizingInputs { settings, policy, .. } = sizing;
-    let why = sentence(finding, cause);
+    let why = cause_sentence(finding, cause);
     let measured = evidence.measured.as_deref();
     let mut next = next::unchanged_sizes(predicted, measured, settings);
     let how = size_words::how_it_was(&next, measured);
@@ -99,7 +99,7 @@ fn sized(
         Cause::Oom | Cause::Starved if finding.confidence >= policy.grow_from && finding.is_proven() => {
             more_memory(evidence, &why, next, predicted, sizing)
         }
-        Cause::Oom | Cause::Starved if is_under_ulimit(finding, measured) => refused(&why),
+        Cause::Oom | Cause::Starved if is_under_ulimit(finding, measured) => memory_refused_remedy(&why),
         Cause::Oom | Cause::Starved => {
             let agent =
                 if measured.is_none() { "run it with the agent to be sure, or " } else { "or run it " };
@@ -117,7 +117,7 @@ fn sized(
             };
             Remedy::retry(Action::Longer, next, format!("{why}: {working}retry with more time{times}"))
         }
-        Cause::Contention => match measured.and_then(|summary| cpu::grow(&mut next, summary, settings)) {
+        Cause::Contention => match measured.and_then(|summary| cpu::grow_cpu(&mut next, summary, settings)) {
             Some(cores) => {
                 let cores = figures::cores_named(cores.0);
                 let had = measured.and_then(|summary| summary.resources.cpu_limit);
@@ -137,8 +137,8 @@ fn sized(
             Remedy::retry(Action::Elsewhere, next, format!("{why}: retry on another machine, {how}"))
         }
         Cause::EvictedByNode if finding.is_proven() => evicted_again(evidence, &why, next, (settings, &how)),
-        cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry(cause))),
-        cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_again(cause, &how))),
+        cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry_reason(cause))),
+        cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_size_advice(cause, &how))),
     }
 }
 
@@ -151,13 +151,13 @@ fn evicted_again(
 ) -> Remedy {
     let (action, what) = match evicted::grow_request(&mut next, evidence, settings) {
         Some(grown) => (Action::Bigger, grown),
-        None => (Action::AsIs, same_again(Cause::EvictedByNode, how)),
+        None => (Action::AsIs, same_size_advice(Cause::EvictedByNode, how)),
     };
     Remedy::retry(action, next, format!("{why}: {what}"))
 }
 
 /// No retry, because of [`is_under_ulimit`].
-fn refused(why: &str) -> Remedy {
+fn memory_refused_remedy(why: &str) -> Remedy {
     Remedy::no(format!("{why}: {UNDER_ULIMIT}"))
 }
 
@@ -166,11 +166,11 @@ fn is_under_ulimit(finding: &Finding, measured: Option<&Summary>) -> bool {
     let unlimited = |summary: &Summary| {
         summary.oom_kill == Some(0) && summary.exit.is_some() && summary.resources.memory_limit.is_none()
     };
-    finding.refused && measured.is_some_and(unlimited)
+    finding.memory_refused && measured.is_some_and(unlimited)
 }
 
 /// Text that says why a retry is useless while the fault persists, or what has to be done first.
-fn no_retry(cause: Cause) -> &'static str {
+fn no_retry_reason(cause: Cause) -> &'static str {
     match cause {
         Cause::ToolOom => "raise that limit; more memory for the job alone does not help",
         Cause::Configuration => "change the set-up first, a retry would fail in the same way",
@@ -180,7 +180,7 @@ fn no_retry(cause: Cause) -> &'static str {
 }
 
 /// The advice for a retry in which no size has to grow. `how` describes the sizes, as in "with the same size".
-fn same_again(cause: Cause, how: &str) -> String {
+fn same_size_advice(cause: Cause, how: &str) -> String {
     match cause {
         Cause::Timeout => {
             "it used almost no CPU, so more time would not help; retry with the same time".to_owned()
@@ -203,7 +203,7 @@ fn more_memory(
     let settings = sizing.settings;
     let stopped = StoppedAt::of(predicted, evidence.measured.as_deref());
     let needed = settings.memory_cap.and_then(|cap| next::needed_above(cap, stopped, sizing));
-    if let Some(cap) = settings.memory_cap.filter(|cap| stopped.is_at(*cap)) {
+    if let Some(cap) = settings.memory_cap.filter(|cap| stopped.is_near_cap(*cap)) {
         let why = format!("{why}, and there is no more memory than {cap}");
         return match build_jobs(evidence, predicted) {
             Some(jobs) if jobs > 1 => {
@@ -217,17 +217,17 @@ fn more_memory(
             }
             Some(_one) => {
                 let reason = format!("{why}: with only one build job, a retry would fail in the same way");
-                Remedy::no(reason + &would_take(needed))
+                Remedy::no(reason + &needed_words(needed))
             }
             None => {
                 let reason = format!("{why}: run it with fewer build jobs (how many it ran is not known)");
-                Remedy::no(reason + &would_take(needed))
+                Remedy::no(reason + &needed_words(needed))
             }
         };
     }
     next::grow_memory(&mut next, predicted, evidence, sizing);
     let limit = Bytes(next.memory_limit.value);
-    let with = format!("{why}: retry with more memory ({})", from_to(stopped, limit));
+    let with = format!("{why}: retry with more memory ({})", limit_change_words(stopped, limit));
     let cut = next.memory_limit.basis.bound.is_cut();
     if let Some((jobs, had)) = jobs_that_fit(evidence, &next, sizing, needed) {
         next::jobs_that_fit(&mut next, jobs);
@@ -239,7 +239,7 @@ fn more_memory(
             "{why}, and there is no more memory than {cap}: most builds like it that need more than {} need more than that too, so a retry \
              would fail in the same way{}",
             stopped.size,
-            would_take(Some(needed))
+            needed_words(Some(needed))
         );
         return Remedy::no(reason);
     }
@@ -247,7 +247,7 @@ fn more_memory(
 }
 
 /// Text with the old memory limit, if known, and the new one.
-fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
+fn limit_change_words(stopped: StoppedAt, limit: Bytes) -> String {
     match stopped.size {
         had if had.0 == 0 || had >= limit => format!("limit {limit}"),
         had if stopped.is_assumed => format!("limit {limit}; the last attempt may have had {had}"),
@@ -256,7 +256,7 @@ fn from_to(stopped: StoppedAt, limit: Bytes) -> String {
 }
 
 /// Text with the needed memory limit; empty if it is unknown.
-fn would_take(needed: Option<Bytes>) -> String {
+fn needed_words(needed: Option<Bytes>) -> String {
     needed.map_or(String::new(), |needed| format!("; it would take a memory limit of {needed}"))
 }
 
@@ -288,7 +288,7 @@ fn jobs_that_fit(
 }
 
 /// One sentence with the cause and its strongest evidence.
-pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
+pub(super) fn cause_sentence(finding: &Finding, cause: Cause) -> String {
     let decided = finding.lines.iter().find(|line| line.supports && Some(line.source) == finding.decided_by);
     // a cause of memory is certain only with evidence of kernel or container; any other cause is only probable if it comes from the log
     // alone
@@ -297,7 +297,7 @@ pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
         Cause::Unknown | Cause::Flaky => false,
         _ => finding.decided_by == Some(EvidenceSource::Log),
     };
-    let (head, tail) = words(cause);
+    let (head, tail) = cause_phrase(cause);
     let words = format!("{head}{}{tail}", if is_probable { "probably " } else { "" });
     let words = match decided {
         Some(line) => format!("{words} ({})", line.text),
@@ -324,7 +324,7 @@ pub(super) fn key(evidence: &Evidence) -> &crate::domain::Key {
 }
 
 /// The cause as the start of a sentence, in two parts; "probably" goes between them.
-fn words(cause: Cause) -> (&'static str, &'static str) {
+fn cause_phrase(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Cause::Oom => ("it ", "ran out of memory"),
         Cause::Starved => ("it ", "starved at its memory limit"),

@@ -1,13 +1,13 @@
 //! Extracts from a caller's question the evidence to store: the lines of the log that match a rule, and all other fields unchanged.
 
 use super::{
-    clues::{clue, weak},
+    clues::{as_weak, make_clue},
     containers::container_beside_build,
     finding::Clue,
     lineage,
     rules::{self, LogRules, RuleMatch},
 };
-use crate::domain::{Evidence, EvidenceSource, Key, LINE_GONE, MatchedLine, ReportedEvidence};
+use crate::domain::{Evidence, EvidenceSource, Key, MatchedLine, REMOVED_LINE, ReportedEvidence};
 
 /// Rule id for the last line of GitLab's runner which reports that the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
@@ -38,7 +38,7 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         ci_reasons: one(&evidence.failure_reason),
         last_words: if hits.is_empty() { rules::last_words(log_tail) } else { None },
         first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
-        log: hits.into_iter().map(matched).collect(),
+        log: hits.into_iter().map(matched_line).collect(),
         log_read: !log_tail.trim().is_empty(),
         runner_says_oom: says(RUNNER_OOM),
         runner_oom_container,
@@ -47,29 +47,32 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     }
 }
 
-fn matched(hit: RuleMatch<'_>) -> MatchedLine {
-    let RuleMatch { rule, line, first, root, order, .. } = hit;
+fn matched_line(hit: RuleMatch<'_>) -> MatchedLine {
+    let RuleMatch { rule, line, first_line: first, root, log_order: order, .. } = hit;
     MatchedLine { rule: rule.id.clone(), cause: rule.cause, line, first, root, order }
 }
 
 /// The stored lines of the log with their rules, and clues for lines that have no rule any more.
-pub(super) fn hits<'r>(reported: &ReportedEvidence, rules: &'r LogRules) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
+pub(super) fn rule_matches<'r>(
+    reported: &ReportedEvidence,
+    rules: &'r LogRules,
+) -> (Vec<RuleMatch<'r>>, Vec<Clue>) {
     let (mut hits, mut unknown) = (Vec::new(), Vec::new());
     for MatchedLine { rule, cause, line, first, root, order } in &reported.log {
-        let line = if line.is_empty() { LINE_GONE.to_owned() } else { line.clone() };
+        let line = if line.is_empty() { REMOVED_LINE.to_owned() } else { line.clone() };
         if let Some(rule) = rules.find(rule) {
             hits.push(RuleMatch {
                 rule,
                 line,
-                first: first.clone(),
+                first_line: first.clone(),
                 root: root.clone(),
-                order: *order,
+                log_order: *order,
                 repeated: false,
-                apart: true,
+                has_reason: true,
             });
         } else {
             let text = if rule.is_empty() { line } else { format!("{rule}: {line}") };
-            unknown.push(weak(clue(EvidenceSource::Log, *cause, WITHOUT_RULE, text)));
+            unknown.push(as_weak(make_clue(EvidenceSource::Log, *cause, WITHOUT_RULE, text)));
         }
     }
     (hits, unknown)

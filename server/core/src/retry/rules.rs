@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     failure_order::OrderReader,
-    lines::{LogTail, end, shown, start},
+    lines::{LogTail, shown, start, text_end},
     mentioned_failures::{tries_again, went_well, without_mentions},
     rule::Rule,
     signature,
@@ -21,16 +21,16 @@ use super::{
 use crate::domain::{Cause, LogOrder, RootLine};
 
 /// Most bytes of one line that rules are matched against.
-const LINE: usize = 4 << 10;
+const LINE_BYTES: usize = 4 << 10;
 /// Number of rules matched in one pass. An automaton for all rules would outgrow its cache on lines with parts of many rules, and the regex
 /// library's fallback is 20 times as slow; automata of a few rules stay small for every log.
-const TOGETHER: usize = 4;
+const RULES_PER_SET: usize = 4;
 /// Ids of the rules for summaries of test results.
-const TESTS: [&str; 3] = ["test-named", "tests-summary", "rpm-check"];
+const TEST_RULES: [&str; 3] = ["test-named", "tests-summary", "rpm-check"];
 /// Most lines kept that follow from a root line.
 const CONSEQUENCES: usize = 3;
 /// Most bytes of the compiled patterns of one pass.
-const COMPILED: usize = 16 << 20;
+const COMPILED_BYTES: usize = 16 << 20;
 
 /// A rule that matched, with two of the lines that it matches. `line` is chosen independently of their order, so that a failure has the
 /// same signature if a parallel build reports its errors in another order. `first` is the first matching line: it caused the others.
@@ -38,20 +38,20 @@ const COMPILED: usize = 16 << 20;
 pub(super) struct RuleMatch<'r> {
     pub(super) rule: &'r Rule,
     pub(super) line: String,
-    pub(super) first: String,
+    pub(super) first_line: String,
     /// Position of `first`, and the lines that follow from it.
     pub(super) root: Option<RootLine>,
-    pub(super) order: LogOrder,
+    pub(super) log_order: LogOrder,
     /// Whether two different lines match.
     pub(super) repeated: bool,
     /// Whether at least one matching line is more than a summary.
-    pub(super) apart: bool,
+    pub(super) has_reason: bool,
 }
 
 impl RuleMatch<'_> {
     /// Whether the rule names failed tests, but not why they failed.
     pub(super) fn names_test(&self) -> bool {
-        TESTS.contains(&self.rule.id.as_str())
+        TEST_RULES.contains(&self.rule.id.as_str())
     }
 }
 
@@ -59,14 +59,14 @@ impl RuleMatch<'_> {
 #[derive(Debug, Default)]
 pub struct LogRules {
     rules: Vec<Rule>,
-    /// Compiled sets of `TOGETHER` rules each, in order.
+    /// Compiled sets of `RULES_PER_SET` rules each, in order.
     sets: Vec<RegexSet>,
 }
 
 /// Format of a rule file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RulesFile {
     /// Rules for lines of logs.
     /// Value: 0 to 1000 tables in all files of the directory.
     #[serde(default)]
@@ -74,7 +74,7 @@ struct File {
 }
 
 /// The built-in rule files, in the order of their rules.
-const FILES: [&str; 9] = [
+const BUILT_IN_FILES: [&str; 9] = [
     include_str!("rules/machine.toml"),
     include_str!("rules/network.toml"),
     include_str!("rules/runner.toml"),
@@ -89,20 +89,20 @@ const FILES: [&str; 9] = [
 static BUILT_IN: LazyLock<Arc<LogRules>> =
     LazyLock::new(|| Arc::new(built_in().and_then(LogRules::compile).unwrap_or_default()));
 /// Matches a line that starts to report what went wrong: `error` or a similar word, and a colon.
-static BEGINS: LazyLock<Option<Regex>> =
+static BEGINS_REPORT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
-static WORDS: LazyLock<Option<Regex>> =
+static ERROR_WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
 
 /// Parses the built-in rules, with their examples.
 pub(super) fn built_in() -> Result<Vec<Rule>, String> {
-    let files = FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
+    let files = BUILT_IN_FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
 
 /// Parses the rules of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let file: RulesFile = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(file.rule)
 }
 
@@ -125,9 +125,9 @@ impl LogRules {
             let patterns = rules.iter().map(|rule| &rule.pattern);
             // bytes are matched instead of characters: on non-ASCII text a Unicode `\b` needs the slow engine, and a log may be entirely
             // non-ASCII
-            RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED).build()
+            RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED_BYTES).build()
         };
-        let sets = rules.chunks(TOGETHER).map(set).collect::<Result<_, _>>();
+        let sets = rules.chunks(RULES_PER_SET).map(set).collect::<Result<_, _>>();
         Ok(Self { sets: sets.map_err(|error| error.to_string())?, rules })
     }
 
@@ -157,14 +157,14 @@ impl LogRules {
         for numbered in tail.rev_with_passed() {
             let line = numbered.text;
             if went_well(line) {
-                order.read(start(line, LINE), &[], false);
+                order.read(start(line, LINE_BYTES), &[], false);
                 continue;
             }
             let matched: Vec<usize> = matches(&self.sets, line);
             let rules = matched.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)));
             let rules: Vec<(usize, &Rule)> = rules.collect();
-            let overcomes = !rules.is_empty() && tries_again(start(line, LINE));
-            order.read(start(line, LINE), &rules, overcomes);
+            let overcomes = !rules.is_empty() && tries_again(start(line, LINE_BYTES));
+            order.read(start(line, LINE_BYTES), &rules, overcomes);
             if !rules.is_empty() {
                 let root = RootLine { at: tail.place(numbered), then: then.nearest() };
                 then.read(&rules, line);
@@ -173,11 +173,12 @@ impl LogRules {
         }
         for (at, place) in places.into_iter().enumerate() {
             if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
-                hit.order = order.of(at);
+                hit.log_order = order.order_of(at);
             }
         }
         if hits.iter().any(|hit| hit.rule.silent) {
-            let reported = tail.rev().any(|line| begins_to_report(line) && !self.is_summary(line));
+            let reported =
+                tail.failure_lines_reversed().any(|line| begins_to_report(line) && !self.is_summary(line));
             hits.retain(|hit| !hit.rule.silent || (hit.repeated && !reported));
         }
         weaken_download_summaries(&mut hits);
@@ -225,59 +226,59 @@ fn says_no_reason(rule: &Rule) -> bool {
 /// Makes the match of a summary line that mentions a download weak, such as `configure: error: cannot fetch sources`: such a line follows
 /// from another one.
 fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
-    if hits.iter().any(|hit| hit.apart && hit.rule.cause == Cause::Deterministic) {
+    if hits.iter().any(|hit| hit.has_reason && hit.rule.cause == Cause::Deterministic) {
         let echoes =
-            hits.iter_mut().filter(|hit| hit.rule.weak && hit.rule.cause == Cause::Infra && !hit.apart);
-        echoes.for_each(|hit| hit.order = LogOrder::Overcome);
+            hits.iter_mut().filter(|hit| hit.rule.weak && hit.rule.cause == Cause::Infra && !hit.has_reason);
+        echoes.for_each(|hit| hit.log_order = LogOrder::Overcome);
     }
 }
 
 fn begins_to_report(line: &str) -> bool {
-    BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)))
+    BEGINS_REPORT.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES)))
 }
 
 /// Records a line for each rule that matches it.
 fn note_all<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
-    places: &mut [Option<usize>],
+    match_positions: &mut [Option<usize>],
     rules: Vec<(usize, &'r Rule)>,
     (line, root): (&str, RootLine),
 ) {
     let apart = !rules.iter().any(|(_, rule)| says_no_reason(rule));
     for (at, rule) in rules {
-        if let Some(place) = places.get_mut(at) {
-            note(hits, place, rule, (shown(line), root.clone()));
+        if let Some(place) = match_positions.get_mut(at) {
+            note_line(hits, place, rule, (shown(line), root.clone()));
         }
-        if let Some(hit) = places.get(at).copied().flatten().and_then(|place| hits.get_mut(place)) {
-            hit.apart |= apart;
+        if let Some(hit) = match_positions.get(at).copied().flatten().and_then(|place| hits.get_mut(place)) {
+            hit.has_reason |= apart;
         }
     }
 }
 
 /// Records a line for one rule, in a log that is read backwards: as a new hit, or as an earlier line of a known one.
-fn note<'r>(
+fn note_line<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
-    place: &mut Option<usize>,
+    match_position: &mut Option<usize>,
     rule: &'r Rule,
     (line, root): (String, RootLine),
 ) {
     let root = Some(root);
-    if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
+    if let Some(hit) = match_position.and_then(|place| hits.get_mut(place)) {
         if names_better(&line, &hit.line) {
             hit.line.clone_from(&line);
         }
-        hit.repeated |= hit.first != line;
-        (hit.first, hit.root) = (line, root);
+        hit.repeated |= hit.first_line != line;
+        (hit.first_line, hit.root) = (line, root);
     } else {
-        *place = Some(hits.len());
+        *match_position = Some(hits.len());
         hits.push(RuleMatch {
             rule,
-            first: line.clone(),
+            first_line: line.clone(),
             line,
             root,
-            order: LogOrder::Alone,
+            log_order: LogOrder::Alone,
             repeated: false,
-            apart: false,
+            has_reason: false,
         });
     }
 }
@@ -291,31 +292,32 @@ pub(super) fn names_better(one: &str, other: &str) -> bool {
 
 /// The last line that mentions an error in general words. It distinguishes failures that no rule matches.
 pub(super) fn last_words(log: &str) -> Option<String> {
-    let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    LogTail::of(log).rev().find(speaks).map(shown)
+    let speaks =
+        |line: &&str| ERROR_WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES)));
+    LogTail::of(log).failure_lines_reversed().find(speaks).map(shown)
 }
 
 /// The first line that names an error in general words, else the last one that mentions an error.
 pub(super) fn first_words(log: &str) -> Option<String> {
     let end = LogTail::of(log);
-    let first = end.rev().filter(|line| begins_to_report(line)).last().map(shown);
+    let first = end.failure_lines_reversed().filter(|line| begins_to_report(line)).last().map(shown);
     first.or_else(|| last_words(log))
 }
 
 /// The last line in which GitLab's runner reports that the job failed. It ends the log: a build that prints the same line prints it
 /// earlier.
 pub(super) fn runners_last_word(log: &str) -> Option<String> {
-    LogTail::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
+    LogTail::of(log).failure_lines_reversed().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
 }
 
 /// Indexes of the rules that match the start or the end of a line: the end of a long command line shows its result.
 fn matches(sets: &[RegexSet], line: &str) -> Vec<usize> {
-    let ends = [start(line, LINE), end(line, LINE)];
-    let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });
+    let ends = [start(line, LINE_BYTES), text_end(line, LINE_BYTES)];
+    let ends = ends.iter().take(if line.len() > LINE_BYTES { 2 } else { 1 });
     let mut found = Vec::new();
     for part in ends.map(|part| without_mentions(part)) {
         for (at, set) in sets.iter().enumerate() {
-            found.extend(set.matches(part.as_bytes()).into_iter().map(|rule| at * TOGETHER + rule));
+            found.extend(set.matches(part.as_bytes()).into_iter().map(|rule| at * RULES_PER_SET + rule));
         }
     }
     found

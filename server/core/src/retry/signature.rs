@@ -13,14 +13,14 @@ const LEAST_HASH_CHARS: usize = 7;
 
 /// The signature of a failure; `None` if no line of the log shows what went wrong.
 pub(super) fn of(finding: &Finding) -> Option<Signature> {
-    let line = normalise(line_of(finding).or(finding.last_words.as_deref())?);
+    let line = normalise(best_line(finding).or(finding.last_words.as_deref())?);
     let cause = finding.by_rules.map(|(found, _source)| found).or(finding.cause);
     let id = format!("{:016x}", hash(cause.unwrap_or(Cause::Unknown).as_str(), &line));
     Some(Signature { id, line, first: finding.failure_line.clone().unwrap_or_default() })
 }
 
 /// The matching line of the log that says most about the failure.
-pub(super) fn line_of(finding: &Finding) -> Option<&str> {
+pub(super) fn best_line(finding: &Finding) -> Option<&str> {
     let from_log = |supports: bool| {
         let mut lines = finding.lines.iter().filter(|line| line.source == EvidenceSource::Log);
         lines.find(|line| line.supports == supports).map(|line| line.text.as_str())
@@ -42,7 +42,7 @@ pub(super) fn normalise(line: &str) -> String {
             word.push(letter);
             continue;
         }
-        plain.push_str(&without_run(&word));
+        plain.push_str(&without_variable_parts(&word));
         word.clear();
         if !(letter.is_whitespace() && plain.ends_with(' ')) {
             plain.push(if letter.is_whitespace() { ' ' } else { letter });
@@ -52,17 +52,17 @@ pub(super) fn normalise(line: &str) -> String {
 }
 
 /// A word without its directories, hashes and numbers.
-fn without_run(word: &str) -> String {
+fn without_variable_parts(word: &str) -> String {
     if word.starts_with("/tmp/") || word.starts_with("/var/tmp/") {
         return "/tmp".to_owned();
     }
     let name = word.rsplit('/').next().unwrap_or(word);
-    let parts: Vec<String> = name.split(['-', '_', '.']).map(part).collect();
+    let parts: Vec<String> = name.split(['-', '_', '.']).map(normalised_part).collect();
     // the separators `-`, `_` and `.` all become a dot
     parts.join(".")
 }
 
-fn part(part: &str) -> String {
+fn normalised_part(part: &str) -> String {
     let digits = part.chars().filter(char::is_ascii_digit).count();
     let hex = part.chars().all(|c| c.is_ascii_hexdigit());
     let mixed = digits > 1 && part.chars().all(|c| c.is_ascii_alphanumeric());

@@ -58,7 +58,7 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: Siz
     let mut parts: Vec<String> = Vec::with_capacity(pairs.len());
     for (kind, size, _) in pairs.into_iter().filter(|(_, size, _)| !size.basis.is_unchanged_default()) {
         let basis = &size.basis;
-        let why = reasons::because(kind, size.value, basis.quantile, basis.margin, &basis.bound);
+        let why = reasons::reason_of_size(kind, size.value, basis.quantile, basis.margin, &basis.bound);
         if !why.is_empty() {
             parts.push(format!("{} {}: {why}", kind.name(), kind.shown(size.value)));
         }

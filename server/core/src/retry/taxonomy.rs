@@ -111,10 +111,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
     if part == TaxonomySection::Head {
         return Err("has no error_classes; it is not of the form of Spack's error_taxonomy.yaml".to_owned());
     }
-    Ok(classes.into_iter().filter(|(_, patterns)| !patterns.is_empty()).map(rule).collect())
+    Ok(classes.into_iter().filter(|(_, patterns)| !patterns.is_empty()).map(rule_of_class).collect())
 }
 
-fn rule((class, patterns): (String, Vec<String>)) -> Rule {
+fn rule_of_class((class, patterns): (String, Vec<String>)) -> Rule {
     let known = CAUSES_OF_REASONS.iter().find(|(name, _, _)| *name == class);
     let (cause, weak) = known.map_or((Cause::Unknown, true), |(_, cause, weak)| (*cause, *weak));
     let pattern = patterns.iter().map(|pattern| format!("(?:{pattern})")).collect::<Vec<_>>().join("|");

@@ -11,7 +11,7 @@ use crate::domain::{Cause, Fnv, Key, Summary};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// Whether shadow mode is on: predictions then apply only to the shares of builds in `apply`.
-    pub on: bool,
+    pub is_on: bool,
     /// Share of the builds of each stack, 0 to 1.
     pub apply: Vec<(String, f64)>,
 }
@@ -22,10 +22,10 @@ pub(crate) const ANY_STACK: &str = "*";
 impl Settings {
     /// Whether predictions for this key are only shown and not applied.
     pub fn withholds(&self, key: &Key) -> bool {
-        self.on && position(key) >= self.share(&key.stack)
+        self.is_on && position(key) >= self.stack_share(&key.stack)
     }
 
-    fn share(&self, stack: &str) -> f64 {
+    fn stack_share(&self, stack: &str) -> f64 {
         let named = |name: &str| self.apply.iter().find(|(known, _)| known == name).map(|(_, share)| *share);
         named(stack).or_else(|| named(ANY_STACK)).unwrap_or(0.0)
     }
@@ -34,7 +34,7 @@ impl Settings {
 /// A number between 0 and 1 for a build, uniformly distributed over builds: [`Fnv`] over its key, then the finalizer of `SplitMix64`
 /// (Steele, Lea, Flood 2014), which mixes all bits.
 fn position(key: &Key) -> f64 {
-    let built = key.texts().into_iter().filter(|(name, _)| !["ref", "owner"].contains(name));
+    let built = key.named_texts().into_iter().filter(|(name, _)| !["ref", "owner"].contains(name));
     // a byte that occurs in no text separates the fields of the key
     let mut hash = Fnv::default().with(built.flat_map(|(_, text)| text.bytes().chain([0xff]))).value();
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -74,7 +74,7 @@ impl ShadowComparison {
 /// Whether the need of an attempt was at most `bytes` ([`measured::holds`]); `None` if that is unknown.
 pub fn holds(summary: &Summary, bytes: u64) -> Option<bool> {
     let need = Some(summary.proven_need().0).filter(|_| summary.counts_for_memory())?;
-    measured::holds(need, summary.censored, bytes)
+    measured::need_fits(need, summary.censored, bytes)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ fn applied(settings: &Settings, stack: &str) -> Vec<usize> {
 
 fn with(apply: &[(&str, f64)]) -> Settings {
     let apply = apply.iter().map(|(stack, share)| ((*stack).to_owned(), *share)).collect();
-    Settings { on: true, apply }
+    Settings { is_on: true, apply }
 }
 
 #[test]

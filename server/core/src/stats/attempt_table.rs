@@ -26,9 +26,9 @@ use super::{
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
 /// Most different owners, and most different pools.
-const NAMES: usize = 32_768;
+const MOST_NAMES: usize = 32_768;
 /// The rows of a chunk with fewer rows than this are moved to other chunks.
-const FEW_ROWS: usize = chunk::ROWS / 8;
+const FEW_ROWS: usize = chunk::ROWS_PER_CHUNK / 8;
 /// Each time a row is added, this many rows are checked, to remove those with an attempt that the history dropped.
 const ROWS_SWEPT: usize = 64;
 
@@ -41,10 +41,10 @@ pub(super) struct AttemptTable {
     pub(super) pools: Interner,
     pub(super) labels: LabelTable,
     /// Number of attempts removed because the history was full.
-    pub(super) gone: u64,
+    pub(super) dropped: u64,
     /// Lines (builds that differ only in version, compiler and stack) with rows added or removed since needs were last compared.
     pub(super) changed: HashSet<u32, RandomState>,
-    early: EarlyVerdicts,
+    early_verdicts: EarlyVerdicts,
     /// The ref seen last, and its class: consecutive attempts often have the same ref.
     last_ref: (String, u8),
     /// Chunk and row at which the next sweep continues.
@@ -57,7 +57,7 @@ type VerdictSubject = (AttemptId, Box<str>);
 /// Verdicts on attempts that have no row yet: those that refuse a retry, and those that allow one and override a refusal.
 #[derive(Debug, Default)]
 struct EarlyVerdicts {
-    refused: HashMap<VerdictSubject, bool>,
+    refused_attempts: HashMap<VerdictSubject, bool>,
     /// The subjects of `refused`, oldest first.
     order: VecDeque<VerdictSubject>,
 }
@@ -66,10 +66,10 @@ impl EarlyVerdicts {
     /// Removes the verdicts on an attempt, and returns whether a retry is refused. A verdict for the attempt's project takes precedence
     /// over one without a project.
     fn take(&mut self, brief: &AttemptBrief) -> bool {
-        if self.refused.is_empty() {
+        if self.refused_attempts.is_empty() {
             return false;
         }
-        let mut of = |project: &str| self.refused.remove(&(brief.attempt.clone(), project.into()));
+        let mut of = |project: &str| self.refused_attempts.remove(&(brief.attempt.clone(), project.into()));
         let (own, unnamed) = (of(&brief.key.project), of(""));
         own.or(unnamed).unwrap_or(false)
     }
@@ -87,12 +87,12 @@ impl AttemptTable {
         Self {
             chunks: Vec::new(),
             builds: Builds::default(),
-            owners: Interner::new(NAMES),
-            pools: Interner::new(NAMES),
+            owners: Interner::new(MOST_NAMES),
+            pools: Interner::new(MOST_NAMES),
             labels: LabelTable::default(),
-            gone: 0,
+            dropped: 0,
             changed: HashSet::default(),
-            early: EarlyVerdicts::default(),
+            early_verdicts: EarlyVerdicts::default(),
             last_ref: (String::new(), 0),
             swept: (0, 0),
         }
@@ -108,8 +108,8 @@ impl AttemptTable {
             self.last_ref = (beside.git_ref.to_owned(), settings.ref_classes.of(beside.git_ref));
         }
         row.ref_class = self.last_ref.1;
-        if self.early.take(brief) {
-            row.set(RowFlag::Refused);
+        if self.early_verdicts.take(brief) {
+            row.set_flag(RowFlag::Refused);
         }
         self.changed.insert(self.builds.line(build));
         let labels = self.labels.acquire(beside.labels, brief.untrusted);
@@ -134,12 +134,12 @@ impl AttemptTable {
     /// Removes the row of an attempt.
     pub(super) fn remove(&mut self, brief: &AttemptBrief) {
         if let Some((chunk, row)) = self.find(brief) {
-            drop(self.take(chunk, row));
-            self.gone += 1;
+            drop(self.take_row(chunk, row));
+            self.dropped += 1;
         }
     }
 
-    fn take(&mut self, at: usize, row: usize) -> Option<FullRow> {
+    fn take_row(&mut self, at: usize, row: usize) -> Option<FullRow> {
         let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
         let whole = chunk.take(row)?;
         if chunk.rows().len() < FEW_ROWS && at + 1 < self.chunks.len() {
@@ -176,9 +176,9 @@ impl AttemptTable {
         settings: &Settings,
     ) {
         let Some((chunk, row)) = self.find(earlier) else { return };
-        let Some(whole) = self.take(chunk, row) else { return };
+        let Some(whole) = self.take_row(chunk, row) else { return };
         self.add(beside, brief, settings);
-        if whole.row.is(RowFlag::Refused) {
+        if whole.row.has_flag(RowFlag::Refused) {
             self.refuse(brief, true);
         }
     }
@@ -187,7 +187,8 @@ impl AttemptTable {
     pub(super) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         let id = Some(&original.attempt);
         let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
-        let later = self.chunks.iter().filter(|chunk| chunk.ended().is_some_and(|(_, last)| last >= since));
+        let later =
+            self.chunks.iter().filter(|chunk| chunk.end_range().is_some_and(|(_, last)| last >= since));
         let retries =
             |row: &&AttemptRow| row.retried != RetryMark::NOTHING && row.brief.retries.as_deref() == id;
         later.flat_map(|chunk| chunk.rows()).filter(retries).map(|row| Arc::clone(&row.brief)).collect()
@@ -239,32 +240,32 @@ impl AttemptTable {
         if let Some((chunk, row)) = self.find(brief)
             && let Some(chunk) = self.chunks.get_mut(chunk)
         {
-            Arc::make_mut(chunk).set(row, RowFlag::Refused, refuses);
+            Arc::make_mut(chunk).set_flag(row, RowFlag::Refused, refuses);
         }
     }
 
     /// Records that the verdict on an attempt without a row no longer refuses a retry.
     pub(super) fn allow_early(&mut self, attempt: &AttemptId, project: &str) {
         let judged = (attempt.clone(), Box::from(project));
-        if self.early.refused.remove(&judged).is_some() {
-            self.early.order.retain(|refused| *refused != judged);
+        if self.early_verdicts.refused_attempts.remove(&judged).is_some() {
+            self.early_verdicts.order.retain(|refused| *refused != judged);
         }
     }
 
     /// Records whether the verdict on an attempt without a row refuses a retry. At most `most` such attempts are kept.
     pub(super) fn refuse_early(&mut self, attempt: &AttemptId, project: &str, refuses: bool, most: usize) {
         let judged: VerdictSubject = (attempt.clone(), project.into());
-        if self.early.refused.insert(judged.clone(), refuses).is_none() {
-            self.early.order.push_back(judged);
+        if self.early_verdicts.refused_attempts.insert(judged.clone(), refuses).is_none() {
+            self.early_verdicts.order.push_back(judged);
         }
         self.forget_early(most);
     }
 
     /// Removes the oldest verdicts on attempts without a row, until `most` are left.
     pub(super) fn forget_early(&mut self, most: usize) {
-        while self.early.order.len() > most {
-            if let Some(oldest) = self.early.order.pop_front() {
-                self.early.refused.remove(&oldest);
+        while self.early_verdicts.order.len() > most {
+            if let Some(oldest) = self.early_verdicts.order.pop_front() {
+                self.early_verdicts.refused_attempts.remove(&oldest);
             }
         }
     }
@@ -281,8 +282,8 @@ impl AttemptTable {
             match chunk.rows().get(index) {
                 None => self.swept = (at + 1, 0),
                 Some(row) if Arc::strong_count(&row.brief) == 1 => {
-                    drop(self.take(at, index));
-                    self.gone += 1;
+                    drop(self.take_row(at, index));
+                    self.dropped += 1;
                 }
                 Some(_) => self.swept = (at, index + 1),
             }
@@ -311,18 +312,18 @@ mod tests {
     fn one_sweep_finds_all_that_were_left_behind_also_behind_a_chunk_that_goes() {
         let mut table = AttemptTable::new();
         let mut briefs = Vec::new();
-        for n in 0..chunk::ROWS * 3 {
+        for n in 0..chunk::ROWS_PER_CHUNK * 3 {
             let summary = test_summary(&n.to_string(), "zlib", "1", 10);
             let brief = Arc::new(AttemptBrief::from(&summary));
             table.add(&(&summary).into(), &brief, &Settings::default());
             briefs.push(brief);
         }
         // the first chunk goes when the sweep is in its middle, and the second begins with what is left behind
-        let kept = |n: usize| !(200..chunk::ROWS + 200).contains(&n);
+        let kept = |n: usize| !(200..chunk::ROWS_PER_CHUNK + 200).contains(&n);
         let briefs: Vec<_> =
             briefs.into_iter().enumerate().filter(|(n, _)| kept(*n)).map(|(_, brief)| brief).collect();
         table.sweep_all();
         let rows: usize = table.chunks.iter().map(|chunk| chunk.rows().len()).sum();
-        assert_eq!((rows, table.gone), (briefs.len(), 2048));
+        assert_eq!((rows, table.dropped), (briefs.len(), 2048));
     }
 }

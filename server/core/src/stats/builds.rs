@@ -23,7 +23,7 @@ pub(super) struct Build {
 /// All builds with attempts, by number.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
-    all: Arc<Vec<Build>>,
+    by_number: Arc<Vec<Build>>,
     /// Number of attempts of each build.
     rows: Vec<u32>,
     numbers: HashMap<(Arc<Key>, u16), u32, RandomState>,
@@ -35,7 +35,7 @@ pub(super) struct Builds {
 }
 
 /// Number of entries in `guesses`: 256 KiB.
-const GUESSES: usize = 1 << 16;
+const GUESS_ENTRIES: usize = 1 << 16;
 
 /// Numbers of lines (builds that differ only in version, compiler and stack), by a hash of their texts. Two of a million lines collide
 /// about once in 40,000 years.
@@ -50,25 +50,25 @@ struct LineIndex {
 impl Builds {
     /// The number of an attempt's build; counts one more attempt of that build.
     pub(super) fn acquire(&mut self, brief: &AttemptBrief) -> u32 {
-        let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESSES;
-        let number = self.guessed(guess, brief).unwrap_or_else(|| {
+        let guess = Arc::as_ptr(&brief.key).addr() / align_of::<Key>() % GUESS_ENTRIES;
+        let number = self.guessed_build(guess, brief).unwrap_or_else(|| {
             let name = (Arc::clone(&brief.key), brief.jobs);
             let known = self.numbers.get(&name).copied();
             let number = known.unwrap_or_else(|| self.insert(name));
-            self.guesses.resize(GUESSES, 0);
+            self.guesses.resize(GUESS_ENTRIES, 0);
             self.guesses.get_mut(guess).map(|guess| *guess = number).unwrap_or_default();
             number
         });
-        if let Some(rows) = place(&mut self.rows, number) {
+        if let Some(rows) = slot_mut(&mut self.rows, number) {
             *rows = rows.saturating_add(1);
         }
         number
     }
 
     /// The number in the cache; `None` if it is wrong.
-    fn guessed(&self, guess: usize, brief: &AttemptBrief) -> Option<u32> {
+    fn guessed_build(&self, guess: usize, brief: &AttemptBrief) -> Option<u32> {
         let number = *self.guesses.get(guess)?;
-        let build = self.all.get(usize::try_from(number).ok()?)?;
+        let build = self.by_number.get(usize::try_from(number).ok()?)?;
         (build.jobs == brief.jobs && Arc::ptr_eq(&build.key, &brief.key)).then_some(number)
     }
 
@@ -78,9 +78,9 @@ impl Builds {
             key: Arc::clone(&name.0),
             jobs: name.1,
         };
-        let all = Arc::make_mut(&mut self.all);
+        let all = Arc::make_mut(&mut self.by_number);
         let number = self.free.pop().unwrap_or_else(|| u32::try_from(all.len()).unwrap_or(u32::MAX));
-        if let Some(free) = place(all, number) {
+        if let Some(free) = slot_mut(all, number) {
             *free = build;
         } else {
             all.push(build);
@@ -92,12 +92,12 @@ impl Builds {
 
     /// Counts one attempt fewer of this build.
     pub(super) fn release(&mut self, number: u32) {
-        let Some(rows) = place(&mut self.rows, number) else { return };
+        let Some(rows) = slot_mut(&mut self.rows, number) else { return };
         *rows = rows.saturating_sub(1);
         if *rows > 0 {
             return;
         }
-        if let Some(build) = place(Arc::make_mut(&mut self.all).as_mut_slice(), number) {
+        if let Some(build) = slot_mut(Arc::make_mut(&mut self.by_number).as_mut_slice(), number) {
             let Build { key, jobs, line } = std::mem::take(build);
             self.numbers.remove(&(key, jobs));
             self.lines.release(line);
@@ -107,12 +107,12 @@ impl Builds {
 
     /// All builds at this moment, for a query.
     pub(super) fn all(&self) -> Arc<Vec<Build>> {
-        Arc::clone(&self.all)
+        Arc::clone(&self.by_number)
     }
 
     /// Number of the line that a build is in: the line of builds that differ only in version, compiler and stack.
     pub(super) fn line(&self, number: u32) -> u32 {
-        usize::try_from(number).ok().and_then(|at| self.all.get(at)).map_or(0, |build| build.line)
+        usize::try_from(number).ok().and_then(|at| self.by_number.get(at)).map_or(0, |build| build.line)
     }
 }
 
@@ -125,14 +125,14 @@ impl LineIndex {
                 u32::try_from(all.len() - 1).unwrap_or(u32::MAX)
             })
         });
-        if let Some(line) = place(all, number) {
+        if let Some(line) = slot_mut(all, number) {
             *line = (hash, line.1.saturating_add(1));
         }
         number
     }
 
     fn release(&mut self, number: u32) {
-        let Some((hash, builds)) = place(&mut self.all, number) else { return };
+        let Some((hash, builds)) = slot_mut(&mut self.all, number) else { return };
         *builds = builds.saturating_sub(1);
         if *builds == 0 {
             self.numbers.remove(hash);
@@ -148,7 +148,7 @@ fn line_of(key: &Key, jobs: u16) -> u64 {
     hasher.finish()
 }
 
-fn place<T>(all: &mut [T], number: u32) -> Option<&mut T> {
+fn slot_mut<T>(all: &mut [T], number: u32) -> Option<&mut T> {
     all.get_mut(usize::try_from(number).ok()?)
 }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::domain::AttemptBrief;
 
 /// Most rows of one chunk: copying that many takes a fraction of a millisecond.
-pub(super) const ROWS: usize = 2048;
+pub(super) const ROWS_PER_CHUNK: usize = 2048;
 
 /// A block of rows, in no particular order.
 #[derive(Debug, Clone, Default)]
@@ -43,11 +43,11 @@ impl Chunk {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= ROWS
+        self.rows.len() >= ROWS_PER_CHUNK
     }
 
     /// Earliest and latest end, seconds since 1970; `None` without rows.
-    pub(super) fn ended(&self) -> Option<(u32, u32)> {
+    pub(super) fn end_range(&self) -> Option<(u32, u32)> {
         self.ended
     }
 
@@ -66,7 +66,7 @@ impl Chunk {
     pub(super) fn push(&mut self, whole: FullRow) {
         let FullRow { row, error, labels } = whole;
         if self.rows.capacity() == 0 {
-            self.rows.reserve_exact(ROWS);
+            self.rows.reserve_exact(ROWS_PER_CHUNK);
         }
         let at = self.rows.len();
         let (first, last) = self.ended.unwrap_or((row.ended, row.ended));
@@ -121,9 +121,9 @@ impl Chunk {
     }
 
     /// Sets or clears a flag of a row.
-    pub(super) fn set(&mut self, index: usize, flag: RowFlag, yes: bool) {
+    pub(super) fn set_flag(&mut self, index: usize, flag: RowFlag, yes: bool) {
         if let Some(row) = self.rows.get_mut(index) {
-            row.put(flag, yes);
+            row.put_flag(flag, yes);
         }
     }
 
@@ -138,7 +138,7 @@ impl Chunk {
 /// Reserves space for a whole chunk at once, because growing step by step would fragment the memory.
 fn reserve<T>(column: &mut Vec<T>) {
     if column.capacity() == 0 {
-        column.reserve_exact(ROWS);
+        column.reserve_exact(ROWS_PER_CHUNK);
     }
 }
 
@@ -162,16 +162,16 @@ mod tests {
         for (n, labels) in [(1, vec![]), (2, vec![(4, 9)]), (3, vec![(4, 8), (1, 7)]), (4, vec![(1, 6)])] {
             chunk.push(whole(n, &labels));
         }
-        let start = chunk.ended().unwrap().0;
+        let start = chunk.end_range().unwrap().0;
         assert_eq!((chunk.label(4, 1), chunk.label(4, 0), chunk.label(9, 0)), (9, NONE, NONE));
         let third = Arc::clone(&chunk.rows()[2].brief);
         let out = chunk.take(chunk.find(&third).unwrap()).unwrap();
         assert_eq!((out.labels, out.error.to_bits()), (vec![(4, 8), (1, 7)], 0.5_f32.to_bits()));
         assert_eq!(
-            (chunk.find(&third), chunk.label(1, 2), chunk.ended()),
+            (chunk.find(&third), chunk.label(1, 2), chunk.end_range()),
             (None, 6, Some((start, start + 3)))
         );
         chunk.take(2).unwrap();
-        assert_eq!((chunk.ended(), chunk.take(2).is_none()), (Some((start, start + 1)), true));
+        assert_eq!((chunk.end_range(), chunk.take(2).is_none()), (Some((start, start + 1)), true));
     }
 }

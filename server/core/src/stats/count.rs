@@ -3,7 +3,7 @@
 use super::{
     attempt_table::RowsSnapshot,
     chunk::Chunk,
-    groups::{AT_ONCE, Group, Groups},
+    groups::{GROUPS_AT_ONCE, Group, Groups},
     prices::Price,
     row::AttemptRow,
     row_filter::RowFilter,
@@ -37,7 +37,7 @@ pub(super) struct Aggregates {
 /// Sums of the groups while rows are read.
 struct GroupSums {
     /// Index of each group's sums in the list; `None` if it is the number of the group.
-    places: Option<Vec<usize>>,
+    group_indexes: Option<Vec<usize>>,
     sums: Vec<StatsTotals>,
 }
 
@@ -51,27 +51,27 @@ impl Aggregation {
         let mut needs = BuildNeeds::of(self.rows.builds.len());
         let mut sums = self.sums();
         let (grouped, stepped) = (!self.groups.is_nothing(), !steps.is_nothing());
-        self.walk(|chunk, index, row| {
+        self.for_each_match(|chunk, index, row| {
             let (error, price) = (chunk.error(index), self.price(row));
             needs.add(row);
             if stepped {
                 steps.add(row, error, price)?;
             }
             if grouped || !stepped {
-                sums.add(self.groups.of(chunk, index, row), row, error, price);
+                sums.add(self.groups.group_of(chunk, index, row), row, error, price);
             }
             Ok(())
         })?;
         Ok(Aggregates {
             totals: if grouped || !stepped { sums.total() } else { steps.total() },
-            groups: if grouped { self.groups.largest_waste_first(sums.named()) } else { Vec::new() },
+            groups: if grouped { self.groups.largest_waste_first(sums.by_group()) } else { Vec::new() },
             steps: steps.without_gaps(),
             variable: needs.most_variable(&self.rows.builds, most_variable),
         })
     }
 
     /// Calls `look` for every row that matches.
-    fn walk(
+    fn for_each_match(
         &self,
         mut look: impl FnMut(&Chunk, usize, &AttemptRow) -> Result<(), FieldViolation>,
     ) -> Result<(), FieldViolation> {
@@ -91,12 +91,12 @@ impl Aggregation {
     /// Empty sums for all groups. If there are very many groups, only the most wasteful have sums of their own.
     fn sums(&self) -> GroupSums {
         let groups = self.groups.len().max(1);
-        if groups <= AT_ONCE {
-            return GroupSums { places: None, sums: vec![StatsTotals::default(); groups] };
+        if groups <= GROUPS_AT_ONCE {
+            return GroupSums { group_indexes: None, sums: vec![StatsTotals::default(); groups] };
         }
         let mut wasted = vec![0.0_f64; groups];
-        let walked = self.walk(|chunk, index, row| {
-            if let Some(sum) = wasted.get_mut(self.groups.of(chunk, index, row)) {
+        let walked = self.for_each_match(|chunk, index, row| {
+            if let Some(sum) = wasted.get_mut(self.groups.group_of(chunk, index, row)) {
                 *sum += row.wasted();
             }
             Ok(())
@@ -116,14 +116,15 @@ impl Aggregation {
                 *slot = place;
             }
         }
-        GroupSums { places: Some(places), sums: vec![StatsTotals::default(); limits::STATS_GROUPS] }
+        GroupSums { group_indexes: Some(places), sums: vec![StatsTotals::default(); limits::STATS_GROUPS] }
     }
 }
 
 impl GroupSums {
     fn add(&mut self, group: usize, row: &AttemptRow, error: f32, price: Price) {
         let last = self.sums.len().saturating_sub(1);
-        let place = self.places.as_ref().map_or(group, |places| places.get(group).copied().unwrap_or(last));
+        let place =
+            self.group_indexes.as_ref().map_or(group, |places| places.get(group).copied().unwrap_or(last));
         if let Some(sums) = self.sums.get_mut(place) {
             sums.add(row, error, price);
         }
@@ -136,8 +137,8 @@ impl GroupSums {
     }
 
     /// The sums with the number of each group; the shared sums have the number after the last group.
-    fn named(self) -> Vec<(usize, StatsTotals)> {
-        let Some(places) = self.places else { return self.sums.into_iter().enumerate().collect() };
+    fn by_group(self) -> Vec<(usize, StatsTotals)> {
+        let Some(places) = self.group_indexes else { return self.sums.into_iter().enumerate().collect() };
         let mut numbers = vec![usize::MAX; self.sums.len()];
         let last = self.sums.len().saturating_sub(1);
         for (group, place) in places.into_iter().enumerate().filter(|(_, place)| *place < last) {

@@ -15,10 +15,10 @@ impl AttemptOrder {
     /// The lowest and the highest rank that the attempt of this row can have.
     fn ranks(self, row: &AttemptRow) -> RankBounds {
         match self {
-            Self::Newest => ended(row.ended, row.ended),
-            Self::Oldest => turned(ended(row.ended, row.ended)),
-            Self::Need => around(f64::from(row.need) * f64::from(1 << 30)),
-            Self::Wall => around(f64::from(row.wall) * 3.6e6),
+            Self::Newest => end_bounds(row.ended, row.ended),
+            Self::Oldest => reversed(end_bounds(row.ended, row.ended)),
+            Self::Need => bounds_around(f64::from(row.need) * f64::from(1 << 30)),
+            Self::Wall => bounds_around(f64::from(row.wall) * 3.6e6),
             Self::Waste => {
                 let held = row.memory_use().unwrap_or(RequestUsage { asked: 0.0, used: 0.0, wasted: 0.0 });
                 let (wasted, held) = (held.wasted, held.asked);
@@ -32,10 +32,10 @@ impl AttemptOrder {
 
     /// The highest rank that an attempt in the chunk can have.
     fn highest(self, chunk: &Chunk) -> u64 {
-        let (first, last) = chunk.ended().unwrap_or_default();
+        let (first, last) = chunk.end_range().unwrap_or_default();
         match self {
-            Self::Newest => ended(first, last).highest,
-            Self::Oldest => turned(ended(first, last)).highest,
+            Self::Newest => end_bounds(first, last).highest,
+            Self::Oldest => reversed(end_bounds(first, last)).highest,
             Self::Need | Self::Wall | Self::Waste => u64::MAX,
         }
     }
@@ -43,12 +43,12 @@ impl AttemptOrder {
 
 /// Converts whole seconds to milliseconds: the earliest and the latest possible end. The largest number of seconds means "that time or
 /// later".
-fn ended(first: u32, last: u32) -> RankBounds {
+fn end_bounds(first: u32, last: u32) -> RankBounds {
     let latest = if last == u32::MAX { u64::MAX } else { u64::from(last) * 1000 + 999 };
     RankBounds { lowest: u64::from(first) * 1000, highest: latest }
 }
 
-fn turned(ended: RankBounds) -> RankBounds {
+fn reversed(ended: RankBounds) -> RankBounds {
     RankBounds { lowest: u64::MAX - ended.highest, highest: u64::MAX - ended.lowest }
 }
 
@@ -57,7 +57,7 @@ fn turned(ended: RankBounds) -> RankBounds {
     clippy::cast_sign_loss,
     reason = "not below zero, and what is too large becomes the largest"
 )]
-fn around(value: f64) -> RankBounds {
+fn bounds_around(value: f64) -> RankBounds {
     RankBounds {
         lowest: (value * (1.0 - RELATIVE_ERROR)) as u64,
         highest: (value * (1.0 + RELATIVE_ERROR) + 1.0) as u64,
@@ -151,10 +151,13 @@ mod tests {
             let mut after = None;
             for size in [1, 100, 1000, 3000] {
                 let plain = looked_at(&all, PageBuilder::new(order, size, after.clone()));
-                let (plain, page) = (plain.choose(), PageBuilder::new(order, size, after.clone()));
+                let (plain, page) = (plain.finish(), PageBuilder::new(order, size, after.clone()));
                 let chosen = stats.list(&Filter::default(), page);
-                assert!(plain.places == chosen.places && plain.more == chosen.more, "{order:?} {size}");
-                after = chosen.places.last().cloned();
+                assert!(
+                    plain.cursors == chosen.cursors && plain.has_more == chosen.has_more,
+                    "{order:?} {size}"
+                );
+                after = chosen.cursors.last().cloned();
             }
         }
     }

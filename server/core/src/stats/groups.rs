@@ -10,7 +10,7 @@ use super::{
     attempt_table::{AttemptTable, RowsSnapshot},
     chunk::Chunk,
     interner::{NONE, OTHERS, OTHERS_NAME},
-    labels::NAMES,
+    labels::MOST_NAMES,
     question::GroupBy,
     row::AttemptRow,
     totals::StatsTotals,
@@ -19,7 +19,7 @@ use crate::domain::Cause;
 
 /// Most groups for which all sums are kept while rows are read: about 4 MB. With more groups, a first pass over the rows sums only their
 /// waste, and a second one all values of the most wasteful.
-pub(super) const AT_ONCE: usize = 8192;
+pub(super) const GROUPS_AT_ONCE: usize = 8192;
 
 /// A group of attempts with its sums.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,8 @@ pub struct Group {
 /// How rows are grouped.
 #[derive(Debug)]
 pub(super) struct Groups {
-    by: GroupColumn,
-    names: Vec<Arc<str>>,
+    column: GroupColumn,
+    group_names: Vec<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -83,24 +83,24 @@ impl Groups {
             ));
         }
         names.push(OTHERS_NAME.into());
-        Self { by, names }
+        Self { column: by, group_names: names }
     }
 
     /// Whether the rows are not grouped.
     pub(super) fn is_nothing(&self) -> bool {
-        matches!(self.by, GroupColumn::Nothing)
+        matches!(self.column, GroupColumn::Nothing)
     }
 
     /// Number of possible groups; the last one is for all values without a group of their own.
     pub(super) fn len(&self) -> usize {
-        self.names.len()
+        self.group_names.len()
     }
 
     /// Number of the group that a row is in.
-    pub(super) fn of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
-        let others = self.names.len() - 1;
+    pub(super) fn group_of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
+        let others = self.group_names.len() - 1;
         let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
-        match &self.by {
+        match &self.column {
             GroupColumn::Nothing => 0,
             GroupColumn::Build(groups) => {
                 let group = usize::try_from(row.build).ok().and_then(|build| groups.get(build));
@@ -119,11 +119,11 @@ impl Groups {
     /// The groups with the largest waste first, at most as many as an answer may have. If there is no waste, for example because no attempt
     /// has a request, the groups with the largest use come first.
     pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
-        let others = self.names.len() - 1;
+        let others = self.group_names.len() - 1;
         let mut rest = StatsTotals::default();
         let mut groups = Vec::new();
         for (place, totals) in sums.into_iter().filter(|(_, totals)| totals.attempts > 0) {
-            match self.names.get(place) {
+            match self.group_names.get(place) {
                 Some(name) if place != others => groups.push(Group { name: name.to_string(), totals }),
                 _ => rest.merge(&totals),
             }
@@ -156,7 +156,7 @@ fn by_label(name: &str, table: &AttemptTable, notes: &mut Vec<String>) -> (Group
         return (GroupColumn::Label(Some(label)), values.texts(), values.overflowed());
     }
     let why = if table.labels.overflowed() {
-        format!("the first {NAMES} names are")
+        format!("the first {MOST_NAMES} names are")
     } else {
         "no attempt has it".to_owned()
     };

@@ -19,7 +19,7 @@ pub(super) struct Interner {
     /// Most texts that the set takes.
     most: usize,
     entries: Vec<InternedText>,
-    codes: HashMap<Arc<str>, u16, RandomState>,
+    number_of_text: HashMap<Arc<str>, u16, RandomState>,
     free: Vec<u16>,
     /// Whether a text did not fit so far.
     overflowed: bool,
@@ -37,7 +37,7 @@ impl Interner {
         let empty: Arc<str> = "".into();
         Self {
             most: most.min(usize::from(OTHERS)),
-            codes: HashMap::from_iter([(Arc::clone(&empty), NONE)]),
+            number_of_text: HashMap::from_iter([(Arc::clone(&empty), NONE)]),
             entries: vec![InternedText { text: empty, rows: 1 }],
             free: Vec::new(),
             overflowed: false,
@@ -46,7 +46,7 @@ impl Interner {
 
     /// The number of a text; counts one more attempt with it. A new text gets a number if `room` is true and there is capacity.
     pub(super) fn acquire(&mut self, text: &str, room: bool) -> u16 {
-        let code = match self.codes.get(text) {
+        let code = match self.number_of_text.get(text) {
             Some(code) => *code,
             None => self.insert(text, room),
         };
@@ -64,7 +64,7 @@ impl Interner {
             return OTHERS;
         };
         let text: Arc<str> = text.into();
-        self.codes.insert(Arc::clone(&text), code);
+        self.number_of_text.insert(Arc::clone(&text), code);
         let entry = InternedText { text, rows: 0 };
         match self.entries.get_mut(usize::from(code)) {
             Some(place) => *place = entry,
@@ -78,7 +78,7 @@ impl Interner {
         let Some(entry) = self.entries.get_mut(usize::from(code)).filter(|_| code != NONE) else { return };
         entry.rows = entry.rows.saturating_sub(1);
         if entry.rows == 0 {
-            self.codes.remove(&entry.text);
+            self.number_of_text.remove(&entry.text);
             entry.text = "".into();
             self.free.push(code);
         }
@@ -86,7 +86,7 @@ impl Interner {
 
     /// The number of a text, if some attempt has it.
     pub(super) fn find(&self, text: &str) -> Option<u16> {
-        self.codes.get(text).copied()
+        self.number_of_text.get(text).copied()
     }
 
     /// All texts, in the order of their numbers.
@@ -96,7 +96,7 @@ impl Interner {
 
     /// Number of texts.
     pub(super) fn len(&self) -> usize {
-        self.codes.len()
+        self.number_of_text.len()
     }
 
     /// Whether a text did not fit so far, so that some attempts have [`OTHERS`].

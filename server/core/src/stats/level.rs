@@ -58,13 +58,13 @@ pub(super) fn last_change(values: &[f64]) -> Option<LevelChange> {
             at += 1;
         }
     }
-    step(values, &starts).or_else(|| drift(values))
+    find_step(values, &starts).or_else(|| find_drift(values))
 }
 
-fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
+fn find_step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
     let [.., earlier, at] = *starts else { return None };
     let (old, new) = (values.get(earlier..at)?, values.get(at..)?);
-    let (before, now) = (median(old), median(new));
+    let (before, now) = (median_of(old), median_of(new));
     let middle = f64::midpoint(before, now);
     let up = now > before;
     let strays = |values: &[f64], above: bool| {
@@ -75,7 +75,7 @@ fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
         return None;
     }
     let first = match *starts {
-        [.., first, _, _] => values.get(first..earlier).map(median),
+        [.., first, _, _] => values.get(first..earlier).map(median_of),
         _ => None,
     };
     let kind = if first.is_some_and(|first| (first - now).abs() < LEAST_CHANGE / 2.0) {
@@ -88,10 +88,10 @@ fn step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
 
 /// Whether the values `ahead` start clearly outside `level`, on one side of it, with too many in a row to be chance.
 fn is_step(level: &[f64], ahead: &[f64]) -> bool {
-    let usual = median(level);
+    let usual = median_of(level);
     let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
     // 1.4826 converts a median absolute deviation to a standard deviation (Hampel 1974)
-    let clear = LEAST_CHANGE.max(LEAST_DEVIATIONS * (1.4826 * median(&apart)).max(NOISE));
+    let clear = LEAST_CHANGE.max(LEAST_DEVIATIONS * (1.4826 * median_of(&apart)).max(NOISE));
     let side = if ahead.first().is_some_and(|first| *first < usual) { -1.0 } else { 1.0 };
     let beyond = |value: &f64| (value - usual) * side;
     let row: Vec<f64> = ahead.iter().copied().take_while(|value| beyond(value) >= clear).collect();
@@ -105,14 +105,14 @@ fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     chance <= MOST_CHANCE
 }
 
-fn drift(values: &[f64]) -> Option<LevelChange> {
+fn find_drift(values: &[f64]) -> Option<LevelChange> {
     if values.len() < FEWEST_FOR_DRIFT {
         return None;
     }
     let third = values.len() / 3;
     let (first, rest) = values.split_at_checked(third)?;
     let (middle, last) = rest.split_at_checked(rest.len() - third)?;
-    let (before, between, now) = (median(first), median(middle), median(last));
+    let (before, between, now) = (median_of(first), median_of(middle), median_of(last));
     // the medians of the outer thirds are two thirds of the whole drift apart
     let way = (now - before) * 1.5;
     let order = |low: &[f64], high: &[f64]| {
@@ -133,7 +133,7 @@ fn drift(values: &[f64]) -> Option<LevelChange> {
     })
 }
 
-fn median(values: &[f64]) -> f64 {
+fn median_of(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     let middle = values.len() / 2;
     if values.is_empty() {

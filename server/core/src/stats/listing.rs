@@ -1,6 +1,6 @@
 //! Selects the attempts of one page of a list. It is pure: it gets attempts in any order, and keeps those that come first after a cursor.
 //!
-//! A page examines every attempt once, and keeps at most [`KEPT`] pages of them in memory, for every order and filter.
+//! A page examines every attempt once, and keeps at most [`KEPT_PAGES`] pages of them in memory, for every order and filter.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -15,7 +15,7 @@ pub(super) struct RankBounds {
 
 /// Candidates are reduced to one page once there are this many pages of them. So the cost for each candidate is constant, whatever the
 /// order.
-const KEPT: usize = 4;
+const KEPT_PAGES: usize = 4;
 
 /// Fewest candidates that are reduced to one page.
 const KEPT_AT_LEAST: usize = 1024;
@@ -84,9 +84,9 @@ type Candidate = (u64, u64, Arc<AttemptBrief>);
 #[derive(Debug, Default)]
 pub struct AttemptPage {
     /// Position of each of the attempts.
-    pub places: Vec<ListCursor>,
+    pub cursors: Vec<ListCursor>,
     /// Whether more attempts follow.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 impl PageBuilder {
@@ -125,35 +125,38 @@ impl PageBuilder {
             return;
         }
         self.candidates.push((rank, ended, Arc::clone(brief)));
-        if self.candidates.len() >= KEPT_AT_LEAST.max(self.size * KEPT) {
-            self.cut();
+        if self.candidates.len() >= KEPT_AT_LEAST.max(self.size * KEPT_PAGES) {
+            self.drop_excess();
         }
     }
 
     /// Drops the candidates that are neither on the page nor the first one after it.
-    fn cut(&mut self) {
+    fn drop_excess(&mut self) {
         let last = self.size;
         if self.candidates.len() > last {
-            let (_, worst, _) = self.candidates.select_nth_unstable_by(last, first_first);
+            let (_, worst, _) = self.candidates.select_nth_unstable_by(last, page_order);
             self.worst = Some((worst.0, worst.1));
             self.candidates.truncate(last + 1);
         }
     }
 
     /// Returns the page.
-    pub fn choose(mut self) -> AttemptPage {
-        self.candidates.sort_unstable_by(first_first);
+    pub fn finish(mut self) -> AttemptPage {
+        self.candidates.sort_unstable_by(page_order);
         let more = self.candidates.len() > self.size;
         let place = |(rank, ended_unix_ms, brief): Candidate| ListCursor {
             rank,
             ended_unix_ms,
             attempt: brief.attempt.clone(),
         };
-        AttemptPage { places: self.candidates.into_iter().take(self.size).map(place).collect(), more }
+        AttemptPage {
+            cursors: self.candidates.into_iter().take(self.size).map(place).collect(),
+            has_more: more,
+        }
     }
 }
 
-fn first_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+fn page_order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     let place = |candidate: &Candidate| Reverse((candidate.0, candidate.1));
     place(a).cmp(&place(b)).then_with(|| b.2.attempt.cmp(&a.2.attempt))
 }

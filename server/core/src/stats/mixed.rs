@@ -24,7 +24,7 @@ pub struct MixedNeed {
 
 /// The groups of need in one line of builds (oldest attempt first); `None` if there is one group, or if predictions distinguish them
 /// already.
-pub(super) fn mixed(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
+pub(super) fn mixed_need(line: &[ProvenNeed<'_>]) -> Option<MixedNeed> {
     let teaches = |(brief, _): &&ProvenNeed<'_>| brief.outcome == Outcome::Succeeded && !brief.untrusted;
     let needs: Vec<groups::LogNeed<'_>> =
         line.iter().filter(teaches).map(|(brief, need)| (need.as_f64().max(1.0).log2(), *brief)).collect();

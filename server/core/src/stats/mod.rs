@@ -56,7 +56,7 @@ use row_filter::RowFilter;
 pub use steps::TimeStep;
 pub use totals::StatsTotals;
 pub use variation::PackageVariation;
-pub use workloads::{WORKLOADS, WorkloadQuestion, Workloads};
+pub use workloads::{MOST_WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
@@ -190,7 +190,7 @@ impl Stats {
                 listing.consider_if(counts, &row.brief);
             }
         }
-        listing.choose()
+        listing.finish()
     }
 
     fn table(&self) -> MutexGuard<'_, AttemptTable> {

@@ -11,16 +11,16 @@ use foldhash::fast::RandomState;
 use super::{
     attempt_table::RowsSnapshot,
     interner::NONE,
-    labels::{Label, NAMES},
+    labels::{Label, MOST_NAMES},
     mixed::{self, MixedNeed},
     question::Filter,
-    regressions::{self, ProvenNeed, Regression, WINDOW},
+    regressions::{self, ProvenNeed, Regression, WINDOW_ATTEMPTS},
     row_filter::DimensionFilter,
 };
 use crate::domain::AttemptBrief;
 
 /// Most lines of builds checked in one pass over all rows: the positions of their rows take some MB.
-const AT_ONCE: usize = 4096;
+const LINES_AT_ONCE: usize = 4096;
 
 /// What was found in each line of builds.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl<T> PlacedFinding<T> {
             owner: row.owner,
             pool: row.pool,
             ref_class: row.ref_class,
-            labels: (0..NAMES).filter_map(label).collect(),
+            labels: (0..MOST_NAMES).filter_map(label).collect(),
         })
     }
 
@@ -77,7 +77,7 @@ impl NeedShifts {
     pub(super) fn update(&mut self, rows: &RowsSnapshot, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
-        for lines in changed.chunks(AT_ONCE) {
+        for lines in changed.chunks(LINES_AT_ONCE) {
             self.0.retain(|line, _| lines.binary_search(line).is_err());
             let sorted_rows = sorted_rows(rows, lines);
             let of_line = |line: &[RowPosition]| Some((line.first()?.0, check_line(rows, line)?));
@@ -87,7 +87,12 @@ impl NeedShifts {
 
     /// Shifts of need, the most expensive first, at most `most`. The filter's time range applies to the attempt with which a shift began;
     /// the level before it is computed from all attempts. Outcome and cause in the filter are ignored.
-    pub(super) fn answer(&self, filter: &Filter, place: &DimensionFilter, most: usize) -> Vec<Regression> {
+    pub(super) fn regressions(
+        &self,
+        filter: &Filter,
+        place: &DimensionFilter,
+        most: usize,
+    ) -> Vec<Regression> {
         let asked = |found: &&PlacedFinding<Regression>| {
             filter.takes_time(found.finding.ended_unix_ms)
                 && filter.takes_key(&found.finding.key)
@@ -125,7 +130,7 @@ fn sorted_rows(rows: &RowsSnapshot, lines: &[u32]) -> Vec<RowPosition> {
         for (index, row) in chunk.rows().iter().enumerate() {
             let line =
                 usize::try_from(row.build).ok().and_then(|build| of_build.get(build).copied().flatten());
-            if let Some(line) = line.filter(|_| row.proven().is_some()) {
+            if let Some(line) = line.filter(|_| row.proven_gib().is_some()) {
                 sorted_rows.push((line, Reverse(row.ended), at, index));
             }
         }
@@ -139,9 +144,9 @@ fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings>
     let brief = |(_, _, at, index): &RowPosition| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(ProvenNeed<'_>, &RowPosition)> = line
         .iter()
-        .take(WINDOW)
+        .take(WINDOW_ATTEMPTS)
         .filter_map(|sorted_rows| {
-            brief(sorted_rows).and_then(|brief| Some(((brief, brief.proven()?), sorted_rows)))
+            brief(sorted_rows).and_then(|brief| Some(((brief, brief.proven_need()?), sorted_rows)))
         })
         .collect();
     let order = |brief: &AttemptBrief| (brief.ended_unix_ms(), brief.attempt.clone());
@@ -151,7 +156,7 @@ fn check_line(rows: &RowsSnapshot, line: &[RowPosition]) -> Option<LineFindings>
         let (_, sorted_rows) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
         PlacedFinding::new(regression, rows, sorted_rows)
     });
-    let mixed = mixed::mixed(&needs)
+    let mixed = mixed::mixed_need(&needs)
         .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));
     (regression.is_some() || mixed.is_some()).then_some(LineFindings { regression, mixed })
 }

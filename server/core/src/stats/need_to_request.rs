@@ -31,7 +31,7 @@ pub struct NeedToRequest {
     sum: f64,
     attempts: u64,
     /// The highest ratio.
-    pub most: CensoredMax,
+    pub highest_ratio: CensoredMax,
     /// Number of attempts that memory stopped below their request: their ratio is a lower bound.
     pub lower_bounds: u64,
     /// Number of attempts with a highest need above their request.
@@ -44,7 +44,7 @@ impl NeedToRequest {
         self.merge(&Self {
             sum: f64::from(ratio.min(1.0)),
             attempts: 1,
-            most: CensoredMax { value: ratio, is_lower },
+            highest_ratio: CensoredMax { value: ratio, is_lower },
             lower_bounds: u64::from(is_lower && ratio < 1.0),
             above: u64::from(ratio > 1.0),
         });
@@ -53,7 +53,7 @@ impl NeedToRequest {
     pub(super) fn merge(&mut self, other: &Self) {
         self.sum += other.sum;
         self.attempts += other.attempts;
-        self.most.merge(other.most);
+        self.highest_ratio.merge(other.highest_ratio);
         self.lower_bounds += other.lower_bounds;
         self.above += other.above;
     }
@@ -61,7 +61,7 @@ impl NeedToRequest {
     /// Mean (with each ratio at most 1) and maximum; both 0 if nothing was requested.
     pub fn mean_and_max(&self) -> (f64, f64) {
         let mean = if self.attempts == 0 { 0.0 } else { self.sum / Millis(self.attempts).as_f64() };
-        (mean, f64::from(self.most.value))
+        (mean, f64::from(self.highest_ratio.value))
     }
 }
 
@@ -74,14 +74,14 @@ mod tests {
         let mut all = NeedToRequest::default();
         all.add(0.5, false);
         all.add(0.9, true);
-        assert_eq!((all.most.is_lower, all.lower_bounds, all.above), (true, 1, 0));
+        assert_eq!((all.highest_ratio.is_lower, all.lower_bounds, all.above), (true, 1, 0));
         all.add(0.9, false);
-        assert!(all.most.is_lower, "it needed more than 0.9");
+        assert!(all.highest_ratio.is_lower, "it needed more than 0.9");
         let mut more = NeedToRequest::default();
         more.add(2.0, false);
         more.add(1.5, true);
         all.merge(&more);
-        assert_eq!((all.most.is_lower, all.lower_bounds, all.above), (false, 1, 2));
+        assert_eq!((all.highest_ratio.is_lower, all.lower_bounds, all.above), (false, 1, 2));
         assert!((all.mean_and_max().0 - 0.86).abs() < 1e-6 && (all.mean_and_max().1 - 2.0).abs() < 1e-6);
     }
 }

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt};
 
 /// Highest price; a larger one is refused as a typing error.
-const MOST: f64 = 1_000_000.0;
+const HIGHEST_PRICE: f64 = 1_000_000.0;
 /// Most pools with a price.
-const POOLS: usize = 1000;
+const MOST_POOLS: usize = 1000;
 
 /// Price of a reservation, in the operator's currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,8 +57,8 @@ impl Prices {
                 prices.default = price;
             }
         }
-        if prices.pools.len() > POOLS {
-            return Err(format!("has {} pools, at most {POOLS} are allowed", prices.pools.len()));
+        if prices.pools.len() > MOST_POOLS {
+            return Err(format!("has {} pools, at most {MOST_POOLS} are allowed", prices.pools.len()));
         }
         Ok(prices)
     }
@@ -88,7 +88,8 @@ impl fmt::Display for Prices {
 
 fn read(text: &str) -> Option<Price> {
     let (memory, cpu) = text.split_once('/')?;
-    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|price| (0.0..=MOST).contains(price));
+    let number =
+        |text: &str| text.trim().parse::<f64>().ok().filter(|price| (0.0..=HIGHEST_PRICE).contains(price));
     Some(Price { gib_hour: number(memory)?, core_hour: number(cpu)? })
 }
 

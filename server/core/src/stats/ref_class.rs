@@ -7,12 +7,12 @@ use regex::{Regex, RegexBuilder};
 /// Most bytes that one compiled expression may take.
 const PATTERN_BYTES: usize = 256 * 1024;
 /// Most classes that the operator may define.
-const CLASSES: usize = 32;
+const MOST_CLASSES: usize = 32;
 /// Name of the class of a ref that no expression matches.
-const OTHER: &str = "other";
+const OTHER_CLASS: &str = "other";
 /// Default classes: pull requests in Spack's mirror (`pr123_name`), GitLab and GitHub; tags, and versions with or without `v`; protected
 /// branches.
-const DEFAULTS: [(&str, &str); 3] = [
+const DEFAULT_CLASSES: [(&str, &str); 3] = [
     ("pull-request", r"^pr\d+_|^refs/(merge-requests|pull)/"),
     ("tag", r"^refs/tags/|^v?\d+(\.\d+)+([-+.].*)?$"),
     ("protected", r"^(refs/heads/)?(main|master|develop|releases/.+)$"),
@@ -33,8 +33,8 @@ impl RefClasses {
             let (name, pattern) = part.split_once('=').filter(|(name, _)| is_name(name)).ok_or_else(|| {
                 format!("{part:?} is not a class; write it as release=^releases/, with a-z, 0-9 and - in its name")
             })?;
-            if name == OTHER || classes.iter().any(|(known, _)| known == name) {
-                return Err(format!("{name} is there already; \"{OTHER}\" is what no pattern takes"));
+            if name == OTHER_CLASS || classes.iter().any(|(known, _)| known == name) {
+                return Err(format!("{name} is there already; \"{OTHER_CLASS}\" is what no pattern takes"));
             }
             let built =
                 RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
@@ -44,13 +44,13 @@ impl RefClasses {
         if classes.is_empty() {
             return Err("is empty; write at least one class as release=^releases/".to_owned());
         }
-        if classes.len() > CLASSES {
-            return Err(format!("has {} classes, at most {CLASSES} are allowed", classes.len()));
+        if classes.len() > MOST_CLASSES {
+            return Err(format!("has {} classes, at most {MOST_CLASSES} are allowed", classes.len()));
         }
         Ok(Self(classes))
     }
 
-    /// Number of the class of a ref: 0 if the ref is empty, then the classes in order, then [`OTHER`].
+    /// Number of the class of a ref: 0 if the ref is empty, then the classes in order, then [`OTHER_CLASS`].
     pub(super) fn of(&self, git_ref: &str) -> u8 {
         if git_ref.is_empty() {
             return 0;
@@ -62,14 +62,14 @@ impl RefClasses {
     /// Names of the classes, in the order of their numbers.
     pub(super) fn names(&self) -> Vec<&str> {
         let named = self.0.iter().map(|(name, _)| name.as_str());
-        std::iter::once("").chain(named).chain([OTHER]).collect()
+        std::iter::once("").chain(named).chain([OTHER_CLASS]).collect()
     }
 }
 
 impl Default for RefClasses {
     fn default() -> Self {
         let build = |(name, pattern): (&str, &str)| Some((name.to_owned(), Regex::new(pattern).ok()?));
-        Self(DEFAULTS.into_iter().filter_map(build).collect())
+        Self(DEFAULT_CLASSES.into_iter().filter_map(build).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds builds with a need that shifted: from which attempt on, by which factor, and what else changed then. Pure.
 //!
 //! It compares attempts that differ only in version, compiler and stack, because these may be the reason of a shift. The attempts of such
-//! builds are called a line; `level` checks at most the newest [`WINDOW`] of each line.
+//! builds are called a line; `level` checks at most the newest [`WINDOW_ATTEMPTS`] of each line.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use super::level::{self, ChangeKind, LevelChange};
 use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
 
 /// Number of attempts that are checked in each line of builds, the newest ones.
-pub(super) const WINDOW: usize = 64;
+pub(super) const WINDOW_ATTEMPTS: usize = 64;
 /// Least shift in bytes that is reported, whatever its factor: the default memory floor.
-const LEAST: Bytes = Bytes(64 << 20);
+const LEAST_SHIFT: Bytes = Bytes(64 << 20);
 
 /// A shift of a build's need.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
     let (first, _) = row.get(at)?;
     let (before, now) = (Bytes::from_f64(before.exp2()), Bytes::from_f64(now.exp2()));
-    if now.saturating_sub(before).max(before.saturating_sub(now)) < LEAST {
+    if now.saturating_sub(before).max(before.saturating_sub(now)) < LEAST_SHIFT {
         return None;
     }
     let since = row.get(at..)?;
@@ -64,15 +64,15 @@ pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
         factor: now.as_f64() / before.as_f64().max(1.0),
         before,
         now,
-        attempts_since: count(since.len()),
-        attempts_before: count(at),
-        changed: last_before.map(|(last, _)| changed(&last.key, &first.key)).unwrap_or_default(),
+        attempts_since: count_u32(since.len()),
+        attempts_before: count_u32(at),
+        changed: last_before.map(|(last, _)| changed_fields(&last.key, &first.key)).unwrap_or_default(),
         extra_gib_hours: extra.sum(),
     })
 }
 
 /// Describes the changed fields: `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
-fn changed(before: &Key, now: &Key) -> String {
+fn changed_fields(before: &Key, now: &Key) -> String {
     let named = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     let compiler = |key: &Key| match key.compiler_version.as_str() {
         "" => named(&key.compiler),
@@ -91,7 +91,7 @@ fn changed(before: &Key, now: &Key) -> String {
     text
 }
 
-fn count(attempts: usize) -> u32 {
+fn count_u32(attempts: usize) -> u32 {
     u32::try_from(attempts).unwrap_or(u32::MAX)
 }
 

@@ -22,11 +22,11 @@ use super::{
 use crate::domain::FieldViolation;
 
 /// Most shifts of need in one answer.
-const REGRESSIONS: usize = 100;
+const MOST_REGRESSIONS: usize = 100;
 /// Most builds with several groups of need in one answer.
-const MIXED: usize = 100;
+const MOST_MIXED: usize = 100;
 /// Most packages in one answer: those with the needs that vary most.
-const VARIABLE: usize = 100;
+const MOST_VARIABLE: usize = 100;
 
 /// The answer to a query.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,7 +59,7 @@ pub struct Coverage {
     /// Earliest and latest end, seconds since 1970; `None` if there are no attempts.
     pub ended: Option<(u32, u32)>,
     /// Whether there were older attempts that are no longer in memory.
-    pub cut: bool,
+    pub is_cut: bool,
 }
 
 impl Stats {
@@ -79,7 +79,7 @@ impl Stats {
             let prices = prices_by_pool(&table, settings, pools);
             let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
             let groups = Groups::new(group_by, &table, &rows, settings, &mut notes);
-            let gone = table.gone > 0;
+            let gone = table.dropped > 0;
             let changed = std::mem::take(&mut table.changed);
             (Aggregation { rows, row_filter, groups, prices, step_ms: *step_ms }, gone, changed)
         };
@@ -88,16 +88,16 @@ impl Stats {
             (Vec::new(), Vec::new())
         } else {
             let place = count.row_filter.place();
-            (moved.answer(filter, place, REGRESSIONS), moved.mixed(filter, place, MIXED))
+            (moved.regressions(filter, place, MOST_REGRESSIONS), moved.mixed(filter, place, MOST_MIXED))
         };
         drop(moved);
         let covers = match confined {
             true => Coverage::within(&count.rows, gone, &filter.project),
-            false => Coverage::of(&count.rows, gone),
+            false => Coverage::of_rows(&count.rows, gone),
         };
-        let counted = count.count(VARIABLE)?;
+        let counted = count.count(MOST_VARIABLE)?;
         covers.explain(filter, &mut notes);
-        let currency = currency(settings, pools, &mut notes);
+        let currency = answer_currency(settings, pools, &mut notes);
         Ok(Report {
             totals: counted.totals,
             groups: counted.groups,
@@ -135,7 +135,11 @@ pub(super) fn prices_by_pool(
 }
 
 /// The currency of an answer.
-pub(super) fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<String>) -> String {
+pub(super) fn answer_currency(
+    settings: &super::Settings,
+    pools: &PoolPrices,
+    notes: &mut Vec<String>,
+) -> String {
     let [ours, theirs] = [&settings.currency, &pools.currency];
     if !ours.is_empty() && !theirs.is_empty() && ours != theirs {
         notes.push(format!(
@@ -146,11 +150,11 @@ pub(super) fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &m
 }
 
 impl Coverage {
-    pub(super) fn of(rows: &RowsSnapshot, cut: bool) -> Self {
-        let mut covers = Self { cut, ..Self::default() };
+    pub(super) fn of_rows(rows: &RowsSnapshot, cut: bool) -> Self {
+        let mut covers = Self { is_cut: cut, ..Self::default() };
         for chunk in &rows.chunks {
             covers.attempts += chunk.rows().len() as u64;
-            if let Some((first, last)) = chunk.ended() {
+            if let Some((first, last)) = chunk.end_range() {
                 let (earliest, latest) = covers.ended.unwrap_or((first, last));
                 covers.ended = Some((earliest.min(first), latest.max(last)));
             }
@@ -164,7 +168,7 @@ impl Coverage {
         let is_own =
             |row: &&AttemptRow| usize::try_from(row.build).ok().and_then(|at| own.get(at)) == Some(&true);
         let rows = rows.chunks.iter().flat_map(|chunk| chunk.rows()).filter(is_own);
-        rows.fold(Self { cut, ..Self::default() }, |covers, row| {
+        rows.fold(Self { is_cut: cut, ..Self::default() }, |covers, row| {
             let (first, last) = covers.ended.unwrap_or((row.ended, row.ended));
             let ended = Some((first.min(row.ended), last.max(row.ended)));
             Self { attempts: covers.attempts + 1, ended, ..covers }
@@ -184,7 +188,7 @@ impl Coverage {
             notes.push(format!("no attempt has ended in that time: the last one ended at {}", time(last)));
         }
         let before = |ms: Option<u64>| ms.is_none_or(|ms| ms / 1000 < u64::from(first));
-        if self.cut && before(filter.from_unix_ms) {
+        if self.is_cut && before(filter.from_unix_ms) {
             notes.push(format!(
                 "counts attempts that ended at or after {}: older ones are no longer in memory (history_attempts)",
                 time(first)

@@ -105,17 +105,17 @@ impl AttemptRow {
             owner: 0,
             pool: 0,
             ref_class: 0,
-            retried: RetryMark::of(RetryStatus::alone(brief)),
+            retried: RetryMark::of(RetryStatus::from_brief_alone(brief)),
             end: (brief.outcome as u8) << 5
                 | brief.cause.map_or(0, |cause| 1 + cause as u8)
                 | if beside.censored { CENSORED } else { 0 },
             flags: 0,
-            wall: narrow(hours),
-            used: unless_zero(brief.need_mean.0, brief.need_mean.gib_hours(brief.wall)),
-            asked: brief.memory_asked().map_or(f32::NAN, gib),
-            cpu: unless_zero(brief.cpu.0, brief.cpu.as_f64() / 3.6e9),
-            cpu_asked: beside.cpu_asked.map_or(f32::NAN, |Cores(cores)| narrow(cores)),
-            need: gib(beside.proven.filter(|_| beside.censored).unwrap_or(brief.need_peak)),
+            wall: to_f32(hours),
+            used: nan_if_zero(brief.need_mean.0, brief.need_mean.gib_hours(brief.wall)),
+            asked: brief.memory_asked().map_or(f32::NAN, gib_f32),
+            cpu: nan_if_zero(brief.cpu.0, brief.cpu.as_f64() / 3.6e9),
+            cpu_asked: beside.cpu_asked.map_or(f32::NAN, |Cores(cores)| to_f32(cores)),
+            need: gib_f32(beside.proven.filter(|_| beside.censored).unwrap_or(brief.need_peak)),
             samples: brief.samples,
             predicted: f32::NAN,
             brief: Arc::clone(brief),
@@ -128,18 +128,18 @@ impl AttemptRow {
     /// Sets the flags for how the attempt compares with its prediction.
     fn compare_with_prediction(&mut self, beside: &StatsFields<'_>) {
         let Some(predicted) = beside.predicted else { return };
-        let built = self.succeeded() && !beside.censored && !self.is(RowFlag::Unneeded);
+        let built = self.succeeded() && !beside.censored && !self.has_flag(RowFlag::Unneeded);
         if built && predicted.wall_p95 > Millis(0) {
-            self.set(RowFlag::Timed);
+            self.set_flag(RowFlag::Timed);
             self.set_if(self.brief.wall <= predicted.wall_p95, RowFlag::WithinTime);
         }
         let Some(need) = beside.proven.filter(|_| predicted.memory_limit > Bytes(0)) else { return };
-        self.predicted = gib(predicted.memory_request);
+        self.predicted = gib_f32(predicted.memory_request);
         for (size, judged, within) in [
             (predicted.memory_limit, RowFlag::LimitJudged, RowFlag::WithinLimit),
             (predicted.memory_request, RowFlag::RequestJudged, RowFlag::WithinRequest),
         ] {
-            let held = measured::holds(need.0, beside.censored, size.0);
+            let held = measured::need_fits(need.0, beside.censored, size.0);
             self.set_if(held.is_some(), judged);
             self.set_if(held == Some(true), within);
         }
@@ -156,23 +156,23 @@ impl AttemptRow {
     }
 
     /// Sets a flag.
-    pub(super) fn set(&mut self, flag: RowFlag) {
+    pub(super) fn set_flag(&mut self, flag: RowFlag) {
         self.flags |= flag as u8;
     }
 
     /// Sets or clears a flag.
-    pub(super) fn put(&mut self, flag: RowFlag, yes: bool) {
+    pub(super) fn put_flag(&mut self, flag: RowFlag, yes: bool) {
         self.flags = if yes { self.flags | flag as u8 } else { self.flags & !(flag as u8) };
     }
 
     fn set_if(&mut self, yes: bool, flag: RowFlag) {
         if yes {
-            self.set(flag);
+            self.set_flag(flag);
         }
     }
 
     /// Whether a flag is set.
-    pub(super) fn is(&self, flag: RowFlag) -> bool {
+    pub(super) fn has_flag(&self, flag: RowFlag) -> bool {
         self.flags & flag as u8 != 0
     }
 
@@ -205,12 +205,12 @@ impl AttemptRow {
 
     /// How the requested memory was used, GiB x h; `None` if the attempt requested none, or its need was not measured.
     pub(super) fn memory_use(&self) -> Option<RequestUsage> {
-        RequestUsage::of(known(self.asked * self.wall), known(self.used), self.succeeded())
+        RequestUsage::of(not_nan(self.asked * self.wall), not_nan(self.used), self.succeeded())
     }
 
     /// How the requested CPU was used, cores x h; `None` if the attempt requested none, or its use was not measured.
     pub(super) fn cpu_use(&self) -> Option<RequestUsage> {
-        RequestUsage::of(known(self.cpu_asked * self.wall), known(self.cpu), self.succeeded())
+        RequestUsage::of(not_nan(self.cpu_asked * self.wall), not_nan(self.cpu), self.succeeded())
     }
 
     /// Memory wasted, GiB x h; 0 if unknown.
@@ -219,11 +219,11 @@ impl AttemptRow {
     }
 
     /// The need that the attempt proves, GiB; `None` if it proves none.
-    pub(super) fn proven(&self) -> Option<f32> {
+    pub(super) fn proven_gib(&self) -> Option<f32> {
         // a log line proves nothing; few attempts fail for memory, so reading the others' values for them takes no time
         let by_memory = self.failed_for_memory() && !self.brief.is_cause_by_log();
         let ended = self.succeeded() || by_memory;
-        (self.need > 0.0 && ended && !self.is(RowFlag::Unneeded)).then_some(self.need)
+        (self.need > 0.0 && ended && !self.has_flag(RowFlag::Unneeded)).then_some(self.need)
     }
 }
 
@@ -231,28 +231,28 @@ impl AttemptRow {
 pub(super) fn error_of(beside: &StatsFields<'_>) -> f32 {
     match (beside.predicted, beside.proven) {
         (Some(predicted), Some(need)) if !beside.censored && need.0 > 0 && predicted.memory_limit.0 > 0 => {
-            narrow((predicted.memory_limit.as_f64() / need.as_f64()).log2().abs())
+            to_f32((predicted.memory_limit.as_f64() / need.as_f64()).log2().abs())
         }
         _ => f32::NAN,
     }
 }
 
 /// The number; `None` for NaN.
-fn known(value: f32) -> Option<f64> {
+fn not_nan(value: f32) -> Option<f64> {
     Some(f64::from(value)).filter(|value| !value.is_nan())
 }
 
 /// `value`, or NaN if `measured` is 0 (not measured).
-fn unless_zero(measured: u64, value: f64) -> f32 {
-    if measured == 0 { f32::NAN } else { narrow(value) }
+fn nan_if_zero(measured: u64, value: f64) -> f32 {
+    if measured == 0 { f32::NAN } else { to_f32(value) }
 }
 
-fn gib(bytes: Bytes) -> f32 {
-    narrow(bytes.as_f64() / Bytes::GIB.as_f64())
+fn gib_f32(bytes: Bytes) -> f32 {
+    to_f32(bytes.as_f64() / Bytes::GIB.as_f64())
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "24 bits of a number are a ten-millionth of its value")]
-fn narrow(value: f64) -> f32 {
+fn to_f32(value: f64) -> f32 {
     value as f32
 }
 

@@ -5,7 +5,7 @@ use super::{
     attempt_table::{AttemptTable, RowsSnapshot},
     chunk::Chunk,
     interner::{Interner, OTHERS_NAME},
-    labels::{Label, NAMES},
+    labels::{Label, MOST_NAMES},
     question::Filter,
     row::AttemptRow,
 };
@@ -20,9 +20,9 @@ pub(super) struct RowFilter {
     seconds: EndRange,
     outcome: Option<usize>,
     cause: Option<usize>,
-    place: DimensionFilter,
+    dimension_filter: DimensionFilter,
     /// Whether no row can match.
-    nothing: bool,
+    matches_nothing: bool,
 }
 
 /// The part of a filter that is about pool, owner, class of ref and labels.
@@ -37,7 +37,7 @@ pub(super) struct DimensionFilter {
 #[derive(Debug)]
 struct EndRange {
     from: u32,
-    to: u32,
+    to_second: u32,
 }
 
 impl RowFilter {
@@ -52,28 +52,28 @@ impl RowFilter {
         let second = |ms: u64| u32::try_from(ms / 1000).unwrap_or(u32::MAX);
         let seconds = EndRange {
             from: filter.from_unix_ms.map_or(0, second),
-            to: filter.to_unix_ms.map_or(u32::MAX, second),
+            to_second: filter.to_unix_ms.map_or(u32::MAX, second),
         };
         let builds = filter
             .asks_for_keys()
             .then(|| rows.builds.iter().map(|build| filter.takes_key(&build.key)).collect::<Vec<_>>());
         let place = DimensionFilter::new(filter, table, settings, notes);
         Self {
-            nothing: place.is_none()
+            matches_nothing: place.is_none()
                 || filter.from_unix_ms.zip(filter.to_unix_ms).is_some_and(|(from, to)| from >= to),
             builds,
             filter: filter.clone(),
             seconds,
             outcome: filter.outcome.map(|outcome| outcome as usize),
             cause: filter.cause.map(|cause| 1 + cause as usize),
-            place: place.unwrap_or_default(),
+            dimension_filter: place.unwrap_or_default(),
         }
     }
 
     /// Whether a row of the chunk may match.
     pub(super) fn may_take(&self, chunk: &Chunk) -> bool {
-        let within = |(first, last)| last >= self.seconds.from && first <= self.seconds.to;
-        !self.nothing && chunk.ended().is_some_and(within)
+        let within = |(first, last)| last >= self.seconds.from && first <= self.seconds.to_second;
+        !self.matches_nothing && chunk.end_range().is_some_and(within)
     }
 
     /// Whether a row matches.
@@ -81,7 +81,9 @@ impl RowFilter {
         self.takes_build(row.build)
             && self.takes_time(row)
             && self.takes_end(row)
-            && self.place.takes(row.owner, row.pool, row.ref_class, |label| chunk.label(label, index))
+            && self
+                .dimension_filter
+                .takes(row.owner, row.pool, row.ref_class, |label| chunk.label(label, index))
     }
 
     /// Whether outcome and cause match. Canceled attempts do not count as failures, unless the filter asks for them.
@@ -96,7 +98,7 @@ impl RowFilter {
     }
 
     fn takes_time(&self, row: &AttemptRow) -> bool {
-        let EndRange { from, to } = self.seconds;
+        let EndRange { from, to_second: to } = self.seconds;
         if row.ended > from && row.ended < to {
             return true;
         }
@@ -105,12 +107,12 @@ impl RowFilter {
 
     /// Whether no row can match, in any pool.
     pub(super) fn is_closed(&self) -> bool {
-        self.nothing
+        self.matches_nothing
     }
 
     /// The part of the filter that is about pool, owner, class of ref and labels.
     pub(super) fn place(&self) -> &DimensionFilter {
-        &self.place
+        &self.dimension_filter
     }
 }
 
@@ -139,7 +141,8 @@ impl DimensionFilter {
             place.labels.extend(label.zip(code));
             known &= code.is_some();
             if label.is_none() && table.labels.overflowed() {
-                notes.push(format!("label {name} is not counted: the first {NAMES} names of labels are"));
+                notes
+                    .push(format!("label {name} is not counted: the first {MOST_NAMES} names of labels are"));
             }
         }
         if !filter.ref_class.is_empty() {

@@ -24,7 +24,7 @@ pub(super) struct TimeSteps {
     width: Option<u32>,
     /// Numbers of the first and of the last step that has rows.
     span: Option<(u64, u64)>,
-    places: HashMap<u64, usize>,
+    step_indexes: HashMap<u64, usize>,
     sums: Vec<StatsTotals>,
     /// The step of the row before: its first second, the second after it, and its index. Consecutive rows often end in the same step.
     last: (u32, u32, usize),
@@ -38,7 +38,7 @@ impl TimeSteps {
             width_ms,
             width: width.filter(|width| *width > 0),
             span: None,
-            places: HashMap::new(),
+            step_indexes: HashMap::new(),
             sums: Vec::new(),
             last: (0, 0, 0),
         }
@@ -55,14 +55,14 @@ impl TimeSteps {
     /// If there are more steps than an answer may have.
     pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) -> Result<(), FieldViolation> {
         let (from, to, place) = self.last;
-        let place = if (from..to).contains(&row.ended) { place } else { self.place(row)? };
+        let place = if (from..to).contains(&row.ended) { place } else { self.step_index(row)? };
         if let Some(sums) = self.sums.get_mut(place) {
             sums.add(row, error, price);
         }
         Ok(())
     }
 
-    fn place(&mut self, row: &AttemptRow) -> Result<usize, FieldViolation> {
+    fn step_index(&mut self, row: &AttemptRow) -> Result<usize, FieldViolation> {
         let width = self.width.filter(|_| row.ended < u32::MAX);
         let step = match width {
             Some(width) => u64::from(row.ended / width),
@@ -78,7 +78,7 @@ impl TimeSteps {
         }
         self.span = Some((first, last));
         let next = self.sums.len();
-        let place = *self.places.entry(step).or_insert(next);
+        let place = *self.step_indexes.entry(step).or_insert(next);
         if place == next {
             self.sums.push(StatsTotals::default());
         }
@@ -99,7 +99,8 @@ impl TimeSteps {
     /// All steps from the first to the last, including empty ones.
     pub(super) fn without_gaps(self) -> Vec<TimeStep> {
         let Some((first, last)) = self.span else { return Vec::new() };
-        let totals = |step: u64| self.places.get(&step).and_then(|place| self.sums.get(*place)).cloned();
+        let totals =
+            |step: u64| self.step_indexes.get(&step).and_then(|place| self.sums.get(*place)).cloned();
         let step = |step: u64| TimeStep {
             from_unix_ms: step.saturating_mul(self.width_ms),
             totals: totals(step).unwrap_or_default(),

@@ -130,7 +130,7 @@ proptest! {
                 history.replace_summary(attempt);
             }
             if n.is_multiple_of(5) {
-                history.judged(&no(&attempt.attempt), None);
+                history.count_verdict(&no(&attempt.attempt), None);
                 refused.insert(n);
             }
         }
@@ -151,7 +151,7 @@ proptest! {
             assert_same(&one.totals, plainly(&all, &of, &refused), "step");
         }
         let page = history.stats().list(&filter, PageBuilder::new(AttemptOrder::Newest, counted.len(), None));
-        prop_assert_eq!((page.places.len(), page.more), (counted.len(), false));
+        prop_assert_eq!((page.cursors.len(), page.has_more), (counted.len(), false));
     }
 }
 
@@ -176,13 +176,13 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
     assert_eq!(report.covers.attempts, report.totals.attempts);
     assert!(
-        report.covers.cut && report.notes[0].contains("at or after 2023-11-14T22:"),
+        report.covers.is_cut && report.notes[0].contains("at or after 2023-11-14T22:"),
         "{:?}",
         report.notes
     );
     let recent = Filter { from_unix_ms: Some(START + 2900 * 1000), ..Filter::default() };
     assert_eq!(ask(&history, recent, GroupBy::Nothing, 0).notes, Vec::<String>::new());
-    history.removed(&id(2999));
+    history.remove_from_stats(&id(2999));
     assert_eq!(
         ask(&history, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
         report.totals.attempts - 1
@@ -219,7 +219,7 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
 #[test]
 fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     let history = history(&[]);
-    history.judged(&no(&id(1)), None);
+    history.count_verdict(&no(&id(1)), None);
     for summary in many(3, |_, summary| summary.outcome = Outcome::Failed) {
         history.learn(&summary);
     }

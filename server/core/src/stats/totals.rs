@@ -121,18 +121,18 @@ impl StatsTotals {
             self.retries_helped += u64::from(row.succeeded());
         }
         // a verdict on a successful attempt refuses a retry too, but saves nothing
-        self.retries_avoided += u64::from(row.is(RowFlag::Refused) && !row.succeeded());
+        self.retries_avoided += u64::from(row.has_flag(RowFlag::Refused) && !row.succeeded());
         self.wall_hours += f64::from(row.wall);
         if !row.cpu.is_nan() {
             self.cpu_wall_hours += f64::from(row.wall);
         }
-        sum(&mut self.cpu_core_hours, &mut self.cpu_not_measured, row.cpu);
-        sum(&mut self.memory_used_gib_hours, &mut self.memory_not_measured, row.used);
+        add_or_count(&mut self.cpu_core_hours, &mut self.cpu_not_measured, row.cpu);
+        add_or_count(&mut self.memory_used_gib_hours, &mut self.memory_not_measured, row.used);
         self.need_max.merge(CensoredMax { value: row.need, is_lower: row.is_lower_bound() });
         self.samples += u64::from(row.samples);
         self.add_asked(row, price);
-        if row.has_judged_prediction() || row.is(RowFlag::Timed) {
-            self.add_foreseen(row, error, price);
+        if row.has_judged_prediction() || row.has_flag(RowFlag::Timed) {
+            self.add_predicted(row, error, price);
         }
     }
 
@@ -160,8 +160,8 @@ impl StatsTotals {
         }
     }
 
-    fn add_foreseen(&mut self, row: &AttemptRow, error: f32, price: Price) {
-        let is = |flag| u64::from(row.is(flag));
+    fn add_predicted(&mut self, row: &AttemptRow, error: f32, price: Price) {
+        let is = |flag| u64::from(row.has_flag(flag));
         let held = &mut self.calibration;
         held.timed += is(RowFlag::Timed);
         held.within_time += is(RowFlag::WithinTime);
@@ -179,8 +179,9 @@ impl StatsTotals {
             would.asked_gib_hours += asked;
             would.predicted_gib_hours += predicted;
             would.failed += u64::from(row.failed_for_memory());
-            would.would_fail += u64::from(row.is(RowFlag::LimitJudged) && !row.is(RowFlag::WithinLimit));
-            would.not_known += u64::from(row.failed_for_memory() && !row.is(RowFlag::LimitJudged));
+            would.would_fail +=
+                u64::from(row.has_flag(RowFlag::LimitJudged) && !row.has_flag(RowFlag::WithinLimit));
+            would.not_known += u64::from(row.failed_for_memory() && !row.has_flag(RowFlag::LimitJudged));
             would.asked_money += asked * price.gib_hour;
             would.predicted_money += predicted * price.gib_hour;
         }
@@ -306,7 +307,7 @@ impl ShadowTotals {
 }
 
 /// Adds a number to a sum; a NaN is counted as missing instead.
-fn sum(sum: &mut f64, missing: &mut u64, number: f32) {
+fn add_or_count(sum: &mut f64, missing: &mut u64, number: f32) {
     if number.is_nan() {
         *missing += 1;
     } else {

@@ -9,7 +9,7 @@ use super::{
 use crate::domain::{Bytes, Millis};
 
 /// Fewest attempts of a build for which a deviation is computed.
-const FEWEST: u32 = 3;
+const FEWEST_ATTEMPTS: u32 = 3;
 
 /// How much the need of a package varies.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ impl BuildNeeds {
 
     /// Adds an attempt, unless its need shows nothing: because the attempt was cut short, or because its work was done already.
     pub(super) fn add(&mut self, row: &AttemptRow) {
-        if !row.succeeded() || row.need <= 0.0 || row.is(RowFlag::Unneeded) {
+        if !row.succeeded() || row.need <= 0.0 || row.has_flag(RowFlag::Unneeded) {
             return;
         }
         let Some(need) = usize::try_from(row.build).ok().and_then(|build| self.0.get_mut(build)) else {
@@ -67,7 +67,7 @@ impl BuildNeeds {
     /// The packages that vary most, at most `most`.
     pub(super) fn most_variable(&self, builds: &[Build], most: usize) -> Vec<PackageVariation> {
         let mut packages: HashMap<&str, (u64, f64, f32, f32)> = HashMap::new();
-        for (need, build) in self.0.iter().zip(builds).filter(|(need, _)| need.attempts >= FEWEST) {
+        for (need, build) in self.0.iter().zip(builds).filter(|(need, _)| need.attempts >= FEWEST_ATTEMPTS) {
             let deviation = (need.squares / f64::from(need.attempts - 1)).sqrt();
             let (attempts, sum, min, max) =
                 packages.entry(&build.key.package).or_insert((0, 0.0, f32::INFINITY, 0.0));

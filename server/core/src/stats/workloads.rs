@@ -6,7 +6,7 @@ use super::{
     Coverage, Filter, PoolPrices, Stats,
     attempt_table::RowsSnapshot,
     prices::Price,
-    report::{currency, prices_by_pool},
+    report::{answer_currency, prices_by_pool},
     row::AttemptRow,
     row_filter::RowFilter,
 };
@@ -16,11 +16,11 @@ use crate::{
 };
 
 /// Most packages examined. Each takes some predictions.
-pub const WORKLOADS: usize = 500;
+pub const MOST_WORKLOADS: usize = 500;
 /// Most builds of one package for which sizes are predicted: the newest ones.
-const BUILDS: usize = 8;
+const MOST_BUILDS: usize = 8;
 /// Most attempts of one package from which today's sizes are read: the newest ones.
-const NEWEST: usize = 5;
+const NEWEST_ATTEMPTS: usize = 5;
 
 /// Which packages to make proposals for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,8 +36,8 @@ pub struct WorkloadQuestion {
 /// The packages to make proposals for, with their attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workloads {
-    /// The packages that request most, at most [`WORKLOADS`], in no order.
-    pub found: Vec<Workload>,
+    /// The packages that request most, at most [`MOST_WORKLOADS`], in no order.
+    pub largest: Vec<Workload>,
     /// Number of other packages.
     pub left_out: u64,
     /// The earliest end of any attempt that the server still has, whether or not it matches the filter, in milliseconds since 1970. In a
@@ -55,7 +55,7 @@ pub struct Workloads {
 #[derive(Default)]
 struct FoundRows<'r> {
     name: (&'r str, &'r str),
-    asked: f64,
+    asked_total: f64,
     rows: Vec<&'r AttemptRow>,
 }
 
@@ -70,7 +70,7 @@ impl Stats {
             let table = self.table();
             let rows = table.rows();
             let row_filter = RowFilter::new(filter, &table, &rows, settings, &mut notes);
-            (rows, row_filter, prices_by_pool(&table, settings, pools), table.gone > 0)
+            (rows, row_filter, prices_by_pool(&table, settings, pools), table.dropped > 0)
         };
         let prices = match gib_hour {
             Some(gib_hour) => vec![Price { gib_hour: *gib_hour, core_hour: 0.0 }],
@@ -78,31 +78,31 @@ impl Stats {
         };
         let covers = match confined {
             true => Coverage::within(&rows, gone, &filter.project),
-            false => Coverage::of(&rows, gone),
+            false => Coverage::of_rows(&rows, gone),
         };
         covers.explain(filter, &mut notes);
         let mut found = by_package(&rows, &row_filter);
         let all = found.len();
-        found.sort_by(|a, b| b.asked.total_cmp(&a.asked).then_with(|| a.name.cmp(&b.name)));
-        found.truncate(WORKLOADS);
+        found.sort_by(|a, b| b.asked_total.total_cmp(&a.asked_total).then_with(|| a.name.cmp(&b.name)));
+        found.truncate(MOST_WORKLOADS);
         let workloads: Vec<Workload> =
-            found.into_iter().map(|found| workload(found, &rows, &prices)).collect();
+            found.into_iter().map(|found| workload_of(found, &rows, &prices)).collect();
         let mut attempts = workloads.iter().flat_map(|workload| &workload.attempts);
         Workloads {
             left_out: u64::try_from(all.saturating_sub(workloads.len())).unwrap_or(u64::MAX),
-            first_ended_unix_ms: covers.ended.and_then(|(first, _)| ended_in(&rows, first)),
+            first_ended_unix_ms: covers.ended.and_then(|(first, _)| earliest_end_within(&rows, first)),
             priced: attempts.any(|attempt| attempt.price > 0.0),
-            currency: currency(settings, pools, &mut notes),
-            found: workloads,
+            currency: answer_currency(settings, pools, &mut notes),
+            largest: workloads,
             notes,
         }
     }
 }
 
 /// The earliest end of an attempt within this second, in milliseconds since 1970.
-fn ended_in(rows: &RowsSnapshot, second: u32) -> Option<u64> {
+fn earliest_end_within(rows: &RowsSnapshot, second: u32) -> Option<u64> {
     let begins = |chunk_ended: Option<(u32, u32)>| chunk_ended.is_some_and(|(first, _)| first <= second);
-    let chunks = rows.chunks.iter().filter(|chunk| begins(chunk.ended()));
+    let chunks = rows.chunks.iter().filter(|chunk| begins(chunk.end_range()));
     let found = chunks.flat_map(|chunk| chunk.rows()).filter(|row| row.ended == second);
     found.map(|row| row.brief.ended_unix_ms()).min()
 }
@@ -126,7 +126,7 @@ fn by_package<'r>(rows: &'r RowsSnapshot, row_filter: &RowFilter) -> Vec<FoundRo
             let place = usize::try_from(row.build).ok().and_then(|build| of_build.get(build));
             let Some(package) = place.and_then(|place| found.get_mut(*place)) else { continue };
             let held = f64::from(row.asked) * f64::from(row.wall);
-            package.asked += if held.is_nan() { 0.0 } else { held };
+            package.asked_total += if held.is_nan() { 0.0 } else { held };
             package.rows.push(row);
         }
     }
@@ -134,13 +134,13 @@ fn by_package<'r>(rows: &'r RowsSnapshot, row_filter: &RowFilter) -> Vec<FoundRo
     found
 }
 
-fn workload(found: FoundRows<'_>, all: &RowsSnapshot, prices: &[Price]) -> Workload {
+fn workload_of(found: FoundRows<'_>, all: &RowsSnapshot, prices: &[Price]) -> Workload {
     let FoundRows { name: (project, package), mut rows, .. } = found;
     rows.sort_by(|a, b| b.ended.cmp(&a.ended).then_with(|| b.brief.attempt.cmp(&a.brief.attempt)));
     let trusted = || rows.iter().filter(|row| !row.brief.untrusted);
-    let mut numbers: Vec<u32> = Vec::with_capacity(BUILDS);
+    let mut numbers: Vec<u32> = Vec::with_capacity(MOST_BUILDS);
     for row in trusted() {
-        if numbers.len() < BUILDS && !numbers.contains(&row.build) {
+        if numbers.len() < MOST_BUILDS && !numbers.contains(&row.build) {
             numbers.push(row.build);
         }
     }
@@ -155,7 +155,7 @@ fn workload(found: FoundRows<'_>, all: &RowsSnapshot, prices: &[Price]) -> Workl
         project: project.to_owned(),
         package: package.to_owned(),
         builds: numbers.into_iter().filter_map(key).collect(),
-        newest: requested.take(NEWEST).map(|row| row.brief.attempt.clone()).collect(),
+        newest: requested.take(NEWEST_ATTEMPTS).map(|row| row.brief.attempt.clone()).collect(),
         attempts: rows.iter().map(|row| attempt(row, prices)).collect(),
     }
 }
@@ -166,7 +166,7 @@ fn attempt(row: &AttemptRow, prices: &[Price]) -> WorkloadAttempt {
         asked: row.brief.memory_asked(),
         wall: row.brief.wall,
         price: price.gib_hour,
-        need: row.brief.proven(),
+        need: row.brief.proven_need(),
         source: match (row.is_lower_bound(), row.brief.incomplete().is_some()) {
             (true, _) => NeedSource::Stopped,
             (false, true) => NeedSource::Incomplete,

@@ -17,7 +17,7 @@ pub(super) const LOG_TAIL_BYTES: usize = 128 << 10;
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the file")]
 pub struct Failure {
-    id: Option<Text>,
+    id: Option<TextOrNumber>,
     exit: Option<i32>,
     signal: Option<i32>,
     oom_kill: Option<u64>,
@@ -28,13 +28,13 @@ pub struct Failure {
     wall_s: Option<f64>,
     cpu_s: Option<f64>,
     timeout_s: Option<f64>,
-    package: Option<Text>,
-    version: Option<Text>,
+    package: Option<TextOrNumber>,
+    version: Option<TextOrNumber>,
     jobs: Option<u32>,
-    container_reason: Option<Text>,
-    pod_reason: Option<Text>,
-    failure_reason: Option<Text>,
-    log_tail: Tail,
+    container_reason: Option<TextOrNumber>,
+    pod_reason: Option<TextOrNumber>,
+    failure_reason: Option<TextOrNumber>,
+    log_tail: LogTail,
 }
 
 impl Failure {
@@ -50,7 +50,7 @@ impl Failure {
 
     /// ID of the failure; empty if it has none.
     pub(super) fn id(&self) -> &str {
-        text(self.id.as_ref())
+        text_or_empty(self.id.as_ref())
     }
 
     fn exit(&self) -> Option<Exit> {
@@ -68,8 +68,9 @@ impl Failure {
     /// The evidence about the failure. With `log_only` it has only the exit code, the signal and the log.
     pub(super) fn evidence(self, log_only: bool) -> Evidence {
         let measured = if log_only { None } else { self.measured().map(Arc::new) };
-        let unless_log_only =
-            |reason: Option<&Text>| if log_only { String::new() } else { text(reason).to_owned() };
+        let unless_log_only = |reason: Option<&TextOrNumber>| {
+            if log_only { String::new() } else { text_or_empty(reason).to_owned() }
+        };
         let id = attempt(self.id());
         Evidence {
             key: self.key(),
@@ -86,8 +87,8 @@ impl Failure {
 
     fn key(&self) -> Key {
         let mut key = Key {
-            package: text(self.package.as_ref()).to_owned(),
-            version: text(self.version.as_ref()).to_owned(),
+            package: text_or_empty(self.package.as_ref()).to_owned(),
+            version: text_or_empty(self.version.as_ref()).to_owned(),
             ..Key::default()
         };
         key.hints.build_jobs = self.jobs;
@@ -139,81 +140,81 @@ fn attempt(id: &str) -> AttemptId {
     AttemptId::parse(plain).unwrap_or_else(|_empty| AttemptId::unnamed())
 }
 
-fn text(text: Option<&Text>) -> &str {
+fn text_or_empty(text: Option<&TextOrNumber>) -> &str {
     text.map(|text| text.0.as_str()).unwrap_or_default()
 }
 
 /// A text field; a number is accepted as a text too, because some programs write ids as numbers.
 #[derive(Debug)]
-struct Text(String);
+struct TextOrNumber(String);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for TextOrNumber {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl de::Visitor<'_> for Read {
-            type Value = Text;
+        struct TextVisitor;
+        impl de::Visitor<'_> for TextVisitor {
+            type Value = TextOrNumber;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text or a whole number")
             }
-            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(text.to_owned()))
+            fn visit_str<E>(self, text: &str) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(text.to_owned()))
             }
-            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
+            fn visit_u64<E>(self, number: u64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
             }
-            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
-                Ok(Text(number.to_string()))
+            fn visit_i64<E>(self, number: i64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
             }
         }
-        from.deserialize_any(Read)
+        from.deserialize_any(TextVisitor)
     }
 }
 
 /// The end of a log, which the file has as one text or as a list of lines.
 #[derive(Debug, Default)]
-struct Tail(String);
+struct LogTail(String);
 
-impl Tail {
+impl LogTail {
     /// Appends a line, and keeps at least the last `keep` bytes. It cuts only when twice as many are there, so
     /// that a long list takes linear time.
     fn push(&mut self, line: &str, keep: usize) {
-        self.0.push_str(tail(line, keep));
+        self.0.push_str(text_end(line, keep));
         if self.0.len() > keep.saturating_mul(2) {
-            self.0 = tail(&self.0, keep).to_owned();
+            self.0 = text_end(&self.0, keep).to_owned();
         }
     }
 }
 
-fn tail(text: &str, most: usize) -> &str {
+fn text_end(text: &str, most: usize) -> &str {
     let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
     text.get(from.unwrap_or(0)..).unwrap_or_default()
 }
 
-impl<'de> Deserialize<'de> for Tail {
+impl<'de> Deserialize<'de> for LogTail {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ReadTail)
+        from.deserialize_any(TailVisitor)
     }
 }
 
-struct ReadTail;
+struct TailVisitor;
 
-impl<'de> de::Visitor<'de> for ReadTail {
-    type Value = Tail;
+impl<'de> de::Visitor<'de> for TailVisitor {
+    type Value = LogTail;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a log as a text or as a list of lines")
     }
 
-    fn visit_unit<E>(self) -> Result<Tail, E> {
-        Ok(Tail::default())
+    fn visit_unit<E>(self) -> Result<LogTail, E> {
+        Ok(LogTail::default())
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Tail, E> {
-        Ok(Tail(tail(text, LOG_TAIL_BYTES).to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<LogTail, E> {
+        Ok(LogTail(text_end(text, LOG_TAIL_BYTES).to_owned()))
     }
 
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<Tail, A::Error> {
-        let mut log = Tail::default();
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<LogTail, A::Error> {
+        let mut log = LogTail::default();
         while let Some(line) = lines.next_element::<String>()? {
             log.push(&line, LOG_TAIL_BYTES);
             log.push("\n", LOG_TAIL_BYTES);

@@ -24,7 +24,7 @@ const LEAST_UNIX_MS: u64 = 978_307_200_000;
 #[derive(Debug)]
 pub(super) struct ImportColumn {
     pub(super) name: &'static str,
-    pub(super) needed: bool,
+    pub(super) is_required: bool,
     pub(super) set: fn(&mut RecordDraft, &str) -> Result<(), String>,
 }
 
@@ -35,8 +35,8 @@ macro_rules! text {
     ($name:literal, $field:ident, $needed:literal, $most:expr) => {
         ImportColumn {
             name: $name,
-            needed: $needed,
-            set: |draft, text| plain(text, $most).map(|t| draft.key.$field = t),
+            is_required: $needed,
+            set: |draft, text| check_text(text, $most).map(|t| draft.key.$field = t),
         }
     };
 }
@@ -45,10 +45,10 @@ macro_rules! number {
     ($name:literal, $needed:literal, $least:expr, $most:expr, $set:expr) => {
         ImportColumn {
             name: $name,
-            needed: $needed,
+            is_required: $needed,
             set: |draft, text| {
                 let set: fn(&mut RecordDraft, u64) = $set;
-                whole(text, $least, $most).map(|value| set(draft, value))
+                parse_whole(text, $least, $most).map(|value| set(draft, value))
             },
         }
     };
@@ -59,7 +59,7 @@ const COLUMNS_COUNTED_IF_EMPTY: usize = 23;
 
 /// All columns, in the order in which the documentation lists them. New ones go to the end.
 pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
-    ImportColumn { name: "attempt", needed: false, set: |draft, text| draft.set_attempt(text) },
+    ImportColumn { name: "attempt", is_required: false, set: |draft, text| draft.set_attempt(text) },
     text!("project", project, false),
     text!("stack", stack, false),
     text!("package", package, true),
@@ -86,29 +86,29 @@ pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
     }),
     ImportColumn {
         name: "outcome",
-        needed: false,
-        set: |draft, text| outcome(text).map(|o| draft.outcome = o),
+        is_required: false,
+        set: |draft, text| parse_outcome(text).map(|o| draft.outcome = o),
     },
     ImportColumn {
         name: "untrusted",
-        needed: false,
+        is_required: false,
         set: |draft, text| parse_flag(text).map(|yes| draft.untrusted = yes),
     },
     ImportColumn {
         name: "pool",
-        needed: false,
-        set: |draft, text| plain(text, limits::KEY_FIELD_BYTES).map(|pool| draft.pool = pool),
+        is_required: false,
+        set: |draft, text| check_text(text, limits::KEY_FIELD_BYTES).map(|pool| draft.pool = pool),
     },
 ];
 
 impl RecordDraft {
     /// The record of a line, from the texts of its columns in the order of [`IMPORT_COLUMNS`].
     pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, Refusal> {
-        Self::default().read_beside(line, texts)
+        Self::default().read_with_known(line, texts)
     }
 
     /// Like [`Self::read`], for a record with some fields that are known already.
-    pub(super) fn read_beside<'t>(
+    pub(super) fn read_with_known<'t>(
         self,
         line: u64,
         texts: impl Iterator<Item = &'t str>,
@@ -121,7 +121,7 @@ impl RecordDraft {
             if number < COLUMNS_COUNTED_IF_EMPTY || !text.is_empty() {
                 print.add(text);
             }
-            match (text.is_empty(), column.needed) {
+            match (text.is_empty(), column.is_required) {
                 (true, true) => empty.push(column.name),
                 (true, false) => {}
                 (false, _) => {
@@ -132,7 +132,9 @@ impl RecordDraft {
             }
         }
         match (empty.split_first(), wrong) {
-            (Some((first, others)), _) => Err(Refusal { line, column: first, reason: without(others) }),
+            (Some((first, others)), _) => {
+                Err(Refusal { line, column: first, reason: missing_columns_reason(others) })
+            }
             (None, Some(wrong)) => Err(wrong),
             (None, None) => draft.finish(line, &print),
         }
@@ -140,19 +142,19 @@ impl RecordDraft {
 }
 
 /// Names of the columns that every row must have, separated by commas.
-pub(super) fn required() -> String {
+pub(super) fn required_names() -> String {
     let needed: Vec<&str> =
-        IMPORT_COLUMNS.iter().filter(|column| column.needed).map(|column| column.name).collect();
+        IMPORT_COLUMNS.iter().filter(|column| column.is_required).map(|column| column.name).collect();
     needed.join(", ")
 }
 
 /// Why a row is refused if a required column is empty; the columns `others` are empty too.
-fn without(others: &[&str]) -> String {
+fn missing_columns_reason(others: &[&str]) -> String {
     let others = if others.is_empty() { String::new() } else { format!(", and so is {}", others.join(", ")) };
-    format!("is empty{others}; nothing can be learnt without the required columns: {}", required())
+    format!("is empty{others}; nothing can be learnt without the required columns: {}", required_names())
 }
 
-fn outcome(text: &str) -> Result<RecordedEnd, String> {
+fn parse_outcome(text: &str) -> Result<RecordedEnd, String> {
     match text {
         "success" => Ok(RecordedEnd::Success),
         "failed" => Ok(RecordedEnd::Failed),
@@ -171,7 +173,7 @@ fn parse_flag(text: &str) -> Result<bool, String> {
 }
 
 /// Checks that a text is not longer than the wire allows, because no request could name a longer one.
-fn plain(text: &str, most: usize) -> Result<String, String> {
+fn check_text(text: &str, most: usize) -> Result<String, String> {
     if text.len() > most {
         return Err(format!("has {} bytes, at most {most} are allowed", text.len()));
     }
@@ -183,7 +185,7 @@ fn plain(text: &str, most: usize) -> Result<String, String> {
 
 /// Parses a whole number between `least` and `most`. A fraction of zeros is accepted, because data frames write
 /// `12.0`.
-fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
+fn parse_whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let digits = match text.split_once('.') {
         Some((digits, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => digits,
         _ => text,

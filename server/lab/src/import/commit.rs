@@ -32,7 +32,7 @@ pub struct ImportReport {
     /// Rows, added or known, with an attempt that has no project.
     pub without_project: u64,
     /// Attempts of an earlier import that had no project, and have got one from this import.
-    pub filled: u64,
+    pub projects_filled: u64,
     /// Attempts in the store with another project than the row. They keep their project.
     pub of_other_project: u64,
     /// Keys that have more rows than a prediction reads attempts of one key
@@ -97,16 +97,16 @@ pub async fn commit(
     unsaid: &RecordDefaults,
     mut tell: impl FnMut(f64),
 ) -> Result<ImportReport, ImportError> {
-    let rows = try_all(path, |share| tell(share / 2.0))?;
+    let rows = count_sensible_rows(path, |share| tell(share / 2.0))?;
     let mut adding = Additions::begin(store).await?;
     let mut reader = Reader::open(path)?;
     let mut number = 0;
     while let Some(mut record) = reader.next_record()? {
         number += 1;
-        let known = if reader.names_jobs() {
-            adding.there.knows_job(&mut record.summary.attempt, &unsaid.host)
+        let known = if reader.names_jobs_by_number() {
+            adding.stored.knows_job(&mut record.summary.attempt, &unsaid.host)
         } else {
-            adding.there.knows(&record)
+            adding.stored.knows(&record)
         };
         if record.summary.key.project.is_empty() {
             record.summary.key.project.clone_from(&unsaid.project);
@@ -118,10 +118,10 @@ pub async fn commit(
             record.summary.started_unix_ms = ended.saturating_sub(record.summary.wall.0);
         }
         if adding.take(record, known, reader.refusals.unit).await? {
-            tell(0.5 + reader.place.share() / 2.0);
+            tell(0.5 + reader.position.share() / 2.0);
         }
     }
-    adding.end(reader.refusals).await
+    adding.finish(reader.refusals).await
 }
 
 /// Adds attempts of CI jobs to the history in `store`, except for jobs that have an attempt there.
@@ -136,17 +136,17 @@ pub async fn commit_records(
     let mut adding = Additions::begin(store).await?;
     for record in records {
         let mut record = record?;
-        let known = adding.there.knows_job(&mut record.summary.attempt, "");
+        let known = adding.stored.knows_job(&mut record.summary.attempt, "");
         adding.take(record, known, refusals.unit).await?;
     }
-    adding.end(refusals).await
+    adding.finish(refusals).await
 }
 
 /// Writes attempts into a store, in batches.
 #[derive(Debug)]
 struct Additions<'s> {
     store: &'s Store,
-    there: StoredAttempts,
+    stored: StoredAttempts,
     keys: CrowdedKeys,
     batch: Batch,
     /// Number of new attempts in the batch.
@@ -159,7 +159,7 @@ impl<'s> Additions<'s> {
         let mut there = StoredAttempts::default();
         store::load_summaries(store, |summary: Summary| there.add(&summary)).await?;
         let (keys, batch, report) = (CrowdedKeys::default(), Batch::default(), ImportReport::default());
-        Ok(Self { store, there, keys, batch, waiting: 0, report })
+        Ok(Self { store, stored: there, keys, batch, waiting: 0, report })
     }
 
     /// Adds an attempt. If the store has it without a project, it gets the project of the row. Returns whether
@@ -168,11 +168,11 @@ impl<'s> Additions<'s> {
         self.keys.count(&record.summary.key);
         if known {
             self.report.known += 1;
-            match self.there.project_of(&record.summary) {
+            match self.stored.project_of(&record.summary) {
                 ProjectOfStored::Same => {}
                 ProjectOfStored::Missing => self.report.without_project += 1,
                 ProjectOfStored::Other => self.report.of_other_project += 1,
-                ProjectOfStored::Fillable => self.fill(&record.summary).await?,
+                ProjectOfStored::Fillable => self.fill_project(&record.summary).await?,
             }
         } else {
             self.add(record, unit)?;
@@ -196,14 +196,14 @@ impl<'s> Additions<'s> {
     }
 
     /// Stores an attempt again, with the project of its row.
-    async fn fill(&mut self, row: &Summary) -> Result<(), ImportError> {
+    async fn fill_project(&mut self, row: &Summary) -> Result<(), ImportError> {
         let Some(mut stored) = store::read_summary(self.store, &row.attempt).await? else { return Ok(()) };
         stored.key.project.clone_from(&row.key.project);
         mask::key(&mut stored.key);
         let added = self.report.added;
         let failed = |error: store::RecordError| ImportError::Commit { added, reason: error.to_string() };
         store::put_summary(&mut self.batch, &stored).map_err(failed)?;
-        self.report.filled += 1;
+        self.report.projects_filled += 1;
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl<'s> Additions<'s> {
         Ok(())
     }
 
-    async fn end(mut self, refusals: Refusals) -> Result<ImportReport, ImportError> {
+    async fn finish(mut self, refusals: Refusals) -> Result<ImportReport, ImportError> {
         self.write().await?;
         Ok(ImportReport { refusals, crowded_keys: self.keys.crowded(), ..self.report })
     }
@@ -228,20 +228,20 @@ impl<'s> Additions<'s> {
 ///
 /// # Errors
 /// The file cannot be read up to its first valid row.
-pub fn refused_whole(path: &Path) -> Result<Option<Refusals>, FileError> {
+pub fn refusals_if_all(path: &Path) -> Result<Option<Refusals>, FileError> {
     let mut trial = Reader::open(path)?;
     let good = trial.next_record()?.is_some();
     Ok(Some(trial.refusals).filter(|refusals| !good && refusals.count > 0))
 }
 
 /// Reads a file to its end, and returns the number of valid rows.
-fn try_all(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
+fn count_sensible_rows(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
     let mut trial = Reader::open(path)?;
     let mut rows: u64 = 0;
     while trial.next_record()?.is_some() {
         rows += 1;
         if rows.is_multiple_of(1000) {
-            tell(trial.place.share());
+            tell(trial.position.share());
         }
     }
     Ok(rows)

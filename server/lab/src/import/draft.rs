@@ -18,7 +18,7 @@ pub struct Record {
     /// Whether the file has the time of the attempt.
     pub timed: bool,
     /// For a row without an id: what its id is made from.
-    pub(super) unnamed: Option<UnnamedRows>,
+    pub(super) unnamed_rows: Option<UnnamedRows>,
 }
 
 /// Identifies a row that has no id, by its texts, so that its place in the file does not matter. Rows with
@@ -26,7 +26,7 @@ pub struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnnamedRows {
     /// Fingerprint of the row's texts.
-    pub(super) print: u64,
+    pub(super) fingerprint: u64,
     /// Number of this row among those with equal texts, from 1.
     pub(super) number: u64,
 }
@@ -34,7 +34,7 @@ pub(super) struct UnnamedRows {
 impl UnnamedRows {
     /// The id of the row.
     pub(super) fn id(self) -> Result<AttemptId, String> {
-        AttemptId::parse(&format!("row-{:016x}-{}", self.print, self.number))
+        AttemptId::parse(&format!("row-{:016x}-{}", self.fingerprint, self.number))
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) struct RecordDraft {
     /// Pool in which the attempt ran; empty if that is not known.
     pub(super) pool: String,
     /// Fields that CSV and JSON files do not have.
-    pub(super) beside: DatabaseFields,
+    pub(super) database_fields: DatabaseFields,
 }
 
 /// Fields that a database of another program has in addition to our columns.
@@ -96,7 +96,7 @@ impl RecordDraft {
             return Err(refuse("mean_bytes", format!("{} is above peak_bytes, {}", mean.0, peak.0)));
         }
         let named = self.attempt.take();
-        let unnamed = named.is_none().then(|| UnnamedRows { print: print.0.value(), number: 1 });
+        let unnamed = named.is_none().then(|| UnnamedRows { fingerprint: print.0.value(), number: 1 });
         let attempt = match (named, unnamed) {
             (None, Some(unnamed)) => unnamed.id(),
             (named, _) => named.ok_or_else(|| "is missing".to_owned()),
@@ -111,14 +111,14 @@ impl RecordDraft {
         let summary = Summary {
             resources: Resources {
                 memory_request: self.requested,
-                memory_limit: self.beside.memory_limit,
-                cpu_request: self.beside.cpu_request,
-                cpu_limit: self.beside.cpu_limit,
+                memory_limit: self.database_fields.memory_limit,
+                cpu_request: self.database_fields.cpu_request,
+                cpu_limit: self.database_fields.cpu_limit,
             },
             started_unix_ms: self.submitted_ms.unwrap_or(0),
             wall,
             cpu: self.cpu,
-            cpu_peak: self.beside.cpu_peak.unwrap_or(Cores(0.0)),
+            cpu_peak: self.database_fields.cpu_peak.unwrap_or(Cores(0.0)),
             need_peak: peak,
             need_mean: self.mean.unwrap_or_default(),
             memory_peak: peak,
@@ -129,7 +129,7 @@ impl RecordDraft {
             opening: OpeningRecord { untrusted: self.untrusted, pool: self.pool, ..OpeningRecord::default() },
             ..Summary::recorded(attempt, self.key)
         };
-        Ok(Record { line, timed: self.submitted_ms.is_some(), summary, unnamed })
+        Ok(Record { line, timed: self.submitted_ms.is_some(), summary, unnamed_rows: unnamed })
     }
 }
 

@@ -146,7 +146,7 @@ impl GantryJobs {
             self.after = row;
             *id = u64::try_from(row).unwrap_or(0);
         }
-        self.place.forward(1);
+        self.place.advance(1);
         let named = JOB_COLUMNS.iter().map(|(name, _)| *name).zip(values);
         Ok(Some(read(*id, &named.collect())))
     }
@@ -202,8 +202,8 @@ fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
         _ => String::new(),
     });
     let texts: Vec<String> = texts.collect();
-    let draft = RecordDraft { beside, ..RecordDraft::default() };
-    let record = draft.read_beside(id, texts.iter().map(String::as_str));
+    let draft = RecordDraft { database_fields: beside, ..RecordDraft::default() };
+    let record = draft.read_with_known(id, texts.iter().map(String::as_str));
     record.map_err(|refusal| Refusal { column: gantry_column(refusal.column), ..refusal })
 }
 

@@ -35,7 +35,7 @@ mod stored;
 mod tests;
 mod whole;
 
-pub use commit::{ImportReport, RecordDefaults, commit, commit_records, refused_whole};
+pub use commit::{ImportReport, RecordDefaults, commit, commit_records, refusals_if_all};
 pub use draft::Record;
 pub use reader::Reader;
 pub use refusals::Refusals;

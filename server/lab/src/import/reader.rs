@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    columns::{IMPORT_COLUMNS, required},
+    columns::{IMPORT_COLUMNS, required_names},
     draft::{ReadRow, Record, RecordDraft},
     refusals::{Refusal, Refusals},
     source::{self, FileError, FileForm, ReadPosition},
@@ -30,14 +30,14 @@ pub struct Reader {
     path: PathBuf,
     lines: RowSource,
     line: u64,
-    seen: HashSet<u64>,
+    seen_ids: HashSet<u64>,
     /// By fingerprint of the texts: number of rows without an id that had these texts.
-    alike: HashMap<u64, u64>,
-    timed: Option<bool>,
+    rows_without_id: HashMap<u64, u64>,
+    has_times: Option<bool>,
     /// Rows that were refused.
     pub refusals: Refusals,
     /// How much of the file was read.
-    pub place: ReadPosition,
+    pub position: ReadPosition,
 }
 
 enum RowSource {
@@ -53,14 +53,14 @@ enum RowSource {
 struct BoundedRows {
     bytes: Box<dyn BufRead>,
     /// Bytes read since the last row began. The reader of the rows shares this counter, and resets it.
-    of_row: Arc<AtomicU64>,
+    row_bytes: Arc<AtomicU64>,
 }
 
 impl io::Read for BoundedRows {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.bytes.read(buffer)?;
         let new = u64::try_from(count).unwrap_or(u64::MAX);
-        let before = self.of_row.fetch_add(new, Ordering::Relaxed);
+        let before = self.row_bytes.fetch_add(new, Ordering::Relaxed);
         if before > LONGEST_LINE + READ_AHEAD {
             let reason = format!("the next row has more than {LONGEST_LINE} bytes; is a quote never closed?");
             return Err(io::Error::other(reason));
@@ -77,7 +77,7 @@ impl Reader {
 
     /// Like [`Self::open`], for a file that is open already.
     pub(super) fn of(path: &Path, text: source::UnpackedFile) -> Result<Self, FileError> {
-        let (place, plain) = (text.place, Refusals::default());
+        let (place, plain) = (text.position, Refusals::default());
         let (lines, place, refusals) = match text.form {
             FileForm::JsonLines => (RowSource::Json(text.bytes), place, plain),
             FileForm::Csv => (csv_columns(path, text.bytes)?, place, plain),
@@ -102,11 +102,11 @@ impl Reader {
             path,
             lines,
             line: 0,
-            seen: HashSet::new(),
-            alike: HashMap::new(),
-            timed: None,
+            seen_ids: HashSet::new(),
+            rows_without_id: HashMap::new(),
+            has_times: None,
             refusals,
-            place,
+            position: place,
         })
     }
 
@@ -134,14 +134,14 @@ impl Reader {
     }
 
     /// Whether the rows are identified by the numbers of CI jobs without a host. Agents use the host too.
-    pub(crate) fn names_jobs(&self) -> bool {
+    pub(crate) fn names_jobs_by_number(&self) -> bool {
         !matches!(self.lines, RowSource::Csv(..) | RowSource::Json(_))
     }
 
     fn accept(&mut self, mut record: Record) -> Result<Record, Refusal> {
         let line = record.line;
         let refuse = |column, reason: &str| Refusal { line, column, reason: reason.to_owned() };
-        match (*self.timed.get_or_insert(record.timed), record.timed) {
+        match (*self.has_times.get_or_insert(record.timed), record.timed) {
             (true, false) => {
                 return Err(refuse(
                     "submitted_ms",
@@ -156,15 +156,15 @@ impl Reader {
             }
             _ => {}
         }
-        if let Some(unnamed) = &mut record.unnamed {
-            let alike = self.alike.entry(unnamed.print).or_default();
+        if let Some(unnamed) = &mut record.unnamed_rows {
+            let alike = self.rows_without_id.entry(unnamed.fingerprint).or_default();
             *alike += 1;
             unnamed.number = *alike;
             record.summary.attempt = unnamed.id().map_err(|reason| refuse("attempt", &reason))?;
         }
         let mut hasher = DefaultHasher::new();
         record.summary.attempt.hash(&mut hasher);
-        if !self.seen.insert(hasher.finish()) {
+        if !self.seen_ids.insert(hasher.finish()) {
             return Err(refuse("attempt", "is there twice; the first one counts"));
         }
         Ok(record)
@@ -178,7 +178,7 @@ impl std::fmt::Debug for Reader {
 }
 
 fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileError> {
-    let bounded = BoundedRows { bytes, of_row: Arc::default() };
+    let bounded = BoundedRows { bytes, row_bytes: Arc::default() };
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bounded);
     let broken = |error: csv::Error| FileError::Broken {
         path: path.to_owned(),
@@ -193,7 +193,7 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileEr
     let absent: Vec<&str> = IMPORT_COLUMNS
         .iter()
         .zip(&columns)
-        .filter(|(c, at)| c.needed && at.is_none())
+        .filter(|(c, at)| c.is_required && at.is_none())
         .map(|(c, _)| c.name)
         .collect();
     if absent.is_empty() {
@@ -203,7 +203,7 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<RowSource, FileEr
     let reason = format!(
         "line 1 lacks the column {} (required: {}); the columns there are: {}",
         absent.join(", "),
-        required(),
+        required_names(),
         there.join(", ")
     );
     Err(FileError::Columns { path: path.to_owned(), reason })
@@ -215,7 +215,7 @@ fn next_csv(
     line: &mut u64,
 ) -> Result<ReadRow, String> {
     let mut row = csv::StringRecord::new();
-    reader.get_ref().of_row.store(0, Ordering::Relaxed);
+    reader.get_ref().row_bytes.store(0, Ordering::Relaxed);
     match reader.read_record(&mut row) {
         Ok(false) => return Ok(None),
         Ok(true) => {}
@@ -235,7 +235,8 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
     let mut text = Vec::new();
     loop {
         text.clear();
-        let read = bytes.take(LONGEST_LINE).read_until(b'\n', &mut text).map_err(|e| source::explain(&e))?;
+        let read =
+            bytes.take(LONGEST_LINE).read_until(b'\n', &mut text).map_err(|e| source::io_error_words(&e))?;
         if read == 0 {
             return Ok(None);
         }
@@ -271,7 +272,7 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
 
 fn csv_problem(error: &csv::Error) -> String {
     match error.kind() {
-        csv::ErrorKind::Io(error) => source::explain(error),
+        csv::ErrorKind::Io(error) => source::io_error_words(error),
         _ => error.to_string(),
     }
 }

@@ -61,7 +61,7 @@ impl ReadPosition {
 
     /// Moves the position forward by `count`.
     #[cfg(feature = "sqlite")]
-    pub(super) fn forward(&self, count: u64) {
+    pub(super) fn advance(&self, count: u64) {
         self.bytes_read.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -101,7 +101,7 @@ pub(super) enum FileForm {
 pub(super) struct UnpackedFile {
     pub(super) bytes: Box<dyn BufRead>,
     pub(super) form: FileForm,
-    pub(super) place: ReadPosition,
+    pub(super) position: ReadPosition,
 }
 
 /// Opens a file, and finds its format from its first bytes.
@@ -130,7 +130,7 @@ pub(super) fn open_bytes(
         path: path.to_owned(),
         unit: "line",
         line: 0,
-        reason: explain(&error),
+        reason: io_error_words(&error),
     };
     let head = bytes.fill_buf().map_err(broken)?;
     let columns = |reason: &str| FileError::Columns { path: path.to_owned(), reason: reason.to_owned() };
@@ -143,11 +143,11 @@ pub(super) fn open_bytes(
         Some(b'{') => FileForm::JsonLines,
         Some(_) => FileForm::Csv,
     };
-    Ok(UnpackedFile { bytes, form, place })
+    Ok(UnpackedFile { bytes, form, position: place })
 }
 
 /// A read error in words that help to fix it.
-pub(super) fn explain(error: &io::Error) -> String {
+pub(super) fn io_error_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the gzip ends in the middle; the file is not complete".to_owned(),
         _ => error.to_string(),

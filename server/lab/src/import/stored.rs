@@ -36,55 +36,55 @@ struct StoredProject {
 #[derive(Debug, Default)]
 pub(super) struct CrowdedKeys {
     hasher: RandomState,
-    rows: HashMap<u64, usize>,
+    rows_by_key: HashMap<u64, usize>,
 }
 
 impl CrowdedKeys {
     pub(super) fn count(&mut self, key: &Key) {
         let texts = [&key.project, &key.stack, &key.package, &key.version, &key.variants];
         let how = [&key.compiler, &key.compiler_version, &key.arch, &key.build_system];
-        *self.rows.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
+        *self.rows_by_key.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
     }
 
     /// Number of keys with so many rows that a prediction reads only the newest of them.
     pub(super) fn crowded(&self) -> u64 {
-        self.rows.values().filter(|rows| **rows > History::PER_RUNG).count() as u64
+        self.rows_by_key.values().filter(|rows| **rows > History::PER_RUNG).count() as u64
     }
 }
 
 /// The attempts that the store holds.
 #[derive(Debug, Default)]
 pub(super) struct StoredAttempts {
-    ids: HashMap<AttemptId, StoredProject>,
+    project_by_id: HashMap<AttemptId, StoredProject>,
     /// Names of the projects; each name is stored once.
-    projects: HashSet<Arc<str>>,
+    project_names: HashSet<Arc<str>>,
     /// Host and number of the CI job of each attempt; the host is empty if it is unknown.
     jobs: HashSet<(String, u64)>,
     /// The numbers of all these CI jobs, without their hosts.
-    numbers: HashSet<u64>,
+    job_numbers: HashSet<u64>,
 }
 
 impl StoredAttempts {
     pub(super) fn add(&mut self, summary: &Summary) {
         let id = summary.attempt.clone();
         let name = summary.key.project.as_str();
-        let known = self.projects.get(name).cloned();
+        let known = self.project_names.get(name).cloned();
         let project = known.unwrap_or_else(|| {
             let project = Arc::<str>::from(name);
-            self.projects.insert(Arc::clone(&project));
+            self.project_names.insert(Arc::clone(&project));
             project
         });
         let is_imported = summary.source == MeasurementSource::Unspecified && summary.samples == 0;
         if let Some((host, number)) = job_of(&id) {
             self.jobs.insert((host.to_owned(), number));
-            self.numbers.insert(number);
+            self.job_numbers.insert(number);
         }
-        self.ids.insert(id, StoredProject { project, is_imported });
+        self.project_by_id.insert(id, StoredProject { project, is_imported });
     }
 
     /// Compares the project of a known attempt with the one in its row.
     pub(super) fn project_of(&self, row: &Summary) -> ProjectOfStored {
-        let Some(stored) = self.ids.get(&row.attempt) else { return ProjectOfStored::Same };
+        let Some(stored) = self.project_by_id.get(&row.attempt) else { return ProjectOfStored::Same };
         let (is, named) = (&*stored.project, row.key.project.as_str());
         match (is.is_empty(), named.is_empty()) {
             (true, true) => ProjectOfStored::Missing,
@@ -97,7 +97,7 @@ impl StoredAttempts {
 
     /// Whether the store has the attempt of a row.
     pub(super) fn knows(&self, record: &Record) -> bool {
-        self.ids.contains_key(&record.summary.attempt)
+        self.project_by_id.contains_key(&record.summary.attempt)
     }
 
     /// Whether the store has an attempt of the CI job in `attempt`, which is the job's number, with or without
@@ -105,7 +105,7 @@ impl StoredAttempts {
     /// unknown, equal numbers count as the same job, so that a build which an agent has measured is not counted
     /// twice.
     pub(super) fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
-        let known = self.ids.contains_key(attempt);
+        let known = self.project_by_id.contains_key(attempt);
         let Some((own, number)) = job_of(attempt) else { return known };
         if !own.is_empty() {
             // a stored job without a host counts as this job if it has the same number
@@ -113,7 +113,7 @@ impl StoredAttempts {
             return known || is_there(own) || is_there("");
         }
         if host.is_empty() {
-            return known || self.numbers.contains(&number);
+            return known || self.job_numbers.contains(&number);
         }
         let known = known || self.jobs.contains(&(host.to_owned(), number));
         if let Ok(id) = AttemptId::parse(&format!("{host}:{number}")) {

@@ -141,7 +141,7 @@ fn a_row_without_an_end_is_an_error_with_its_line_and_takes_no_memory() {
             error.contains("unreadable behind line 2: the next row has more than 1048576 bytes"),
             "{error}"
         );
-        assert!(reader.place.share() < 0.7 || bytes.len() < 1 << 16, "it is not read to its end");
+        assert!(reader.position.share() < 0.7 || bytes.len() < 1 << 16, "it is not read to its end");
     }
     let head = format!("package,{}\n", "x".repeat(2 << 20));
     let error = Reader::open(&file(head.as_bytes()).path).unwrap_err().to_string();
@@ -240,7 +240,7 @@ async fn a_second_import_with_a_project_fills_it_in_and_says_which_attempts_keep
             imported.added,
             imported.known,
             imported.without_project,
-            imported.filled,
+            imported.projects_filled,
             imported.of_other_project,
         ];
         assert_eq!(found, counts, "{project}");
@@ -289,7 +289,7 @@ async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
 fn a_pool_is_read_and_an_empty_one_leaves_the_id_of_a_row_as_it_was() {
     let ids = |text: &str| {
         let (records, _) = read(text.as_bytes());
-        let record = |record: &Record| (record.unnamed.unwrap(), record.summary.opening.pool.clone());
+        let record = |record: &Record| (record.unnamed_rows.unwrap(), record.summary.opening.pool.clone());
         records.iter().map(record).collect::<Vec<_>>()
     };
     let without = ids("package,wall_ms,peak_bytes\nzlib,1,1000000\n");
@@ -297,7 +297,7 @@ fn a_pool_is_read_and_an_empty_one_leaves_the_id_of_a_row_as_it_was() {
     assert_eq!(with[0], without[0]);
     // what a store of an earlier version has
     assert_eq!(without[0].0.id().unwrap().as_str(), "row-2d20fa3376755f56-1");
-    assert_eq!((with[1].1.as_str(), with[1].0.print == without[0].0.print), ("x86", false));
+    assert_eq!((with[1].1.as_str(), with[1].0.fingerprint == without[0].0.fingerprint), ("x86", false));
     let (_, refusals) =
         read(format!("package,wall_ms,peak_bytes,pool\nz,1,1000000,{}\n", "x".repeat(257)).as_bytes());
     assert_eq!(refusals.first[0].column, "pool");

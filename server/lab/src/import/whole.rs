@@ -12,7 +12,7 @@ pub(super) fn read(line: u64, summary: Value) -> Result<Record, Refusal> {
     let refuse = |reason: String| Refusal { line, column: "summary", reason };
     let summary: Summary = serde_json::from_value(summary).map_err(|error| refuse(error.to_string()))?;
     check(&summary).map_err(refuse)?;
-    Ok(Record { line, summary, timed: true, unnamed: None })
+    Ok(Record { line, summary, timed: true, unnamed_rows: None })
 }
 
 /// Checks the limits of the wire: an attempt that no agent could have sent is refused in a file too.
@@ -37,7 +37,7 @@ fn check_key(key: &Key) -> Result<(), String> {
         return Err(format!("key.labels: more than {}", limits::LABELS));
     }
     let bound = |name| if name == "variants" { limits::VARIANTS_BYTES } else { limits::KEY_FIELD_BYTES };
-    let texts = key.texts().map(|(name, text)| (name, text, bound(name)));
+    let texts = key.named_texts().map(|(name, text)| (name, text, bound(name)));
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
     let labels = labels.map(|text| ("labels", text.as_str(), limits::LABEL_BYTES));
     for (name, text, most) in texts.into_iter().chain(labels) {

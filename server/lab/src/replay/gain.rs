@@ -24,7 +24,7 @@ const BISECTION_STEPS: u32 = 6;
 pub struct GainThreshold {
     /// Failure rate at which the predictor has more surplus than the requested sizes: the share of builds with
     /// a first try that was too small, 0 to 1.
-    pub(crate) lost_at: f64,
+    pub(crate) failure_share: f64,
     /// Lowest failure rate at which the predictor has less surplus than the requested sizes; `None` if there is
     /// none.
     pub(crate) gains_from: Option<f64>,
@@ -39,7 +39,7 @@ pub fn threshold(
     warmup: f64,
     mut tell: impl FnMut(f64),
 ) -> Option<GainThreshold> {
-    let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
+    let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all_builds);
     let (ours, preset) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
     if ours.surplus_gib_hours < preset.surplus_gib_hours {
         return None;
@@ -49,7 +49,7 @@ pub fn threshold(
         let setting = PolicySetting { kind: PolicyKind::Plimsoll, knob: Some(knob.exp()) };
         walk(tape, setting, settings, warmup, &mut tell)
     };
-    let gains = |tally: &PolicyTally| tally.all.surplus_gib_hours < preset.surplus_gib_hours;
+    let gains = |tally: &PolicyTally| tally.all_builds.surplus_gib_hours < preset.surplus_gib_hours;
     let (low, mut above) = (low.ln(), high.ln());
     let step = (above - low) / f64::from(KNOB_STEPS - 1);
     let mut first = None;
@@ -57,7 +57,7 @@ pub fn threshold(
         let knob = high.ln() - step * f64::from(number);
         let tally = at(knob);
         if gains(&tally) {
-            first = Some((knob, tally.all));
+            first = Some((knob, tally.all_builds));
             break;
         }
         above = knob;
@@ -67,7 +67,7 @@ pub fn threshold(
             let middle = f64::midpoint(below, above);
             let tally = at(middle);
             if gains(&tally) {
-                (below, best) = (middle, tally.all);
+                (below, best) = (middle, tally.all_builds);
             } else {
                 above = middle;
             }
@@ -75,15 +75,15 @@ pub fn threshold(
         first = Some((below, best));
     }
     let rate = PolicyCost::first_failed_rate;
-    Some(GainThreshold { lost_at: rate(ours), gains_from: first.map(|(_, cost)| rate(&cost)) })
+    Some(GainThreshold { failure_share: rate(ours), gains_from: first.map(|(_, cost)| rate(&cost)) })
 }
 
 impl GainThreshold {
     /// The result as one line of text.
-    pub(crate) fn line(self) -> String {
+    pub(crate) fn words(self) -> String {
         let lost = format!(
             "plimsoll has more surplus than preset where {} of the first tries fail",
-            percent(self.lost_at)
+            percent(self.failure_share)
         );
         match self.gains_from {
             Some(rate) => format!(

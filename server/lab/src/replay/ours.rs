@@ -40,7 +40,7 @@ impl PlimsollPolicy {
         Self { history: History::new(HISTORY_ATTEMPTS), settings, in_force }
     }
 
-    fn chosen(&self, predicted: &Prediction) -> MemorySizes {
+    fn chosen_sizes(&self, predicted: &Prediction) -> MemorySizes {
         let [request, limit] =
             [&predicted.memory_request, &predicted.memory_limit].map(|size| Bytes(size.value).as_f64());
         match self.in_force {
@@ -67,13 +67,13 @@ impl SizingPolicy for PlimsollPolicy {
     }
 
     fn sizes(&mut self, ask: &PolicyQuestion) -> MemorySizes {
-        self.chosen(&predict::predict(&self.history, &ask.key, &self.settings(ask)))
+        self.chosen_sizes(&predict::predict(&self.history, &ask.key, &self.settings(ask)))
     }
 
     fn plan(&mut self, ask: &PolicyQuestion) -> PolicyPlan {
         let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
         PolicyPlan {
-            memory: self.chosen(&predicted),
+            memory: self.chosen_sizes(&predicted),
             milli: Some(predicted.cpu_request.value),
             wall_p95: Some(Millis(predicted.wall_p95.value)),
         }

@@ -32,13 +32,13 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
         "per predict"
     );
     for (kind, tally) in results {
-        let all = &tally.all;
+        let all = &tally.all_builds;
         let [enough, fits] = all.retry_rates();
         let _written = writeln!(
             text,
             "{:<14} {:>13} {:>12.3} {:>9} {:>9} {:>8.2}% {:>9} {:>7} {:>7.2}x {:>8.1} us",
             kind.name(),
-            short(all.surplus_gib_hours),
+            short_number(all.surplus_gib_hours),
             all.surplus_over_need(),
             all.failures,
             all.scored + all.failures,
@@ -50,24 +50,24 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
         );
     }
     if let Some((_, tally)) = results.first() {
-        let need = short(tally.all.need_gib_hours);
+        let need = short_number(tally.all_builds.need_gib_hours);
         let _written = writeln!(
             text,
             "{} builds needed {need} GiB·h: their highest need for all of their time. Surplus: what was held above that, and all that lost \
              attempts held. Retry ok: first retries that were large enough; <=1.5x: that held at most 1.5 times the need beside that. Regret: \
              what was held, against holding exactly the need.",
-            tally.all.scored
+            tally.all_builds.scored
         );
     }
     text.push_str(&against_today(results).unwrap_or_default());
-    text.push_str(&gain.map(GainThreshold::line).unwrap_or_default());
+    text.push_str(&gain.map(GainThreshold::words).unwrap_or_default());
     text
 }
 
 /// What predicted sizes would have saved compared with the requested ones; `None` if the results lack one of
 /// the two policies.
 fn against_today(results: &PolicyResults) -> Option<String> {
-    let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all);
+    let of = |kind| results.iter().find(|(of, _)| *of == kind).map(|(_, tally)| &tally.all_builds);
     let (ours, today) = (of(PolicyKind::Plimsoll)?, of(PolicyKind::Preset)?);
     let saved = today.surplus_gib_hours - ours.surplus_gib_hours;
     let (change, share) = (if saved >= 0.0 { "less" } else { "more" }, saved.abs() / today.surplus_gib_hours);
@@ -79,13 +79,13 @@ fn against_today(results: &PolicyResults) -> Option<String> {
     let share = if share.is_finite() { format!(" ({:.0} %)", share * 100.0) } else { String::new() };
     Some(format!(
         "plimsoll against preset, what the builds asked for: {} GiB·h {change} surplus{share}, {failures}.\n",
-        short(saved.abs())
+        short_number(saved.abs())
     ))
 }
 
 /// Surplus relative to need for each package. Packages with the most surplus by the requested sizes come first,
 /// or by the first policy if requested sizes are not among the results.
-pub fn packages(results: &PolicyResults) -> String {
+pub fn packages_table(results: &PolicyResults) -> String {
     let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "need GiB·h");
     for (kind, _) in results {
         let _written = write!(text, " {:>14}", kind.name());
@@ -96,7 +96,8 @@ pub fn packages(results: &PolicyResults) -> String {
     let mut names: Vec<(&String, &PolicyCost)> = first.packages.iter().collect();
     names.sort_by(|a, b| b.1.surplus_gib_hours.total_cmp(&a.1.surplus_gib_hours));
     for (name, cost) in names.iter().take(LISTED_PACKAGES) {
-        let _written = write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short(cost.need_gib_hours));
+        let _written =
+            write!(text, "{name:<32} {:>8} {:>11}", cost.scored, short_number(cost.need_gib_hours));
         for (_, tally) in results {
             let _written = match tally.packages.get(*name) {
                 Some(cost) => write!(text, " {:>7.2} ({:>4})", cost.surplus_over_need(), cost.failures),
@@ -117,7 +118,7 @@ fn percent(cost: &PolicyCost, share: f64) -> String {
     if cost.first_failed == 0 { "-".to_owned() } else { format!("{:.1}%", share * 100.0) }
 }
 
-fn short(value: f64) -> String {
+fn short_number(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
@@ -138,14 +139,14 @@ pub fn json(
     });
     if let (Some(gain), Some(fields)) = (gain, value.as_object_mut()) {
         let gain =
-            serde_json::json!({ "at_rate": gain.lost_at, "plimsoll_gains_from_rate": gain.gains_from });
+            serde_json::json!({ "at_rate": gain.failure_share, "plimsoll_gains_from_rate": gain.gains_from });
         fields.insert("preset_wastes_less".to_owned(), gain);
     }
     value.to_string()
 }
 
 fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::Value {
-    let mut value = cost(&tally.all);
+    let mut value = cost_json(&tally.all_builds);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("name".to_owned(), kind.name().into());
         fields.insert("predict_ns".to_owned(), tally.predict_ns().into());
@@ -154,14 +155,14 @@ fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_
         }
         if by_package {
             let packages: BTreeMap<&String, serde_json::Value> =
-                tally.packages.iter().map(|(name, each)| (name, cost(each))).collect();
+                tally.packages.iter().map(|(name, each)| (name, cost_json(each))).collect();
             fields.insert("packages".to_owned(), serde_json::json!(packages));
         }
     }
     value
 }
 
-fn cost(cost: &PolicyCost) -> serde_json::Value {
+fn cost_json(cost: &PolicyCost) -> serde_json::Value {
     let [enough, fits] = cost.retry_rates();
     serde_json::json!({
         "surplus_gib_hours": cost.surplus_gib_hours,

@@ -28,13 +28,13 @@ use super::{
 #[serde(tag = "op", rename_all = "lowercase")]
 enum Request {
     Reset,
-    Predict { task: Task },
-    Retry { task: Task, failed_bytes: f64 },
-    Observe { task: Task, peak_bytes: f64, runtime_ms: f64 },
+    Predict { task: TaskRequest },
+    Retry { task: TaskRequest, failed_bytes: f64 },
+    Observe { task: TaskRequest, peak_bytes: f64, runtime_ms: f64 },
 }
 
 #[derive(Deserialize)]
-struct Task {
+struct TaskRequest {
     #[serde(default)]
     trace: String,
     process: String,
@@ -44,7 +44,7 @@ struct Task {
     submit_ms: Option<f64>,
 }
 
-impl Task {
+impl TaskRequest {
     fn ask(self) -> PolicyQuestion {
         let count = |value: f64| Bytes::from_f64(value).0;
         let hints = Hints {

@@ -79,7 +79,7 @@ impl PolicyCost {
 #[derive(Debug, Clone, Default)]
 pub struct PolicyTally {
     /// Costs of all builds.
-    pub all: PolicyCost,
+    pub all_builds: PolicyCost,
     /// Costs of the builds of each package.
     pub packages: BTreeMap<String, PolicyCost>,
     /// Nanoseconds spent in all predictions.

@@ -32,14 +32,14 @@ pub struct TapeRow {
     untrusted: bool,
     /// Position in the file. Rows of the same time are sorted by it, because a stable sort would need more
     /// memory.
-    order: u32,
+    file_order: u32,
 }
 
 /// The attempts that can be replayed, sorted by time.
 #[derive(Debug, Default)]
 pub struct ReplayTape {
     keys: Vec<(Key, u64)>,
-    numbers: HashMap<u64, Vec<usize>>,
+    key_numbers: HashMap<u64, Vec<usize>>,
     /// The rows, in order of time.
     pub rows: Vec<TapeRow>,
     /// Whether the file has times; without them, each attempt ends before the next one starts.
@@ -62,13 +62,13 @@ impl ReplayTape {
         while let Some(record) = reader.next_record()? {
             tape.push(record);
             if tape.rows.len().is_multiple_of(1000) {
-                tell(reader.place.share());
+                tell(reader.position.share());
             }
         }
         tape.refusals = reader.refusals;
         // rows of the same time keep the order of the file
-        tape.rows.sort_unstable_by_key(|row| (row.start_ms, row.order));
-        tape.numbers = HashMap::new();
+        tape.rows.sort_unstable_by_key(|row| (row.start_ms, row.file_order));
+        tape.key_numbers = HashMap::new();
         Ok(tape)
     }
 
@@ -84,8 +84,8 @@ impl ReplayTape {
         self.has_presets |= preset.is_some();
         self.without_cpu += u64::from(summary.cpu.0 == 0);
         let asked = summary.resources.cpu_request.or_else(|| hints.build_jobs.map(|jobs| Cores(jobs.into())));
-        let milli_asked = asked.map_or(0, |cores| plimsoll_proto::quantity::millicores(cores.0));
-        let key = self.number(Key { hints: Hints::default(), ..summary.key });
+        let milli_asked = asked.map_or(0, |cores| plimsoll_proto::quantity::rounded_millicores(cores.0));
+        let key = self.number_of(Key { hints: Hints::default(), ..summary.key });
         self.rows.push(TapeRow {
             key,
             hints,
@@ -98,12 +98,12 @@ impl ReplayTape {
             cpu: summary.cpu,
             stopped: summary.censored,
             untrusted: summary.opening.untrusted,
-            order: u32::try_from(self.rows.len()).unwrap_or(u32::MAX),
+            file_order: u32::try_from(self.rows.len()).unwrap_or(u32::MAX),
         });
     }
 
-    fn number(&mut self, key: Key) -> usize {
-        let numbers = self.numbers.entry(hash(&key)).or_default();
+    fn number_of(&mut self, key: Key) -> usize {
+        let numbers = self.key_numbers.entry(hash(&key)).or_default();
         let known =
             numbers.iter().find(|number| self.keys.get(**number).is_some_and(|(there, _)| *there == key));
         if let Some(number) = known {
@@ -124,7 +124,7 @@ impl ReplayTape {
     }
 
     /// Sets start times if the file has none: `per_hour` attempts start in an hour, at equal intervals.
-    pub fn spread_out(&mut self, per_hour: f64) {
+    pub fn add_start_times(&mut self, per_hour: f64) {
         for (row, number) in self.rows.iter_mut().zip(0_u64..) {
             row.start_ms = Millis::from_f64(Millis(number).as_f64() * 3_600_000.0 / per_hour).0;
         }
@@ -157,7 +157,7 @@ impl ReplayTape {
 
 fn hash(key: &Key) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let parts = key.texts().map(|(_, text)| text);
+    let parts = key.named_texts().map(|(_, text)| text);
     parts.hash(&mut hasher);
     hasher.finish()
 }

@@ -35,8 +35,12 @@ fn surplus_is_what_is_held_above_the_need_and_all_of_what_is_lost() {
     // the preset of 1 GiB fits the first build; the second needs 3 GiB: 1 and 2 GiB are lost, 4 GiB are held
     let tape = builds(&[GIB / 2, 3 * GIB], GIB);
     let tally = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs);
-    assert!((tally.all.surplus_gib_hours - (0.5 + 1.0 + 2.0 + 1.0)).abs() < 1e-9, "{:?}", tally.all);
-    assert!((tally.all.need_gib_hours - 3.5).abs() < 1e-9);
+    assert!(
+        (tally.all_builds.surplus_gib_hours - (0.5 + 1.0 + 2.0 + 1.0)).abs() < 1e-9,
+        "{:?}",
+        tally.all_builds
+    );
+    assert!((tally.all_builds.need_gib_hours - 3.5).abs() < 1e-9);
     let value: serde_json::Value =
         serde_json::from_str(&json(&tape, &[(PolicyKind::Preset, tally.clone())], None, false)).unwrap();
     let number = |name: &str| value["policies"][0][name].as_f64().unwrap();
@@ -45,13 +49,16 @@ fn surplus_is_what_is_held_above_the_need_and_all_of_what_is_lost() {
     );
     // the names from before are in 10^9 bytes
     assert!((number("waste_gbh") - 4.5 * 1.073_741_824).abs() < 1e-9, "{value}");
-    assert_eq!((tally.all.scored, tally.all.first_failed, tally.all.failures), (2, 1, 2));
+    assert_eq!(
+        (tally.all_builds.scored, tally.all_builds.first_failed, tally.all_builds.failures),
+        (2, 1, 2)
+    );
 }
 
 #[test]
 fn perfect_foresight_has_no_surplus() {
     let tally = cost(&builds(&[GIB, 5 * GIB, 2 * GIB], 4 * GIB), PolicyKind::Oracle, FailureTarget::AsItIs);
-    assert!((tally.all.surplus_gib_hours, tally.all.failures) == (0.0, 0));
+    assert!((tally.all_builds.surplus_gib_hours, tally.all_builds.failures) == (0.0, 0));
 }
 
 #[test]
@@ -67,8 +74,9 @@ fn an_attempt_teaches_when_it_has_ended_and_not_before() {
             8 * GIB,
         ))
     };
-    let waste =
-        |tape: &ReplayTape| cost(tape, PolicyKind::MaxSeen, FailureTarget::AsItIs).all.surplus_gib_hours;
+    let waste = |tape: &ReplayTape| {
+        cost(tape, PolicyKind::MaxSeen, FailureTarget::AsItIs).all_builds.surplus_gib_hours
+    };
     // unsorted rows; the later one starts while the earlier one runs, and knows nothing of it
     assert!((waste(&rows(HOUR / 2)) - (6.0 + 7.0)).abs() < 1e-6);
     assert!((waste(&rows(HOUR)) - (6.0 + 1.0)).abs() < 1e-6);
@@ -97,10 +105,14 @@ fn every_policy_settles_on_a_build_that_repeats() {
             |_| {},
         )
         .unwrap();
-        let over = tally.all.surplus_over_need();
+        let over = tally.all_builds.surplus_over_need();
         // VPA's buckets and margin, TaskVine's buckets and our limits hold most above a need that repeats
         let most = if kind == PolicyKind::PlimsollLimit { 16.0 } else { 0.3 };
-        assert!(tally.all.scored == 30 && tally.all.failures == 0 && over < most, "{}: {over}", kind.name());
+        assert!(
+            tally.all_builds.scored == 30 && tally.all_builds.failures == 0 && over < most,
+            "{}: {over}",
+            kind.name()
+        );
     }
 }
 
@@ -125,11 +137,11 @@ fn a_knob_is_turned_to_the_failure_rate_that_is_asked_for() {
     let needs: Vec<u64> = (0..400_u64).map(|n| GIB + (n * 7919 % 401) * GIB / 401).collect();
     let tape = builds(&needs, 4 * GIB);
     for kind in [PolicyKind::Gantry, PolicyKind::PodScaler, PolicyKind::Krr] {
-        let matched = cost(&tape, kind, FailureTarget::Match(0.1)).all.first_failed_rate();
+        let matched = cost(&tape, kind, FailureTarget::Match(0.1)).all_builds.first_failed_rate();
         assert!((matched - 0.1).abs() < 0.03, "{}: {matched}", kind.name());
     }
     for kind in [PolicyKind::Plimsoll, PolicyKind::Gantry, PolicyKind::PodScaler] {
-        let most = cost(&tape, kind, FailureTarget::AtMost(0.05)).all.first_failed_rate();
+        let most = cost(&tape, kind, FailureTarget::AtMost(0.05)).all_builds.first_failed_rate();
         assert!(most <= 0.05, "{}: {most}", kind.name());
     }
 }
@@ -170,7 +182,7 @@ fn the_result_as_json_is_one_object_with_the_names_that_are_documented() {
     ] {
         assert!(value["policies"][0][field].is_number(), "{field}");
     }
-    assert!(packages(&results).contains("zlib") && text(&results, None).contains("pod-scaler"));
+    assert!(packages_table(&results).contains("zlib") && text(&results, None).contains("pod-scaler"));
 }
 
 #[test]
@@ -182,7 +194,7 @@ fn packages_with_most_surplus_come_first_and_not_those_that_need_most() {
     let kinds = [PolicyKind::Plimsoll, PolicyKind::Preset];
     let results: Vec<_> =
         kinds.into_iter().map(|kind| (kind, cost(&tape, kind, FailureTarget::AsItIs))).collect();
-    let listed = packages(&results);
+    let listed = packages_table(&results);
     assert!(listed.lines().nth(1).unwrap().starts_with("large "), "{listed}");
 }
 
@@ -227,7 +239,7 @@ fn the_surplus_of_a_pod_is_what_it_requests_in_vain_and_it_is_lost_at_its_limit(
     let needs: Vec<u64> = (0..200_u64).map(|n| GIB + (n * 7919 % 3) * GIB).collect();
     let tape = builds(&needs, 16 * GIB);
     let [request, limit, pod] = [PolicyKind::Plimsoll, PolicyKind::PlimsollLimit, PolicyKind::PlimsollPod]
-        .map(|kind| cost(&tape, kind, FailureTarget::AsItIs).all);
+        .map(|kind| cost(&tape, kind, FailureTarget::AsItIs).all_builds);
     assert!(request.failures > limit.failures, "{request:?} {limit:?}");
     assert_eq!(pod.failures, limit.failures);
     assert!(
@@ -282,6 +294,6 @@ fn a_size_asked_for_by_hand_counts_where_the_file_has_none() {
         "package,wall_ms,peak_bytes,requested_bytes\na,3600000,1073741824,4294967296\na,3600000,1073741824,\n",
     );
     tape.fill_presets(plimsoll_core::domain::Bytes(2 * GIB));
-    let waste = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs).all.surplus_gib_hours;
+    let waste = cost(&tape, PolicyKind::Preset, FailureTarget::AsItIs).all_builds.surplus_gib_hours;
     assert!((waste - (3.0 + 1.0)).abs() < 1e-9, "{waste}");
 }

@@ -47,7 +47,7 @@ pub fn run(
         return None;
     }
     let as_it_is = walk(tape, PolicySetting { kind, knob: None }, settings, warmup, &mut tell);
-    let rate = as_it_is.all.first_failed_rate();
+    let rate = as_it_is.all_builds.first_failed_rate();
     let (wanted, knob) = match (target, kind.knob()) {
         (FailureTarget::AtMost(most), Some(knob)) if rate > most => (most, knob),
         (FailureTarget::Match(wanted), Some(knob)) => (wanted, knob),
@@ -59,11 +59,14 @@ pub fn run(
         let middle = f64::midpoint(low, high);
         let setting = PolicySetting { kind, knob: Some(middle.exp()) };
         let tally = walk(tape, setting, settings, warmup, &mut tell);
-        let rate = tally.all.first_failed_rate();
+        let rate = tally.all_builds.first_failed_rate();
         // a larger value of the setting means fewer failures
         *(if rate > wanted { &mut low } else { &mut high }) = middle;
         let allowed = !matches!(target, FailureTarget::AtMost(most) if rate > most);
-        let nearer = |best: &PolicyTally| miss(rate, wanted) <= miss(best.all.first_failed_rate(), wanted);
+        let nearer = |best: &PolicyTally| {
+            distance_from_target(rate, wanted)
+                <= distance_from_target(best.all_builds.first_failed_rate(), wanted)
+        };
         if allowed && best.as_ref().is_none_or(nearer) {
             best = Some(tally);
         }
@@ -71,6 +74,6 @@ pub fn run(
     best.or(Some(as_it_is))
 }
 
-fn miss(rate: f64, wanted: f64) -> f64 {
+fn distance_from_target(rate: f64, wanted: f64) -> f64 {
     (rate - wanted).abs()
 }

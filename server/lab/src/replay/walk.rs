@@ -97,7 +97,7 @@ fn attempt(
             lost,
             failures,
         };
-        tally.all.add(build);
+        tally.all_builds.add(build);
         match tally.packages.get_mut(&ask.key.package) {
             Some(cost) => cost.add(build),
             None => {

@@ -42,7 +42,7 @@ impl CpuRule {
 #[derive(Debug, Clone)]
 pub struct SimulatedCores {
     /// For each row, thousandths of a core; above 0.
-    milli: Vec<u64>,
+    millicores: Vec<u64>,
 }
 
 impl SimulatedCores {
@@ -50,7 +50,7 @@ impl SimulatedCores {
     pub fn asked(tape: &ReplayTape, otherwise: u64) -> Self {
         let asked =
             |row: &TapeRow| if row.milli_asked > 0 { row.milli_asked.into() } else { otherwise.max(1) };
-        Self { milli: tape.rows.iter().map(asked).collect() }
+        Self { millicores: tape.rows.iter().map(asked).collect() }
     }
 
     /// Predicts the cores of each build from the builds that had ended before its start, by the recorded times,
@@ -71,12 +71,12 @@ impl SimulatedCores {
             milli.push(policy.plan(&ask).milli.unwrap_or_default().max(1));
             running.push(Reverse((row.start_ms.saturating_add(row.wall.0), number)));
         }
-        Self { milli }
+        Self { millicores: milli }
     }
 
     /// Thousandths of a core for the row with this number.
     pub(super) fn of(&self, row: usize) -> u64 {
-        self.milli.get(row).copied().unwrap_or(1).max(1)
+        self.millicores.get(row).copied().unwrap_or(1).max(1)
     }
 }
 
@@ -108,13 +108,13 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
 /// If a build used more cores on average than it holds, it takes longer in proportion, as if its node had no
 /// free cores. If the file has a CPU request, use above that request is ignored: those cores were not
 /// guaranteed in the recorded run either. The result is 1 if the file has no CPU time.
-pub(super) fn slow_down(row: &TapeRow, milli: u64) -> f64 {
+pub(super) fn slow_down_factor(row: &TapeRow, milli: u64) -> f64 {
     let used = Bytes(row.cpu.0).as_f64() / row.wall.as_f64().max(1.0);
     let promised = if row.milli_asked > 0 { used.min(f64::from(row.milli_asked)) } else { used };
     (promised / Bytes(milli.max(1)).as_f64()).max(1.0)
 }
 
 /// Wall time of the attempt with `milli` thousandths of a core.
-pub(super) fn wall_with(row: &TapeRow, milli: u64) -> Millis {
-    Millis::from_f64((row.wall.as_f64() * slow_down(row, milli)).ceil())
+pub(super) fn wall_with_cores(row: &TapeRow, milli: u64) -> Millis {
+    Millis::from_f64((row.wall.as_f64() * slow_down_factor(row, milli)).ceil())
 }

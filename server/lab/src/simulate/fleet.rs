@@ -20,11 +20,11 @@ pub struct NodeKind {
     /// The text of the kind, without number and price.
     pub name: String,
     /// Cores of a node, in thousandths.
-    pub milli: u64,
+    pub millicores: u64,
     /// Memory of a node that builds can use.
     pub memory: Bytes,
     /// Most nodes of this kind that may be open at once.
-    pub most: usize,
+    pub most_open: usize,
     /// Price of one node for one hour.
     pub(crate) price_hour: f64,
 }
@@ -46,7 +46,7 @@ impl Fleet {
     /// # Errors
     /// The text says which part is wrong.
     pub fn parse(text: &str, pools: &Placement, price: PoolPrice) -> Result<Self, String> {
-        let kinds = text.split(',').map(|part| kind(part.trim(), pools, price));
+        let kinds = text.split(',').map(|part| parse_kind(part.trim(), pools, price));
         let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
         if kinds.len() > MAX_NODE_KINDS {
             return Err(format!("{} kinds of nodes, at most {MAX_NODE_KINDS} are allowed", kinds.len()));
@@ -57,30 +57,31 @@ impl Fleet {
     /// The size that a build gets: its request, or if no node is large enough for it, as much as the largest
     /// node has.
     pub(super) fn clamp(&self, milli: u64, memory: u64) -> (u64, u64) {
-        if self.kinds.iter().any(|kind| kind.milli >= milli && kind.memory.0 >= memory) {
+        if self.kinds.iter().any(|kind| kind.millicores >= milli && kind.memory.0 >= memory) {
             return (milli, memory);
         }
         let with_memory =
-            self.kinds.iter().filter(|kind| kind.memory.0 >= memory).max_by_key(|kind| kind.milli);
-        let largest = with_memory.or_else(|| self.kinds.iter().max_by_key(|kind| (kind.memory, kind.milli)));
-        largest.map_or((milli, memory), |kind| (milli.min(kind.milli), memory.min(kind.memory.0)))
+            self.kinds.iter().filter(|kind| kind.memory.0 >= memory).max_by_key(|kind| kind.millicores);
+        let largest =
+            with_memory.or_else(|| self.kinds.iter().max_by_key(|kind| (kind.memory, kind.millicores)));
+        largest.map_or((milli, memory), |kind| (milli.min(kind.millicores), memory.min(kind.memory.0)))
     }
 }
 
-fn kind(part: &str, pools: &Placement, price: PoolPrice) -> Result<NodeKind, String> {
+fn parse_kind(part: &str, pools: &Placement, price: PoolPrice) -> Result<NodeKind, String> {
     let (rest, price_hour) = match part.rsplit_once('@') {
-        Some((rest, price)) => (rest, Some(node_price(part, price)?)),
+        Some((rest, price)) => (rest, Some(parse_node_price(part, price)?)),
         None => (part, None),
     };
     let (name, most) = match rest.rsplit_once(':') {
-        Some((name, count)) => (name, number_of_nodes(part, count)?),
+        Some((name, count)) => (name, parse_node_count(part, count)?),
         None => (rest, MAX_NODES),
     };
-    let (cores, memory, price) = size(name, pools, price)?;
+    let (cores, memory, price) = parse_node_size(name, pools, price)?;
     let price_hour = price_hour.unwrap_or_else(|| {
         price.of(&ResourceNeeds { memory_request: memory, cpu_request: cores, ..ResourceNeeds::default() })
     });
-    let milli = quantity::millicores(cores.0);
+    let milli = quantity::rounded_millicores(cores.0);
     if milli == 0 {
         return Err(format!("{part:?}: a node without cores builds nothing"));
     }
@@ -89,10 +90,10 @@ fn kind(part: &str, pools: &Placement, price: PoolPrice) -> Result<NodeKind, Str
             "{part:?}: a node with less than 1 MiB builds nothing; write memory with its unit, as 16x64GiB"
         ));
     }
-    Ok(NodeKind { name: name.to_owned(), milli, memory, most, price_hour })
+    Ok(NodeKind { name: name.to_owned(), millicores: milli, memory, most_open: most, price_hour })
 }
 
-fn node_price(part: &str, text: &str) -> Result<f64, String> {
+fn parse_node_price(part: &str, text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(price) if (0.0..=HIGHEST_PRICE).contains(&price) => Ok(price),
         _ if text.contains(':') => {
@@ -102,7 +103,7 @@ fn node_price(part: &str, text: &str) -> Result<f64, String> {
     }
 }
 
-fn number_of_nodes(part: &str, text: &str) -> Result<usize, String> {
+fn parse_node_count(part: &str, text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(count) if (1..=MAX_NODES).contains(&count) => Ok(count),
         _ => Err(format!(
@@ -112,7 +113,11 @@ fn number_of_nodes(part: &str, text: &str) -> Result<usize, String> {
 }
 
 /// Cores and memory of a node, and its prices for cores and memory.
-fn size(name: &str, pools: &Placement, price: PoolPrice) -> Result<(Cores, Bytes, PoolPrice), String> {
+fn parse_node_size(
+    name: &str,
+    pools: &Placement,
+    price: PoolPrice,
+) -> Result<(Cores, Bytes, PoolPrice), String> {
     if let Some(pool) = pools.pool(name) {
         let (Some(cores), Some(memory)) = pool.builder else {
             return Err(format!(
@@ -127,7 +132,7 @@ fn size(name: &str, pools: &Placement, price: PoolPrice) -> Result<(Cores, Bytes
         return Err(format!("{name:?} is neither CORESxMEMORY, for example 16x64GiB, nor a pool ({known})"));
     };
     let wrong = |why: String| format!("{name:?}: {why}");
-    let cores = quantity::cores(cores).map_err(wrong)?;
+    let cores = quantity::parse_cores(cores).map_err(wrong)?;
     let memory = quantity::bytes(memory).map_err(wrong)?;
     Ok((Cores(cores), Bytes(memory), price))
 }
@@ -148,7 +153,7 @@ mod tests {
     fn kinds_of_nodes_are_read_with_their_number_and_price() {
         let fleet = parse("16x64GiB:8, 1500mx4Gi@0.5,max.2x:3").unwrap();
         let nodes: Vec<(u64, u64, usize)> =
-            fleet.kinds.iter().map(|kind| (kind.milli, kind.memory.0 >> 30, kind.most)).collect();
+            fleet.kinds.iter().map(|kind| (kind.millicores, kind.memory.0 >> 30, kind.most_open)).collect();
         assert_eq!(nodes, [(16_000, 64, 8), (1500, 4, MAX_NODES), (8000, 32, 3)]);
         let prices: Vec<String> = fleet.kinds.iter().map(|kind| format!("{:.3}", kind.price_hour)).collect();
         assert_eq!(prices, ["2.240", "0.500", "8.000"]);

@@ -11,7 +11,7 @@
 use plimsoll_core::domain::{Bytes, Millis};
 
 use super::{
-    cores::slow_down,
+    cores::slow_down_factor,
     fleet::{Fleet, NodeKind},
     outcome::{FleetOutcome, NodeUsage},
     rows::SimulatedRows,
@@ -33,45 +33,45 @@ pub(super) fn outcome(rows: SimulatedRows<'_>, fleet: &Fleet) -> FleetOutcome {
         outcome.builds += 1;
         let milli = rows.cores.of(number);
         let fits = fleet.kinds.iter().filter(|kind| kind.memory >= row.peak);
-        let Some((least, most)) = bounds(fits.map(|kind| kind.milli.min(milli))) else {
+        let Some((least, most)) = least_and_most(fits.map(|kind| kind.millicores.min(milli))) else {
             outcome.given_up += 1;
             continue;
         };
         // fewer cores make a build slower: the fewest cores give the lowest core hours, the most cores the
         // shortest time in memory
-        need.core_hours += Bytes(least).as_f64() / 1000.0 * row.wall.hours() * slow_down(row, least);
-        need.gib_hours += row.peak.gib_hours(row.wall) * slow_down(row, most);
+        need.core_hours += Bytes(least).as_f64() / 1000.0 * row.wall.hours() * slow_down_factor(row, least);
+        need.gib_hours += row.peak.gib_hours(row.wall) * slow_down_factor(row, most);
     }
-    outcome.used = need.nodes(fleet);
+    outcome.used = need.least_usage(fleet);
     outcome
 }
 
 /// The lowest and the highest value.
-fn bounds(mut values: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
+fn least_and_most(mut values: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
     let first = values.next()?;
     Some(values.fold((first, first), |(least, most), value| (least.min(value), most.max(value))))
 }
 
 impl TotalNeed {
-    fn nodes(self, fleet: &Fleet) -> NodeUsage {
-        let core_hours = self.least(fleet, cores);
-        let gib_hours = self.least(fleet, gib);
+    fn least_usage(self, fleet: &Fleet) -> NodeUsage {
+        let core_hours = self.least_cost(fleet, kind_cores);
+        let gib_hours = self.least_cost(fleet, kind_gib);
         NodeUsage {
-            node_hours: self.least(fleet, |_| 1.0),
+            node_hours: self.least_cost(fleet, |_| 1.0),
             core_hours,
             free_core_hours: (core_hours - self.core_hours).max(0.0),
             gib_hours,
             free_gib_hours: (gib_hours - self.gib_hours).max(0.0),
-            money: self.least(fleet, |kind| kind.price_hour),
+            money: self.least_cost(fleet, |kind| kind.price_hour),
             ..NodeUsage::default()
         }
     }
 
     /// The lowest cost of node hours that have enough cores and memory. This is a linear program with two
     /// conditions: one of its best solutions has one kind of node, or two kinds with nothing free.
-    fn least(self, fleet: &Fleet, cost: impl Fn(&NodeKind) -> f64) -> f64 {
+    fn least_cost(self, fleet: &Fleet, cost: impl Fn(&NodeKind) -> f64) -> f64 {
         let one = fleet.kinds.iter().map(|kind| {
-            let hours = (self.core_hours / cores(kind)).max(self.gib_hours / gib(kind));
+            let hours = (self.core_hours / kind_cores(kind)).max(self.gib_hours / kind_gib(kind));
             hours * cost(kind)
         });
         let pairs = fleet.kinds.iter().enumerate().flat_map(|(at, first)| {
@@ -79,25 +79,25 @@ impl TotalNeed {
                 .kinds
                 .iter()
                 .skip(at + 1)
-                .filter_map(move |second| Some((first, second, self.mix(first, second)?)))
+                .filter_map(move |second| Some((first, second, self.exact_mix(first, second)?)))
         });
         let two = pairs.map(|(first, second, (hours, others))| hours * cost(first) + others * cost(second));
         one.chain(two).fold(f64::INFINITY, f64::min)
     }
 
     /// The hours of two kinds of nodes that together have exactly the needed cores and memory.
-    fn mix(self, first: &NodeKind, second: &NodeKind) -> Option<(f64, f64)> {
-        let determinant = cores(first) * gib(second) - cores(second) * gib(first);
-        let hours = (self.core_hours * gib(second) - self.gib_hours * cores(second)) / determinant;
-        let others = (self.gib_hours * cores(first) - self.core_hours * gib(first)) / determinant;
+    fn exact_mix(self, first: &NodeKind, second: &NodeKind) -> Option<(f64, f64)> {
+        let determinant = kind_cores(first) * kind_gib(second) - kind_cores(second) * kind_gib(first);
+        let hours = (self.core_hours * kind_gib(second) - self.gib_hours * kind_cores(second)) / determinant;
+        let others = (self.gib_hours * kind_cores(first) - self.core_hours * kind_gib(first)) / determinant;
         (hours.is_finite() && others.is_finite() && hours >= 0.0 && others >= 0.0).then_some((hours, others))
     }
 }
 
-fn cores(kind: &NodeKind) -> f64 {
-    Bytes(kind.milli).as_f64() / 1000.0
+fn kind_cores(kind: &NodeKind) -> f64 {
+    Bytes(kind.millicores).as_f64() / 1000.0
 }
 
-fn gib(kind: &NodeKind) -> f64 {
+fn kind_gib(kind: &NodeKind) -> f64 {
     kind.memory.gib_hours(Millis(3_600_000))
 }

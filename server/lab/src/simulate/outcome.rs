@@ -46,7 +46,7 @@ pub struct NodeUsage {
 impl NodeUsage {
     pub(super) fn add(&mut self, kind: &NodeKind, free: FreeShare, time_ms: u64) {
         let hours = Millis(time_ms).hours();
-        let core_hours = Bytes(kind.milli).as_f64() / 1000.0 * hours;
+        let core_hours = Bytes(kind.millicores).as_f64() / 1000.0 * hours;
         let gib_hours = kind.memory.gib_hours(Millis(time_ms));
         self.node_hours += hours;
         self.core_hours += core_hours;

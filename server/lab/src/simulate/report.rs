@@ -21,7 +21,7 @@ const ORACLE_NOTE: &str = "Oracle: the least that any sizes can take, with exact
 /// Cell for a value that a lower bound does not have.
 const NO_VALUE: &str = "-";
 /// Text in place of the column of money, if there are no prices.
-const NO_PRICES: &str = "No money: no prices are given. Give --prices GIB_HOUR/CORE_HOUR, or a price of a node for an hour, as in --nodes 16x64GiB@3.20.\n";
+const NO_PRICES_NOTE: &str = "No money: no prices are given. Give --prices GIB_HOUR/CORE_HOUR, or a price of a node for an hour, as in --nodes 16x64GiB@3.20.\n";
 
 /// The outcomes for one fleet, each with the name of its policy.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ pub fn text(all: &[FleetReport<'_>], currency: &str) -> String {
     text.push_str(if shown.evicted { EVICTED_NOTE } else { "" });
     text.push_str(if shown.slower { SLOWER_NOTE } else { "" });
     text.push_str(if any(|outcome| outcome.is_bound) { ORACLE_NOTE } else { "" });
-    text.push_str(if money.is_none() { NO_PRICES } else { "" });
+    text.push_str(if money.is_none() { NO_PRICES_NOTE } else { "" });
     text
 }
 

@@ -8,7 +8,7 @@ use plimsoll_core::{
 };
 
 use super::{
-    cores::{share, wall_with},
+    cores::{share, wall_with_cores},
     fleet::Fleet,
     nodes::{BuildSize, NodeSlot, Nodes},
     oracle,
@@ -47,7 +47,7 @@ enum BuildEvent {
 /// A build in the simulation.
 #[derive(Debug)]
 struct SimulatedBuild {
-    row: usize,
+    row_number: usize,
     size: BuildSize,
     slot: Option<NodeSlot>,
     /// When the build began its current wait.
@@ -99,22 +99,23 @@ pub fn run(
         if number.is_multiple_of(1000) {
             tell(share(number, tape.rows.len()));
         }
-        now_ms = day.until(row.start_ms).unwrap_or(now_ms);
+        now_ms = day.run_until(row.start_ms).unwrap_or(now_ms);
         if window.simulates(row) {
             now_ms = row.start_ms;
-            day.arrive(number, now_ms);
+            day.build_arrives(number, now_ms);
         } else {
             // not simulated: the policy learns from the attempt when it ends
             let end = row.start_ms.saturating_add(row.wall.0);
             day.events.push(Reverse((end, BuildEvent::Taught { row: number })));
         }
     }
-    now_ms = day.until(u64::MAX).unwrap_or(now_ms).max(now_ms);
+    now_ms = day.run_until(u64::MAX).unwrap_or(now_ms).max(now_ms);
     let SimulatedDay { nodes, mut outcome, builds, .. } = day;
     outcome.waits_ms = builds.iter().map(|build| build.waited_ms).collect();
     outcome.waits_ms.sort_unstable();
-    outcome.used = nodes.end(now_ms);
-    let first = builds.first().and_then(|build| tape.rows.get(build.row)).map_or(now_ms, |row| row.start_ms);
+    outcome.used = nodes.close_all(now_ms);
+    let first =
+        builds.first().and_then(|build| tape.rows.get(build.row_number)).map_or(now_ms, |row| row.start_ms);
     outcome.span_ms = now_ms.saturating_sub(first);
     outcome
 }
@@ -135,7 +136,7 @@ struct SimulatedDay<'d> {
 
 impl SimulatedDay<'_> {
     /// Handles all events up to this time; returns the time of the last end of a build.
-    fn until(&mut self, until_ms: u64) -> Option<u64> {
+    fn run_until(&mut self, until_ms: u64) -> Option<u64> {
         let mut last_end = None;
         while let Some(Reverse((now_ms, event))) = self.events.peek().copied() {
             if now_ms > until_ms {
@@ -143,11 +144,11 @@ impl SimulatedDay<'_> {
             }
             self.events.pop();
             match event {
-                BuildEvent::Taught { row } => self.teach(row),
+                BuildEvent::Taught { row } => self.teach_policy(row),
                 BuildEvent::Ended { build } => {
                     last_end = Some(now_ms);
                     self.nodes.close_idle(now_ms);
-                    self.ended(build, now_ms);
+                    self.build_ended(build, now_ms);
                     self.start_waiting(now_ms);
                 }
             }
@@ -155,31 +156,32 @@ impl SimulatedDay<'_> {
         last_end
     }
 
-    fn ask(&self, number: usize) -> Option<(PolicyQuestion, FinishedBuild)> {
+    fn question_of(&self, number: usize) -> Option<(PolicyQuestion, FinishedBuild)> {
         let row = self.rows.tape.rows.get(number)?;
         let (mut ask, done) = self.rows.tape.ask(number, row);
         ask.preset = ask.preset.or_else(|| self.terms.memory.map(Bytes::as_f64));
         Some((ask, done))
     }
 
-    fn teach(&mut self, number: usize) {
-        if let Some((ask, done)) = self.ask(number) {
+    fn teach_policy(&mut self, number: usize) {
+        if let Some((ask, done)) = self.question_of(number) {
             self.policy.learn(&ask, &done);
         }
     }
 
-    fn arrive(&mut self, row: usize, now_ms: u64) {
-        let Some((ask, done)) = self.ask(row) else { return };
+    fn build_arrives(&mut self, row: usize, now_ms: u64) {
+        let Some((ask, done)) = self.question_of(row) else { return };
         let plan = self.policy.plan(&ask);
         let is_long = self.spread.zip(plan.wall_p95).is_some_and(|(from, p95)| p95 > from);
         let [memory, limit] =
             [plan.memory.request, plan.memory.limit].map(|size| Bytes::from_f64(size.max(1.0)).0);
         let needs = Bytes::from_f64(done.peak).0;
         let milli = self.rows.cores.of(row);
-        let size = self.clamp(BuildSize { milli, memory, limit, needs, is_long });
+        let size =
+            self.clamp_to_fleet(BuildSize { millicores: milli, memory, limit, peak_use: needs, is_long });
         let build = self.builds.len();
         self.builds.push(SimulatedBuild {
-            row,
+            row_number: row,
             size,
             slot: None,
             waits_since_ms: now_ms,
@@ -194,12 +196,12 @@ impl SimulatedDay<'_> {
         }
     }
 
-    fn clamp(&mut self, size: BuildSize) -> BuildSize {
-        let (milli, memory) = self.fleet.clamp(size.milli, size.memory);
-        self.outcome.clamped += u64::from((milli, memory) != (size.milli, size.memory));
+    fn clamp_to_fleet(&mut self, size: BuildSize) -> BuildSize {
+        let (milli, memory) = self.fleet.clamp(size.millicores, size.memory);
+        self.outcome.clamped += u64::from((milli, memory) != (size.millicores, size.memory));
         // if the limit was equal to the request, it stays so
         let limit = if size.limit == size.memory { memory } else { size.limit.max(memory) };
-        BuildSize { milli, memory, limit, ..size }
+        BuildSize { millicores: milli, memory, limit, ..size }
     }
 
     /// Starts a build on a node; returns whether a node has room.
@@ -209,8 +211,8 @@ impl SimulatedDay<'_> {
         (build.slot, build.evicted) = (Some(placed.slot), false);
         build.tries += 1;
         build.waited_ms += placed.start_ms.saturating_sub(build.waits_since_ms);
-        if let Some(row) = self.rows.tape.rows.get(build.row) {
-            let wall = wall_with(row, build.size.milli);
+        if let Some(row) = self.rows.tape.rows.get(build.row_number) {
+            let wall = wall_with_cores(row, build.size.millicores);
             self.outcome.slower_hours += wall.saturating_sub(row.wall).hours();
             self.events
                 .push(Reverse((placed.start_ms.saturating_add(wall.0), BuildEvent::Ended { build: number })));
@@ -230,7 +232,7 @@ impl SimulatedDay<'_> {
         let (mut from, mut most) = (0, self.nodes.most_free());
         loop {
             let mut too_large = |(milli, memory)| {
-                let as_large = |other: &BuildSize| milli >= other.milli && memory >= other.memory;
+                let as_large = |other: &BuildSize| milli >= other.millicores && memory >= other.memory;
                 milli > most.0 || memory > most.1 || in_vain.iter().any(as_large)
             };
             let Some((at, number, size)) = self.queue.first(from, &mut too_large) else { return };
@@ -238,7 +240,7 @@ impl SimulatedDay<'_> {
                 self.queue.remove(at);
                 most = self.nodes.most_free();
             } else {
-                in_vain.retain(|other| other.milli < size.milli || other.memory < size.memory);
+                in_vain.retain(|other| other.millicores < size.millicores || other.memory < size.memory);
                 in_vain.push(size);
             }
             from = at + 1;
@@ -246,15 +248,15 @@ impl SimulatedDay<'_> {
     }
 
     /// Handles a build that has left its node: it has succeeded, or it is tried again with the next size.
-    fn ended(&mut self, number: usize, now_ms: u64) {
+    fn build_ended(&mut self, number: usize, now_ms: u64) {
         let Some(build) = self.builds.get(number) else { return };
-        let (row, size, tries, evicted) = (build.row, build.size, build.tries, build.evicted);
+        let (row, size, tries, evicted) = (build.row_number, build.size, build.tries, build.evicted);
         // a limit above the node's memory has no effect: the build is stopped when the node has no memory left
         let stopped_at = build.slot.map_or(size.limit, |slot| size.limit.min(self.nodes.memory(slot)));
         if let Some(slot) = build.slot {
-            self.nodes.release(number, (slot, size), now_ms);
+            self.nodes.release_build(number, (slot, size), now_ms);
         }
-        let Some((ask, done)) = self.ask(row) else { return };
+        let Some((ask, done)) = self.question_of(row) else { return };
         if !evicted && Bytes(stopped_at).as_f64() >= done.peak {
             self.policy.learn(&ask, &done);
             return;
@@ -271,12 +273,12 @@ impl SimulatedDay<'_> {
         };
         let size = BuildSize { memory, limit, ..size };
         self.outcome.evicted += u64::from(evicted);
-        let (_, memory) = self.fleet.clamp(size.milli, size.memory);
+        let (_, memory) = self.fleet.clamp(size.millicores, size.memory);
         if memory <= failed || tries >= MOST_TRIES {
             self.outcome.given_up += 1;
             return;
         }
-        let size = self.clamp(size);
+        let size = self.clamp_to_fleet(size);
         if let Some(build) = self.builds.get_mut(number) {
             (build.size, build.waits_since_ms) = (size, now_ms);
         }
@@ -295,7 +297,7 @@ impl SimulatedDay<'_> {
     /// Counts a lost attempt.
     fn record_loss(&mut self, row: usize, size: BuildSize, stopped_at: u64) {
         let Some(row) = self.rows.tape.rows.get(row) else { return };
-        let wall = wall_with(row, size.milli);
+        let wall = wall_with_cores(row, size.millicores);
         self.outcome.lost += 1;
         self.outcome.lost_hours += wall.hours();
         self.outcome.lost_gib_hours += Bytes(stopped_at.min(size.uses())).gib_hours(wall);

@@ -198,21 +198,21 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
             nodes.close_idle(now);
             for _ in 0..ends.min(held.len()) {
                 let (slot, size, number) = held.remove(0);
-                nodes.release(number, (slot, size), now);
+                nodes.release_build(number, (slot, size), now);
             }
             let memory = gib * GIB;
-            let size = BuildSize { milli, memory, limit: memory, needs: memory, is_long };
+            let size = BuildSize { millicores: milli, memory, limit: memory, peak_use: memory, is_long };
             if let Some(placed) = nodes.assign_node(number, size, now) {
                 prop_assert!(placed.evicted.is_empty());
                 held.push((placed.slot, size, number));
             } else {
                 // it is refused only if no node that may be there has room for it
                 for (kind, of_kind) in fleet.kinds.iter().enumerate() {
-                    for number in 0..of_kind.most {
+                    for number in 0..of_kind.most_open {
                         let on = |part: fn(&BuildSize) -> u64| held.iter().filter(|(slot, ..)| *slot == (kind, number))
                             .map(|(_, size, _)| part(size)).sum::<u64>();
                         prop_assert!(
-                            on(|size| size.milli) + milli > of_kind.milli
+                            on(|size| size.millicores) + milli > of_kind.millicores
                                 || on(|size| size.memory) + size.memory > of_kind.memory.0
                         );
                     }
@@ -222,8 +222,8 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
                 let of_kind = &fleet.kinds[slot.0];
                 let on = |part: fn(&BuildSize) -> u64| held.iter().filter(|(other, ..)| other == slot)
                     .map(|(_, size, _)| part(size)).sum::<u64>();
-                prop_assert!(slot.1 < of_kind.most);
-                prop_assert!(on(|size| size.milli) <= of_kind.milli);
+                prop_assert!(slot.1 < of_kind.most_open);
+                prop_assert!(on(|size| size.millicores) <= of_kind.millicores);
                 prop_assert!(on(|size| size.memory) <= of_kind.memory.0);
             }
         }
@@ -316,10 +316,10 @@ fn a_node_stops_those_that_are_most_above_their_requests_until_the_others_fit() 
     let fleet = fleet("8x16GiB:1");
     let mut nodes = Nodes::new(&fleet, 0, None, false);
     let size = |needs| BuildSize {
-        milli: 1000,
+        millicores: 1000,
         memory: 4 * GIB,
         limit: 10 * GIB,
-        needs: needs * GIB,
+        peak_use: needs * GIB,
         is_long: false,
     };
     let mut assign = |build, needs| nodes.assign_node(build, size(needs), 0).unwrap();
@@ -330,7 +330,7 @@ fn a_node_stops_those_that_are_most_above_their_requests_until_the_others_fit() 
     assert_eq!(assign(2, 6).evicted, [0]);
     // as much as its limit lets it use, 10: without the 6 above its request it is 17, and the next one goes, too
     assert_eq!(assign(3, 12).evicted, [3, 2]);
-    nodes.release(0, (first.slot, size(8)), 0);
+    nodes.release_build(0, (first.slot, size(8)), 0);
     // the requests of the two that are still evicted and 3 are 11: there is room for 3 more
     assert_eq!(nodes.assign_node(4, size(3), 0).unwrap().evicted, Vec::<usize>::new());
 }

@@ -43,12 +43,12 @@ impl WaitingBuilds {
 
     /// Adds a build at the end.
     pub(super) fn push(&mut self, build: usize, size: BuildSize) {
-        if self.builds.len() == self.room() {
-            self.close_ranks();
+        if self.builds.len() == self.capacity() {
+            self.compact();
         }
         self.builds.push(Some((build, size)));
         self.count += 1;
-        self.set(self.builds.len() - 1, (size.milli, size.memory));
+        self.set_least(self.builds.len() - 1, (size.millicores, size.memory));
     }
 
     /// The first build at position `from` or later that is not too large: its position, number and size.
@@ -58,7 +58,7 @@ impl WaitingBuilds {
         from: usize,
         too_large: &mut impl FnMut(LeastSize) -> bool,
     ) -> Option<(usize, usize, BuildSize)> {
-        let at = self.find(1, 0..self.room(), from, too_large)?;
+        let at = self.find(1, 0..self.capacity(), from, too_large)?;
         self.builds.get(at).copied().flatten().map(|(build, size)| (at, build, size))
     }
 
@@ -68,11 +68,11 @@ impl WaitingBuilds {
             && build.take().is_some()
         {
             self.count -= 1;
-            self.set(at, EMPTY_SLOT_SIZE);
+            self.set_least(at, EMPTY_SLOT_SIZE);
         }
     }
 
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.tree.len() / 2
     }
 
@@ -97,8 +97,8 @@ impl WaitingBuilds {
         older.or_else(|| self.find(2 * node + 1, middle..below.end, from, too_large))
     }
 
-    fn set(&mut self, at: usize, least: LeastSize) {
-        let mut node = self.room() + at;
+    fn set_least(&mut self, at: usize, least: LeastSize) {
+        let mut node = self.capacity() + at;
         if let Some(place) = self.tree.get_mut(node) {
             *place = least;
         }
@@ -113,7 +113,7 @@ impl WaitingBuilds {
     }
 
     /// Removes the gaps of removed builds, and makes room for as many further builds as wait now.
-    fn close_ranks(&mut self) {
+    fn compact(&mut self) {
         let waiting: Vec<(usize, BuildSize)> = self.builds.drain(..).flatten().collect();
         let room = (2 * waiting.len()).next_power_of_two().max(LEAST_BUILDS);
         self.tree = vec![EMPTY_SLOT_SIZE; 2 * room];
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn size(milli: u64, memory: u64) -> BuildSize {
-        BuildSize { milli, memory, limit: memory, needs: memory, is_long: false }
+        BuildSize { millicores: milli, memory, limit: memory, peak_use: memory, is_long: false }
     }
 
     proptest! {
@@ -148,12 +148,12 @@ mod tests {
                 }
                 let mut too_large = |least: LeastSize| least.0 > most_milli || least.1 > most_memory;
                 let first = waiting.first(0, &mut too_large);
-                let expected = plain.iter().position(|(_, size)| !too_large((size.milli, size.memory)));
+                let expected = plain.iter().position(|(_, size)| !too_large((size.millicores, size.memory)));
                 prop_assert_eq!(first.map(|(_, build, _)| build), expected.map(|at| plain[at].0));
                 if let (Some((at, build, _)), Some(expected)) = (first, expected) {
                     plain.remove(expected);
                     // who is behind it is found from there
-                    let next = plain.iter().skip(expected).find(|(_, size)| !too_large((size.milli, size.memory)));
+                    let next = plain.iter().skip(expected).find(|(_, size)| !too_large((size.millicores, size.memory)));
                     let behind = waiting.first(at + 1, &mut too_large).map(|(_, build, _)| build);
                     prop_assert_eq!(behind, next.map(|(number, _)| *number));
                     waiting.remove(at);

@@ -74,7 +74,7 @@ impl RecordedBuilds {
         while let Some(record) = reader.next_record()? {
             rows += 1;
             if rows.is_multiple_of(1000) {
-                tell(reader.place.share());
+                tell(reader.position.share());
             }
             timed |= record.timed;
             let summary = record.summary;
@@ -86,7 +86,7 @@ impl RecordedBuilds {
             }
             let subject = RuleSubject::of(&summary.key);
             let name = (subject.owner_project.clone(), subject.family, summary.key.package.clone());
-            let whole = subject.whole;
+            let whole = subject.copr_path;
             let group = groups.entry(name).or_default();
             group.builds += 1;
             group.archs.insert(summary.key.arch.clone());

@@ -15,12 +15,12 @@ use crate::{
 const MIB: f64 = 1_048_576.0;
 
 /// From this many bytes on, memory is shown in GiB.
-const IN_GIB: f64 = 1024.0 * MIB;
+const GIB_FROM_BYTES: f64 = 1024.0 * MIB;
 
 /// The memory chart: need, memory with page cache, request and limit, phases, and the times of OOM kills.
 pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let resources = summary.resources.unwrap_or_default();
-    let size = |bytes: Option<u64>| bytes.filter(|bytes| measured::is_size(*bytes)).map(float);
+    let size = |bytes: Option<u64>| bytes.filter(|bytes| measured::is_valid_memory(*bytes)).map(float);
     let limit = size(resources.memory_limit_bytes);
     let asked = size(resources.memory_request_bytes).filter(|asked| Some(*asked) != limit);
     let points = series::points(series, summary);
@@ -31,9 +31,9 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let near = |level: &f64| *level <= used * 6.0;
     let (limit_drawn, asked_drawn) = (limit.filter(near), asked.filter(near));
     let highest = [limit_drawn, asked_drawn].into_iter().flatten().fold(used, f64::max);
-    let (scale, unit) = if highest >= IN_GIB { (IN_GIB, "GiB") } else { (MIB, "MiB") };
+    let (scale, unit) = if highest >= GIB_FROM_BYTES { (GIB_FROM_BYTES, "GiB") } else { (MIB, "MiB") };
     let at = |point: &SeriesPoint, memory: u64| (float(point.elapsed_ms), float(memory) / scale);
-    let mut layers = bands(summary);
+    let mut layers = phase_bands(summary);
     layers.push(Layer::Area {
         tone: Tone::Memory,
         points: points.iter().map(|point| at(point, point.memory)).collect(),
@@ -46,18 +46,18 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     for (tone, name, level) in [(Tone::Limit, "limit", limit_drawn), (Tone::Ask, "request", asked_drawn)] {
         if let Some(level) = level {
             layers.push(Layer::Level { tone, at: level / scale });
-            legend.push((tone, format!("{name} {}", in_words(level))));
+            legend.push((tone, format!("{name} {}", level_words(level))));
         }
     }
-    layers.extend(moments(&points));
+    layers.extend(moment_layers(&points));
     let beyond = |name: &str, level: Option<f64>, drawn: Option<f64>| match (level, drawn) {
-        (Some(level), None) => format!(" The {name}, {}, is far above.", in_words(level)),
+        (Some(level), None) => format!(" The {name}, {}, is far above.", level_words(level)),
         _ => String::new(),
     };
-    let killed = if kills(&points).is_empty() { "" } else { " The kernel killed for memory." };
-    let read = series::highest_read(series);
+    let killed = if kill_times(&points).is_empty() { "" } else { " The kernel killed for memory." };
+    let read = series::highest_read_need(series);
     let proven = if need > read && read > 0 {
-        format!(" The highest reading is {}: {}.", bytes(read), proof(&points))
+        format!(" The highest reading is {}: {}.", bytes(read), proof_note(&points))
     } else {
         String::new()
     };
@@ -72,11 +72,11 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
         id: "memory",
         title: "Memory".to_owned(),
         description,
-        x: axis(series, summary),
+        x: need_axis(series, summary),
         y: Axis::from_zero(highest / scale, unit),
         layers,
         legend,
-        table: table(series, &points, summary),
+        table: series_table(series, &points, summary),
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
     let asked =
         resources.cpu_request_cores.filter(|asked| Some(*asked) != resources.cpu_limit_cores).filter(near);
     let highest = [limit, asked].into_iter().flatten().fold(used, f64::max);
-    let mut layers = bands(summary);
+    let mut layers = phase_bands(summary);
     layers.push(Layer::Area { tone: Tone::Cpu, points });
     let mut legend = vec![(Tone::Cpu, "in use".to_owned())];
     for (tone, name, level) in [(Tone::Limit, "limit", limit), (Tone::Ask, "request", asked)] {
@@ -105,25 +105,25 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
         id: "cpu",
         title: "CPU".to_owned(),
         description: super::words::sentence(&measured::cpu_words(summary)),
-        x: axis(series, summary),
+        x: need_axis(series, summary),
         y: Axis::from_zero(highest, "cores"),
         layers,
         legend,
-        table: table(series, &rows, summary),
+        table: series_table(series, &rows, summary),
     }
 }
 
-fn in_words(level: f64) -> String {
-    bytes(numbers::whole(level))
+fn level_words(level: f64) -> String {
+    bytes(numbers::to_whole(level))
 }
 
-fn axis(series: &[Sample], summary: &Summary) -> Axis {
+fn need_axis(series: &[Sample], summary: &Summary) -> Axis {
     let last = series.last().map_or(0, |row| row.elapsed_ms);
     Axis::elapsed(float(last.max(summary.wall_ms)))
 }
 
 /// Phases as bands in the background, alternately lighter and darker.
-fn bands(summary: &Summary) -> Vec<Layer> {
+fn phase_bands(summary: &Summary) -> Vec<Layer> {
     let band = |(n, phase): (usize, &plimsoll_proto::v1::Phase)| Layer::Band {
         from: float(phase.started_ms),
         to: float(phase.started_ms.saturating_add(phase.wall_ms)),
@@ -134,7 +134,7 @@ fn bands(summary: &Summary) -> Vec<Layer> {
 }
 
 /// Explains why the curve is higher than the highest reading.
-fn proof(points: &[SeriesPoint]) -> &'static str {
+fn proof_note(points: &[SeriesPoint]) -> &'static str {
     if points.iter().any(|point| point.killed && point.need > point.read) {
         "the kill proves more, and the curve reaches that there"
     } else {
@@ -143,13 +143,13 @@ fn proof(points: &[SeriesPoint]) -> &'static str {
 }
 
 /// Times at which the kernel had killed more processes than before, milliseconds.
-fn kills(points: &[SeriesPoint]) -> Vec<u64> {
+fn kill_times(points: &[SeriesPoint]) -> Vec<u64> {
     points.iter().filter(|point| point.killed).map(|point| point.elapsed_ms).collect()
 }
 
 /// Marks for the first OOM kill, and for the first time at which the build was starved of memory.
-fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
-    let killed = kills(points).first().copied();
+fn moment_layers(points: &[SeriesPoint]) -> Vec<Layer> {
+    let killed = kill_times(points).first().copied();
     let starved = points.iter().find(|point| point.starved).map(|point| point.elapsed_ms);
     let moment = |tone, at: Option<u64>, name: &str| {
         at.map(|at| Layer::Moment { tone, at: float(at), name: name.to_owned() })
@@ -163,7 +163,7 @@ fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
 /// Most rows of the table; the JSON has all of them.
 const MOST_ROWS: usize = 60;
 
-fn table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
+fn series_table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
     let every = series.len().div_ceil(MOST_ROWS).max(1);
     html! {
         table {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_kill_is_drawn_where_its_counter_rose() {
         let series = [row(1, 0, 0), row(2, 0, 0), row(5, 0, 2), row(6, 0, 2)];
-        assert_eq!(kills(&series::points(&series, &Summary::default())), [5000]);
+        assert_eq!(kill_times(&series::points(&series, &Summary::default())), [5000]);
         let chart = memory(&series, &Summary::default());
         assert!(chart.description.ends_with("The kernel killed for memory."), "{}", chart.description);
     }

@@ -10,7 +10,7 @@ use crate::{times, words};
 
 /// How long a correction may also hold for other failures with the same signature: milliseconds, and the words
 /// for it.
-const TIMES: [(&str, &str); 4] = [
+const SIGNATURE_TIMES: [(&str, &str); 4] = [
     ("", "this attempt"),
     ("3600000", "the same failures for 1 hour"),
     ("86400000", "the same failures for 24 hours"),
@@ -29,7 +29,7 @@ pub(super) fn form(shown: &GetAttemptResponse, address: &str) -> Markup {
     html! {
         @if matches!(summary.outcome(), Outcome::Failed | Outcome::Lost | Outcome::Ended) {
             h2 { "Correct the cause" }
-            @if let Some(correction) = correction { (corrected(correction)) }
+            @if let Some(correction) = correction { (correction_note(correction)) }
             form.search action=(address) method="post" {
                 label { "Cause" select name="cause" {
                     @for (value, one) in words::causes().filter(|(_, one)| *one != Cause::Unknown) {
@@ -39,7 +39,7 @@ pub(super) fn form(shown: &GetAttemptResponse, address: &str) -> Markup {
                 label { "Why" input name="why" required maxlength=(limits::CORRECTION_BYTES); }
                 @if has_signature {
                     label { "For" select name="signature_for_ms" {
-                        @for (value, words) in TIMES { option value=(value) { (words) } }
+                        @for (value, words) in SIGNATURE_TIMES { option value=(value) { (words) } }
                     } }
                 }
                 button { "Correct" }
@@ -54,7 +54,7 @@ pub(super) fn form(shown: &GetAttemptResponse, address: &str) -> Markup {
     }
 }
 
-fn corrected(correction: &Correction) -> Markup {
+fn correction_note(correction: &Correction) -> Markup {
     html! {
         p {
             (correction.by) " corrected it to " strong { (words::cause(correction.cause())) } ", "

@@ -5,13 +5,13 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use plimsoll_proto::{job, v1::Summary};
 
 /// Characters that are escaped in the path of a link.
-const PATH: &AsciiSet =
+const PATH_ESCAPES: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'\\').add(b'`');
 
 /// Names and addresses of GitLab's pages: the job and, if known, its pipeline. Empty for an attempt that is not of
 /// a GitLab job. The addresses begin with `https://` and the host, unless the job has reported an `http` address of
 /// the same host.
-pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
+pub(super) fn gitlab_links(summary: &Summary) -> Vec<(String, String)> {
     let Some((host, job)) = summary.attempt.split_once(':') else { return Vec::new() };
     let key = summary.key.clone().unwrap_or_default();
     let project = key.project.trim_matches('/');
@@ -21,16 +21,16 @@ pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     if !is_name(host) || !is_number(job) || project.is_empty() || project.contains("..") {
         return Vec::new();
     }
-    let plain = key.labels.get(job::SERVER_URL).filter(|url| is_of(url, host));
+    let plain = key.labels.get(job::SERVER_URL_LABEL).filter(|url| is_address_of_host(url, host));
     let server = plain.map_or_else(|| format!("https://{host}"), |url| url.trim_end_matches('/').to_owned());
-    let base = format!("{server}/{}/-", utf8_percent_encode(project, PATH));
+    let base = format!("{server}/{}/-", utf8_percent_encode(project, PATH_ESCAPES));
     let pipeline = key.labels.get("pipeline").filter(|pipeline| is_number(pipeline));
     let link = |kind: &str, id: &str| (format!("{kind} {id}"), format!("{base}/{kind}s/{id}"));
     [Some(link("job", job)), pipeline.map(|id| link("pipeline", id))].into_iter().flatten().collect()
 }
 
 /// Whether the address is `http`, of this host, with an optional port. No other address may become a link.
-fn is_of(url: &str, host: &str) -> bool {
+fn is_address_of_host(url: &str, host: &str) -> bool {
     let rest = url.strip_prefix("http://").and_then(|rest| rest.trim_end_matches('/').strip_prefix(host));
     rest.is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_number))
 }
@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn a_job_of_gitlab_has_its_page_and_that_of_its_pipeline() {
-        let links = of(&attempt("gitlab.example:4711", "group/my app", "12"));
+        let links = gitlab_links(&attempt("gitlab.example:4711", "group/my app", "12"));
         let [job, pipeline] = links.as_slice() else { unreachable!("{links:?}") };
         assert_eq!((job.0.as_str(), pipeline.0.as_str()), ("job 4711", "pipeline 12"));
         assert_eq!(job.1, "https://gitlab.example/group/my%20app/-/jobs/4711");
         assert_eq!(pipeline.1, "https://gitlab.example/group/my%20app/-/pipelines/12");
-        assert_eq!(of(&attempt("gitlab.example:4711", "group/app", "main")).len(), 1);
+        assert_eq!(gitlab_links(&attempt("gitlab.example:4711", "group/app", "main")).len(), 1);
     }
 
     #[test]
@@ -66,8 +66,8 @@ mod tests {
         let linked = |url: &str| {
             let mut summary = attempt("gitlab.example:4711", "group/app", "12");
             let labels = &mut summary.key.as_mut().unwrap().labels;
-            labels.insert(job::SERVER_URL.to_owned(), url.to_owned());
-            of(&summary).swap_remove(0).1
+            labels.insert(job::SERVER_URL_LABEL.to_owned(), url.to_owned());
+            gitlab_links(&summary).swap_remove(0).1
         };
         assert_eq!(linked("http://gitlab.example:8080/"), "http://gitlab.example:8080/group/app/-/jobs/4711");
         assert_eq!(linked("http://gitlab.example"), "http://gitlab.example/group/app/-/jobs/4711");
@@ -93,7 +93,7 @@ mod tests {
             ("gitlab.example:4711", ""),
             ("gitlab.example:4711", "../../admin"),
         ] {
-            assert!(of(&attempt(id, project, "12")).is_empty(), "{id} {project}");
+            assert!(gitlab_links(&attempt(id, project, "12")).is_empty(), "{id} {project}");
         }
     }
 }

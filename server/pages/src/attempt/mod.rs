@@ -18,20 +18,20 @@ use plimsoll_proto::{
 use super::{
     chart,
     numbers::{bytes, cores, cores_named, count, micros, millis, percent, plural, some_bytes, some_cores},
-    page::{card, plain},
+    page::{card, plain_page},
     times,
-    view::View,
+    view::ReaderChoice,
     words,
 };
 
 /// Most points of a curve; more would not be visible.
-pub const POINTS: usize = chart::POINTS;
+pub const POINTS: usize = chart::MOST_POINTS;
 
 /// What the page of one attempt shows.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptPage<'a> {
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// The attempt with its series, of at most [`POINTS`] samples.
     pub shown: &'a GetAttemptResponse,
     /// Whether the reader may correct the cause of the failure.
@@ -56,7 +56,7 @@ impl AttemptPage<'_> {
                         @if !summary.retries.is_empty() { ", retries " a.id href=(view.attempt(&summary.retries)) { (summary.retries) } }
                     }
                 }
-                @for (name, address) in gitlab_links::of(&summary) {
+                @for (name, address) in gitlab_links::gitlab_links(&summary) {
                     " " a href=(address) rel="noopener noreferrer" { "GitLab: " (name) }
                 }
             }
@@ -70,7 +70,7 @@ impl AttemptPage<'_> {
             (phases(&summary))
             (facts(&summary))
         };
-        plain(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
+        plain_page(&format!("Attempt {}", summary.attempt), "/attempts/", view, &body)
     }
 }
 
@@ -100,7 +100,7 @@ fn cards(summary: &Summary) -> Markup {
             @if predicted.memory_limit_bytes > 0 {
                 (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
                     "limit " (bytes(predicted.memory_limit_bytes))
-                    @match measured::limit_held(summary) {
+                    @match measured::limit_sufficed(summary) {
                         Some(true) if summary.outcome() != Outcome::Running => ": enough",
                         Some(false) => { ": " strong { "too little" } }
                         _ => {}
@@ -137,7 +137,7 @@ fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
                 "."
             }
         } @else {
-            div.empty { p { (measured::no_curve(summary, shown.series.len(), shown.samples_total).unwrap_or_default()) } }
+            div.empty { p { (measured::no_curve_reason(summary, shown.series.len(), shown.samples_total).unwrap_or_default()) } }
         }
     }
 }
@@ -166,8 +166,8 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Pages read again", above(summary.refaults).map(count)))
                 (some("Held back by the CPU limit", above(summary.throttled_usec).map(micros)))
                 dt { "Read from" } dd {
-                    (words::source(summary.source()))
-                    @if let Some(unseen) = measured::unseen(summary) { ". " (unseen) }
+                    (words::source_words(summary.source()))
+                    @if let Some(unseen) = measured::unseen_note(summary) { ". " (unseen) }
                 }
             }
         }

@@ -8,7 +8,7 @@ const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
 /// Possible distances between marks on a calendar axis, milliseconds.
-const CALENDAR: [f64; 16] = [
+const CALENDAR_STEPS: [f64; 16] = [
     MINUTE,
     5.0 * MINUTE,
     15.0 * MINUTE,
@@ -28,7 +28,7 @@ const CALENDAR: [f64; 16] = [
 ];
 
 /// Possible distances between marks on an axis of elapsed time, milliseconds.
-const ELAPSED: [f64; 20] = [
+const ELAPSED_STEPS: [f64; 20] = [
     100.0,
     500.0,
     SECOND,
@@ -52,7 +52,7 @@ const ELAPSED: [f64; 20] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AxisKind {
     /// An axis with dates, in milliseconds since 1970.
     Calendar,
     /// An axis with the time since a start, in milliseconds.
@@ -67,38 +67,38 @@ enum Kind {
 pub(crate) struct Axis {
     pub(super) from: f64,
     pub(super) to: f64,
-    kind: Kind,
+    kind: AxisKind,
     unit: &'static str,
 }
 
 impl Axis {
     /// A calendar axis between two times, in milliseconds since 1970.
     pub(crate) fn calendar(from: f64, to: f64) -> Self {
-        Self { from, to: if to > from { to } else { from + MINUTE }, kind: Kind::Calendar, unit: "UTC" }
+        Self { from, to: if to > from { to } else { from + MINUTE }, kind: AxisKind::Calendar, unit: "UTC" }
     }
 
     /// An axis of elapsed time from 0 to `to`, milliseconds.
     pub(crate) fn elapsed(to: f64) -> Self {
-        Self { from: 0.0, to: to.max(SECOND), kind: Kind::Elapsed, unit: "" }
+        Self { from: 0.0, to: to.max(SECOND), kind: AxisKind::Elapsed, unit: "" }
     }
 
     /// An axis for whole numbers, with half a step of space at both ends.
     pub(crate) fn whole(from: u32, to: u32) -> Self {
         let (from, to) = (f64::from(from.min(to)), f64::from(to.max(from)));
-        Self { from: from - 0.5, to: to + 0.5, kind: Kind::Whole, unit: "" }
+        Self { from: from - 0.5, to: to + 0.5, kind: AxisKind::Whole, unit: "" }
     }
 
     /// An axis from zero to a round number at or above `highest`.
     pub(crate) fn from_zero(highest: f64, unit: &'static str) -> Self {
         let highest = if highest.is_finite() && highest > 0.0 { highest * 1.04 } else { 1.0 };
         let step = round_step(highest, 5);
-        Self { from: 0.0, to: (highest / step).ceil() * step, kind: Kind::Number, unit }
+        Self { from: 0.0, to: (highest / step).ceil() * step, kind: AxisKind::Number, unit }
     }
 
     /// Like [`Self::from_zero`], for whole numbers.
     pub(crate) fn counts(highest: f64, unit: &'static str) -> Self {
         let axis = Self::from_zero(highest, unit);
-        Self { to: axis.to.ceil().max(1.0), kind: Kind::Whole, ..axis }
+        Self { to: axis.to.ceil().max(1.0), kind: AxisKind::Whole, ..axis }
     }
 
     /// The value at the end of the axis.
@@ -115,10 +115,10 @@ impl Axis {
     pub(super) fn marks(&self, most: u32) -> Vec<f64> {
         let length = self.to - self.from;
         let step = match self.kind {
-            Kind::Calendar => fitting(&CALENDAR, length, most),
-            Kind::Elapsed => fitting(&ELAPSED, length, most),
-            Kind::Whole => round_step(length, most).max(1.0).round(),
-            Kind::Number => round_step(length, most),
+            AxisKind::Calendar => fitting_step(&CALENDAR_STEPS, length, most),
+            AxisKind::Elapsed => fitting_step(&ELAPSED_STEPS, length, most),
+            AxisKind::Whole => round_step(length, most).max(1.0).round(),
+            AxisKind::Number => round_step(length, most),
         };
         let first = (self.from / step).ceil() * step;
         let marks = (0..=most + 1).map(|n| first + f64::from(n) * step);
@@ -127,14 +127,16 @@ impl Axis {
 
     /// The label of the mark at this value; `step` is the distance between two marks.
     pub(super) fn label(&self, at: f64, step: f64) -> String {
-        let ms = numbers::whole(at);
+        let ms = numbers::to_whole(at);
         match self.kind {
-            Kind::Calendar if step < DAY && !ms.is_multiple_of(86_400_000) => times::time_of_day(ms),
-            Kind::Calendar if step >= 80.0 * DAY => times::minute(ms).get(..7).unwrap_or_default().to_owned(),
-            Kind::Calendar => times::day(ms),
-            Kind::Elapsed => elapsed(at),
-            Kind::Whole => numbers::count(ms),
-            Kind::Number => numbers::amount(at),
+            AxisKind::Calendar if step < DAY && !ms.is_multiple_of(86_400_000) => times::time_of_day(ms),
+            AxisKind::Calendar if step >= 80.0 * DAY => {
+                times::minute(ms).get(..7).unwrap_or_default().to_owned()
+            }
+            AxisKind::Calendar => times::day(ms),
+            AxisKind::Elapsed => elapsed_words(at),
+            AxisKind::Whole => numbers::count(ms),
+            AxisKind::Number => numbers::amount(at),
         }
     }
 }
@@ -154,11 +156,11 @@ pub(crate) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Elapsed time as text: `30 s`, `5 min`, `1:30 h`.
-fn elapsed(ms: f64) -> String {
+fn elapsed_words(ms: f64) -> String {
     if ms < MINUTE {
         return format!("{} s", numbers::amount(ms / SECOND));
     }
-    let seconds = numbers::whole(ms) / 1000;
+    let seconds = numbers::to_whole(ms) / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, minutes, 0) => format!("{minutes} min"),
         (0, minutes, seconds) => format!("{minutes}:{seconds:02} min"),
@@ -168,7 +170,7 @@ fn elapsed(ms: f64) -> String {
 }
 
 /// The smallest of the distances `steps` with which there are at most `most` marks.
-fn fitting(steps: &[f64], length: f64, most: u32) -> f64 {
+fn fitting_step(steps: &[f64], length: f64, most: u32) -> f64 {
     let fits = steps.iter().copied().find(|step| length / step <= f64::from(most));
     fits.unwrap_or_else(|| length / f64::from(most.max(1)))
 }

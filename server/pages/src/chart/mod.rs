@@ -14,7 +14,7 @@ use maud::{Markup, html};
 pub(super) use tone::Tone;
 
 /// Most points of a line; more would not be visible.
-pub(super) const POINTS: usize = 600;
+pub(super) const MOST_POINTS: usize = 600;
 
 const WIDE: Size = Size { width: 1160, height: 320 };
 const HALF: Size = Size { width: 580, height: 260 };
@@ -101,15 +101,15 @@ pub(super) struct Chart {
 impl Chart {
     /// The chart over the whole width of the page.
     pub(super) fn figure(&self) -> Markup {
-        self.sized(WIDE, "chart")
+        self.figure_of_size(WIDE, "chart")
     }
 
     /// The chart over half of the page's width, beside another one.
     pub(super) fn half(&self) -> Markup {
-        self.sized(HALF, "chart half")
+        self.figure_of_size(HALF, "chart half")
     }
 
-    fn sized(&self, wide: Size, class: &str) -> Markup {
+    fn figure_of_size(&self, wide: Size, class: &str) -> Markup {
         html! {
             figure class=(class) {
                 figcaption {
@@ -145,9 +145,9 @@ impl Chart {
     }
 }
 
-/// Reduces points to at most [`POINTS`]: of each group of successive points the highest remains.
-pub(super) fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    let stretch = points.len().div_ceil(POINTS);
+/// Reduces points to at most [`MOST_POINTS`]: of each group of successive points the highest remains.
+pub(super) fn thinned_points(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let stretch = points.len().div_ceil(MOST_POINTS);
     if stretch <= 1 {
         return points;
     }
@@ -200,7 +200,7 @@ mod tests {
     fn thinned_lines_keep_their_peaks() {
         let mut points: Vec<(f64, f64)> = (0..5000_u32).map(|n| (f64::from(n), 1.0)).collect();
         points[1234].1 = 9.0;
-        let few = thinned(points);
-        assert!(few.len() <= POINTS && few.contains(&(1234.0, 9.0)), "{}", few.len());
+        let few = thinned_points(points);
+        assert!(few.len() <= MOST_POINTS && few.contains(&(1234.0, 9.0)), "{}", few.len());
     }
 }

@@ -29,7 +29,7 @@ impl Flow<'_> {
 
     /// Marks for the bars that are higher than `top`. The highest one shows its height as text. `None` if there
     /// are none.
-    pub(super) fn breaks(&self, heights: &[f64], top: f64) -> Option<Vec<Break>> {
+    pub(super) fn broken_bars(&self, heights: &[f64], top: f64) -> Option<Vec<Break>> {
         let highest = heights.iter().copied().fold(0.0, f64::max);
         let mut name = Some(numbers::amount(highest));
         let broken = heights.iter().enumerate().filter(|(_, height)| **height > top);

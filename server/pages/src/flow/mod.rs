@@ -11,35 +11,35 @@ use plimsoll_proto::{
 use super::{
     chart::{Axis, Chart, Layer, Tone, without_outliers},
     numbers, times,
-    view::View,
+    view::ReaderChoice,
     words,
 };
 
 /// Number of causes with a colour of their own; rarer causes are drawn together.
-const CAUSES: usize = 5;
+const DRAWN_CAUSES: usize = 5;
 
 /// The server's name for the group that combines all groups it does not list.
-pub const OTHERS: &str = "(others)";
+pub const OTHERS_GROUP: &str = "(others)";
 
 /// The groups, without the group that combines all that the server does not list.
 pub(super) fn named_groups(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
-    groups.iter().filter(|group| group.name != OTHERS)
+    groups.iter().filter(|group| group.name != OTHERS_GROUP)
 }
 
 /// The unit of charts that count attempts.
-const ATTEMPTS: &str = "attempts";
+const ATTEMPTS_UNIT: &str = "attempts";
 
 /// Statistics over time, for charts: the steps, and the time that each covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flow<'a> {
-    pub(super) view: &'a View,
+    pub(super) view: &'a ReaderChoice,
     pub(super) steps: &'a [pb::Step],
     pub(super) step_ms: u64,
 }
 
 /// Id, title and unit of a chart.
 #[derive(Clone, Copy)]
-struct Named {
+struct ChartTitles {
     id: &'static str,
     title: &'static str,
     unit: &'static str,
@@ -53,8 +53,8 @@ struct Series {
 }
 
 /// A tone that no series uses yet, because two causes with one colour could not be distinguished. There are
-/// more spare tones than [`CAUSES`].
-fn free(tone: Tone, series: &[Series]) -> Tone {
+/// more spare tones than [`DRAWN_CAUSES`].
+fn unused_tone(tone: Tone, series: &[Series]) -> Tone {
     let spare = [tone, Tone::Other, Tone::Same, Tone::Predicted, Tone::Memory, Tone::Ink];
     let is_free = |tone: &Tone| series.iter().all(|other| other.tone != *tone);
     spare.into_iter().find(is_free).unwrap_or(tone)
@@ -93,14 +93,14 @@ impl Flow<'_> {
             words::sentence(&format!("{}, so only what was used is shown", sums::NOTHING_ASKED_AND_MEASURED))
         };
         let title = if asked > 0.0 { "Memory asked for" } else { "Memory used" };
-        let named = Named { id: "memory-flow", title, unit: "GiB·h" };
-        self.stacked(named, description, &series)
+        let named = ChartTitles { id: "memory-flow", title, unit: "GiB·h" };
+        self.stacked_chart(named, description, &series)
     }
 
     /// The chart of failures by cause.
     pub(super) fn failures(&self) -> Chart {
         let mut sums: Vec<(Cause, u64)> = Vec::new();
-        for (cause, count) in self.totals().flat_map(causes) {
+        for (cause, count) in self.totals().flat_map(failures_by_cause) {
             match sums.iter_mut().find(|(known, _)| *known == cause) {
                 Some((_, sum)) => *sum += count,
                 None => sums.push((cause, count)),
@@ -109,29 +109,32 @@ impl Flow<'_> {
         sums.sort_by_key(|(cause, count)| (std::cmp::Reverse(*count), *cause as i32));
         sums.retain(|(_, count)| *count > 0);
         let all: u64 = sums.iter().map(|(_, count)| count).sum();
-        let drawn: Vec<Cause> = sums.iter().take(CAUSES).map(|(cause, _)| *cause).collect();
+        let drawn: Vec<Cause> = sums.iter().take(DRAWN_CAUSES).map(|(cause, _)| *cause).collect();
         let count = |totals: &pb::StatsTotals, takes: &dyn Fn(Cause) -> bool| {
-            numbers::float(causes(totals).filter(|(cause, _)| takes(*cause)).map(|(_, count)| count).sum())
+            numbers::float(
+                failures_by_cause(totals).filter(|(cause, _)| takes(*cause)).map(|(_, count)| count).sum(),
+            )
         };
         let mut series: Vec<Series> = Vec::new();
         for cause in &drawn {
             let tone = Tone::of_cause(*cause);
-            let tone = free(tone, &series);
+            let tone = unused_tone(tone, &series);
             let values = self.totals().map(|totals| count(totals, &|is| is == *cause)).collect();
-            series.push(Series { tone, name: named(*cause), values });
+            series.push(Series { tone, name: cause_title(*cause), values });
         }
         if sums.len() > drawn.len() {
             let values = self.totals().map(|totals| count(totals, &|is| !drawn.contains(&is))).collect();
             series.push(Series { tone: Tone::Phase, name: "others".into(), values });
         }
-        let shown = |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), named(*cause));
-        let most: Vec<String> = sums.iter().take(CAUSES).map(shown).collect();
+        let shown =
+            |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), cause_title(*cause));
+        let most: Vec<String> = sums.iter().take(DRAWN_CAUSES).map(shown).collect();
         let description = match all {
             0 => "Nothing failed.".to_owned(),
             all => format!("{}: {}.", plimsoll_proto::figures::counted(all, "failure"), most.join(", ")),
         };
-        let named = Named { id: "failures", title: "Failures by cause", unit: ATTEMPTS };
-        self.stacked(named, description, &series)
+        let named = ChartTitles { id: "failures", title: "Failures by cause", unit: ATTEMPTS_UNIT };
+        self.stacked_chart(named, description, &series)
     }
 
     fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
@@ -146,17 +149,17 @@ impl Flow<'_> {
         Axis::calendar(numbers::float(from.min(first)), numbers::float(to))
     }
 
-    fn stacked(&self, named: Named, description: String, series: &[Series]) -> Chart {
-        let Named { id, title, unit } = named;
+    fn stacked_chart(&self, named: ChartTitles, description: String, series: &[Series]) -> Chart {
+        let ChartTitles { id, title, unit } = named;
         let sums = |step: usize| series.iter().filter_map(move |one| one.values.get(step)).sum::<f64>();
         let heights: Vec<f64> = (0..self.steps.len()).map(sums).collect();
         let highest = heights.iter().copied().fold(0.0, f64::max);
         // counts have no outliers: the chart of failures must show a day with many failures in full
-        let end = if unit == ATTEMPTS { highest } else { without_outliers(heights.iter().copied()) };
-        let y = if unit == ATTEMPTS { Axis::counts(end, unit) } else { Axis::from_zero(end, unit) };
+        let end = if unit == ATTEMPTS_UNIT { highest } else { without_outliers(heights.iter().copied()) };
+        let y = if unit == ATTEMPTS_UNIT { Axis::counts(end, unit) } else { Axis::from_zero(end, unit) };
         let mut layers = self.bars(series, &heights, y.end());
         let mut cut = String::new();
-        if let Some(breaks) = self.breaks(&heights, y.end()) {
+        if let Some(breaks) = self.broken_bars(&heights, y.end()) {
             let bars = match breaks.len() {
                 1 => "The bar with a break is".to_owned(),
                 bars => format!("{bars} bars with a break are"),
@@ -195,12 +198,12 @@ impl Flow<'_> {
     }
 }
 
-fn named(cause: Cause) -> String {
+fn cause_title(cause: Cause) -> String {
     if cause == Cause::Unspecified { "without a cause".to_owned() } else { words::cause(cause).to_owned() }
 }
 
 /// Failures by cause. If the server does not count by cause, the counts of the two causes that it has.
-fn causes(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<> {
+fn failures_by_cause(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<> {
     let known: u64 = totals.causes.iter().map(|one| one.count).sum();
     let mut counts: Vec<(Cause, u64)> = totals.causes.iter().map(|one| (one.cause(), one.count)).collect();
     if known == 0 {
@@ -214,7 +217,7 @@ fn causes(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Range;
+    use crate::view::TimeRange;
 
     fn steps() -> Vec<pb::Step> {
         let totals = pb::StatsTotals {
@@ -235,7 +238,7 @@ mod tests {
 
     #[test]
     fn failures_are_drawn_by_cause_the_most_frequent_first() {
-        let (steps, view) = (steps(), View { range: Range::All, ..View::default() });
+        let (steps, view) = (steps(), ReaderChoice { range: TimeRange::All, ..ReaderChoice::default() });
         let flow = Flow { view: &view, steps: &steps, step_ms: 3_600_000 };
         let chart = flow.failures();
         let names: Vec<&str> = chart.legend.iter().map(|(_, name)| name.as_str()).collect();
@@ -251,17 +254,17 @@ mod tests {
         let causes = kinds.map(|cause| pb::CauseCount { cause: cause.into(), count: 1 }).to_vec();
         let totals = pb::StatsTotals { failed: 6, causes, ..pb::StatsTotals::default() };
         let steps = [pb::Step { from_unix_ms: 0, totals: Some(totals) }];
-        let view = View { range: Range::All, ..View::default() };
+        let view = ReaderChoice { range: TimeRange::All, ..ReaderChoice::default() };
         let legend = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.failures().legend;
         let tones: Vec<&str> = legend.iter().map(|(tone, _)| tone.name()).collect();
         let distinct: std::collections::BTreeSet<&str> = tones.iter().copied().collect();
-        assert_eq!((tones.len(), distinct.len()), (CAUSES + 1, CAUSES + 1), "{tones:?}");
+        assert_eq!((tones.len(), distinct.len()), (DRAWN_CAUSES + 1, DRAWN_CAUSES + 1), "{tones:?}");
     }
 
     #[test]
     fn failures_without_counts_by_cause_are_not_hidden() {
         let totals = pb::StatsTotals { failed: 5, oom: 2, ..pb::StatsTotals::default() };
-        let counts: Vec<_> = causes(&totals).filter(|(_, count)| *count > 0).collect();
+        let counts: Vec<_> = failures_by_cause(&totals).filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts, [(Cause::Oom, 2), (Cause::Unspecified, 3)]);
     }
 
@@ -278,7 +281,7 @@ mod tests {
             totals: Some(asked(gib_hours)),
         };
         let steps: Vec<pb::Step> = (0..).zip([1.0, 2.0, 1.5, 400.0, 2.0]).map(step).collect();
-        let view = View { range: Range::All, ..View::default() };
+        let view = ReaderChoice { range: TimeRange::All, ..ReaderChoice::default() };
         let chart = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.memory();
         assert_eq!(chart.y, Axis::from_zero(2.0, "GiB·h"));
         let shown = " The bar with a break is higher than the chart, 400 GiB·h: its colours show the shares.";
@@ -304,7 +307,7 @@ mod tests {
 
     #[test]
     fn no_steps_are_a_chart_of_nothing() {
-        let view = View { now_unix_ms: 1_795_219_200_000, ..View::default() };
+        let view = ReaderChoice { now_unix_ms: 1_795_219_200_000, ..ReaderChoice::default() };
         let flow = Flow { view: &view, steps: &[], step_ms: 3_600_000 };
         assert_eq!(flow.failures().description, "Nothing failed.");
         assert!(flow.memory().figure().into_string().contains("<svg"));

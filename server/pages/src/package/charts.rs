@@ -7,10 +7,10 @@ use plimsoll_proto::{
 };
 
 use crate::{
-    chart::{Axis, Chart, Layer, Tone, thinned, without_outliers},
+    chart::{Axis, Chart, Layer, Tone, thinned_points, without_outliers},
     numbers::{self, bytes, count, float, millis, some_bytes},
     times,
-    view::View,
+    view::ReaderChoice,
     words,
 };
 
@@ -18,11 +18,11 @@ const MIB: f64 = 1_048_576.0;
 const GIB: f64 = 1024.0 * MIB;
 
 /// The chart with the need of each attempt, and what it requested.
-pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
+pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
     let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
     let oldest_first = || newest.iter().rev();
-    let known = oldest_first().flat_map(|one| [measured::need(one), predicted(one)]).flatten().max();
-    let asks = || oldest_first().filter_map(asked).map(float);
+    let known = oldest_first().flat_map(|one| [measured::need(one), predicted_memory(one)]).flatten().max();
+    let asks = || oldest_first().filter_map(asked_memory).map(float);
     let highest = without_outliers(asks()).max(known.map_or(0.0, float));
     let beyond: Vec<f64> = asks().filter(|ask| *ask > highest).collect();
     let (scale, unit) = if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
@@ -30,14 +30,14 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         let mut points: Vec<_> =
             oldest_first().filter_map(|one| Some((ended(one), float(pick(one)?) / scale))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        thinned(points)
+        thinned_points(points)
     };
     let needs = |good: bool| {
         line(&|one| measured::need(one).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
     };
     let parts = [
-        (Tone::Ask, "asked for", line(&|one| asked(one).filter(|ask| float(*ask) <= highest))),
-        (Tone::Predicted, "predicted limit", line(&predicted)),
+        (Tone::Ask, "asked for", line(&|one| asked_memory(one).filter(|ask| float(*ask) <= highest))),
+        (Tone::Predicted, "predicted limit", line(&predicted_memory)),
         (Tone::Need, "need", needs(true)),
         (Tone::Oom, "need of what failed", needs(false)),
     ];
@@ -62,7 +62,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
             "The highest need of the newest {} is {}.{}",
             figures::counted(newest.len() as u64, "attempt"),
             highest_need(newest),
-            far_above(&beyond)
+            far_above_note(&beyond)
         ),
         x: Axis::calendar(from - room, last + room),
         y: Axis::from_zero(highest / scale, unit),
@@ -80,9 +80,9 @@ fn highest_need(newest: &[Summary]) -> String {
 }
 
 /// Names the requests that are above the chart; empty if there are none.
-fn far_above(asks: &[f64]) -> String {
+fn far_above_note(asks: &[f64]) -> String {
     let highest = asks.iter().copied().fold(0.0, f64::max);
-    let highest = bytes(numbers::whole(highest));
+    let highest = bytes(numbers::to_whole(highest));
     match asks.len() {
         0 => String::new(),
         1 => format!(" One ask, {highest}, is far above the chart."),
@@ -90,11 +90,11 @@ fn far_above(asks: &[f64]) -> String {
     }
 }
 
-fn asked(summary: &Summary) -> Option<u64> {
+fn asked_memory(summary: &Summary) -> Option<u64> {
     measured::memory_asked(summary.resources.as_ref()).map(|asked| asked.bytes)
 }
 
-fn predicted(summary: &Summary) -> Option<u64> {
+fn predicted_memory(summary: &Summary) -> Option<u64> {
     measured::predicted(summary).map(|predicted| predicted.memory_limit_bytes).filter(|limit| *limit > 0)
 }
 
@@ -107,8 +107,8 @@ fn attempts_table(newest: &[Summary]) -> Markup {
                     th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
                     td { (words::outcome(one.outcome())) }
                     td.n { (crate::attempts::need(one)) }
-                    td.n { (some_bytes(asked(one))) }
-                    td.n { (some_bytes(predicted(one))) }
+                    td.n { (some_bytes(asked_memory(one))) }
+                    td.n { (some_bytes(predicted_memory(one))) }
                 }
             } }
         }
@@ -116,7 +116,7 @@ fn attempts_table(newest: &[Summary]) -> Markup {
 }
 
 /// The chart of the need at each number of build jobs.
-pub(super) fn jobs(curve: &JobsCurve) -> Chart {
+pub(super) fn jobs_chart(curve: &JobsCurve) -> Chart {
     let highest = curve.points.iter().map(|point| point.need_p95_bytes).max().map_or(0.0, float);
     let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
     let top = limit.unwrap_or(0.0).max(highest);

@@ -18,12 +18,12 @@ pub(super) fn show(prediction: &Prediction) -> Markup {
     };
     html! {
         h2 { "Groups with different needs" }
-        p.why { "Among " (reasons::grouped_attempts(groups)) ". " (words::marked(&words::sentence(&groups.reason))) }
+        p.why { "Among " (reasons::grouped_attempts(groups)) ". " (words::marked_up(&words::sentence(&groups.reason))) }
         div.scroll tabindex="0" role="region" aria-label="Groups with different needs" {
             table {
                 thead { tr {
                     th.n scope="col" { "Attempts" } th.n scope="col" { "Of these" } th.n scope="col" { "Least need" } th.n scope="col" { "Median" }
-                    th.n scope="col" { "Highest" } th scope="col" { "With the sizes above" } th scope="col" { (field(groups)) }
+                    th.n scope="col" { "Highest" } th scope="col" { "With the sizes above" } th scope="col" { (distinguishing_field(groups)) }
                 } }
                 tbody { @for (at, group) in groups.groups.iter().enumerate() {
                     tr {
@@ -41,7 +41,7 @@ pub(super) fn show(prediction: &Prediction) -> Markup {
     }
 }
 
-fn field(groups: &NeedGroups) -> &str {
+fn distinguishing_field(groups: &NeedGroups) -> &str {
     groups.told_apart_by.as_ref().map_or("Told apart by", |by| by.field.as_str())
 }
 

@@ -17,19 +17,19 @@ use super::{
     flow::{self, Flow},
     numbers::{self, bytes, count, millis, percent, share_of, some_amount},
     overview,
-    page::{card, empty, page},
-    view::{Range, View},
+    page::{card, empty_page, timed_page},
+    view::{ReaderChoice, TimeRange},
     words,
 };
 
 /// Most attempts in the chart; the newest ones.
-pub const DRAWN: u32 = 200;
+pub const DRAWN_ATTEMPTS: u32 = 200;
 
 /// Most attempts in the list; the newest ones.
-const LISTED: usize = 10;
+const LISTED_ATTEMPTS: usize = 10;
 
 /// Most attempts in the list of those that the prediction is based on.
-const USED: usize = 12;
+const LISTED_USED_ATTEMPTS: usize = 12;
 
 /// What the page of one package shows.
 #[derive(Debug, Clone, Copy)]
@@ -37,14 +37,14 @@ pub struct PackagePage<'a> {
     /// The name of the package.
     pub name: &'a str,
     /// The reader's choice of time, project and stack.
-    pub view: &'a View,
+    pub view: &'a ReaderChoice,
     /// Statistics of the package, with steps over time.
     pub stats: &'a GetStatsResponse,
     /// Time that one step covers, milliseconds.
     pub step_ms: u64,
     /// Statistics of the package by version, if known.
     pub versions: Option<&'a GetStatsResponse>,
-    /// The newest attempts, at most [`DRAWN`].
+    /// The newest attempts, at most [`DRAWN_ATTEMPTS`].
     pub newest: &'a [Summary],
     /// The prediction for the newest build, if the reader may see it.
     pub explained: Option<&'a ExplainResponse>,
@@ -56,7 +56,7 @@ impl PackagePage<'_> {
     /// The whole page.
     pub fn draw(&self) -> Markup {
         let Self { name, view, stats, newest, .. } = *self;
-        let path = view.with(Range::default()).package(name);
+        let path = view.with(TimeRange::default()).package(name);
         let path = path.split('?').next().unwrap_or_default();
         let totals = stats.totals.clone().unwrap_or_default();
         let flow = Flow { view, steps: &stats.steps, step_ms: self.step_ms };
@@ -64,32 +64,32 @@ impl PackagePage<'_> {
             p.quiet { "Package" }
             h1 { (name) }
             @if totals.attempts == 0 {
-                (empty(view, path, &[]))
+                (empty_page(view, path, &[]))
             } @else {
-                (cards(&totals))
-                (charts::need(newest, view).figure())
+                (number_cards(&totals))
+                (charts::need_chart(newest, view).figure())
                 @if stats.steps.len() > 1 { div.two { (flow.memory().half()) (flow.failures().half()) } }
             }
             @if let Some(explained) = self.explained {
                 (next(explained, newest.first()))
                 (for_all_builds(self.proposal, view))
                 (groups::show(&explained.prediction.clone().unwrap_or_default()))
-                (jobs(explained))
+                (jobs_section(explained))
             }
             @if let Some(versions) = self.versions { (by_version(versions)) }
-            (overview::moved(&stats.regressions, view))
+            (overview::shifted_needs(&stats.regressions, view))
             @if !newest.is_empty() {
                 h2 { "Newest attempts" }
-                (attempts::table(newest.get(..LISTED).unwrap_or(newest), view, "Newest attempts"))
+                (attempts::table(newest.get(..LISTED_ATTEMPTS).unwrap_or(newest), view, "Newest attempts"))
                 p { a href=(view.link("/attempts", &[("package", name)])) { "All attempts of this package" } }
             }
-            @if let Some(explained) = self.explained { (behind(explained, view)) }
+            @if let Some(explained) = self.explained { (used_attempts(explained, view)) }
         };
-        page(name, path, view, &[], &body)
+        timed_page(name, path, view, &[], &body)
     }
 }
 
-fn cards(totals: &StatsTotals) -> Markup {
+fn number_cards(totals: &StatsTotals) -> Markup {
     html! {
         dl.cards {
             (card("Attempts ended", &count(totals.attempts), &html! { (figures::counted_as(totals.retries, "of them a retry", "of them retries")) }))
@@ -101,10 +101,10 @@ fn cards(totals: &StatsTotals) -> Markup {
                 "need over ask: " (sums::need_over_ask_words(totals))
             }))
             (card("CPU used", &sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours), &html! {
-                (sums::cpu_over(totals).trim_start())
+                (sums::cpu_over_words(totals).trim_start())
             }))
         }
-        (overview::left_out(totals))
+        (overview::left_out_note(totals))
     }
 }
 
@@ -115,8 +115,8 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     html! {
         h2 { "Next size of one build" }
         p.why {
-            "For the next attempt of " (build(newest)) ". "
-            (why(explained, newest)) " Confidence in these sizes " (reasons::confidence(&prediction)) "."
+            "For the next attempt of " (build_words(newest)) ". "
+            (sizes_reason(explained, newest)) " Confidence in these sizes " (reasons::confidence(&prediction)) "."
             @if !based_on.is_empty() { " Based on " (based_on) "." }
             @if let Some(jobs) = reasons::jobs_beside_cpu(&prediction) { " " (jobs) "." }
         }
@@ -134,7 +134,7 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
 }
 
 /// Describes the build that the next size is for.
-fn build(newest: Option<&Summary>) -> String {
+fn build_words(newest: Option<&Summary>) -> String {
     let Some(newest) = newest else { return "a build of which only the package is known".to_owned() };
     let key = newest.key.clone().unwrap_or_default();
     let parts = [key.version, key.variants, key.compiler, key.compiler_version, key.arch, key.r#ref];
@@ -148,7 +148,7 @@ fn build(newest: Option<&Summary>) -> String {
 
 /// The proposed size for all builds of the package together. It differs from the size above, because versions
 /// and variants differ.
-fn for_all_builds(proposal: Option<&Recommendation>, view: &View) -> Markup {
+fn for_all_builds(proposal: Option<&Recommendation>, view: &ReaderChoice) -> Markup {
     let Some(proposal) = proposal else { return Markup::default() };
     let [request, limit] =
         [recommendations::memory_request(proposal), recommendations::memory_limit(proposal)];
@@ -168,7 +168,7 @@ fn for_all_builds(proposal: Option<&Recommendation>, view: &View) -> Markup {
 
 /// The reason for the sizes. If no attempt shows the need, the text says why: the page lists attempts, so
 /// "nothing is known" would seem wrong.
-fn why(explained: &ExplainResponse, newest: Option<&Summary>) -> String {
+fn sizes_reason(explained: &ExplainResponse, newest: Option<&Summary>) -> String {
     let prediction = explained.prediction.clone().unwrap_or_default();
     let basis = prediction.memory_request_bytes.and_then(|request| request.basis).unwrap_or_default();
     let is_default = basis.rung() == Rung::Default && basis.attempts == 0;
@@ -180,11 +180,11 @@ fn why(explained: &ExplainResponse, newest: Option<&Summary>) -> String {
         .to_owned()
 }
 
-fn jobs(explained: &ExplainResponse) -> Markup {
+fn jobs_section(explained: &ExplainResponse) -> Markup {
     let Some(curve) = &explained.jobs else { return Markup::default() };
     html! {
         h2 { "At other numbers of build jobs" }
-        @if measured::is_curve(curve) { (charts::jobs(curve).figure()) } @else {
+        @if measured::is_curve(curve) { (charts::jobs_chart(curve).figure()) } @else {
             p.why { (words::sentence(&curve.reason)) }
             @if !curve.points.is_empty() {
                 div.scroll tabindex="0" role="region" aria-label="Build jobs that were tried" { (charts::jobs_table(curve)) }
@@ -224,7 +224,7 @@ fn by_version(versions: &GetStatsResponse) -> Markup {
 }
 
 fn mean_ms(totals: &StatsTotals) -> u64 {
-    numbers::whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
+    numbers::to_whole(sums::mean_wall_ms(totals).unwrap_or(0.0))
 }
 
 /// Whether the memory size is the configured default, because no attempt determines it.
@@ -235,12 +235,12 @@ fn is_default(explained: &ExplainResponse) -> bool {
 }
 
 /// A table of the attempts that the prediction is based on.
-fn behind(explained: &ExplainResponse, view: &View) -> Markup {
+fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
     html! {
         @if !explained.attempts.is_empty() {
             h2 { "What the prediction learnt from" }
             p.why {
-                "The heaviest " (explained.attempts.len().min(USED)) " attempts "
+                "The heaviest " (explained.attempts.len().min(LISTED_USED_ATTEMPTS)) " attempts "
                 @if is_default(explained) { "that are known. They say too little about this build, so its memory is the default." } @else { "behind the numbers above." }
             }
             div.scroll tabindex="0" role="region" aria-label="What the prediction learnt from" {
@@ -249,10 +249,10 @@ fn behind(explained: &ExplainResponse, view: &View) -> Markup {
                         th scope="col" { "Attempt" } th scope="col" { "Attempt of" } th.n scope="col" { "Weight" } th.n scope="col" { "Need" }
                         th.n scope="col" { "Counted as" } th.n scope="col" { "-j" } th.n scope="col" { "Took" }
                     } }
-                    tbody { @for used in explained.attempts.iter().take(USED) {
+                    tbody { @for used in explained.attempts.iter().take(LISTED_USED_ATTEMPTS) {
                         tr {
                             th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
-                            td { (reasons::scope(used.rung())) }
+                            td { (reasons::rung_scope(used.rung())) }
                             td.n { (percent(used.weight)) }
                             td.n {
                                 @if used.censored { "> " } (bytes(used.measured_bytes))
@@ -283,15 +283,15 @@ mod tests {
         let prediction =
             Some(pb::Prediction { reason, memory_request_bytes: request, ..pb::Prediction::default() });
         let explained = ExplainResponse { prediction, ..ExplainResponse::default() };
-        assert!(why(&explained, None).starts_with("Nothing is known about x@1 yet"));
-        let listed = why(&explained, Some(&Summary::default()));
+        assert!(sizes_reason(&explained, None).starts_with("Nothing is known about x@1 yet"));
+        let listed = sizes_reason(&explained, Some(&Summary::default()));
         assert!(listed.starts_with("None of its attempts says what it needs"), "{listed}");
     }
 
     #[test]
     fn the_two_sizes_of_a_package_name_the_question_that_each_answers() {
         let sizes = |gib: f64| pb::RequestedSizes {
-            memory_request_bytes: Some(numbers::whole(gib * 1024.0) << 20),
+            memory_request_bytes: Some(numbers::to_whole(gib * 1024.0) << 20),
             ..pb::RequestedSizes::default()
         };
         let proposal = Recommendation {
@@ -299,7 +299,7 @@ mod tests {
             proposed: Some(sizes(8.35)),
             ..Recommendation::default()
         };
-        let all = for_all_builds(Some(&proposal), &View::default()).into_string();
+        let all = for_all_builds(Some(&proposal), &ReaderChoice::default()).into_string();
         assert!(all.contains("One size for all of its builds") && all.contains("8.35 GiB"), "{all}");
         assert!(all.contains("limit <strong>16.00 GiB</strong> as today"), "{all}");
         let key = pb::Key { version: "1.3".into(), variants: "+shared".into(), ..pb::Key::default() };
@@ -307,7 +307,7 @@ mod tests {
         let one = next(&ExplainResponse::default(), Some(&newest)).into_string();
         assert!(one.contains("For the next attempt of the newest build (1.3, +shared)."), "{one}");
         let none = Recommendation { proposed: None, ..proposal };
-        assert_eq!(for_all_builds(Some(&none), &View::default()).into_string(), "");
+        assert_eq!(for_all_builds(Some(&none), &ReaderChoice::default()).into_string(), "");
     }
 
     #[test]

@@ -10,10 +10,10 @@ use plimsoll_proto::shown;
 const STYLE: &str = include_str!("style.css");
 
 /// Content security policy of the file: a browser then sends no request, whatever names the file contains.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The heading of a column of bars.
-pub const DRAWN: &str = "drawn";
+pub const BARS_HEAD: &str = "drawn";
 
 /// The content of the report.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,7 +84,7 @@ impl ReportPage {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
                     title { (self.title) }
                     style { (PreEscaped(STYLE)) }
                 }
@@ -103,7 +103,7 @@ impl ReportPage {
             }
         };
         // names from outside may contain characters that reorder or hide text: write these out
-        shown::in_lines(&whole.into_string()).into_owned()
+        shown::escaped_lines(&whole.into_string()).into_owned()
     }
 }
 
@@ -124,7 +124,7 @@ impl ReportSection {
                     // on a narrow screen the table scrolls; `tabindex` lets a keyboard scroll it too
                     div.wide tabindex="0" role="region" aria-label=(heading) {
                         table {
-                            thead { tr { @for column in columns { th scope="col" class=[(*column == DRAWN).then_some(DRAWN)] { (column) } } } }
+                            thead { tr { @for column in columns { th scope="col" class=[(*column == BARS_HEAD).then_some(BARS_HEAD)] { (column) } } } }
                             tbody { @for row in rows { (row.draw()) } }
                         }
                     }

@@ -113,7 +113,7 @@ proptest! {
         }
         let spot = at.index(body.len());
         body[spot] = with;
-        let value = bytes::seal([&[if lanes { LANES } else { COLUMNS }], body.as_slice()].concat());
+        let value = bytes::seal([&[if lanes { LANES_CODEC } else { COLUMNS_CODEC }], body.as_slice()].concat());
         let decoded = decode(1, &value).unwrap_or_default();
         prop_assert!(decoded.iter().map(|run| run.samples.len()).sum::<usize>() <= MAX_BLOCK_SAMPLES);
     }
@@ -142,7 +142,7 @@ fn counts_that_no_chunk_can_have_are_refused_before_anything_is_made_of_them() {
         let value = bytes::seal([&[codec], body.as_slice(), &[0; 64]].concat());
         decode(1, &value).unwrap_err().0.contains("are possible")
     };
-    for (codec, most) in [(COLUMNS, 901), (LANES, 4097)] {
+    for (codec, most) in [(COLUMNS_CODEC, 901), (LANES_CODEC, 4097)] {
         // of runs, and of samples in the first one
         assert!([most + 1, 1 << 60].iter().all(|count| refused(codec, &[], *count)), "codec {codec}");
         assert!([most, 1 << 60].iter().all(|count| refused(codec, &[1, 0], *count)), "codec {codec}");

@@ -18,7 +18,7 @@ fn unpacked(bytes: &[u8], count: usize) -> Result<Vec<i64>, Damage> {
 
 /// A lane of varints with this form, and no unit.
 fn form_of(bytes: &[u8]) -> (u8, u8) {
-    (bytes[0] & ORDER, (bytes[0] & !UNIT) >> 2)
+    (bytes[0] & ORDER_BITS, (bytes[0] & !UNIT_BIT) >> 2)
 }
 
 proptest! {
@@ -50,7 +50,7 @@ proptest! {
     fn any_bytes_are_damage_and_no_panic(form in 0..64_u8, body in vec(any::<u8>(), 0..300), count in 0..4097_usize) {
         // with the length that the packings below varints want
         let length = u8::try_from(body.len() % 128).unwrap();
-        for bytes in [[&[form], body.as_slice()].concat(), [&[form & !UNIT, 2, 4, length], body.as_slice()].concat()] {
+        for bytes in [[&[form], body.as_slice()].concat(), [&[form & !UNIT_BIT, 2, 4, length], body.as_slice()].concat()] {
             prop_assert!(unpacked(&bytes, count).is_ok_and(|read| read.len() == count) || unpacked(&bytes, count).is_err());
         }
     }

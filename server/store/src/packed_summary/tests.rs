@@ -78,25 +78,25 @@ proptest! {
         let mut reused = Reused::default();
         for summary in all {
             let (mut bytes, mut read) = (packed(&summary), None);
-            reused.unpack(FIELDS, &bytes[1..], &mut |summary: &Summary| read = Some(summary.clone())).unwrap();
+            reused.unpack(FIELDS_CODEC, &bytes[1..], &mut |summary: &Summary| read = Some(summary.clone())).unwrap();
             prop_assert_eq!(read.as_ref(), Some(&summary));
             // and nothing of one that broke off
             bytes.truncate(1 + bytes.len() * usize::from(broken) / 256);
-            drop(reused.unpack(FIELDS, &bytes[1..], &mut |_: &Summary| ()));
+            drop(reused.unpack(FIELDS_CODEC, &bytes[1..], &mut |_: &Summary| ()));
         }
     }
 
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        drop(Summary::unpack(FIELDS, &bytes));
+        drop(Summary::unpack(FIELDS_CODEC, &bytes));
     }
 }
 
 #[test]
 fn every_word_has_a_number() {
     assert!(Cause::ALL.iter().all(|cause| CAUSES.contains(cause)));
-    assert_eq!(number(CAUSES, &Cause::Oom), 1, "numbers are on disks: they never change");
-    assert_eq!(number(CAUSES, &Cause::Unknown), 16);
+    assert_eq!(number_of(CAUSES, &Cause::Oom), 1, "numbers are on disks: they never change");
+    assert_eq!(number_of(CAUSES, &Cause::Unknown), 16);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn fields_that_are_not_known_are_skipped_and_words_are_not_made_up() {
     // field 99, three bytes
     more.extend_from_slice(&[0x9a, 0x06, 3, b'n', b'e', b'w']);
     assert_eq!(unpack(&more), Ok(summary.clone()));
-    let mut strange = vec![FIELDS];
+    let mut strange = vec![FIELDS_CODEC];
     Packed { cause: 99, ..Packed::of(&summary) }.encode(&mut strange).unwrap();
     assert!(unpack(&strange).unwrap_err().0.contains("the cause 99 is not known"));
     for codec in [1, 3] {

@@ -49,8 +49,8 @@ struct Checker {
     numbers: RecordJoiner,
     upstream_servers: RecordJoiner,
     upstream_tickets: RecordJoiner,
-    checked: CheckReport,
-    flaws: Vec<CheckFinding>,
+    report: CheckReport,
+    findings: Vec<CheckFinding>,
 }
 
 impl OfflineStore {
@@ -60,102 +60,105 @@ impl OfflineStore {
         let mut checker = Checker::default();
         let read = self.each_past_damage::<Infallible>(|read| {
             match read {
-                Ok(entry) => checker.take(&entry),
+                Ok(entry) => checker.check_entry(&entry),
                 Err(gap) => {
-                    checker.checked.unreadable += 1;
+                    checker.report.unreadable += 1;
                     tell(CheckFinding { key: gap.after.clone(), reason: gap.to_string() });
                 }
             }
-            checker.hand_over(&mut tell);
-            progress(checker.checked.bytes);
+            checker.report_findings(&mut tell);
+            progress(checker.report.bytes);
             Ok(())
         });
         match read {
             Ok(()) => {}
             Err(never) => match never {},
         }
-        checker.end();
-        checker.hand_over(&mut tell);
-        checker.checked
+        checker.finish_records();
+        checker.report_findings(&mut tell);
+        checker.report
     }
 }
 
 impl Checker {
-    fn take(&mut self, entry: &KeyValue) {
-        let CheckReport { entries, bytes, .. } = &mut self.checked;
+    fn check_entry(&mut self, entry: &KeyValue) {
+        let CheckReport { entries, bytes, .. } = &mut self.report;
         *entries += 1;
         *bytes += (entry.key.len() + entry.value.value.len()) as u64;
         let first = entry.key.first().copied();
         let is = |kind: KeyKind| first == Some(kind as u8);
         if keys::id_of(&entry.key).is_none() {
-            return self.flaw(&entry.key, "is not a key of this format".to_owned());
+            return self.add_finding(&entry.key, "is not a key of this format".to_owned());
         }
         if is(KeyKind::Attempt) {
             let record = self.attempts.push::<Attempt>(entry);
-            self.checked.open += note(record, &mut self.flaws);
+            self.report.open += count_records(record, &mut self.findings);
         } else if is(KeyKind::Summary) {
             let record = self.summaries.push::<Summary>(entry);
-            self.checked.summaries += note(record, &mut self.flaws);
+            self.report.summaries += count_records(record, &mut self.findings);
         } else if is(KeyKind::Verdict) {
             let record = self.verdicts.push::<Verdict>(entry);
-            self.checked.verdicts += note(record, &mut self.flaws);
+            self.report.verdicts += count_records(record, &mut self.findings);
         } else if is(KeyKind::Ticket) {
             let record = self.tickets.push::<Ticket>(entry);
-            self.checked.tickets += note(record, &mut self.flaws);
+            self.report.tickets += count_records(record, &mut self.findings);
         } else if is(KeyKind::Pod) {
             let record = self.pods.push::<JobPod>(entry);
-            note(record, &mut self.flaws);
+            count_records(record, &mut self.findings);
         } else if is(KeyKind::Numbers) {
             let record = self.numbers.push::<TicketNumbers>(entry);
-            note(record, &mut self.flaws);
+            count_records(record, &mut self.findings);
         } else if is(KeyKind::UpstreamServer) {
             let record = self.upstream_servers.push::<UpstreamServer>(entry);
-            note(record, &mut self.flaws);
+            count_records(record, &mut self.findings);
         } else if is(KeyKind::UpstreamTicket) {
             let record = self.upstream_tickets.push::<UpstreamTicket>(entry);
-            note(record, &mut self.flaws);
+            count_records(record, &mut self.findings);
         } else if is(KeyKind::Fragment) || is(KeyKind::Block) {
-            self.take_chunk(entry);
+            self.check_chunk(entry);
         } else {
-            self.flaw(&entry.key, "is of a kind that is not known".to_owned());
+            self.add_finding(&entry.key, "is of a kind that is not known".to_owned());
         }
     }
 
-    fn take_chunk(&mut self, entry: &KeyValue) {
+    fn check_chunk(&mut self, entry: &KeyValue) {
         let Some(start) = keys::start_of(&entry.key) else {
-            return self.flaw(&entry.key, "has no number".to_owned());
+            return self.add_finding(&entry.key, "has no number".to_owned());
         };
         match chunk::decode(start, &entry.value.value) {
             Ok(runs) => {
-                self.checked.samples += runs.iter().map(|run| run.samples.len() as u64).sum::<u64>();
+                self.report.samples += runs.iter().map(|run| run.samples.len() as u64).sum::<u64>();
             }
-            Err(damage) => self.flaw(&entry.key, damage.0),
+            Err(damage) => self.add_finding(&entry.key, damage.0),
         }
     }
 
-    fn end(&mut self) {
-        self.checked.open += note(self.attempts.finish::<Attempt>(), &mut self.flaws);
-        self.checked.summaries += note(self.summaries.finish::<Summary>(), &mut self.flaws);
-        self.checked.tickets += note(self.tickets.finish::<Ticket>(), &mut self.flaws);
-        self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
-        note(self.pods.finish::<JobPod>(), &mut self.flaws);
-        note(self.numbers.finish::<TicketNumbers>(), &mut self.flaws);
-        note(self.upstream_servers.finish::<UpstreamServer>(), &mut self.flaws);
-        note(self.upstream_tickets.finish::<UpstreamTicket>(), &mut self.flaws);
+    fn finish_records(&mut self) {
+        self.report.open += count_records(self.attempts.finish::<Attempt>(), &mut self.findings);
+        self.report.summaries += count_records(self.summaries.finish::<Summary>(), &mut self.findings);
+        self.report.tickets += count_records(self.tickets.finish::<Ticket>(), &mut self.findings);
+        self.report.verdicts += count_records(self.verdicts.finish::<Verdict>(), &mut self.findings);
+        count_records(self.pods.finish::<JobPod>(), &mut self.findings);
+        count_records(self.numbers.finish::<TicketNumbers>(), &mut self.findings);
+        count_records(self.upstream_servers.finish::<UpstreamServer>(), &mut self.findings);
+        count_records(self.upstream_tickets.finish::<UpstreamTicket>(), &mut self.findings);
     }
 
-    fn hand_over(&mut self, tell: impl FnMut(CheckFinding)) {
-        self.checked.damaged += self.flaws.len() as u64;
-        self.flaws.drain(..).for_each(tell);
+    fn report_findings(&mut self, tell: impl FnMut(CheckFinding)) {
+        self.report.damaged += self.findings.len() as u64;
+        self.findings.drain(..).for_each(tell);
     }
 
-    fn flaw(&mut self, key: &[u8], reason: String) {
-        self.flaws.push(CheckFinding { key: keys::text(key), reason });
+    fn add_finding(&mut self, key: &[u8], reason: String) {
+        self.findings.push(CheckFinding { key: keys::text(key), reason });
     }
 }
 
 /// Returns 1 for a readable record; adds a damaged one to `flaws`, and returns 0.
-fn note<T: Record>(record: Option<crate::envelope::JoinedRecord<T>>, flaws: &mut Vec<CheckFinding>) -> u64 {
+fn count_records<T: Record>(
+    record: Option<crate::envelope::JoinedRecord<T>>,
+    flaws: &mut Vec<CheckFinding>,
+) -> u64 {
     match record {
         Some((_, Ok(_))) => 1,
         Some((key, Err(damage))) => {

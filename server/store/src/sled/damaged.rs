@@ -27,10 +27,10 @@ pub(crate) struct DamagedStore {
     pub(crate) identity: StoreIdentity,
     pub(crate) losses: Vec<RepairLoss>,
     /// Number of the last commit that is completely in the log.
-    whole: u64,
+    last_complete: u64,
     /// The store's marker, with the commit number of the witness if that is higher. If the marker is lost, it
     /// is made from the log.
-    known: Marker,
+    marker: Marker,
 }
 
 impl DamagedStore {
@@ -38,7 +38,7 @@ impl DamagedStore {
     ///
     /// # Errors
     /// The disk cannot be read, or the store has another format.
-    pub(crate) fn best(directory: &Directory) -> Result<Option<Self>, OpenError> {
+    pub(crate) fn read_best(directory: &Directory) -> Result<Option<Self>, OpenError> {
         let mut best: Option<Self> = None;
         for log in directory.logs() {
             let found = Self::read(directory, &log)?;
@@ -55,7 +55,7 @@ impl DamagedStore {
     /// Rank of a log for the choice of the better one: a log without losses, then the later last commit, then
     /// fewer losses.
     fn rank(&self) -> (bool, u64, Reverse<usize>) {
-        (self.losses.is_empty(), self.whole, Reverse(self.losses.len()))
+        (self.losses.is_empty(), self.last_complete, Reverse(self.losses.len()))
     }
 
     fn read(directory: &Directory, path: &Path) -> Result<Self, OpenError> {
@@ -65,7 +65,7 @@ impl DamagedStore {
         let identity = |log: &RawLog| log.identity().map_err(OpenError::io("read", path));
         let own = identity(&log)?;
         own.map_or(Ok(()), |own| check_format(dir, own.format))?;
-        let known = known(dir, own)?;
+        let known = known_marker(dir, own)?;
         let whole = |log: &RawLog| log.last_whole_commit().map_err(OpenError::io("read", path));
         if whole(&log)? < known.commit_sequence {
             log = read(true)?;
@@ -78,36 +78,36 @@ impl DamagedStore {
         let sequence = log.newest_version().max(own.map_or(0, |own| own.sequence)).max(known.commit_sequence);
         let identity = StoreIdentity { format: FORMAT_VERSION, id: known.store_id, sequence };
         let engine = path.parent().unwrap_or(dir).to_owned();
-        Ok(Self { log, engine, identity, losses, whole, known })
+        Ok(Self { log, engine, identity, losses, last_complete: whole, marker: known })
     }
 
     /// Number of ended attempts in the store, if the marker has it.
     pub(crate) fn attempts(&self) -> Option<u64> {
-        self.known.attempts
+        self.marker.attempts
     }
 
     /// Opens a copy of the store in the engine, if the engine can read all of it: then the unreadable bytes are
     /// not in use.
-    pub(crate) fn open_whole(
+    pub(crate) fn open_copy_if_complete(
         &self,
         directory: &Directory,
         into: &StoreSettings,
     ) -> Option<(Engine, CopiedFiles)> {
-        refuse_by_forecast(directory.path(), &self.engine, &self.known).ok()?;
+        refuse_by_forecast(directory.path(), &self.engine, &self.marker).ok()?;
         let beside = into.dir.parent().filter(|beside| beside.is_dir());
         let look =
             store_copy::copy(directory, &self.engine, Some(beside.unwrap_or_else(|| Path::new(".")))).ok()?;
         let look = look.with_right_bits(self.log.flipped()).ok()?;
         let engine = Engine::open(&look.engine(), into.cache_bytes).ok()?;
-        reconcile(directory.path(), &self.known, engine.identity().ok()?).ok()?;
-        engine.read_through().ok()?;
+        reconcile(directory.path(), &self.marker, engine.identity().ok()?).ok()?;
+        engine.read_all().ok()?;
         Some((engine, look))
     }
 }
 
 /// The marker of a store with the identity `own` in its log, with the commit number of the witness if that is
 /// higher.
-fn known(dir: &Path, own: Option<StoreIdentity>) -> Result<Marker, OpenError> {
+fn known_marker(dir: &Path, own: Option<StoreIdentity>) -> Result<Marker, OpenError> {
     let marker = match Marker::read(dir) {
         // the log has the identity, and with it the format, so a damaged marker is not needed
         Err(OpenError::Marker { .. } | OpenError::OtherFormat { .. }) if own.is_some() => None,

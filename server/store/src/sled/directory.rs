@@ -17,23 +17,23 @@ use super::{
     small_files, witness,
 };
 
-const LOCK: &str = "plimsoll.lock";
+const LOCK_FILE: &str = "plimsoll.lock";
 /// Temporary file that tests whether the disk has enough free space.
-const PROBE: &str = "plimsoll.probe";
+const PROBE_FILE: &str = "plimsoll.probe";
 /// Name of the engine's log file, in the engine's directory.
-pub(crate) const LOG: &str = "db";
+pub(crate) const LOG_FILE: &str = "db";
 /// Directory in which `compact` writes its copy of the engine's files.
-const COPY: &str = "sled.new";
+const COPY_DIR: &str = "sled.new";
 /// Name of the old engine directory while the copy of `compact` takes its place.
-const REPLACED: &str = "sled.old";
+const REPLACED_DIR: &str = "sled.old";
 /// Directory of the copy that `verify` reads; the engine would change the original files when it opens them.
-pub(crate) const LOOK: &str = "sled.look";
+pub(crate) const LOOK_DIR: &str = "sled.look";
 /// Files that a directory may contain and still count as empty: those that this program creates first, and
 /// `lost+found`, which file systems put into their root.
-const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
+const HARMLESS_FILES: [&str; 4] = [LOCK_FILE, marker::NEW_FILE, PROBE_FILE, "lost+found"];
 /// Free space that the engine needs to open, besides a new snapshot: two segments of its log, and some space to
 /// spare.
-pub(crate) const ROOM: u64 = 2 << 20;
+pub(crate) const OPEN_ROOM_BYTES: u64 = 2 << 20;
 
 /// A data directory, locked by this process while this value exists.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Directory {
         }
         match lock(path) {
             Err(refused) if refused.is_write_refused() => Self::open_unwritable(path),
-            lock => Self::checked(path, Some(lock?), marker),
+            lock => Self::check_opened(path, Some(lock?), marker),
         }
     }
 
@@ -102,7 +102,7 @@ impl Directory {
     /// The engine's log files that exist and are not empty: the log in use, and the log that `compact`
     /// replaced, if a crash left it.
     pub(crate) fn logs(&self) -> impl Iterator<Item = PathBuf> {
-        let logs = [ENGINE, REPLACED].map(|engine| self.path.join(engine).join(LOG));
+        let logs = [ENGINE, REPLACED_DIR].map(|engine| self.path.join(engine).join(LOG_FILE));
         logs.into_iter().filter(|log| fs::metadata(log).is_ok_and(|found| found.is_file() && found.len() > 0))
     }
 
@@ -110,10 +110,10 @@ impl Directory {
     /// file, a lock held by another process is respected; without one, no process has ever opened the store.
     pub(crate) fn open_unwritable(path: &Path) -> Result<(Self, Marker), OpenError> {
         let marker = marker_of_store(path)?;
-        Self::checked(path, lock_unwritable(path)?, marker)
+        Self::check_opened(path, lock_unwritable(path)?, marker)
     }
 
-    fn checked(path: &Path, lock: Option<File>, marker: Marker) -> Result<(Self, Marker), OpenError> {
+    fn check_opened(path: &Path, lock: Option<File>, marker: Marker) -> Result<(Self, Marker), OpenError> {
         let directory = Self { path: path.to_owned(), _lock: lock };
         directory.check_engine(&marker)?;
         Ok((directory, marker))
@@ -139,7 +139,7 @@ impl Directory {
 
     /// Creates an empty directory for the compact copy of the engine's files.
     pub(crate) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
-        let copy = self.path.join(COPY);
+        let copy = self.path.join(COPY_DIR);
         remove_all(&copy)?;
         make_private(&copy)?;
         Ok(copy)
@@ -148,20 +148,21 @@ impl Directory {
     /// Whether the copy is smaller than the engine's files; false if unknown.
     pub(crate) fn is_copy_smaller(&self) -> bool {
         let sizes =
-            bytes_below(&self.path.join(COPY)).and_then(|copy| Ok((copy, bytes_below(&self.engine())?)));
+            bytes_below(&self.path.join(COPY_DIR)).and_then(|copy| Ok((copy, bytes_below(&self.engine())?)));
         sizes.is_ok_and(|(copy, now)| copy < now)
     }
 
     /// Removes a copy that is not used.
-    pub(crate) fn drop_copy(&self) -> Result<(), OpenError> {
-        remove_all(&self.path.join(COPY))
+    pub(crate) fn remove_copy(&self) -> Result<(), OpenError> {
+        remove_all(&self.path.join(COPY_DIR))
     }
 
     /// Replaces the engine's files by a complete and synced copy of them. After a crash either the old files or
     /// the copy are there.
     pub(crate) fn swap_copy(&self) -> Result<(), OpenError> {
         let own = self.path.join(ENGINE);
-        let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));
+        let (engine, copy, replaced) =
+            (self.engine(), self.path.join(COPY_DIR), self.path.join(REPLACED_DIR));
         sync_dir(&copy)?;
         if engine == own {
             remove_all(&replaced)?;
@@ -177,13 +178,13 @@ impl Directory {
     /// removed only if the engine can read everything: otherwise `repair` needs them, because they may contain
     /// what is lost.
     pub(crate) fn tidy(&self, engine: &Engine) -> Result<(), OpenError> {
-        remove_all(&self.path.join(LOOK))?;
-        remove_all(&self.path.join(COPY))?;
-        let replaced = self.path.join(REPLACED);
+        remove_all(&self.path.join(LOOK_DIR))?;
+        remove_all(&self.path.join(COPY_DIR))?;
+        let replaced = self.path.join(REPLACED_DIR);
         if !fs::exists(&replaced).map_err(OpenError::io("look at", &replaced))? {
             return Ok(());
         }
-        match engine.read_through() {
+        match engine.read_all() {
             Ok(()) => remove_all(&replaced),
             Err(error) => {
                 tracing::warn!(%error, kept = %replaced.display(), "a part of the store cannot be read: plimsoll-server repair looks for it in the files that the last compact replaced");
@@ -199,7 +200,7 @@ impl Directory {
 
     /// The engine's directory. If a crash interrupted `compact`, it may still have its temporary name.
     pub(crate) fn engine(&self) -> PathBuf {
-        let [own, replaced] = [ENGINE, REPLACED].map(|engine| self.path.join(engine));
+        let [own, replaced] = [ENGINE, REPLACED_DIR].map(|engine| self.path.join(engine));
         if !own.is_dir() && replaced.is_dir() { replaced } else { own }
     }
 
@@ -207,14 +208,14 @@ impl Directory {
     fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
         let engine = self.engine();
         small_files::refuse_links(&engine)?;
-        let log = engine.join(LOG);
+        let log = engine.join(LOG_FILE);
         let bytes = fs::metadata(&log).map_or(0, |found| found.len());
         if marker.state == StoreStage::Ready && bytes == 0 {
             let what = format!(
                 "{} is missing or empty, after {} commits by {}",
                 log.display(),
                 marker.commit_sequence,
-                marker::FILE
+                marker::MARKER_FILE
             );
             return Err(OpenError::Emptied { dir: self.path.clone(), what });
         }
@@ -235,9 +236,12 @@ impl Directory {
         let files = fs::read_dir(self.engine())?.flatten();
         let snapshots = files.filter(|file| file.file_name().to_string_lossy().starts_with("snap."));
         let largest = snapshots.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max();
-        let path = self.path.join(PROBE);
+        let path = self.path.join(PROBE_FILE);
         let written = own_files::create(&path).and_then(|mut file| {
-            io::copy(&mut io::repeat(0).take(ROOM.saturating_add(largest.unwrap_or(0))), &mut file)?;
+            io::copy(
+                &mut io::repeat(0).take(OPEN_ROOM_BYTES.saturating_add(largest.unwrap_or(0))),
+                &mut file,
+            )?;
             file.sync_all()
         });
         fs::remove_file(&path).or_else(|error| match error.kind() {
@@ -318,8 +322,11 @@ fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
 
 /// Whether a directory without a marker has an engine directory, and so once had a store.
 fn holds_a_store(path: &Path) -> bool {
-    let files =
-        [Path::new(witness::FILE).to_owned(), Path::new(ENGINE).join(LOG), Path::new(REPLACED).join(LOG)];
+    let files = [
+        Path::new(witness::WITNESS_FILE).to_owned(),
+        Path::new(ENGINE).join(LOG_FILE),
+        Path::new(REPLACED_DIR).join(LOG_FILE),
+    ];
     files.iter().any(|file| path.join(file).is_file())
 }
 
@@ -328,7 +335,7 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
     for file in fs::read_dir(path).map_err(OpenError::io("list", path))? {
         let name = file.map_err(OpenError::io("list", path))?.file_name();
         let name = name.to_string_lossy();
-        if !HARMLESS.contains(&name.as_ref()) {
+        if !HARMLESS_FILES.contains(&name.as_ref()) {
             if holds_a_store(path) {
                 return Err(OpenError::MarkerLost { dir: path.to_owned() });
             }
@@ -341,9 +348,9 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
 /// Takes the lock, and writes the id of this process into the lock file: a second process names it in its error
 /// message.
 fn lock(dir: &Path) -> Result<File, OpenError> {
-    let path = dir.join(LOCK);
+    let path = dir.join(LOCK_FILE);
     let mut file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
-    hold(&mut file, dir)?;
+    take_lock(&mut file, dir)?;
     let mut note = || {
         file.set_len(0)?;
         file.rewind()?;
@@ -359,15 +366,15 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 /// Takes the lock in a directory where this process may not write. An existing lock file can be locked with
 /// read access alone; `None` if there is none.
 fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
-    let path = dir.join(LOCK);
+    let path = dir.join(LOCK_FILE);
     match File::open(&path) {
-        Ok(mut file) => hold(&mut file, dir).map(|()| Some(file)),
+        Ok(mut file) => take_lock(&mut file, dir).map(|()| Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(OpenError::io("open", path)(error)),
     }
 }
 
-fn hold(file: &mut File, dir: &Path) -> Result<(), OpenError> {
+fn take_lock(file: &mut File, dir: &Path) -> Result<(), OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
@@ -377,7 +384,7 @@ fn hold(file: &mut File, dir: &Path) -> Result<(), OpenError> {
             let pid = if known { pid.trim().to_owned() } else { "(unknown)".to_owned() };
             Err(OpenError::Locked { dir: dir.to_owned(), pid })
         }
-        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", dir.join(LOCK))(error)),
+        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", dir.join(LOCK_FILE))(error)),
     }
 }
 

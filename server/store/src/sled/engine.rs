@@ -73,12 +73,12 @@ impl Engine {
             .use_compression(false);
         let begin = Instant::now();
         loop {
-            match guarded(|| Ok(config.open())) {
+            match call_engine(|| Ok(config.open())) {
                 Ok(Ok(db)) => return Ok(Self(Some(db))),
-                Ok(Err(error)) if is_held(&error) && begin.elapsed() < RELEASE_PATIENCE => {
+                Ok(Err(error)) if is_locked(&error) && begin.elapsed() < RELEASE_PATIENCE => {
                     thread::sleep(RETRY_INTERVAL);
                 }
-                Ok(Err(error)) => return Err(EngineError(in_words(&error))),
+                Ok(Err(error)) => return Err(EngineError(error_words(&error))),
                 Err(error) => return Err(error),
             }
         }
@@ -86,7 +86,7 @@ impl Engine {
 
     /// Reads the value of one key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, EngineError> {
-        self.call(|db| db.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
+        self.call(|db| db.get(key))?.map(|bytes| versioned_value(key, &bytes)).transpose()
     }
 
     /// Whether any key starts with `prefix`. True also if the keys there cannot be read, because one may exist.
@@ -103,7 +103,7 @@ impl Engine {
         limit: PageLimit,
     ) -> Result<ScanPage, EngineError> {
         let mut page = ScanPage::default();
-        page.more = self.walk(prefix, after, limit, |key, version, value| {
+        page.more = self.walk_entries(prefix, after, limit, |key, version, value| {
             let value = VersionedValue { version, value: value.to_vec() };
             page.entries.push(KeyValue { key: key.to_vec(), value });
         })?;
@@ -118,12 +118,13 @@ impl Engine {
         limit: PageLimit,
     ) -> Result<PackedPage, EngineError> {
         let mut strip = PackedPage::with_room(limit);
-        strip.more = self.walk(prefix, after, limit, |key, _version, value| strip.push(key, value))?;
+        strip.more =
+            self.walk_entries(prefix, after, limit, |key, _version, value| strip.push(key, value))?;
         Ok(strip)
     }
 
     /// Passes each entry's key, version and value to `take`; returns whether there may be more entries.
-    fn walk(
+    fn walk_entries(
         &self,
         prefix: &[u8],
         after: Option<&[u8]>,
@@ -137,7 +138,7 @@ impl Engine {
         };
         let (mut taken, mut bytes) = (0, 0);
         let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Unbounded))))?;
-        while let Some((key, value)) = guarded(|| entries.next().transpose())? {
+        while let Some((key, value)) = call_engine(|| entries.next().transpose())? {
             if !key.starts_with(prefix) {
                 break;
             }
@@ -149,14 +150,14 @@ impl Engine {
             }
             taken += 1;
             bytes += key.len() + value.len();
-            let (version, value) = parted(&key, &value)?;
+            let (version, value) = split_version(&key, &value)?;
             take(&key, version, value);
         }
         Ok(false)
     }
 
     /// Reads every entry once, and fails if one cannot be read.
-    pub(crate) fn read_through(&self) -> Result<(), EngineError> {
+    pub(crate) fn read_all(&self) -> Result<(), EngineError> {
         let mut after = None;
         loop {
             let page = self.scan(&[], after.as_deref(), PageLimit::PAGE)?;
@@ -170,9 +171,9 @@ impl Engine {
     /// The first entry at or after a key.
     pub(crate) fn first_from(&self, from: Bound<&[u8]>) -> Result<Option<KeyValue>, EngineError> {
         let mut entries = self.call(|db| Ok(db.range::<&[u8], _>((from, Bound::Unbounded))))?;
-        while let Some((key, value)) = guarded(|| entries.next().transpose())? {
+        while let Some((key, value)) = call_engine(|| entries.next().transpose())? {
             if key != IDENTITY {
-                return Ok(Some(KeyValue { key: key.to_vec(), value: versioned(&key, &value)? }));
+                return Ok(Some(KeyValue { key: key.to_vec(), value: versioned_value(&key, &value)? }));
             }
         }
         Ok(None)
@@ -227,7 +228,7 @@ impl Engine {
     /// Drops sled, which flushes as it is dropped.
     fn release_files(&mut self) -> Result<(), EngineError> {
         let db = self.0.take();
-        guarded(|| {
+        call_engine(|| {
             drop(db);
             Ok(())
         })
@@ -235,7 +236,7 @@ impl Engine {
 
     fn call<T>(&self, call: impl FnOnce(&::sled::Db) -> ::sled::Result<T>) -> Result<T, EngineError> {
         let db = self.0.as_ref().ok_or_else(|| EngineError("the engine is closed".to_owned()))?;
-        guarded(|| call(db))
+        call_engine(|| call(db))
     }
 }
 
@@ -269,12 +270,12 @@ impl StoreIdentity {
     }
 }
 
-fn versioned(key: &[u8], bytes: &[u8]) -> Result<VersionedValue, EngineError> {
-    parted(key, bytes).map(|(version, value)| VersionedValue { version, value: value.to_vec() })
+fn versioned_value(key: &[u8], bytes: &[u8]) -> Result<VersionedValue, EngineError> {
+    split_version(key, bytes).map(|(version, value)| VersionedValue { version, value: value.to_vec() })
 }
 
 /// Splits the bytes of a stored value into version and value.
-fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineError> {
+fn split_version<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineError> {
     match bytes.split_first_chunk::<VERSION_BYTES>() {
         Some((version, value)) => Ok((u64::from_be_bytes(*version), value)),
         None => Err(EngineError(format!("the value under key {} has no version", key.escape_ascii()))),
@@ -282,12 +283,12 @@ fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineErro
 }
 
 /// Whether the engine did not open because its files are still locked.
-fn is_held(error: &::sled::Error) -> bool {
+fn is_locked(error: &::sled::Error) -> bool {
     // sled wraps the lock error in another kind, with the original text
     matches!(error, ::sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
 }
 
-fn in_words(error: &::sled::Error) -> String {
+fn error_words(error: &::sled::Error) -> String {
     match error {
         // sled's own text has an empty backtrace and does not say what to do
         ::sled::Error::Corruption { at: Some(at), .. } => {
@@ -299,11 +300,11 @@ fn in_words(error: &::sled::Error) -> String {
 }
 
 /// Runs a call of sled with its garbage collector pinned; errors and panics become [`EngineError`].
-fn guarded<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineError> {
+fn call_engine<T>(call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, EngineError> {
     let _quiet = quiet_panics::within_engine();
     let _pinned = crossbeam_epoch::pin();
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(done) => done.map_err(|error| EngineError(in_words(&error))),
+        Ok(done) => done.map_err(|error| EngineError(error_words(&error))),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

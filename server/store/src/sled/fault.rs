@@ -42,7 +42,7 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// A restore was interrupted, so the store is incomplete.
-    #[error("{dir} is half restored: a restore into it did not end; remove it and restore again. If the backup is gone, save what was restored{way}", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} is half restored: a restore into it did not end; remove it and restore again. If the backup is gone, save what was restored{way}", dir = dir.display(), way = way_out_words(dir))]
     HalfRestored {
         /// The data directory.
         dir: PathBuf,
@@ -56,7 +56,7 @@ pub enum OpenError {
         pid: String,
     },
     /// The store was written in another format.
-    #[error("{dir} holds a store of format {found}, and this program reads format {FORMAT_VERSION} only: start the program that wrote it, or export the history there (plimsoll-server export), name an empty directory here, and import it (plimsoll-server import). If no other program ever wrote there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} holds a store of format {found}, and this program reads format {FORMAT_VERSION} only: start the program that wrote it, or export the history there (plimsoll-server export), name an empty directory here, and import it (plimsoll-server import). If no other program ever wrote there, plimsoll.json is damaged: save the store{way}", dir = dir.display(), way = way_out_words(dir))]
     OtherFormat {
         /// The data directory.
         dir: PathBuf,
@@ -64,7 +64,7 @@ pub enum OpenError {
         found: u32,
     },
     /// The store contains less than was acknowledged: its log is missing, empty or another store's.
-    #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, save what is left{way}, or move it away to start empty", dir = dir.display(), way = way_out_words(dir))]
     Emptied {
         /// The data directory.
         dir: PathBuf,
@@ -72,7 +72,7 @@ pub enum OpenError {
         what: String,
     },
     /// The store ends before the last commit that was acknowledged.
-    #[error("{dir} is damaged: {what}, so what was acknowledged after that is lost; restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} is damaged: {what}, so what was acknowledged after that is lost; restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out_words(dir))]
     Behind {
         /// The data directory.
         dir: PathBuf,
@@ -80,7 +80,7 @@ pub enum OpenError {
         what: String,
     },
     /// The log is damaged, and the engine would silently drop what follows the damage.
-    #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}, which says whether anything is lost", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} is damaged: sled/db cannot be read at byte {at}, and the storage engine would leave out what was written after that, and overwrite it; restore a backup into another directory, or save what is left{way}, which says whether anything is lost", dir = dir.display(), way = way_out_words(dir))]
     Torn {
         /// The data directory.
         dir: PathBuf,
@@ -88,7 +88,7 @@ pub enum OpenError {
         at: u64,
     },
     /// The directory has a store, but its marker is missing.
-    #[error("{dir} holds a store whose plimsoll.json is gone, so it is not known whether all of it is there; restore a backup of the whole directory, or save what is left{way}", dir = dir.display(), way = way_out(dir))]
+    #[error("{dir} holds a store whose plimsoll.json is gone, so it is not known whether all of it is there; restore a backup of the whole directory, or save what is left{way}", dir = dir.display(), way = way_out_words(dir))]
     MarkerLost {
         /// The data directory.
         dir: PathBuf,
@@ -118,7 +118,7 @@ pub enum OpenError {
         places: String,
     },
     /// The marker cannot be parsed.
-    #[error("{path} is damaged ({reason}): restore it from a backup of the directory, or save the store{way}", path = path.display(), way = way_out(above(path)))]
+    #[error("{path} is damaged ({reason}): restore it from a backup of the directory, or save the store{way}", path = path.display(), way = way_out_words(parent_of(path)))]
     Marker {
         /// The marker file.
         path: PathBuf,
@@ -126,13 +126,13 @@ pub enum OpenError {
         reason: String,
     },
     /// The engine has values in separate files, which it never syncs.
-    #[error("{path} is not empty: sled keeps large values there and never syncs them, and this server never writes such; restore a backup of the whole directory, or save what is left{way}", path = path.display(), way = way_out(above(above(path))))]
+    #[error("{path} is not empty: sled keeps large values there and never syncs them, and this server never writes such; restore a backup of the whole directory, or save what is left{way}", path = path.display(), way = way_out_words(parent_of(parent_of(path))))]
     Blobs {
         /// The directory with the values in separate files.
         path: PathBuf,
     },
     /// The engine could not open its files.
-    #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out(above(dir)))]
+    #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup into another directory, or save what is left{way}", dir = dir.display(), way = way_out_words(parent_of(dir)))]
     Engine {
         /// The engine's directory.
         dir: PathBuf,
@@ -167,11 +167,11 @@ pub enum OpenError {
 }
 
 /// Advice with the command that recovers what is left of a store.
-fn way_out(dir: &Path) -> String {
+fn way_out_words(dir: &Path) -> String {
     format!(" into a new directory (plimsoll-server repair {})", dir.display())
 }
 
-fn above(path: &Path) -> &Path {
+fn parent_of(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 

@@ -16,7 +16,7 @@ use ulid::Ulid;
 use super::fault::{FORMAT_VERSION, OpenError};
 
 /// Name of the file in the data directory.
-pub(crate) const FILE: &str = "plimsoll.json";
+pub(crate) const MARKER_FILE: &str = "plimsoll.json";
 /// Name of the next marker while it is written.
 pub(crate) const NEW_FILE: &str = "plimsoll.json.new";
 
@@ -60,10 +60,10 @@ impl Marker {
     /// Reads the marker of a directory, if there is one.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, OpenError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct MarkerVersion {
             format_version: u32,
         }
-        let path = dir.join(FILE);
+        let path = dir.join(MARKER_FILE);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -75,7 +75,7 @@ impl Marker {
         let damaged =
             |error: serde_json::Error| OpenError::Marker { path: path.clone(), reason: error.to_string() };
         // read the version first: the other fields of a marker may differ in another format
-        let Version { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let MarkerVersion { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
         check_format(dir, format_version)?;
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
@@ -83,7 +83,7 @@ impl Marker {
     /// Replaces the marker of an open store. If the marker is missing it is not written again, because the data
     /// directory is being removed.
     pub(crate) fn update(&self, dir: &Path) -> Result<(), OpenError> {
-        let path = dir.join(FILE);
+        let path = dir.join(MARKER_FILE);
         if !fs::exists(&path).map_err(OpenError::io("look at", &path))? {
             return Err(OpenError::MarkerLost { dir: dir.to_owned() });
         }
@@ -92,7 +92,7 @@ impl Marker {
 
     /// Replaces the marker of a directory; after a crash it has either the old marker or the new one.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), OpenError> {
-        let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));
+        let (path, new) = (dir.join(MARKER_FILE), dir.join(NEW_FILE));
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| OpenError::Marker { path: path.clone(), reason: error.to_string() })?;
         own_files::replace(&new, &path, &text).map_err(OpenError::io("write", new))
@@ -103,7 +103,7 @@ impl Marker {
 ///
 /// # Errors
 /// The marker cannot be read.
-pub fn id_of(dir: &Path) -> Result<Option<Ulid>, OpenError> {
+pub fn store_id_of(dir: &Path) -> Result<Option<Ulid>, OpenError> {
     Ok(Marker::read(dir)?.map(|marker| marker.store_id))
 }
 

@@ -31,7 +31,7 @@ pub struct OfflineStore {
     engine: Engine,
     identity: StoreIdentity,
     /// The error that a server would report for this store, if it was opened despite it.
-    behind: Option<OpenError>,
+    server_refusal: Option<OpenError>,
     /// The copied files that are read instead of the original ones; removed after the engine is closed.
     _copy: Option<CopiedFiles>,
 }
@@ -45,12 +45,13 @@ impl OfflineStore {
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let cache_bytes = settings.cache_bytes;
-        let (engine, identity) = open_compared(&directory, &marker, cache_bytes, PreparedEngine::in_place)?;
-        Ok(Self { directory, marker, engine, identity, behind: None, _copy: None })
+        let (engine, identity) =
+            open_compared(&directory, &marker, cache_bytes, PreparedEngine::prepare_in_place)?;
+        Ok(Self { directory, marker, engine, identity, server_refusal: None, _copy: None })
     }
 
     /// Opens a copy of a store, in `scratch` if given, so that the store's files stay unchanged. A store that
-    /// has lost its last commits is opened too; [`Self::behind`] then returns why a server would refuse it.
+    /// has lost its last commits is opened too; [`Self::server_refusal`] then returns why a server would refuse it.
     ///
     /// # Errors
     /// As for [`Self::open`], or there is no space for the copy.
@@ -87,7 +88,7 @@ impl OfflineStore {
             (Err(behind @ OpenError::Behind { .. }), Some(found)) => (found, refused.or(Some(behind))),
             (Err(other), _) => return Err(refused.unwrap_or(other)),
         };
-        Ok(Self { directory, marker, engine, identity, behind, _copy: Some(copy) })
+        Ok(Self { directory, marker, engine, identity, server_refusal: behind, _copy: Some(copy) })
     }
 
     /// Accepts that a store has lost its last commits: sets marker and witness back to the last commit that
@@ -115,8 +116,8 @@ impl OfflineStore {
     }
 
     /// The error that a server would report for this store; `None` if a server would open it.
-    pub fn behind(&self) -> Option<&OpenError> {
-        self.behind.as_ref()
+    pub fn server_refusal(&self) -> Option<&OpenError> {
+        self.server_refusal.as_ref()
     }
 
     /// Identity of the store, and its last commit.
@@ -133,7 +134,7 @@ impl OfflineStore {
     ///
     /// # Errors
     /// The engine cannot read, or the error of `take`.
-    pub fn each<E: From<StoreError>>(
+    pub fn each_entry<E: From<StoreError>>(
         &self,
         mut take: impl FnMut(KeyValue) -> Result<(), E>,
     ) -> Result<u64, E> {
@@ -207,7 +208,7 @@ impl OfflineStore {
         let laid_out = self.each_page(|page| filler.lay_out(&page).map_err(unwritten));
         laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
         let mut done = 0;
-        let copied = self.each(|entry| {
+        let copied = self.each_entry(|entry| {
             done += (entry.key.len() + entry.value.value.len()) as u64;
             tell(done);
             filler.put(entry).map_err(unwritten)
@@ -219,15 +220,15 @@ impl OfflineStore {
         if engine.identity().map_err(|error| failed(error.0))? != Some(identity) {
             return Err(failed("the copy is not what was written; the old files stay".to_owned()));
         }
-        let copy = Self { directory, marker, engine, identity, behind: None, _copy: None };
-        let read = copy.each(|_entry| Ok(())).map_err(|error: StoreError| failed(error.to_string()))?;
+        let copy = Self { directory, marker, engine, identity, server_refusal: None, _copy: None };
+        let read = copy.each_entry(|_entry| Ok(())).map_err(|error: StoreError| failed(error.to_string()))?;
         if read != copied {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));
         }
         old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.0))?;
         let smaller = copy.directory.is_copy_smaller();
         if !smaller {
-            copy.directory.drop_copy()?;
+            copy.directory.remove_copy()?;
             return Ok(false);
         }
         // this marker suits the old files and the copy; if the copy is incomplete, its last commit is missing,

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use ulid::Ulid;
 
 use super::{
-    directory::{Directory, LOG, check_empty},
+    directory::{Directory, LOG_FILE, check_empty},
     durable,
     engine::{Engine, EngineError},
     fault::{FORMAT_VERSION, OpenError},
@@ -44,7 +44,7 @@ pub(crate) fn open_compared(
 /// # Errors
 /// A server would refuse the store, a server has it open ([`OpenError::Locked`]), or there is none
 /// ([`OpenError::Missing`]).
-pub fn look_at(dir: &Path) -> Result<Ulid, OpenError> {
+pub fn store_id_at(dir: &Path) -> Result<Ulid, OpenError> {
     let exists = fs::exists(dir).map_err(OpenError::io("look at", dir))?;
     if exists && !dir.is_dir() {
         return Err(OpenError::NotADirectory { dir: dir.to_owned() });
@@ -71,13 +71,13 @@ pub(crate) fn refuse_by_forecast(
     engine: &Path,
     marker: &Marker,
 ) -> Result<Vec<FlippedBit>, OpenError> {
-    let log = engine.join(LOG);
+    let log = engine.join(LOG_FILE);
     // a store that is being created has acknowledged nothing yet
     if marker.state == StoreStage::Creating || !fs::exists(&log).map_err(OpenError::io("look at", &log))? {
         return Ok(Vec::new());
     }
     let since = small_files::read_up_to(engine).map_err(OpenError::io("list", engine))?;
-    let known = witnessed(dir, marker)?.max(marker.commit_sequence);
+    let known = witnessed_commit(dir, marker)?.max(marker.commit_sequence);
     match raw_log::forecast(&log, since, known).map_err(OpenError::io("read", &log))? {
         OpenForecast::DamagedIdentity => {
             let reason = "the identity of the store is damaged".to_owned();
@@ -89,7 +89,7 @@ pub(crate) fn refuse_by_forecast(
 }
 
 /// Number of the last commit in the marker or the witness, whichever is higher.
-fn witnessed(dir: &Path, marker: &Marker) -> Result<u64, OpenError> {
+fn witnessed_commit(dir: &Path, marker: &Marker) -> Result<u64, OpenError> {
     Ok(CommitWitness::read(dir, marker.store_id)?.unwrap_or(0))
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn reconcile(
 ) -> Result<StoreIdentity, OpenError> {
     let fresh = StoreIdentity { format: FORMAT_VERSION, id: marker.store_id, sequence: 0 };
     let emptied = |what: String| Err(OpenError::Emptied { dir: dir.to_owned(), what });
-    let witnessed = witnessed(dir, marker)?;
+    let witnessed = witnessed_commit(dir, marker)?;
     let known = marker.commit_sequence.max(witnessed);
     match found {
         None if marker.state == StoreStage::Creating => Ok(fresh),
@@ -124,7 +124,7 @@ pub(crate) fn reconcile(
                 return emptied(format!("the store has the id {found}, plimsoll.json says {marker}"));
             }
             if found.sequence < known {
-                let file = if witnessed == known { witness::FILE } else { marker::FILE };
+                let file = if witnessed == known { witness::WITNESS_FILE } else { marker::MARKER_FILE };
                 let what = format!("the store ends at commit {}, {file} knows of {known}", found.sequence);
                 return Err(OpenError::Behind { dir: dir.to_owned(), what });
             }

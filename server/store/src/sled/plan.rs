@@ -32,7 +32,7 @@ pub(crate) struct CommitPlan<'a> {
 ///
 /// In a damaged store, a commit that writes into an unreadable range of keys is refused: the engine would fail
 /// in the middle of the group, after it had applied the earlier writes.
-pub(crate) fn plan<'a>(
+pub(crate) fn plan_group<'a>(
     engine: &Engine,
     sequence: u64,
     group: &'a [CommitJob],

@@ -95,7 +95,7 @@ pub(crate) struct EngineFiller {
     engine: Engine,
     identity: StoreIdentity,
     dir: PathBuf,
-    waiting: Vec<KeyValue>,
+    unwritten_entries: Vec<KeyValue>,
     bytes: usize,
 }
 
@@ -104,7 +104,7 @@ impl EngineFiller {
         let failed = |error: EngineError| OpenError::Engine { dir: dir.to_owned(), reason: error.0 };
         let engine = Engine::open_to_fill(dir, cache_bytes).map_err(failed)?;
         prove_durable(dir, &engine, StoreIdentity { sequence: 0, ..identity })?;
-        Ok(Self { engine, identity, dir: dir.to_owned(), waiting: Vec::new(), bytes: 0 })
+        Ok(Self { engine, identity, dir: dir.to_owned(), unwritten_entries: Vec::new(), bytes: 0 })
     }
 
     pub(crate) fn lay_out<'a>(
@@ -112,25 +112,29 @@ impl EngineFiller {
         entries: impl IntoIterator<Item = &'a KeyValue>,
     ) -> Result<(), OpenError> {
         let long = entries.into_iter().filter(|entry| entry.value.value.len() >= LAID_OUT_FROM);
-        self.engine.lay_out(long.map(|entry| entry.key.as_slice())).map_err(|error| self.failed(error))
+        self.engine.lay_out(long.map(|entry| entry.key.as_slice())).map_err(|error| self.open_error(error))
     }
 
     pub(crate) fn put(&mut self, entry: KeyValue) -> Result<(), OpenError> {
         self.bytes += entry.key.len() + entry.value.value.len();
-        self.waiting.push(entry);
-        if self.waiting.len() >= BATCH_ENTRIES || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
+        self.unwritten_entries.push(entry);
+        if self.unwritten_entries.len() >= BATCH_ENTRIES || self.bytes >= BATCH_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> Result<(), OpenError> {
-        let changes: Vec<EngineWrite<'_>> = self.waiting.iter().map(change).collect();
+        let changes: Vec<EngineWrite<'_>> = self.unwritten_entries.iter().map(engine_write).collect();
         let unfinished = StoreIdentity { sequence: 0, ..self.identity };
-        self.engine.apply(&changes, unfinished).map_err(|error| self.failed(error))?;
-        self.waiting.clear();
+        self.engine.apply(&changes, unfinished).map_err(|error| self.open_error(error))?;
+        self.unwritten_entries.clear();
         self.bytes = 0;
         Ok(())
     }
 
-    fn failed(&self, error: EngineError) -> OpenError {
+    fn open_error(&self, error: EngineError) -> OpenError {
         OpenError::Engine { dir: self.dir.clone(), reason: error.0 }
     }
 
@@ -160,6 +164,6 @@ fn count_ended(engine: &Engine) -> Result<u64, EngineError> {
     }
 }
 
-fn change(entry: &KeyValue) -> EngineWrite<'_> {
+fn engine_write(entry: &KeyValue) -> EngineWrite<'_> {
     (&entry.key, Some((entry.value.version, &entry.value.value)))
 }

@@ -10,7 +10,7 @@ use std::{
 use plimsoll_proto::own_files;
 
 use super::{
-    directory::{Directory, LOG, make_private},
+    directory::{Directory, LOG_FILE, make_private},
     fault::{ENGINE, OpenError},
     marker::sync_dir,
     raw_log::{FlippedBit, flipped},
@@ -24,8 +24,8 @@ pub(crate) struct PreparedEngine {
     pub(crate) engine: PathBuf,
     /// Directory in which the files were before they were renamed; `None` if they were not.
     moved_from: Option<PathBuf>,
-    removed: Vec<RemovedFile>,
-    flipped: Vec<FlippedBit>,
+    removed_files: Vec<RemovedFile>,
+    flipped_bits: Vec<FlippedBit>,
 }
 
 impl PreparedEngine {
@@ -33,25 +33,25 @@ impl PreparedEngine {
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub(crate) fn in_place(directory: &Directory) -> Result<Self, OpenError> {
+    pub(crate) fn prepare_in_place(directory: &Directory) -> Result<Self, OpenError> {
         let engine = directory.engine();
         make_private(&engine)?;
         sync_dir(directory.path())?;
         let removed = small_files::remove_unusable(&engine)?;
-        Ok(Self { engine, moved_from: None, removed, flipped: Vec::new() })
+        Ok(Self { engine, moved_from: None, removed_files: removed, flipped_bits: Vec::new() })
     }
 
     /// Renames the files to their proper name first, if a crash interrupted their replacement by `compact`.
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub(crate) fn settled(directory: &Directory) -> Result<Self, OpenError> {
+    pub(crate) fn prepare_moved(directory: &Directory) -> Result<Self, OpenError> {
         let (found, own) = (directory.engine(), directory.path().join(ENGINE));
         if found == own {
-            return Self::in_place(directory);
+            return Self::prepare_in_place(directory);
         }
         fs::rename(&found, &own).map_err(OpenError::io("rename", &found))?;
-        Self::in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
+        Self::prepare_in_place(directory).map(|prepared| Self { moved_from: Some(found), ..prepared })
     }
 
     /// Corrects these bits of the log.
@@ -60,13 +60,13 @@ impl PreparedEngine {
     /// The log cannot be written.
     pub(crate) fn with_right_bits(self, flipped: Vec<FlippedBit>) -> Result<Self, OpenError> {
         put_right(&self.engine, &flipped)?;
-        Ok(Self { flipped, ..self })
+        Ok(Self { flipped_bits: flipped, ..self })
     }
 
     /// Undoes all changes after the start was refused.
     pub(crate) fn undo(self) {
-        let Self { engine, moved_from, removed, flipped } = self;
-        let put_back = flipped::undo(&engine.join(LOG), &flipped);
+        let Self { engine, moved_from, removed_files: removed, flipped_bits: flipped } = self;
+        let put_back = flipped::undo(&engine.join(LOG_FILE), &flipped);
         let put_back = put_back.and_then(|()| removed.iter().try_for_each(write_new));
         let moved_back = moved_from.map_or(Ok(()), |before| fs::rename(&engine, before));
         if let Err(error) = put_back.and(moved_back) {
@@ -80,7 +80,7 @@ impl PreparedEngine {
 /// # Errors
 /// The log cannot be written.
 pub(crate) fn put_right(engine: &Path, flipped: &[FlippedBit]) -> Result<(), OpenError> {
-    let log = engine.join(LOG);
+    let log = engine.join(LOG_FILE);
     flipped::put_right(&log, flipped).map_err(OpenError::io("write", &log))?;
     for bit in flipped {
         tracing::warn!(
@@ -116,8 +116,8 @@ mod tests {
             fs::write(old.join(name), format!("damaged {name}")).unwrap();
         }
         let directory = Directory::open_damaged(dir.path()).unwrap();
-        let prepared = PreparedEngine::settled(&directory).unwrap();
-        let flipped = vec![FlippedBit { at: 0, found: b'd', right: b'D' }];
+        let prepared = PreparedEngine::prepare_moved(&directory).unwrap();
+        let flipped = vec![FlippedBit { at: 0, found_byte: b'd', right_byte: b'D' }];
         let prepared = prepared.with_right_bits(flipped).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("sled/db")).unwrap(), "Damaged db");
         let left: Vec<_> = fs::read_dir(dir.path().join("sled")).unwrap().map(|file| file.unwrap()).collect();

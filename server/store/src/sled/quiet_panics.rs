@@ -10,11 +10,11 @@ use std::{
 
 thread_local! {
     /// Number of nested calls of sled in this thread.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static CALL_DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 /// sled's own threads have names that start with this.
-const THREADS: &str = "sled-io-";
+const THREAD_PREFIX: &str = "sled-io-";
 
 /// Marks this thread as inside a call of sled until the value is dropped.
 #[derive(Debug)]
@@ -27,24 +27,24 @@ pub(crate) fn within_engine() -> WithinEngine {
     if !thread::panicking() {
         HOOK.call_once(|| {
             let before = panic::take_hook();
-            panic::set_hook(Box::new(move |info| report(info, &before)));
+            panic::set_hook(Box::new(move |info| report_panic(info, &before)));
         });
     }
-    DEPTH.set(DEPTH.get().saturating_add(1));
+    CALL_DEPTH.set(CALL_DEPTH.get().saturating_add(1));
     WithinEngine(())
 }
 
 impl Drop for WithinEngine {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get().saturating_sub(1));
+        CALL_DEPTH.set(CALL_DEPTH.get().saturating_sub(1));
     }
 }
 
-fn report(info: &PanicHookInfo<'_>, before: &(dyn Fn(&PanicHookInfo<'_>) + Send + Sync)) {
-    if thread::current().name().is_some_and(|name| name.starts_with(THREADS)) {
+fn report_panic(info: &PanicHookInfo<'_>, before: &(dyn Fn(&PanicHookInfo<'_>) + Send + Sync)) {
+    if thread::current().name().is_some_and(|name| name.starts_with(THREAD_PREFIX)) {
         let text = info.payload_as_str().unwrap_or("without a word");
         tracing::error!(text, "a thread of the storage engine panicked");
-    } else if DEPTH.get() == 0 {
+    } else if CALL_DEPTH.get() == 0 {
         before(info);
     }
 }

@@ -43,7 +43,7 @@ impl WholeRecords {
             self.finish(take)?;
         }
         let flaw = |reason: String| CheckFinding { key: keys::text(&entry.key), reason };
-        if !keys::is_sound(&entry.key) {
+        if !keys::is_well_formed(&entry.key) {
             return take(Err(flaw("is not a key of this format".to_owned())));
         }
         if KeyKind::of(&entry.key).is_some_and(KeyKind::is_chunk) {
@@ -80,7 +80,7 @@ impl WholeRecords {
 
 /// Whether a value belongs under this key; `None` if the value does not show it, as with records of several
 /// parts.
-pub(crate) fn belongs(key: &[u8], value: &[u8]) -> Option<bool> {
+pub(crate) fn belongs_under(key: &[u8], value: &[u8]) -> Option<bool> {
     let kind = KeyKind::of(key)?;
     let (part, common) = key.split_last()?;
     let (parts, record) = value.split_first()?;
@@ -97,11 +97,11 @@ pub(crate) fn key_of(value: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     let (parts, record) = value.split_first()?;
     let (codec, payload) = bytes::open(record).ok().filter(|_| *parts == 1)?;
     RECORD_KINDS.into_iter().find_map(|kind| {
-        let tail = end.get(end.len().checked_sub(kind.tail())?..)?;
+        let tail = end.get(end.len().checked_sub(kind.tail_bytes())?..)?;
         let owner = owner_of(kind, codec, payload).ok()?;
         let key = [&[kind as u8], owner.as_bytes(), &[0], tail].concat();
         let is_first = tail.last() == Some(&0);
-        (is_first && key.ends_with(end) && keys::is_sound(&key)).then_some(key)
+        (is_first && key.ends_with(end) && keys::is_well_formed(&key)).then_some(key)
     })
 }
 
@@ -138,7 +138,7 @@ fn owner_of(kind: KeyKind, codec: u8, payload: &[u8]) -> Result<String, Damage> 
         }
         KeyKind::Numbers => {
             TicketNumbers::unpack(codec, payload)?;
-            keys::NUMBERS.to_owned()
+            keys::NUMBERS_PART.to_owned()
         }
         KeyKind::Summary => Summary::unpack(codec, payload)?.attempt.to_string(),
         KeyKind::Ticket => Ticket::unpack(codec, payload)?.id.to_string(),

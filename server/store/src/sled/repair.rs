@@ -19,7 +19,7 @@ use super::{
     offline::OfflineStore,
     preload::StoreFiller,
     raw_log::RawLog,
-    readable_records::{CheckFinding, WholeRecords, belongs},
+    readable_records::{CheckFinding, WholeRecords, belongs_under},
     repair_loss::RepairLoss,
     store_copy::CopiedFiles,
 };
@@ -31,7 +31,7 @@ use crate::{
 
 /// Directory with GitLab's job events that the server has not processed yet. They are not part of the store,
 /// but `repair` copies them to the new one.
-const HOOKS: &str = "hooks";
+const HOOKS_DIR: &str = "hooks";
 
 /// Result of a repair.
 #[derive(Debug)]
@@ -60,9 +60,9 @@ pub fn repair(
     let directory = Directory::open_damaged(from)?;
     refuse_within(from, &into.dir)?;
     let nothing_left = || OpenError::NothingLeft { dir: from.to_owned() };
-    let found = DamagedStore::best(&directory)?.ok_or_else(nothing_left)?;
+    let found = DamagedStore::read_best(&directory)?.ok_or_else(nothing_left)?;
     let (identity, attempts) = (found.identity, found.attempts());
-    let (source, mut losses) = match found.open_whole(&directory, into) {
+    let (source, mut losses) = match found.open_copy_if_complete(&directory, into) {
         // the engine can read everything, so no loss is reported: the unreadable parts of the log are not in
         // use
         Some((engine, copy)) => (EntrySource::Engine { engine, path: found.engine, _copy: copy }, Vec::new()),
@@ -77,9 +77,9 @@ pub fn repair(
             Ok(())
         }
     };
-    source.each_whole(&mut lay_out)?;
+    source.each_complete(&mut lay_out)?;
     let mut done = 0;
-    source.each_whole(&mut |entry| {
+    source.each_complete(&mut |entry| {
         let Ok(entry) = entry else { return Ok(()) };
         done += (entry.key.len() + entry.value.value.len()) as u64;
         tell(done);
@@ -112,7 +112,7 @@ enum EntrySource {
 
 impl EntrySource {
     /// Passes each complete record to `take`, and for each other one the reason.
-    fn each_whole(
+    fn each_complete(
         &self,
         take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
@@ -144,13 +144,13 @@ fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
     let key = [KeyKind::Summary.prefix_of(&id).as_slice(), &[0]].concat();
     let summary = log.get(&key).map_err(OpenError::io("read", log.path()))?;
     Ok(summary.is_some_and(|summary| {
-        summary.version > entry.value.version && belongs(&key, &summary.value) != Some(false)
+        summary.version > entry.value.version && belongs_under(&key, &summary.value) != Some(false)
     }))
 }
 
 /// Copies the job events that no server has processed yet.
 fn copy_hooks(from: &Path, into: &Path) -> Result<(), OpenError> {
-    let (from, into) = (from.join(HOOKS), into.join(HOOKS));
+    let (from, into) = (from.join(HOOKS_DIR), into.join(HOOKS_DIR));
     let Ok(files) = fs::read_dir(&from) else { return Ok(()) };
     make_private(&into)?;
     for file in files {

@@ -79,20 +79,20 @@ impl EngineState {
     }
 
     /// Records that a group of commits is on disk, and how long that took.
-    pub(crate) fn committed(&self, commits: u64, took: Duration) {
+    pub(crate) fn note_committed(&self, commits: u64, took: Duration) {
         self.commits.store(commits, Relaxed);
         self.syncs.fetch_add(1, Relaxed);
         self.last_commit_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// Records an attempt to reopen, whatever its result.
-    pub(crate) fn tried(&self) {
+    pub(crate) fn note_try(&self) {
         self.tries.send_modify(|tries| *tries += 1);
     }
 
     /// Receives each later attempt to reopen.
     #[cfg(test)]
-    pub(crate) fn tries(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch_tries(&self) -> watch::Receiver<u64> {
         self.tries.subscribe()
     }
 

@@ -14,11 +14,11 @@ use plimsoll_proto::own_files;
 use super::fault::OpenError;
 
 /// Name of sled's file of settings.
-const SETTINGS: &str = "conf";
+const SETTINGS_FILE: &str = "conf";
 /// sled ignores a file of settings that is shorter than this many bytes.
-const LEAST_SETTINGS: usize = 9;
+const LEAST_SETTINGS_BYTES: usize = 9;
 /// Bytes of length and checksum at the end of a snapshot.
-const SNAPSHOT_END: usize = 12;
+const SNAPSHOT_END_BYTES: usize = 12;
 
 /// A file that was removed, with its content, so that it can be put back.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct RemovedFile {
 /// # Errors
 /// The directory cannot be read or changed.
 pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
-    let unusable = unusable(engine)?;
+    let unusable = unusable_files(engine)?;
     for RemovedFile { path, .. } in &unusable {
         fs::remove_file(path).map_err(OpenError::io("remove", path))?;
         tracing::warn!(
@@ -45,13 +45,13 @@ pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenErr
 }
 
 /// The small files that are incomplete or have a wrong checksum.
-fn unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
+fn unusable_files(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     let mut unusable = Vec::new();
     for file in fs::read_dir(engine).map_err(OpenError::io("list", engine))? {
         let path = file.map_err(OpenError::io("list", engine))?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let is_whole = match name.as_str() {
-            SETTINGS => settings_are_whole,
+            SETTINGS_FILE => settings_are_whole,
             _ if is_snapshot(&name) => snapshot_is_whole,
             _ if name.starts_with("snap.") => |_unfinished: &[u8]| false,
             _ => continue,
@@ -90,12 +90,12 @@ fn is_snapshot(name: &str) -> bool {
 
 fn settings_are_whole(bytes: &[u8]) -> bool {
     let Some((content, crc)) = bytes.split_last_chunk::<4>() else { return true };
-    bytes.len() < LEAST_SETTINGS || crc32fast::hash(content) == u32::from_le_bytes(*crc)
+    bytes.len() < LEAST_SETTINGS_BYTES || crc32fast::hash(content) == u32::from_le_bytes(*crc)
 }
 
 fn snapshot_is_whole(bytes: &[u8]) -> bool {
     let content =
-        bytes.len().checked_sub(SNAPSHOT_END).filter(|len| *len > 0).and_then(|len| bytes.get(..len));
+        bytes.len().checked_sub(SNAPSHOT_END_BYTES).filter(|len| *len > 0).and_then(|len| bytes.get(..len));
     let crc = bytes.last_chunk().map(|crc| u32::from_le_bytes(*crc));
     content.is_some_and(|content| crc == Some(crc32fast::hash(content)))
 }

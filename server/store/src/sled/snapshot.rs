@@ -24,13 +24,13 @@ use crate::{
 const MOST_WAITING: usize = 128 << 20;
 
 /// Key prefixes in the order in which they are read; the last one covers all other entries.
-const ORDER: [&[u8]; 3] = [&[KeyKind::Fragment as u8], &[KeyKind::Attempt as u8], &[]];
+const READ_ORDER: [&[u8]; 3] = [&[KeyKind::Fragment as u8], &[KeyKind::Attempt as u8], &[]];
 
-/// Where the reader is: the index of the prefix in [`ORDER`], and the last key that it has read.
+/// Where the reader is: the index of the prefix in [`READ_ORDER`], and the last key that it has read.
 type SnapshotCursor = (usize, Vec<u8>);
 
-fn rank(key: &[u8]) -> usize {
-    ORDER.iter().position(|prefix| key.starts_with(prefix)).unwrap_or(ORDER.len())
+fn order_rank(key: &[u8]) -> usize {
+    READ_ORDER.iter().position(|prefix| key.starts_with(prefix)).unwrap_or(READ_ORDER.len())
 }
 
 /// State of a snapshot that the writer and the snapshot's reader share.
@@ -42,8 +42,8 @@ pub(crate) struct Rescue {
 
 #[derive(Debug, Default)]
 struct RescuedEntries {
-    passed: SnapshotCursor,
-    waiting: Vec<KeyValue>,
+    reader_cursor: SnapshotCursor,
+    waiting_entries: Vec<KeyValue>,
     bytes: usize,
     too_slow: bool,
 }
@@ -56,7 +56,7 @@ impl Rescue {
 
     /// Hands the old values of `keys` over to the reader, if it has not read them yet. Call this before the
     /// keys change.
-    pub(crate) fn keep<'a>(
+    pub(crate) fn keep_before_change<'a>(
         &self,
         engine: &Engine,
         keys: impl Iterator<Item = &'a [u8]>,
@@ -67,7 +67,7 @@ impl Rescue {
             }
             let old = engine.get(key)?.filter(|old| old.version <= self.sequence);
             if let Some(value) = old {
-                self.wait(KeyValue { key: key.to_vec(), value });
+                self.add_waiting(KeyValue { key: key.to_vec(), value });
             }
         }
         Ok(())
@@ -75,29 +75,29 @@ impl Rescue {
 
     fn is_passed(&self, key: &[u8]) -> bool {
         let state = self.lock();
-        let (done, last) = &state.passed;
-        state.too_slow || (rank(key), key) <= (*done, last.as_slice())
+        let (done, last) = &state.reader_cursor;
+        state.too_slow || (order_rank(key), key) <= (*done, last.as_slice())
     }
 
-    fn wait(&self, entry: KeyValue) {
+    fn add_waiting(&self, entry: KeyValue) {
         let mut state = self.lock();
         state.bytes += entry.key.len() + entry.value.value.len();
-        state.waiting.push(entry);
+        state.waiting_entries.push(entry);
         if state.bytes > MOST_WAITING {
             *state = RescuedEntries { too_slow: true, ..RescuedEntries::default() };
         }
     }
 
     /// Records how far the reader is; returns the entries that the writer has handed over meanwhile.
-    fn pass(&self, place: SnapshotCursor) -> Result<Vec<KeyValue>, StoreError> {
+    fn advance(&self, place: SnapshotCursor) -> Result<Vec<KeyValue>, StoreError> {
         let mut state = self.lock();
         if state.too_slow {
             let reason = "the snapshot was read too slowly while the store changed; try again".to_owned();
             return Err(StoreError::Unavailable(reason));
         }
-        state.passed = place;
+        state.reader_cursor = place;
         state.bytes = 0;
-        Ok(std::mem::take(&mut state.waiting))
+        Ok(std::mem::take(&mut state.waiting_entries))
     }
 
     /// code that holds this lock never panics halfway, so the state is consistent even if the lock is poisoned
@@ -154,7 +154,7 @@ impl Snapshot {
                     StoreError::Unavailable("the store is closed or being reopened".to_owned())
                 })?;
                 let rescue = Arc::clone(rescue);
-                let read = move || page(&engine, &rescue, index, &after);
+                let read = move || read_page(&engine, &rescue, index, &after);
                 let read = tokio::task::spawn_blocking(read).await;
                 let (entries, place) = read.map_err(|error| StoreError::Unavailable(error.to_string()))??;
                 *next = place;
@@ -167,18 +167,25 @@ impl Snapshot {
 /// The entries of one step, and where the next step starts.
 type SnapshotStep = (Vec<KeyValue>, Option<SnapshotCursor>);
 
-fn page(engine: &Engine, rescue: &Rescue, index: usize, after: &[u8]) -> Result<SnapshotStep, StoreError> {
-    let prefix = ORDER.get(index).copied().unwrap_or_default();
+fn read_page(
+    engine: &Engine,
+    rescue: &Rescue,
+    index: usize,
+    after: &[u8],
+) -> Result<SnapshotStep, StoreError> {
+    let prefix = READ_ORDER.get(index).copied().unwrap_or_default();
     let page = engine.scan(prefix, Some(after).filter(|after| !after.is_empty()), PageLimit::PAGE);
     let page = page.map_err(|error| StoreError::Unavailable(error.0))?;
     let last = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-    let wanted = |entry: &KeyValue| entry.value.version <= rescue.sequence && rank(&entry.key) == index;
+    let wanted = |entry: &KeyValue| entry.value.version <= rescue.sequence && order_rank(&entry.key) == index;
     let mut entries: Vec<KeyValue> = page.entries.into_iter().filter(wanted).collect();
     let (passed, next) = match last {
         Some(key) => ((index, key.clone()), Some((index, key))),
         // the last page of this prefix was read: go on with the next prefix
-        None => ((index + 1, Vec::new()), Some((index + 1, Vec::new())).filter(|(n, _)| *n < ORDER.len())),
+        None => {
+            ((index + 1, Vec::new()), Some((index + 1, Vec::new())).filter(|(n, _)| *n < READ_ORDER.len()))
+        }
     };
-    entries.extend(rescue.pass(passed)?);
+    entries.extend(rescue.advance(passed)?);
     Ok((entries, next))
 }

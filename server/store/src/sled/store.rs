@@ -56,7 +56,7 @@ pub struct SledStore {
     dir: Arc<Path>,
     shared: Arc<EngineState>,
     queue: SyncSender<WriterMessage>,
-    room: Arc<Semaphore>,
+    queue_shares: Arc<Semaphore>,
     writer: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -80,14 +80,15 @@ impl SledStore {
         let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
         let room = Arc::new(Semaphore::new(QUEUE_SHARES));
         let dir = Arc::from(settings.dir.as_path());
-        Ok(Self { dir, shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) })
+        Ok(Self { dir, shared, queue, queue_shares: room, writer: Arc::new(Mutex::new(Some(thread))) })
     }
 
     pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         let closed = || CommitError::Unavailable("the store is closed".to_owned());
         batch.check_bounds()?;
         let shares = u32::try_from(batch.bytes().div_ceil(SHARE_BYTES).max(1)).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room).acquire_many_owned(shares).await.map_err(|_closed| closed())?;
+        let room =
+            Arc::clone(&self.queue_shares).acquire_many_owned(shares).await.map_err(|_closed| closed())?;
         let (answer, outcome) = oneshot::channel();
         self.queue.try_send(WriterMessage::Commit(CommitJob { batch, answer, _room: room })).map_err(
             |error| match error {
@@ -144,7 +145,7 @@ impl SledStore {
     /// Receives the number of attempts to reopen, each time that it grows.
     #[cfg(test)]
     pub(crate) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.shared.tries()
+        self.shared.watch_tries()
     }
 
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, StoreError> {
@@ -200,7 +201,7 @@ fn open_engine(
     marker: &Marker,
     cache_bytes: u64,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
-    let (engine, identity) = open_compared(directory, marker, cache_bytes, PreparedEngine::settled)?;
+    let (engine, identity) = open_compared(directory, marker, cache_bytes, PreparedEngine::prepare_moved)?;
     prove_durable(&directory.engine(), &engine, identity)?;
     Ok((engine, identity))
 }

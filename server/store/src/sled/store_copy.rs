@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    directory::{Directory, LOG, LOOK, ROOM, bytes_below, make_private, remove_all},
+    directory::{Directory, LOG_FILE, LOOK_DIR, OPEN_ROOM_BYTES, bytes_below, make_private, remove_all},
     fault::{ENGINE, OpenError},
     marker,
     opening::refuse_by_forecast,
@@ -34,7 +34,7 @@ impl CopiedFiles {
     /// # Errors
     /// The copy cannot be written.
     pub(crate) fn with_right_bits(self, flipped: &[FlippedBit]) -> Result<Self, OpenError> {
-        let log = self.engine().join(LOG);
+        let log = self.engine().join(LOG_FILE);
         flipped::put_right(&log, flipped).map_err(OpenError::io("write", log))?;
         Ok(self)
     }
@@ -52,7 +52,7 @@ impl Drop for CopiedFiles {
 /// exists.
 #[derive(Debug)]
 pub struct StoreCopy {
-    look: CopiedFiles,
+    files: CopiedFiles,
     directory: Directory,
     settings: StoreSettings,
 }
@@ -67,7 +67,7 @@ impl StoreCopy {
         let flipped = refuse_by_forecast(directory.path(), &directory.engine(), &marker)?;
         let look = copy(&directory, &directory.engine(), scratch)?.with_right_bits(&flipped)?;
         let settings = StoreSettings { dir: look.0.clone(), ..settings.clone() };
-        Ok(Self { look, directory, settings })
+        Ok(Self { files: look, directory, settings })
     }
 
     /// Opens the copy.
@@ -80,7 +80,7 @@ impl StoreCopy {
 
     /// Directory of the copy.
     pub fn path(&self) -> &Path {
-        &self.look.0
+        &self.files.0
     }
 }
 
@@ -90,9 +90,9 @@ pub(crate) fn copy(
     engine: &Path,
     scratch: Option<&Path>,
 ) -> Result<CopiedFiles, OpenError> {
-    let needed = bytes_below(engine).unwrap_or(0).saturating_add(ROOM);
+    let needed = bytes_below(engine).unwrap_or(0).saturating_add(OPEN_ROOM_BYTES);
     let mut refused = Vec::new();
-    for place in places(directory.path(), scratch) {
+    for place in copy_places(directory.path(), scratch) {
         let parent = place.parent().unwrap_or(&place);
         let free = disk(parent).map_err(OpenError::io("look at", parent))?.free;
         if free < needed {
@@ -110,11 +110,11 @@ pub(crate) fn copy(
 }
 
 /// Directories in which a copy may be made; the first is the best.
-fn places(dir: &Path, scratch: Option<&Path>) -> Vec<PathBuf> {
+fn copy_places(dir: &Path, scratch: Option<&Path>) -> Vec<PathBuf> {
     let name = format!("plimsoll-look-{}", std::process::id());
     match scratch {
         Some(scratch) => vec![scratch.join(name)],
-        None => vec![dir.join(LOOK), env::temp_dir().join(name)],
+        None => vec![dir.join(LOOK_DIR), env::temp_dir().join(name)],
     }
 }
 
@@ -124,10 +124,10 @@ fn copy_to(directory: &Directory, engine: &Path, place: PathBuf) -> Result<Copie
     }
     // other users may write to the directory for temporary files, so an existing directory there is not ours:
     // make a new one
-    make_new(&place)?;
+    make_empty_dir(&place)?;
     let look = CopiedFiles(place);
     make_private(&look.engine())?;
-    for name in [marker::FILE, witness::FILE] {
+    for name in [marker::MARKER_FILE, witness::WITNESS_FILE] {
         let (from, to) = (directory.path().join(name), look.0.join(name));
         match fs::copy(&from, to) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -147,7 +147,7 @@ fn copy_to(directory: &Directory, engine: &Path, place: PathBuf) -> Result<Copie
     Ok(look)
 }
 
-fn make_new(place: &Path) -> Result<(), OpenError> {
+fn make_empty_dir(place: &Path) -> Result<(), OpenError> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().mode(0o700).create(place).map_err(OpenError::io("create", place))
 }

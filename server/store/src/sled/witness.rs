@@ -15,12 +15,12 @@ use super::{fault::OpenError, marker::sync_dir};
 use crate::{bytes, kv::StoreIdentity};
 
 /// Name of the file in the data directory.
-pub(crate) const FILE: &str = "plimsoll.last";
+pub(crate) const WITNESS_FILE: &str = "plimsoll.last";
 /// Size of a slot. Each slot has a disk sector of its own, so an interrupted write damages one slot and leaves
 /// the other.
-const SLOT: usize = 512;
+const SLOT_BYTES: usize = 512;
 /// Bytes used in a slot: store id, number of the commit, checksum.
-const FILLED: usize = 16 + 8 + 4;
+const RECORD_BYTES: usize = 16 + 8 + 4;
 const SLOTS: usize = 2;
 
 /// The open witness file.
@@ -28,7 +28,7 @@ const SLOTS: usize = 2;
 pub(crate) struct CommitWitness {
     file: File,
     /// Index of the slot that was written last; the next write goes to the other.
-    last: usize,
+    last_slot: usize,
 }
 
 impl CommitWitness {
@@ -38,13 +38,13 @@ impl CommitWitness {
     /// # Errors
     /// The file exists and cannot be read at all.
     pub(crate) fn read(dir: &Path, store: Ulid) -> Result<Option<u64>, OpenError> {
-        let path = dir.join(FILE);
+        let path = dir.join(WITNESS_FILE);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(OpenError::io("read", path)(error)),
         };
-        Ok(bytes.chunks(SLOT).take(SLOTS).filter_map(|slot| decode(slot, store)).max())
+        Ok(bytes.chunks(SLOT_BYTES).take(SLOTS).filter_map(|slot| decode(slot, store)).max())
     }
 
     /// Opens the witness file, and creates it if needed. Writes `identity` to both slots, and syncs.
@@ -52,33 +52,33 @@ impl CommitWitness {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn begin(dir: &Path, identity: StoreIdentity) -> Result<Self, OpenError> {
-        let path = dir.join(FILE);
+        let path = dir.join(WITNESS_FILE);
         let file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
         let slot = encode(identity);
         let written = file.write_all_at(&slot.repeat(SLOTS), 0).and_then(|()| file.sync_all());
         written.map_err(OpenError::io("write", &path))?;
         sync_dir(dir)?;
-        Ok(Self { file, last: 0 })
+        Ok(Self { file, last_slot: 0 })
     }
 
     /// Records the last commit. Call this after the engine's sync and before any answer is sent.
     ///
     /// # Errors
     /// The write failed. The witness keeps an older commit, which is safe.
-    pub(crate) fn note(&mut self, identity: StoreIdentity) -> io::Result<()> {
-        self.last = (self.last + 1) % SLOTS;
-        self.file.write_all_at(&encode(identity), (self.last * SLOT) as u64)
+    pub(crate) fn record_commit(&mut self, identity: StoreIdentity) -> io::Result<()> {
+        self.last_slot = (self.last_slot + 1) % SLOTS;
+        self.file.write_all_at(&encode(identity), (self.last_slot * SLOT_BYTES) as u64)
     }
 }
 
 fn encode(identity: StoreIdentity) -> Vec<u8> {
     let mut slot = bytes::seal([&identity.id.to_bytes()[..], &identity.sequence.to_be_bytes()].concat());
-    slot.resize(SLOT, 0);
+    slot.resize(SLOT_BYTES, 0);
     slot
 }
 
 fn decode(slot: &[u8], store: Ulid) -> Option<u64> {
-    let filled = slot.get(..FILLED)?;
+    let filled = slot.get(..RECORD_BYTES)?;
     bytes::open(filled).ok()?;
     let (id, rest) = filled.split_first_chunk()?;
     let (sequence, _crc) = rest.split_first_chunk()?;
@@ -100,18 +100,18 @@ mod tests {
         assert_eq!(read(), None);
         let mut witness = CommitWitness::begin(dir.path(), identity(7)).unwrap();
         for sequence in 8..12 {
-            witness.note(identity(sequence)).unwrap();
+            witness.record_commit(identity(sequence)).unwrap();
             assert_eq!(read(), Some(sequence));
-            let path = dir.path().join(FILE);
+            let path = dir.path().join(WITNESS_FILE);
             let whole = std::fs::read(&path).unwrap();
             let mut torn = whole.clone();
-            torn[witness.last * SLOT + 20] ^= 1;
+            torn[witness.last_slot * SLOT_BYTES + 20] ^= 1;
             std::fs::write(&path, torn).unwrap();
             assert_eq!(read(), Some(sequence - 1));
             std::fs::write(&path, whole).unwrap();
         }
         assert_eq!(CommitWitness::read(dir.path(), Ulid::from_parts(3, 4)).unwrap(), None, "another store's");
-        std::fs::write(dir.path().join(FILE), [0; 2 * SLOT]).unwrap();
+        std::fs::write(dir.path().join(WITNESS_FILE), [0; 2 * SLOT_BYTES]).unwrap();
         assert_eq!(read(), None, "a file of zeros, as a power cut may leave it");
     }
 }

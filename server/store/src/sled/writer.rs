@@ -21,7 +21,7 @@ use super::{
     fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage},
     opening::refuse_by_forecast,
-    plan::{CommitJob, plan},
+    plan::{CommitJob, plan_group},
     prepared::put_right,
     shared::EngineState,
     small_files,
@@ -69,7 +69,7 @@ pub(crate) struct Writer {
     shared: Arc<EngineState>,
     queue: Receiver<WriterMessage>,
     /// A message that was taken from the queue and did not fit into the last group.
-    carried: Option<WriterMessage>,
+    carried_over: Option<WriterMessage>,
     /// The store's identity, with the number of the last acknowledged commit.
     identity: StoreIdentity,
     /// The witness file, in which every acknowledged commit is recorded.
@@ -77,7 +77,7 @@ pub(crate) struct Writer {
     /// Whether a failed write to the witness was already logged.
     witness_failed: bool,
     /// Number of the last commit that the marker records.
-    marked: u64,
+    marked_sequence: u64,
     last_try: Instant,
     last_measure: Option<Instant>,
     /// The snapshot that is being read, if any.
@@ -102,16 +102,16 @@ impl Writer {
             cache_bytes,
             shared,
             queue,
-            carried,
+            carried_over: carried,
             identity,
             witness,
             witness_failed: false,
-            marked,
+            marked_sequence: marked,
             last_try: now,
             last_measure,
             snapshot: Weak::new(),
         };
-        writer.measure();
+        writer.measure_files();
         writer
     }
 
@@ -119,7 +119,7 @@ impl Writer {
     pub(crate) fn run(mut self) {
         threads::yield_to_others();
         loop {
-            match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
+            match self.carried_over.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
                 Ok(WriterMessage::Commit(first)) => self.write_group(first),
                 Ok(WriterMessage::Snapshot(answer)) => self.begin_snapshot(answer),
                 Err(RecvTimeoutError::Timeout) if self.shared.reason().is_some() => self.recover(),
@@ -143,16 +143,16 @@ impl Writer {
     /// Handles one group of commits: takes it from the queue, writes it, and answers its callers.
     fn write_group(&mut self, first: CommitJob) {
         let begin = Instant::now();
-        let group = self.gather(first);
-        self.serve(group, begin);
-        if self.identity.sequence - self.marked >= MARK_EVERY {
-            self.mark();
+        let group = self.gather_group(first);
+        self.write_and_answer(group, begin);
+        if self.identity.sequence - self.marked_sequence >= MARK_EVERY {
+            self.update_marker();
         }
-        self.measure();
+        self.measure_files();
     }
 
     /// Takes commits from the queue, up to the limits of a group.
-    fn gather(&mut self, first: CommitJob) -> Vec<CommitJob> {
+    fn gather_group(&mut self, first: CommitJob) -> Vec<CommitJob> {
         let mut bytes = first.batch.bytes();
         let mut group = vec![first];
         while group.len() < GROUP_COMMITS {
@@ -162,7 +162,7 @@ impl Writer {
                     group.push(job);
                 }
                 Ok(message) => {
-                    self.carried = Some(message);
+                    self.carried_over = Some(message);
                     break;
                 }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
@@ -171,17 +171,17 @@ impl Writer {
         group
     }
 
-    fn serve(&mut self, group: Vec<CommitJob>, begin: Instant) {
+    fn write_and_answer(&mut self, group: Vec<CommitJob>, begin: Instant) {
         if self.shared.reason().is_some() && self.last_try.elapsed() >= RETRY_EVERY {
             self.recover();
         }
         let outcomes = match self.shared.reason() {
             Some(reason) => Err(reason),
-            None => self.write(&group).map_err(|error| self.fail(&error)),
+            None => self.write(&group).map_err(|error| self.go_read_only(&error)),
         };
         match outcomes {
             Ok(outcomes) => {
-                self.shared.committed(self.identity.sequence, begin.elapsed());
+                self.shared.note_committed(self.identity.sequence, begin.elapsed());
                 for (job, outcome) in group.into_iter().zip(outcomes) {
                     answer(job, outcome);
                 }
@@ -197,22 +197,22 @@ impl Writer {
     /// Writes the group as one batch of the engine. The batch is on disk when this returns.
     fn write(&mut self, group: &[CommitJob]) -> Result<Vec<Result<CommitReceipt, CommitError>>, EngineError> {
         let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
-        let plan = plan(&engine, self.identity.sequence, group, self.shared.is_damaged());
+        let plan = plan_group(&engine, self.identity.sequence, group, self.shared.is_damaged());
         if plan.sequence > self.identity.sequence {
             let identity = StoreIdentity { sequence: plan.sequence, ..self.identity };
             if let Some(snapshot) = self.snapshot.upgrade() {
-                snapshot.keep(&engine, plan.changes.iter().map(|(key, _)| *key))?;
+                snapshot.keep_before_change(&engine, plan.changes.iter().map(|(key, _)| *key))?;
             }
             engine.apply(&plan.changes, identity)?;
             self.identity = identity;
-            self.witness();
+            self.update_witness();
         }
         Ok(plan.outcomes)
     }
 
     /// Records the last commit in the witness. If that fails, the witness keeps an older commit, which is safe.
-    fn witness(&mut self) {
-        let noted = self.witness.note(self.identity);
+    fn update_witness(&mut self) {
+        let noted = self.witness.record_commit(self.identity);
         if let Err(error) = &noted
             && !self.witness_failed
         {
@@ -222,7 +222,7 @@ impl Writer {
     }
 
     /// Makes the store read-only; returns the reason.
-    fn fail(&mut self, error: &EngineError) -> String {
+    fn go_read_only(&mut self, error: &EngineError) -> String {
         let path = self.directory.path().display();
         let reason =
             format!("{path}: {error}; a server goes on writing by itself once the disk has room and works");
@@ -241,10 +241,10 @@ impl Writer {
                 self.shared.set_mode(StoreMode::Writable);
             }
             Err(error) => {
-                self.fail(&error);
+                self.go_read_only(&error);
             }
         }
-        self.shared.tried();
+        self.shared.note_try();
     }
 
     fn reopen(&mut self) -> Result<(), EngineError> {
@@ -274,9 +274,9 @@ impl Writer {
     }
 
     /// Updates the marker. If that fails, the marker keeps an older commit, which is safe.
-    fn mark(&mut self) {
+    fn update_marker(&mut self) {
         let marker = self.marker();
-        self.marked = self.identity.sequence;
+        self.marked_sequence = self.identity.sequence;
         if let Err(error) = marker.update(self.directory.path()) {
             tracing::warn!(%error, "cannot update the marker file of the store");
         }
@@ -294,7 +294,7 @@ impl Writer {
     }
 
     /// Measures the size of the files, if the last measurement is old enough.
-    fn measure(&mut self) {
+    fn measure_files(&mut self) {
         if self.last_measure.is_none_or(|last| last.elapsed() >= RETRY_EVERY) {
             self.last_measure = Some(Instant::now());
             self.shared.set_bytes(self.directory.bytes());
@@ -304,7 +304,7 @@ impl Writer {
     /// Ends the thread: updates the marker and releases the files. All answered commits are on disk already.
     fn end(mut self) {
         self.shared.set_mode(StoreMode::ReadOnly { reason: "the store is closed".to_owned() });
-        self.mark();
+        self.update_marker();
         let engine = self.shared.replace_engine(None).and_then(Arc::into_inner);
         if let Some(Err(error)) = engine.map(Engine::close) {
             tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");

@@ -109,7 +109,9 @@ async fn flip_in_an_old_page<'a>(dir: &std::path::Path, names: &[&'a str]) -> &'
         let whole = fs::read(&log).unwrap();
         for name in names {
             flip_in_the_log(dir, name);
-            if OfflineStore::open_copy(&settings(dir), None).is_ok_and(|store| store.behind().is_none()) {
+            if OfflineStore::open_copy(&settings(dir), None)
+                .is_ok_and(|store| store.server_refusal().is_none())
+            {
                 return name;
             }
             fs::write(&log, &whole).unwrap();
@@ -194,7 +196,7 @@ async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_
     let error = refusal(dir.path());
     assert!(error.contains("plimsoll-server repair") && error.contains("restore a backup"), "{error}");
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
-    assert_eq!(looked.behind().unwrap().to_string(), error, "verify says what a server says");
+    assert_eq!(looked.server_refusal().unwrap().to_string(), error, "verify says what a server says");
     let left = looked.check(|flaw| panic!("{flaw:?}"), |_| {}).summaries;
     drop(looked);
     OfflineStore::accept_loss(&settings(dir.path()), None).unwrap();

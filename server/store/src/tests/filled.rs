@@ -30,7 +30,7 @@ fn restore(from: &Path, to: &Path) {
     let store = OfflineStore::open_copy(&settings(from), None).unwrap();
     let mut filling = StoreFiller::begin(&settings(to), store.identity()).unwrap();
     let mut entries = Vec::new();
-    let each = store.each::<StoreError>(|entry| {
+    let each = store.each_entry::<StoreError>(|entry| {
         entries.push(entry);
         Ok(())
     });
@@ -60,7 +60,7 @@ fn repaired_beside(dir: &Path) -> StoreSettings {
 fn is_seen_as_damaged(dir: &Path, attempts: Option<u64>, case: &str) -> bool {
     let repaired = repair(&settings(dir).dir, &repaired_beside(dir), |_| {});
     let looked = OfflineStore::open_copy(&settings(dir), None);
-    let is_behind = looked.as_ref().map_or(true, |looked| looked.behind().is_some());
+    let is_behind = looked.as_ref().map_or(true, |looked| looked.server_refusal().is_some());
     drop(looked);
     let Err(refused) = Store::open(&settings(dir)).map(drop) else {
         // the end of the file was not in use
@@ -179,7 +179,7 @@ async fn only_a_start_that_can_read_all_removes_the_files_that_were_replaced() {
     // a crash between the two renames of a swap
     fs::rename(data.join("sled"), data.join("sled.old")).unwrap();
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
-    assert_eq!((looked.behind().is_none(), looked.identity().sequence), (true, COMMITS));
+    assert_eq!((looked.server_refusal().is_none(), looked.identity().sequence), (true, COMMITS));
     drop(looked);
     assert!(is_kept() && !fs::exists(data.join("sled")).unwrap(), "it was only read");
     let store = open(dir.path());

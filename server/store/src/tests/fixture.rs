@@ -37,7 +37,7 @@ pub(crate) type Entries = BTreeMap<Vec<u8>, VersionedValue>;
 
 pub(crate) fn entries(store: &OfflineStore) -> Entries {
     let mut all = Entries::new();
-    let each = store.each::<StoreError>(|entry| {
+    let each = store.each_entry::<StoreError>(|entry| {
         all.insert(entry.key, entry.value);
         Ok(())
     });

@@ -49,13 +49,13 @@ async fn restored(dir: &Path) {
     let store = OfflineStore::open(&settings(from.path())).unwrap();
     let mut filling = StoreFiller::begin(&settings(dir), store.identity()).unwrap();
     store
-        .each::<StoreError>(|entry| {
+        .each_entry::<StoreError>(|entry| {
             filling.lay_out([&entry]).unwrap();
             Ok(())
         })
         .unwrap();
     store
-        .each::<StoreError>(|entry| {
+        .each_entry::<StoreError>(|entry| {
             filling.put(entry).unwrap();
             Ok(())
         })
@@ -67,7 +67,7 @@ async fn restored(dir: &Path) {
 fn is_clean(settings: &StoreSettings) -> bool {
     let Ok(looked) = OfflineStore::open_copy(settings, None) else { return false };
     let checked = looked.check(|_flaw| {}, |_bytes| {});
-    looked.behind().is_none() && checked.damaged + checked.unreadable == 0
+    looked.server_refusal().is_none() && checked.damaged + checked.unreadable == 0
 }
 
 /// What became of a store with a damaged byte.

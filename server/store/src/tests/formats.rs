@@ -14,8 +14,8 @@ use plimsoll_proto::counters::PageCounters;
 use super::fixture::{attempt, open, settings, summary, verdict};
 use crate::{
     Batch, FORMAT_VERSION, OfflineStore, OpenError, SampleRun, Store, StoreCopy, StoreSettings,
-    append_fragment, compact_samples, fixtures, id_of, load_tickets, look_at, open_attempts, put_attempt,
-    put_ticket, put_verdict, read_series, read_summary, read_verdict, repair, seal,
+    append_fragment, compact_samples, fixtures, load_tickets, open_attempts, put_attempt, put_ticket,
+    put_verdict, read_series, read_summary, read_verdict, repair, seal, store_id_at, store_id_of,
 };
 
 /// Columns of each kind, and a row whose mean is no whole page.
@@ -264,7 +264,7 @@ fn refusals(dir: &Path) -> Vec<(&'static str, Option<OpenError>)> {
         ("look", OfflineStore::open_copy(&store, None).err()),
         ("accept loss", OfflineStore::accept_loss(&store, None).err()),
         ("copy", StoreCopy::of(&store, None).err()),
-        ("doctor", look_at(&store.dir).err()),
+        ("doctor", store_id_at(&store.dir).err()),
         ("repair", repair(&store.dir, &into, |_| {}).err()),
     ]
 }
@@ -280,7 +280,7 @@ fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out_and_stays_a
         }
         let dir = unpacked();
         mark(dir.path(), format);
-        assert!(matches!(id_of(&settings(dir.path()).dir), Err(OpenError::OtherFormat { .. })));
+        assert!(matches!(store_id_of(&settings(dir.path()).dir), Err(OpenError::OtherFormat { .. })));
     }
 }
 

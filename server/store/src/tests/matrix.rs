@@ -147,7 +147,7 @@ fn verify(settings: &StoreSettings) -> (u8, String) {
         Err(error) => return (1, error.to_string()),
     };
     let checked = store.check(|_flaw| {}, |_bytes| {});
-    match store.behind() {
+    match store.server_refusal() {
         Some(refused) => (1, refused.to_string()),
         None if checked.unreadable + checked.damaged > 0 => (3, String::new()),
         None => (0, String::new()),

@@ -76,7 +76,7 @@ async fn a_store_on_a_disk_that_is_mounted_to_be_read_only_is_read_as_a_copy() {
     disk.read_only();
     assert!(OfflineStore::open(&settings(dir.path())).unwrap_err().is_write_refused());
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
-    assert!(looked.behind().is_none() && looked.identity().sequence > 0);
+    assert!(looked.server_refusal().is_none() && looked.identity().sequence > 0);
     drop(looked);
     assert_eq!(value_in(&StoreCopy::of(&settings(dir.path()), None).unwrap()).await, b"value");
 }

@@ -7,7 +7,7 @@ use crate::{
     Batch, DeleteProgress, KeyKind, LoadReport, MemoryStore, PageLimit, SampleRun, SeriesExtent, SeriesRead,
     Store, append_fragment, compact_samples, compact_samples_up_to, delete_attempt, each_run, load_summaries,
     open_attempts, put_attempt, put_summary, put_verdict, read_series, read_summary, read_verdict, seal,
-    sweep,
+    sweep_late_fragments,
 };
 
 /// Stores the samples `from` to `to` as one batch of an agent would.
@@ -216,7 +216,7 @@ async fn late_fragments_are_swept_and_those_of_open_attempts_stay() {
         let mut batch = Batch::default();
         put_attempt(&mut batch, &running).unwrap();
         store.commit(batch).await.unwrap();
-        assert_eq!(sweep(&store).await.unwrap(), DeleteProgress { items: 2, more: false });
+        assert_eq!(sweep_late_fragments(&store).await.unwrap(), DeleteProgress { items: 2, more: false });
         assert_eq!(read(&store, &sealed.id).await.extent.samples, 0);
         assert_eq!(read(&store, &running.id).await.extent.samples, 10);
         assert_eq!(read(&store, &id("unknown")).await.extent.samples, 10);

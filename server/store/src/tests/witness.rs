@@ -41,7 +41,7 @@ fn damage(dir: &Path, n: u8) {
 async fn a_killed_store_opens_with_all_that_was_acknowledged() {
     let dir = killed().await;
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
-    assert!(looked.behind().is_none());
+    assert!(looked.server_refusal().is_none());
     drop(looked);
     assert_eq!(open(dir.path()).status().commits, u64::from(COMMITS));
 }
@@ -53,7 +53,7 @@ async fn a_flipped_bit_in_a_killed_store_is_reported_until_the_loss_is_accepted(
     let log = settings(dir.path()).dir.join("sled/db");
     let before = fs::read(&log).unwrap();
     let looked = OfflineStore::open_copy(&settings(dir.path()), None).unwrap();
-    let text = looked.behind().unwrap().to_string();
+    let text = looked.server_refusal().unwrap().to_string();
     let left = looked.identity().sequence;
     assert!(left < u64::from(COMMITS));
     drop(looked);

@@ -37,7 +37,7 @@ pub(super) fn rows(first: &GetAttemptResponse, second: &GetAttemptResponse) -> V
     let of = |shown: &GetAttemptResponse| {
         let summary = shown.summary.clone().unwrap_or_default();
         let key = summary.key.clone().unwrap_or_default();
-        [key_facts(&key), usage(&summary), phases(&summary.phases), verdict(shown)].concat()
+        [key_facts(&key), usage_facts(&summary), phases(&summary.phases), verdict(shown)].concat()
     };
     let (first, second) = (of(first), of(second));
     let value = |facts: &[(String, String)], name: &str| {
@@ -65,7 +65,7 @@ pub(super) fn rows(first: &GetAttemptResponse, second: &GetAttemptResponse) -> V
     rows.filter(|row| !row.first.is_empty() || !row.second.is_empty()).collect()
 }
 
-fn fact(name: &str, value: impl Into<String>) -> (String, String) {
+fn named_value(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
@@ -74,30 +74,31 @@ fn key_facts(key: &Key) -> Vec<(String, String)> {
     let compiler = [key.compiler.as_str(), key.compiler_version.as_str()];
     let compiler: Vec<&str> = compiler.into_iter().filter(|part| !part.is_empty()).collect();
     let mut facts = vec![
-        fact("package", clean(&key.package)),
-        fact("version", clean(&key.version)),
-        fact("variants", clean(&key.variants)),
-        fact("compiler", clean(&compiler.join("@"))),
-        fact("arch", clean(&key.arch)),
-        fact("build system", clean(&key.build_system)),
-        fact("project", clean(&key.project)),
-        fact("stack", clean(&key.stack)),
-        fact("ref", clean(&key.r#ref)),
-        fact("owner", clean(&key.owner)),
-        fact("build jobs", hints.build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default()),
-        fact("input", hints.input_bytes.map(figures::bytes).unwrap_or_default()),
+        named_value("package", clean(&key.package)),
+        named_value("version", clean(&key.version)),
+        named_value("variants", clean(&key.variants)),
+        named_value("compiler", clean(&compiler.join("@"))),
+        named_value("arch", clean(&key.arch)),
+        named_value("build system", clean(&key.build_system)),
+        named_value("project", clean(&key.project)),
+        named_value("stack", clean(&key.stack)),
+        named_value("ref", clean(&key.r#ref)),
+        named_value("owner", clean(&key.owner)),
+        named_value("build jobs", hints.build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default()),
+        named_value("input", hints.input_bytes.map(figures::bytes).unwrap_or_default()),
     ];
     let mut labels: Vec<_> = key.labels.iter().collect();
     labels.sort();
     facts.extend(
-        labels.into_iter().map(|(name, value)| fact(&format!("label {}", clean(name)), clean(value))),
+        labels.into_iter().map(|(name, value)| named_value(&format!("label {}", clean(name)), clean(value))),
     );
     facts
 }
 
-fn usage(summary: &Summary) -> Vec<(String, String)> {
+fn usage_facts(summary: &Summary) -> Vec<(String, String)> {
     let resources = summary.resources.unwrap_or_default();
-    let size = |bytes: Option<u64>| bytes.filter(|bytes| measured::is_size(*bytes)).map(figures::bytes);
+    let size =
+        |bytes: Option<u64>| bytes.filter(|bytes| measured::is_valid_memory(*bytes)).map(figures::bytes);
     let cores = |cores: Option<f64>| cores.map(figures::cores);
     let none = || "none".to_owned();
     let cpu = match measured::cpu_usec(summary) {
@@ -105,22 +106,25 @@ fn usage(summary: &Summary) -> Vec<(String, String)> {
         None => NOT_KNOWN.to_owned(),
     };
     vec![
-        fact("result", text::attempt_result(summary)),
-        fact("need", need(summary)),
-        fact("mean need", figures::known_bytes(measured::mean_need(summary))),
-        fact("peak", measured::memory_peak(summary).map_or_else(|| NOT_KNOWN.to_owned(), figures::bytes)),
-        fact("memory request", size(resources.memory_request_bytes).unwrap_or_else(none)),
-        fact("memory limit", size(resources.memory_limit_bytes).unwrap_or_else(none)),
-        fact("CPU request", cores(resources.cpu_request_cores).unwrap_or_else(none)),
-        fact("CPU limit", cores(resources.cpu_limit_cores).unwrap_or_else(none)),
-        fact("CPU used", cpu),
-        fact("time", numbers::millis(summary.wall_ms)),
-        fact("started", numbers::date_time(summary.started_unix_ms)),
-        fact("pool", clean(&summary.pool)),
+        named_value("result", text::attempt_result(summary)),
+        named_value("need", need_text(summary)),
+        named_value("mean need", figures::known_bytes(measured::mean_need(summary))),
+        named_value(
+            "peak",
+            measured::memory_peak(summary).map_or_else(|| NOT_KNOWN.to_owned(), figures::bytes),
+        ),
+        named_value("memory request", size(resources.memory_request_bytes).unwrap_or_else(none)),
+        named_value("memory limit", size(resources.memory_limit_bytes).unwrap_or_else(none)),
+        named_value("CPU request", cores(resources.cpu_request_cores).unwrap_or_else(none)),
+        named_value("CPU limit", cores(resources.cpu_limit_cores).unwrap_or_else(none)),
+        named_value("CPU used", cpu),
+        named_value("time", numbers::millis(summary.wall_ms)),
+        named_value("started", numbers::date_time(summary.started_unix_ms)),
+        named_value("pool", clean(&summary.pool)),
     ]
 }
 
-fn need(summary: &Summary) -> String {
+fn need_text(summary: &Summary) -> String {
     let note = measured::need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
     format!("{}{note}", measured::need_words(summary))
 }
@@ -138,7 +142,7 @@ fn phases(phases: &[Phase]) -> Vec<(String, String)> {
     }
     let row = |(name, wall_ms, need): (&str, u64, u64)| {
         let value = format!("{}, needed {}", numbers::millis(wall_ms), numbers::bytes(need));
-        fact(&format!("phase {}", clean(name)), value)
+        named_value(&format!("phase {}", clean(name)), value)
     };
     sums.into_iter().map(row).collect()
 }
@@ -146,7 +150,7 @@ fn phases(phases: &[Phase]) -> Vec<(String, String)> {
 /// The verdict in force: the first line of its text.
 fn verdict(shown: &GetAttemptResponse) -> Vec<(String, String)> {
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
-    shown.verdict.iter().map(|verdict| fact("verdict", first(text::render_verdict(verdict)))).collect()
+    shown.verdict.iter().map(|verdict| named_value("verdict", first(text::render_verdict(verdict)))).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use plimsoll_proto::{shown::clean, wrap::wrapped};
 use super::ComparisonRow;
 use crate::ask::{
     terminal_style::{Paint, TerminalStyle},
-    text::{fit, width},
+    text::{fit_text, text_columns},
 };
 
 /// Width of the output if it goes to a file or a pipe, in columns.
@@ -21,7 +21,7 @@ pub(in crate::ask) fn render_comparison(
     rows: &[ComparisonRow],
     look: TerminalStyle,
 ) -> String {
-    let widest = rows.iter().map(|row| width(&row.name)).max().unwrap_or_default().min(NAME_CELLS);
+    let widest = rows.iter().map(|row| text_columns(&row.name)).max().unwrap_or_default().min(NAME_CELLS);
     let cell = look.columns.unwrap_or(COLUMNS).max(COLUMNS / 2).saturating_sub(GAP_CELLS + widest) / 2;
     let head = ComparisonRow { name: String::new(), first: clean(ids[0]), second: clean(ids[1]) };
     let mut text = row_lines(&head, "", (widest, cell), (look, Paint::Head));
@@ -40,14 +40,15 @@ fn row_lines(
     (name, cell): (usize, usize),
     (look, paint): (TerminalStyle, Paint),
 ) -> String {
-    let lines =
-        |text: &str| wrapped(text, cell).lines().map(|line| fit(line.trim_start(), cell)).collect::<Vec<_>>();
+    let lines = |text: &str| {
+        wrapped(text, cell).lines().map(|line| fit_text(line.trim_start(), cell)).collect::<Vec<_>>()
+    };
     let (first, second) = (lines(&row.first), lines(&row.second));
     let mut text = String::new();
     for nth in 0..first.len().max(second.len()).max(1) {
         let of = |lines: &[String]| lines.get(nth).cloned().unwrap_or_default();
-        let (mark, title) = if nth == 0 { (mark, fit(&row.name, name)) } else { ("", String::new()) };
-        let line = [padded(mark, 1), padded(&title, name), padded(&of(&first), cell), of(&second)];
+        let (mark, title) = if nth == 0 { (mark, fit_text(&row.name, name)) } else { ("", String::new()) };
+        let line = [pad_to(mark, 1), pad_to(&title, name), pad_to(&of(&first), cell), of(&second)];
         let line = format!("{} {}  {}  {}", line[0], line[1], line[2], line[3]);
         text.push_str(&look.paint(paint, line.trim_end()));
         text.push('\n');
@@ -55,8 +56,8 @@ fn row_lines(
     text
 }
 
-fn padded(text: &str, cells: usize) -> String {
-    format!("{text}{}", " ".repeat(cells.saturating_sub(width(text))))
+fn pad_to(text: &str, cells: usize) -> String {
+    format!("{text}{}", " ".repeat(cells.saturating_sub(text_columns(text))))
 }
 
 #[cfg(test)]
@@ -77,7 +78,7 @@ mod tests {
             row("verdict", &long, ""),
         ];
         let text = render_comparison(["a", "b"], &rows, TerminalStyle::default());
-        assert!(text.lines().all(|line| width(line) <= 80), "{text}");
+        assert!(text.lines().all(|line| text_columns(line) <= 80), "{text}");
         assert!(text.lines().any(|line| line.starts_with("  package")), "{text}");
         assert!(text.lines().any(|line| line.starts_with("* verdict")), "{text}");
         assert!(text.ends_with("* differs: 2 of 3 rows\n"), "{text}");

@@ -10,7 +10,7 @@ use plimsoll_proto::{
 
 use super::*;
 
-const PINNED: &str = include_str!("golden/answers.txt");
+const PINNED_ANSWERS: &str = include_str!("golden/answers.txt");
 
 #[test]
 fn programs_read_the_same_bytes_as_ever() {
@@ -33,5 +33,5 @@ fn programs_read_the_same_bytes_as_ever() {
             all += &json;
         }
     }
-    plimsoll_proto::fixtures::assert_pinned(&all, PINNED, "agent_answers");
+    plimsoll_proto::fixtures::assert_pinned(&all, PINNED_ANSWERS, "agent_answers");
 }

@@ -88,7 +88,7 @@ pub(super) fn render_comparison(
 pub(super) fn render_watch(message: &WatchResponse) -> String {
     let mut line = serde_json::to_string(&to_json(message)).unwrap_or_default();
     line.push('\n');
-    shown::in_json(&line).into_owned()
+    shown::escaped_json(&line).into_owned()
 }
 
 pub(super) fn render(value: &impl Serialize) -> String {
@@ -96,7 +96,7 @@ pub(super) fn render(value: &impl Serialize) -> String {
     let mut text =
         serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
     text.push('\n');
-    shown::in_json(&text).into_owned()
+    shown::escaped_json(&text).into_owned()
 }
 
 /// A message, or a list of messages, as JSON for programs.
@@ -119,7 +119,7 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
         }
     }
     match &message {
-        Message::Key(_) => fields.spread("hints", ""),
+        Message::Key(_) => fields.flatten_field("hints", ""),
         Message::Summary(summary) => measured_alone(summary, &mut fields),
         Message::Running(now) => fields.set("memory_bytes", to_json(&measured::running_memory(now))),
         Message::Verdict(verdict) => {
@@ -145,7 +145,7 @@ pub(crate) fn for_programs(message: Message<'_>, mut fields: Fields) -> Json {
 
 /// Replaces figures of a summary that were not measured by `null`.
 fn measured_alone(summary: &Summary, fields: &mut Fields) {
-    fields.spread("exit", "exit_");
+    fields.flatten_field("exit", "exit_");
     fields.set("cpu_usec", to_json(&measured::cpu_usec(summary)));
     fields.set("need_peak_bytes", to_json(&measured::need(summary)));
     fields.set("need_mean_bytes", to_json(&measured::mean_need(summary)));

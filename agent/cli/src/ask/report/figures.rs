@@ -8,7 +8,7 @@ use plimsoll_proto::{
     v1::{Cause, StatsTotals},
 };
 
-use super::Digest;
+use super::ReportData;
 use crate::ask::numbers::{self, amount, count};
 
 /// A figure of this period and of the period before, as text.
@@ -25,7 +25,7 @@ pub(super) struct Figure {
 
 /// Whether an increase of a figure is good, bad, or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum More {
+enum Increase {
     Good,
     Bad,
     Neither,
@@ -34,20 +34,20 @@ enum More {
 /// Relative changes below this share are noise, and are not shown.
 const NOISE_SHARE: f64 = 0.02;
 
-fn figure(name: &str, (now, before): (f64, f64), more: More, say: &dyn Fn(f64) -> String) -> Figure {
+fn figure(name: &str, (now, before): (f64, f64), more: Increase, say: &dyn Fn(f64) -> String) -> Figure {
     let share = (now - before) / before;
     let moved = before > 0.0 && share.abs() >= NOISE_SHARE;
     let better = match more {
-        More::Good if moved => Some(share > 0.0),
-        More::Bad if moved => Some(share < 0.0),
-        More::Good | More::Bad | More::Neither => None,
+        Increase::Good if moved => Some(share > 0.0),
+        Increase::Bad if moved => Some(share < 0.0),
+        Increase::Good | Increase::Bad | Increase::Neither => None,
     };
     let change = if moved { format!("{:+.0} %", share * 100.0) } else { String::new() };
     Figure { name: name.to_owned(), now: say(now), before: say(before), change, better }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "two or three digits are shown")]
-fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
+fn counted_figure(name: &str, (now, before): (u64, u64), more: Increase) -> Figure {
     let shown = Figure {
         now: count(now),
         before: count(before),
@@ -57,15 +57,15 @@ fn counted(name: &str, (now, before): (u64, u64), more: More) -> Figure {
 }
 
 /// A figure with a value that may be unknown. An unknown value is shown as a dash, without a comparison.
-fn known(name: &str, (now, before): (Option<f64>, Option<f64>), more: More) -> Figure {
+fn known_figure(name: &str, (now, before): (Option<f64>, Option<f64>), more: Increase) -> Figure {
     match now.zip(before) {
         Some(both) => figure(name, both, more, &amount),
-        None => not_compared(name, (now, before), &amount),
+        None => uncompared_figure(name, (now, before), &amount),
     }
 }
 
 /// A figure that cannot be compared, because one of its values is unknown.
-fn not_compared(
+fn uncompared_figure(
     name: &str,
     (now, before): (Option<f64>, Option<f64>),
     say: &dyn Fn(f64) -> String,
@@ -75,35 +75,37 @@ fn not_compared(
 }
 
 /// The figures of the report; the most general figure comes first.
-pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
+pub(super) fn figures(digest: &ReportData) -> Vec<Figure> {
     let (now, before) = (&digest.now, &digest.before);
-    let counts = |name, of: &dyn Fn(&StatsTotals) -> u64, more| counted(name, (of(now), of(before)), more);
+    let counts =
+        |name, of: &dyn Fn(&StatsTotals) -> u64, more| counted_figure(name, (of(now), of(before)), more);
     let hours =
         |name, of: &dyn Fn(&StatsTotals) -> f64, more| figure(name, (of(now), of(before)), more, &amount);
-    let mut all = vec![counts("attempts", &|t| t.attempts, More::Neither)];
-    all.push(rate("failed, of all", now, before));
-    all.push(counts("failed", &|t| t.failed, More::Bad));
-    all.push(counts("lost", &|t| t.lost, More::Bad));
-    all.push(counts("ended, exit status not known", &|t| t.ended, More::Neither));
-    all.push(counts("canceled", &|t| t.canceled, More::Neither));
-    all.push(hours("time of builds, h", &|t| t.wall_hours, More::Neither));
-    let known =
-        |name, of: &dyn Fn(&StatsTotals) -> Option<f64>, more| known(name, (of(now), of(before)), more);
-    all.push(known("memory asked, GiB·h", &sums::memory_asked, More::Neither));
+    let mut all = vec![counts("attempts", &|t| t.attempts, Increase::Neither)];
+    all.push(failure_rate("failed, of all", now, before));
+    all.push(counts("failed", &|t| t.failed, Increase::Bad));
+    all.push(counts("lost", &|t| t.lost, Increase::Bad));
+    all.push(counts("ended, exit status not known", &|t| t.ended, Increase::Neither));
+    all.push(counts("canceled", &|t| t.canceled, Increase::Neither));
+    all.push(hours("time of builds, h", &|t| t.wall_hours, Increase::Neither));
+    let known = |name, of: &dyn Fn(&StatsTotals) -> Option<f64>, more| {
+        known_figure(name, (of(now), of(before)), more)
+    };
+    all.push(known("memory asked, GiB·h", &sums::memory_asked, Increase::Neither));
     let used = |t: &StatsTotals| sums::memory_asked(t).map(|_| t.memory_used_of_asked_gib_hours);
-    all.push(known("memory put to use, GiB·h", &used, More::Neither));
-    all.push(known("memory wasted, GiB·h", &sums::memory_wasted_hours, More::Bad));
+    all.push(known("memory put to use, GiB·h", &used, Increase::Neither));
+    all.push(known("memory wasted, GiB·h", &sums::memory_wasted_hours, Increase::Bad));
     let wasted = |t: &StatsTotals| sums::cpu_asked(t).map(|_| t.cpu_wasted_core_hours);
-    all.push(known("CPU wasted, core·h", &wasted, More::Bad));
-    all.push(counts("attempts left out: no mean memory", &|t| t.memory_not_measured, More::Neither));
-    all.push(counts("attempts left out: no memory asked for", &|t| t.memory_not_asked, More::Neither));
+    all.push(known("CPU wasted, core·h", &wasted, Increase::Bad));
+    all.push(counts("attempts left out: no mean memory", &|t| t.memory_not_measured, Increase::Neither));
+    all.push(counts("attempts left out: no memory asked for", &|t| t.memory_not_asked, Increase::Neither));
     if !digest.stats.currency.is_empty() {
         let say = |value: f64| numbers::money(value, &digest.stats.currency);
-        all.push(figure("wasted", (now.wasted_money, before.wasted_money), More::Bad, &say));
+        all.push(figure("wasted", (now.wasted_money, before.wasted_money), Increase::Bad, &say));
     }
-    all.push(counts("retries", &|t| t.retries, More::Neither));
-    all.push(counts("retries that helped", &|t| t.retries_helped, More::Neither));
-    all.push(counts("retries that a verdict saved", &|t| t.retries_avoided, More::Good));
+    all.push(counts("retries", &|t| t.retries, Increase::Neither));
+    all.push(counts("retries that helped", &|t| t.retries_helped, Increase::Neither));
+    all.push(counts("retries that a verdict saved", &|t| t.retries_avoided, Increase::Good));
     // omit figures that are 0 in both periods
     let is_nothing = |shown: &str| ["0", numbers::DASH].contains(&shown);
     all.retain(|figure| {
@@ -113,14 +115,14 @@ pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
+fn failure_rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
     let of =
         |totals: &StatsTotals| (totals.attempts > 0).then(|| totals.failed as f64 / totals.attempts as f64);
     let say = |share: f64| format!("{:.1} %", share * 100.0);
     let Some((share, earlier)) = of(now).zip(of(before)) else {
-        return not_compared(name, (of(now), of(before)), &say);
+        return uncompared_figure(name, (of(now), of(before)), &say);
     };
-    let shown = figure(name, (share, earlier), More::Bad, &say);
+    let shown = figure(name, (share, earlier), Increase::Bad, &say);
     let points = (share - earlier) * 100.0;
     // a percentage of a percentage is easily misread, so the change is in points
     let change = if shown.change.is_empty() { String::new() } else { format!("{points:+.1} points") };
@@ -128,23 +130,23 @@ fn rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
 }
 
 /// Failures by cause, the most frequent cause of this period first.
-pub(super) fn causes(digest: &Digest) -> Vec<Figure> {
+pub(super) fn cause_figures(digest: &ReportData) -> Vec<Figure> {
     let mut both: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
-    for (cause, failures) in counts(&digest.now) {
+    for (cause, failures) in cause_counts(&digest.now) {
         both.entry(cause).or_default().0 += failures;
     }
-    for (cause, failures) in counts(&digest.before) {
+    for (cause, failures) in cause_counts(&digest.before) {
         both.entry(cause).or_default().1 += failures;
     }
     let mut rows: Vec<(i32, (u64, u64))> =
         both.into_iter().filter(|(_, (now, before))| now + before > 0).collect();
     rows.sort_by_key(|(cause, (now, before))| (std::cmp::Reverse((*now, *before)), *cause));
     let name = |cause| cause_name(Cause::try_from(cause).unwrap_or_default());
-    rows.into_iter().map(|(cause, both)| counted(&name(cause), both, More::Bad)).collect()
+    rows.into_iter().map(|(cause, both)| counted_figure(&name(cause), both, Increase::Bad)).collect()
 }
 
 /// Failures by cause. A server that does not count by cause gives the counts of two causes.
-pub(super) fn counts(totals: &StatsTotals) -> Vec<(i32, u64)> {
+pub(super) fn cause_counts(totals: &StatsTotals) -> Vec<(i32, u64)> {
     if totals.causes.is_empty() {
         return vec![(Cause::Oom.into(), totals.oom), (Cause::Starved.into(), totals.starved)];
     }
@@ -181,9 +183,10 @@ mod tests {
     fn causes_of_both_weeks_are_there() {
         let mut digest = full();
         digest.now.causes.remove(0);
-        let rows: Vec<_> = causes(&digest).into_iter().map(|row| (row.name, row.now, row.before)).collect();
+        let rows: Vec<_> =
+            cause_figures(&digest).into_iter().map(|row| (row.name, row.now, row.before)).collect();
         let row = |name: &str, now: &str, before: &str| (name.to_owned(), now.to_owned(), before.to_owned());
         assert_eq!(rows, [row("infrastructure", "14", "0"), row("out of memory", "0", "11")]);
-        assert!(causes(&empty()).is_empty());
+        assert!(cause_figures(&empty()).is_empty());
     }
 }

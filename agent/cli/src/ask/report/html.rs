@@ -1,6 +1,6 @@
 //! A report as one HTML file for a browser or a printer, drawn by `plimsoll-pages`.
 
-use plimsoll_pages::report::{DRAWN, ReportCell, ReportPage, ReportRow, ReportSection};
+use plimsoll_pages::report::{BARS_HEAD, ReportCell, ReportPage, ReportRow, ReportSection};
 use plimsoll_proto::{
     evidence::cause_words,
     reasons, sums,
@@ -8,43 +8,45 @@ use plimsoll_proto::{
 };
 
 use super::{
-    Digest, NAMED,
+    MOST_NAMED, ReportData,
     figures::{self, Figure},
     next,
 };
 use crate::ask::{
     filter_words,
     numbers::{self, amount, count},
-    text::{calibration, would_have_been},
+    text::{calibration_line, would_have_been},
 };
 
 /// The whole HTML file.
-pub(super) fn render(digest: &Digest) -> String {
+pub(super) fn render(digest: &ReportData) -> String {
     let (from, to) = (numbers::date(digest.from_unix_ms), numbers::date(digest.to_unix_ms));
     let title = format!("Builds from {from} to {to}");
     let (from, to) = (numbers::date_time(digest.from_unix_ms), numbers::date_time(digest.to_unix_ms));
-    let long = numbers::long(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
-    let about =
-        format!("{}; {from} to {to} UTC, against the {long} before", filter_words::filter(&digest.filter));
+    let long = numbers::length_words(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
+    let about = format!(
+        "{}; {from} to {to} UTC, against the {long} before",
+        filter_words::filter_words(&digest.filter)
+    );
     let mut sections = Vec::new();
     if digest.now.attempts > 0 || digest.before.attempts > 0 {
-        sections.push(compared("Figures", "figure", figures::figures(digest)));
-        sections.push(compared("Failures by cause", "cause", figures::causes(digest)));
+        sections.push(comparison_table("Figures", "figure", figures::figures(digest)));
+        sections.push(comparison_table("Failures by cause", "cause", figures::cause_figures(digest)));
     }
     sections.extend([
-        failures(&digest.stats.failures),
-        steps(digest),
-        wasters(digest),
-        regressions(&digest.stats.regressions),
-        mixed(&digest.stats.mixed),
-        predictions(digest),
+        failures_section(&digest.stats.failures),
+        steps_section(digest),
+        wasters_section(digest),
+        regressions_section(&digest.stats.regressions),
+        mixed_section(&digest.stats.mixed),
+        predictions_section(digest),
     ]);
     ReportPage { title, about, advice: next::next(digest), sections, notes: digest.stats.notes.clone() }
         .draw()
 }
 
 /// A section with a table of figures. The first column has the names of the figures, or the causes of failures.
-fn compared(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
+fn comparison_table(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
     let rows = figures.into_iter().map(|figure| {
         let change = match figure.better {
             Some(true) => ReportCell::Better(figure.change),
@@ -61,7 +63,7 @@ fn row(name: impl Into<String>, cells: impl Into<Vec<ReportCell>>) -> ReportRow 
 }
 
 #[expect(clippy::cast_precision_loss, reason = "drawn as bars of some hundred dots")]
-fn steps(digest: &Digest) -> ReportSection {
+fn steps_section(digest: &ReportData) -> ReportSection {
     let steps = &digest.stats.steps;
     let sums = steps.iter().map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default()));
     let sums: Vec<_> = sums.collect();
@@ -69,42 +71,46 @@ fn steps(digest: &Digest) -> ReportSection {
     let rows = sums.iter().map(|(from, sums)| {
         let wasted = sums::memory_wasted_hours(sums).map_or_else(|| numbers::DASH.to_owned(), amount);
         let texts = [count(sums.attempts), wasted, count(sums.failed)];
-        drawn(numbers::date(*from), texts, sums.failed as f64 / most)
+        row_with_bar(numbers::date(*from), texts, sums.failed as f64 / most)
     });
     ReportSection::Table {
         heading: "Over time",
-        columns: vec!["from (UTC)", "attempts", "wasted GiB·h", "failed", DRAWN],
+        columns: vec!["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD],
         rows: rows.collect(),
     }
 }
 
 /// A row of a table. Its last number is drawn as a bar that fills this share of the column.
-fn drawn<const COLUMNS: usize>(name: impl Into<String>, texts: [String; COLUMNS], share: f64) -> ReportRow {
+fn row_with_bar<const COLUMNS: usize>(
+    name: impl Into<String>,
+    texts: [String; COLUMNS],
+    share: f64,
+) -> ReportRow {
     let mut cells: Vec<ReportCell> = texts.into_iter().map(ReportCell::Text).collect();
     cells.push(ReportCell::Bar(share));
     row(name, cells)
 }
 
-fn wasters(digest: &Digest) -> ReportSection {
+fn wasters_section(digest: &ReportData) -> ReportSection {
     let all = digest.now.memory_wasted_gib_hours;
     let most =
         digest.wasters().map(|(_, sums)| sums.memory_wasted_gib_hours).fold(f64::MIN_POSITIVE, f64::max);
     let rows = digest.wasters().map(|(group, sums)| {
         let wasted = sums.memory_wasted_gib_hours;
-        let used = sums::memory_used(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
+        let used = sums::memory_used_share(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
         let (attempts, failed) = (count(sums.attempts), count(sums.failed));
         let texts = [numbers::share(wasted, all), used, attempts, failed, amount(wasted)];
-        drawn(&group.name, texts, wasted / most)
+        row_with_bar(&group.name, texts, wasted / most)
     });
     ReportSection::Table {
         heading: "Packages that waste most",
-        columns: vec!["package", "of all", "used of asked", "attempts", "failed", "wasted GiB·h", DRAWN],
+        columns: vec!["package", "of all", "used of asked", "attempts", "failed", "wasted GiB·h", BARS_HEAD],
         rows: rows.collect(),
     }
 }
 
-fn failures(groups: &[FailureGroup]) -> ReportSection {
-    let rows = groups.iter().take(NAMED).map(|group| {
+fn failures_section(groups: &[FailureGroup]) -> ReportSection {
+    let rows = groups.iter().take(MOST_NAMED).map(|group| {
         let texts = [
             cause_words(group.cause()).to_owned(),
             count(group.attempts),
@@ -122,8 +128,8 @@ fn failures(groups: &[FailureGroup]) -> ReportSection {
     }
 }
 
-fn regressions(regressions: &[Regression]) -> ReportSection {
-    let rows = regressions.iter().take(NAMED).map(|moved| {
+fn regressions_section(regressions: &[Regression]) -> ReportSection {
+    let rows = regressions.iter().take(MOST_NAMED).map(|moved| {
         let since = match moved.kind() {
             ChangeKind::Drift => format!("little by little since attempt {}", moved.attempt),
             ChangeKind::Back => format!("back since attempt {}", moved.attempt),
@@ -149,8 +155,8 @@ fn regressions(regressions: &[Regression]) -> ReportSection {
     }
 }
 
-fn mixed(builds: &[MixedNeed]) -> ReportSection {
-    let rows = builds.iter().take(NAMED).map(|build| {
+fn mixed_section(builds: &[MixedNeed]) -> ReportSection {
+    let rows = builds.iter().take(MOST_NAMED).map(|build| {
         let reason = build.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
         row(&build.key, [amount(build.extra_gib_hours), reason].map(ReportCell::Text))
     });
@@ -161,8 +167,8 @@ fn mixed(builds: &[MixedNeed]) -> ReportSection {
     }
 }
 
-fn predictions(digest: &Digest) -> ReportSection {
-    let held = digest.now.calibration.as_ref().and_then(calibration);
+fn predictions_section(digest: &ReportData) -> ReportSection {
+    let held = digest.now.calibration.as_ref().and_then(calibration_line);
     let would = digest.now.would_have_been.as_ref();
     let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
     ReportSection::Paragraphs { heading: "Predictions", lines: held.into_iter().chain(would).collect() }

@@ -3,7 +3,7 @@
 use plimsoll_proto::json::Json;
 use serde::Serialize;
 
-use super::{Digest, NAMED, next};
+use super::{MOST_NAMED, ReportData, next};
 use crate::ask::json::{self, to_json};
 
 /// The JSON of a report: this period, compared with the period before.
@@ -39,29 +39,29 @@ struct WasterJson {
 }
 
 /// The report as one JSON object.
-pub(super) fn render(digest: &Digest) -> String {
+pub(super) fn render(digest: &ReportData) -> String {
     let wasters = digest.wasters();
     json::render(&DigestJson {
         from_unix_ms: digest.from_unix_ms,
         to_unix_ms: digest.to_unix_ms,
-        of: crate::ask::filter_words::filter(&digest.filter),
+        of: crate::ask::filter_words::filter_words(&digest.filter),
         now: to_json(&digest.now),
         before: to_json(&digest.before),
         steps: to_json(&digest.stats.steps),
         wasters: wasters
             .map(|(group, sums)| WasterJson { package: group.name.clone(), totals: to_json(&sums) })
             .collect(),
-        failures: to_json(&first(&digest.stats.failures)),
-        regressions: to_json(&first(&digest.stats.regressions)),
-        mixed: to_json(&first(&digest.stats.mixed)),
+        failures: to_json(&first_named(&digest.stats.failures)),
+        regressions: to_json(&first_named(&digest.stats.regressions)),
+        mixed: to_json(&first_named(&digest.stats.mixed)),
         currency: digest.stats.currency.clone(),
         next: next::next(digest),
         notes: digest.stats.notes.clone(),
     })
 }
 
-fn first<T: Clone>(all: &[T]) -> Vec<T> {
-    all.iter().take(NAMED).cloned().collect()
+fn first_named<T: Clone>(all: &[T]) -> Vec<T> {
+    all.iter().take(MOST_NAMED).cloned().collect()
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
         for fill in [Fill::Rich, Fill::Zero, Fill::Empty] {
             let totals = || message("StatsTotals", fill);
             let stats = message("GetStatsResponse", fill);
-            let digest = Digest { now: totals(), before: totals(), stats, ..full() };
+            let digest = ReportData { now: totals(), before: totals(), stats, ..full() };
             let _written = writeln!(all, "## {fill:?}");
             all += &render(&digest);
         }

@@ -8,19 +8,19 @@ mod json;
 mod next;
 mod text;
 
-use plimsoll_client::questions::{Client, Failure};
+use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals};
 
 use super::{CommandOutput, fleet::Presentation};
 
 /// Most packages, and most changes of need, that a report names.
-const NAMED: usize = 10;
+const MOST_NAMED: usize = 10;
 
-/// Least time that one step of the chart covers. With more than [`STEPS`] steps, each step covers more.
+/// Least time that one step of the chart covers. With more than [`MOST_STEPS`] steps, each step covers more.
 const STEP_MS: u64 = 24 * 3_600_000;
 
 /// Most steps of the chart over time.
-const STEPS: u64 = 60;
+const MOST_STEPS: u64 = 60;
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -35,34 +35,34 @@ pub enum DigestFormat {
 
 /// A period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct TimeRange {
     /// Start of the period, milliseconds since 1970.
     pub from_unix_ms: u64,
     /// The first millisecond after the period.
     pub to_unix_ms: u64,
 }
 
-impl Range {
+impl TimeRange {
     /// The range of the same length just before this one.
-    fn before(self) -> Self {
+    fn previous(self) -> Self {
         let long = self.to_unix_ms.saturating_sub(self.from_unix_ms);
         Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
     }
 
-    /// Time that one step of the chart covers: whole days, and so many that there are at most [`STEPS`] steps.
+    /// Time that one step of the chart covers: whole days, and so many that there are at most [`MOST_STEPS`] steps.
     fn step_ms(self) -> u64 {
         let days = self.to_unix_ms.saturating_sub(self.from_unix_ms).div_ceil(STEP_MS);
-        STEP_MS * days.div_ceil(STEPS).max(1)
+        STEP_MS * days.div_ceil(MOST_STEPS).max(1)
     }
 
-    fn of(self, filter: &Filter) -> Filter {
+    fn filter_within(self, filter: &Filter) -> Filter {
         Filter { from_unix_ms: Some(self.from_unix_ms), to_unix_ms: Some(self.to_unix_ms), ..filter.clone() }
     }
 }
 
 /// The content of a report.
 #[derive(Debug, Default)]
-struct Digest {
+struct ReportData {
     /// Which attempts the report covers, without times.
     filter: Filter,
     from_unix_ms: u64,
@@ -81,18 +81,21 @@ struct Digest {
 pub async fn digest(
     client: &Client,
     filter: Filter,
-    range: Range,
+    range: TimeRange,
     shown: Presentation<DigestFormat>,
-) -> Result<CommandOutput, Failure> {
+) -> Result<CommandOutput, QuestionFailure> {
     let now = GetStatsRequest {
-        filter: Some(range.of(&filter)),
+        filter: Some(range.filter_within(&filter)),
         group_by: GroupBy::Package.into(),
         step_ms: range.step_ms(),
         ..GetStatsRequest::default()
     };
-    let before = GetStatsRequest { filter: Some(range.before().of(&filter)), ..GetStatsRequest::default() };
+    let before = GetStatsRequest {
+        filter: Some(range.previous().filter_within(&filter)),
+        ..GetStatsRequest::default()
+    };
     let (now, before) = (client.stats(now).await?, client.stats(before).await?);
-    let digest = Digest {
+    let digest = ReportData {
         filter: Filter { from_unix_ms: None, to_unix_ms: None, ..filter },
         from_unix_ms: range.from_unix_ms,
         to_unix_ms: range.to_unix_ms,
@@ -108,12 +111,12 @@ pub async fn digest(
     })
 }
 
-impl Digest {
+impl ReportData {
     /// The packages that waste the most memory.
     fn wasters(&self) -> impl Iterator<Item = (&Group, StatsTotals)> {
         let named = self.stats.groups.iter().filter(|group| group.name != "(others)");
         let sums = named.map(|group| (group, group.totals.clone().unwrap_or_default()));
-        sums.filter(|(_, sums)| sums.memory_wasted_gib_hours > 0.0).take(NAMED)
+        sums.filter(|(_, sums)| sums.memory_wasted_gib_hours > 0.0).take(MOST_NAMED)
     }
 }
 

@@ -9,7 +9,7 @@ use plimsoll_proto::{
     v1::{Cause, StatsTotals},
 };
 
-use super::{Digest, figures as rows};
+use super::{ReportData, figures as rows};
 use crate::ask::numbers::{self, count};
 
 /// A package with at least this share of all waste is named in a suggestion.
@@ -30,27 +30,27 @@ const EXPECTED_SHARE: f64 = 0.99;
 const CHANCE_DEVIATIONS: f64 = 2.0;
 
 /// The suggestions; at least one sentence.
-pub(super) fn next(digest: &Digest) -> Vec<String> {
+pub(super) fn next(digest: &ReportData) -> Vec<String> {
     if digest.now.attempts == 0 {
         return vec![
             "Nothing was measured in this time: see that builds run under `plimsoll run`.".to_owned(),
         ];
     }
     let all = [
-        out_of_memory(digest),
-        rising(digest),
-        waster(digest),
-        shifted_builds(digest),
-        mixed(digest),
-        switch_on(&digest.now),
+        memory_advice(digest),
+        rising_cause_advice(digest),
+        waster_advice(digest),
+        shifted_builds_advice(digest),
+        mixed_need_advice(digest),
+        switch_on_advice(&digest.now),
         predictions_below_promise(&digest.now),
-        useless_retries(&digest.now),
+        useless_retries_advice(&digest.now),
     ];
     let advice: Vec<String> = all.into_iter().flatten().collect();
     if advice.is_empty() { vec!["Nothing stands out: go on as you are.".to_owned()] } else { advice }
 }
 
-fn out_of_memory(digest: &Digest) -> Option<String> {
+fn memory_advice(digest: &ReportData) -> Option<String> {
     let (now, before) = (digest.now.oom + digest.now.starved, digest.before.oom + digest.before.starved);
     if now == 0 {
         return None;
@@ -65,19 +65,19 @@ fn out_of_memory(digest: &Digest) -> Option<String> {
     });
     Some(format!(
         "{} had too little memory{} ({} the time before): let jobs ask for what `plimsoll predict` says.",
-        builds(now),
+        builds_words(now),
         of.unwrap_or_default(),
         count(before)
     ))
 }
 
-fn builds(number: u64) -> String {
+fn builds_words(number: u64) -> String {
     figures::counted(number, "build")
 }
 
 /// The cause, other than memory, with the largest increase of failures.
-fn rising(digest: &Digest) -> Option<String> {
-    let before = rows::counts(&digest.before);
+fn rising_cause_advice(digest: &ReportData) -> Option<String> {
+    let before = rows::cause_counts(&digest.before);
     let earlier =
         |cause: i32| before.iter().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| *failures);
     let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified].map(i32::from);
@@ -87,7 +87,7 @@ fn rising(digest: &Digest) -> Option<String> {
             && *now >= FAILURE_RISE.0
             && *now as f64 >= earlier(*cause) as f64 * FAILURE_RISE.1
     };
-    let now = rows::counts(&digest.now);
+    let now = rows::cause_counts(&digest.now);
     let (cause, now) = now.into_iter().filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
     let of = Cause::try_from(cause).unwrap_or_default();
     let name = cause_name(of);
@@ -99,7 +99,7 @@ fn rising(digest: &Digest) -> Option<String> {
     ))
 }
 
-fn waster(digest: &Digest) -> Option<String> {
+fn waster_advice(digest: &ReportData) -> Option<String> {
     let (group, sums) = digest.wasters().next()?;
     let all = digest.now.memory_wasted_gib_hours;
     let wasted = sums.memory_wasted_gib_hours;
@@ -109,12 +109,12 @@ fn waster(digest: &Digest) -> Option<String> {
             clean(&group.name),
             figures::gib_hours(wasted),
             numbers::share(wasted, all),
-            sums::memory_used(&sums).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::percent)
+            sums::memory_used_share(&sums).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::percent)
         )
     })
 }
 
-fn shifted_builds(digest: &Digest) -> Option<String> {
+fn shifted_builds_advice(digest: &ReportData) -> Option<String> {
     let worst = digest.stats.regressions.iter().find(|moved| moved.factor > 1.0)?;
     let changed =
         if worst.changed.is_empty() { String::new() } else { format!(", with {}", clean(&worst.changed)) };
@@ -127,7 +127,7 @@ fn shifted_builds(digest: &Digest) -> Option<String> {
 }
 
 /// A build with attempts that have such different needs that no single size is right.
-fn mixed(digest: &Digest) -> Option<String> {
+fn mixed_need_advice(digest: &ReportData) -> Option<String> {
     let worst = digest.stats.mixed.first()?;
     let groups = worst.groups.as_ref()?.groups.len();
     Some(format!(
@@ -137,7 +137,7 @@ fn mixed(digest: &Digest) -> Option<String> {
 }
 
 /// Suggests to use predicted sizes, if they would have been better than the requested ones.
-fn switch_on(now: &StatsTotals) -> Option<String> {
+fn switch_on_advice(now: &StatsTotals) -> Option<String> {
     let would = now.would_have_been.as_ref().filter(|would| would.attempts >= FEWEST_ATTEMPTS)?;
     let saved = would.asked_gib_hours - would.predicted_gib_hours;
     (saved > would.asked_gib_hours * WASTER_SHARE && would.would_fail <= would.failed).then(|| {
@@ -167,7 +167,7 @@ fn predictions_below_promise(now: &StatsTotals) -> Option<String> {
 }
 
 /// Reports retries that could not help.
-fn useless_retries(now: &StatsTotals) -> Option<String> {
+fn useless_retries_advice(now: &StatsTotals) -> Option<String> {
     let in_vain = [Cause::Deterministic, Cause::Configuration, Cause::Canceled].map(i32::from);
     let of = now.retries_by_cause.iter().filter(|of| in_vain.contains(&of.cause));
     let retries: u64 = of.map(|of| of.count).sum();
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_quiet_week_says_so_and_an_empty_one_does_not_praise() {
-        let quiet = Digest { now: StatsTotals { attempts: 5, ..StatsTotals::default() }, ..empty() };
+        let quiet = ReportData { now: StatsTotals { attempts: 5, ..StatsTotals::default() }, ..empty() };
         assert_eq!(next(&quiet), ["Nothing stands out: go on as you are."]);
         assert!(next(&empty())[0].starts_with("Nothing was measured"));
     }

@@ -77,7 +77,7 @@ fn step(n: u64) -> Step {
 }
 
 /// A week with something of everything.
-pub(super) fn full() -> Digest {
+pub(super) fn full() -> ReportData {
     let regression = Regression {
         key: "hdf5@1.14 <b>".to_owned(),
         kind: ChangeKind::Step.into(),
@@ -100,7 +100,7 @@ pub(super) fn full() -> Digest {
         currency: "EUR".to_owned(),
         ..GetStatsResponse::default()
     };
-    Digest {
+    ReportData {
         filter: Filter { owner: "team a&b".to_owned(), ..Filter::default() },
         from_unix_ms: 1_763_164_800_000,
         to_unix_ms: 1_763_164_800_000 + 7 * STEP_MS,
@@ -112,8 +112,8 @@ pub(super) fn full() -> Digest {
 }
 
 /// A week in which nothing happened.
-pub(super) fn empty() -> Digest {
-    Digest {
+pub(super) fn empty() -> ReportData {
+    ReportData {
         now: StatsTotals::default(),
         before: StatsTotals::default(),
         stats: GetStatsResponse::default(),
@@ -123,12 +123,12 @@ pub(super) fn empty() -> Digest {
 
 #[test]
 fn a_stretch_of_time_is_held_against_one_as_long() {
-    let week = Range { from_unix_ms: 14 * STEP_MS, to_unix_ms: 21 * STEP_MS };
-    assert_eq!(week.before(), Range { from_unix_ms: 7 * STEP_MS, to_unix_ms: 14 * STEP_MS });
+    let week = TimeRange { from_unix_ms: 14 * STEP_MS, to_unix_ms: 21 * STEP_MS };
+    assert_eq!(week.previous(), TimeRange { from_unix_ms: 7 * STEP_MS, to_unix_ms: 14 * STEP_MS });
     assert_eq!(week.step_ms(), STEP_MS);
-    let long = Range { from_unix_ms: 0, to_unix_ms: 365 * STEP_MS };
-    assert_eq!((long.before().from_unix_ms, long.step_ms()), (0, 7 * STEP_MS));
-    assert_eq!(Range { from_unix_ms: 5, to_unix_ms: 5 }.step_ms(), STEP_MS);
+    let long = TimeRange { from_unix_ms: 0, to_unix_ms: 365 * STEP_MS };
+    assert_eq!((long.previous().from_unix_ms, long.step_ms()), (0, 7 * STEP_MS));
+    assert_eq!(TimeRange { from_unix_ms: 5, to_unix_ms: 5 }.step_ms(), STEP_MS);
 }
 
 #[test]

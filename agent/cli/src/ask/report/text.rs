@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_proto::{shown, sums};
 
 use super::{
-    Digest,
+    ReportData,
     figures::{self, Figure},
     next,
 };
@@ -14,7 +14,7 @@ use crate::ask::{
     numbers::{self, amount, count},
     terminal_style::{Paint, TerminalStyle},
     text::{
-        calibration, notes, over_time, regressions,
+        calibration_line, notes, over_time, regressions,
         table::{Cell, Column, Table},
         would_have_been,
     },
@@ -24,39 +24,43 @@ use crate::ask::{
 const LINE_CELLS: usize = 100;
 
 /// The whole report.
-pub(super) fn render(digest: &Digest, look: TerminalStyle) -> String {
+pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
     let (from, to) = (numbers::date_time(digest.from_unix_ms), numbers::date_time(digest.to_unix_ms));
-    let long = numbers::long(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
+    let long = numbers::length_words(digest.to_unix_ms.saturating_sub(digest.from_unix_ms));
     let mut text = look.paint(Paint::Head, &format!("Builds from {from} to {to} UTC"));
     let _written =
-        write!(text, "\n{}; before: the {long} before that\n", filter_words::filter(&digest.filter));
+        write!(text, "\n{}; before: the {long} before that\n", filter_words::filter_words(&digest.filter));
     if digest.now.attempts > 0 || digest.before.attempts > 0 {
-        text.push_str(&part("figures", &table(&figures::figures(digest), look), look));
-        text.push_str(&part("failures by cause", &table(&figures::causes(digest), look), look));
+        text.push_str(&section("figures", &figures_table(&figures::figures(digest), look), look));
+        text.push_str(&section(
+            "failures by cause",
+            &figures_table(&figures::cause_figures(digest), look),
+            look,
+        ));
     }
     text.push_str(&over_time(&digest.stats.steps, digest.step_ms, look));
-    text.push_str(&part("packages that waste most", &wasters(digest, look), look));
-    text.push_str(&regressions::parts(&digest.stats, look));
-    text.push_str(&part("predictions", &predictions(digest), look));
-    text.push_str(&part("what to do next", &sentences(digest, look), look));
+    text.push_str(&section("packages that waste most", &wasters_section(digest, look), look));
+    text.push_str(&regressions::finding_sections(&digest.stats, look));
+    text.push_str(&section("predictions", &predictions_section(digest), look));
+    text.push_str(&section("what to do next", &advice_sentences(digest, look), look));
     let notes = notes(&digest.stats, look);
     if notes.is_empty() { text } else { text + "\n" + &notes }
 }
 
 /// A section with a heading; empty if it has no content.
-fn part(name: &str, body: &str, look: TerminalStyle) -> String {
+fn section(name: &str, body: &str, look: TerminalStyle) -> String {
     if body.is_empty() { String::new() } else { format!("\n{}\n{body}", look.paint(Paint::Head, name)) }
 }
 
-fn table(figures: &[Figure], look: TerminalStyle) -> String {
+fn figures_table(figures: &[Figure], look: TerminalStyle) -> String {
     if figures.is_empty() {
         return String::new();
     }
     let mut table = Table::new(vec![
-        Column::words("", 0, 12),
-        Column::number("now", 0),
-        Column::number("before", 1),
-        Column::number("change", 2),
+        Column::text_column("", 0, 12),
+        Column::number_column("now", 0),
+        Column::number_column("before", 1),
+        Column::number_column("change", 2),
     ]);
     for figure in figures {
         let paint = match figure.better {
@@ -64,7 +68,7 @@ fn table(figures: &[Figure], look: TerminalStyle) -> String {
             Some(false) => Paint::Bad,
             None => Paint::Plain,
         };
-        table.row(vec![
+        table.add_row(vec![
             figure.name.clone().into(),
             figure.now.clone().into(),
             figure.before.clone().into(),
@@ -74,22 +78,22 @@ fn table(figures: &[Figure], look: TerminalStyle) -> String {
     table.render(look)
 }
 
-fn wasters(digest: &Digest, look: TerminalStyle) -> String {
+fn wasters_section(digest: &ReportData, look: TerminalStyle) -> String {
     let mut table = Table::new(vec![
-        Column::number("GiB·h", 0),
-        Column::number("of all", 1),
-        Column::number("used", 2),
-        Column::number("attempts", 3),
-        Column::number("failed", 3),
-        Column::words("package", 0, 8),
+        Column::number_column("GiB·h", 0),
+        Column::number_column("of all", 1),
+        Column::number_column("used", 2),
+        Column::number_column("attempts", 3),
+        Column::number_column("failed", 3),
+        Column::text_column("package", 0, 8),
     ]);
     let mut any = false;
     for (group, sums) in digest.wasters() {
         any = true;
-        table.row(vec![
+        table.add_row(vec![
             amount(sums.memory_wasted_gib_hours).into(),
             numbers::share(sums.memory_wasted_gib_hours, digest.now.memory_wasted_gib_hours).into(),
-            sums::memory_used(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent).into(),
+            sums::memory_used_share(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent).into(),
             count(sums.attempts).into(),
             count(sums.failed).into(),
             shown::clean(&group.name).into(),
@@ -98,14 +102,14 @@ fn wasters(digest: &Digest, look: TerminalStyle) -> String {
     if any { table.render(look) } else { String::new() }
 }
 
-fn predictions(digest: &Digest) -> String {
-    let held = digest.now.calibration.as_ref().and_then(calibration);
+fn predictions_section(digest: &ReportData) -> String {
+    let held = digest.now.calibration.as_ref().and_then(calibration_line);
     let would = digest.now.would_have_been.as_ref();
     let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
     held.into_iter().chain(would).map(|line| line + "\n").collect()
 }
 
-fn sentences(digest: &Digest, look: TerminalStyle) -> String {
+fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {
     let width = look.columns.unwrap_or(LINE_CELLS).clamp(20, LINE_CELLS);
     next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
 }
@@ -115,7 +119,7 @@ fn wrapped(sentence: &str, width: usize) -> String {
     let mut text = String::new();
     let mut line = "-".to_owned();
     for word in sentence.split_whitespace() {
-        if crate::ask::text::width(&line) + crate::ask::text::width(word) + 1 > width {
+        if crate::ask::text::text_columns(&line) + crate::ask::text::text_columns(word) + 1 > width {
             text.push_str(&line);
             text.push('\n');
             " ".clone_into(&mut line);

@@ -14,7 +14,7 @@ use plimsoll_proto::{
     v1::{Cause, GetAttemptResponse, Outcome, Source, Summary, Verdict},
 };
 
-use super::{key::what, predicted, predictor::render_verdict, series, titled};
+use super::{key::key_words, predicted, predictor::render_verdict, series, titled_line};
 use crate::ask::{
     numbers,
     terminal_style::{Paint, TerminalStyle},
@@ -25,20 +25,23 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: TerminalS
     let Some(summary) = &shown.summary else {
         return "nothing is known of this attempt\n".to_owned();
     };
-    let mut text = facts(summary, look);
-    text.push_str(&series::draw(&shown.series, summary, look));
+    let mut text = attempt_lines(summary, look);
+    text.push_str(&series::series_lines(&shown.series, summary, look));
     text.push_str(&phases(summary));
-    text.push_str(&block("predicted", &predicted::lines(summary, look)));
+    text.push_str(&named_block("predicted", &predicted::predicted_lines(summary, look)));
     if let Some(verdict) = &shown.verdict {
         let judged = render_verdict(verdict);
-        text.push_str(&block("verdict", &judged.lines().map(str::to_owned).collect::<Vec<_>>()));
+        text.push_str(&named_block("verdict", &judged.lines().map(str::to_owned).collect::<Vec<_>>()));
     }
-    text.push_str(&block("before it", &shown.earlier_verdicts.iter().map(earlier).collect::<Vec<_>>()));
+    text.push_str(&named_block(
+        "before it",
+        &shown.earlier_verdicts.iter().map(earlier_verdict).collect::<Vec<_>>(),
+    ));
     text
 }
 
 /// One line about a verdict that was replaced by a later one.
-fn earlier(verdict: &Verdict) -> String {
+fn earlier_verdict(verdict: &Verdict) -> String {
     let given = match verdict.given_unix_ms {
         0 => String::new(),
         given => format!("{} UTC, ", numbers::date_time(given)),
@@ -48,31 +51,31 @@ fn earlier(verdict: &Verdict) -> String {
 }
 
 /// Several lines below one title.
-fn block(name: &str, lines: &[String]) -> String {
-    let named = |(nth, line): (usize, &String)| titled(if nth == 0 { name } else { "" }, line);
+fn named_block(name: &str, lines: &[String]) -> String {
+    let named = |(nth, line): (usize, &String)| titled_line(if nth == 0 { name } else { "" }, line);
     lines.iter().enumerate().map(named).collect()
 }
 
-fn facts(summary: &Summary, look: TerminalStyle) -> String {
-    let mut text = titled("attempt", &identity(summary));
-    text.push_str(&titled("what", &summary.key.as_ref().map(what).unwrap_or_default()));
-    if let Some(place) = place(summary) {
-        text.push_str(&titled("where", &place));
+fn attempt_lines(summary: &Summary, look: TerminalStyle) -> String {
+    let mut text = titled_line("attempt", &id_words(summary));
+    text.push_str(&titled_line("what", &summary.key.as_ref().map(key_words).unwrap_or_default()));
+    if let Some(place) = place_line(summary) {
+        text.push_str(&titled_line("where", &place));
     }
     let from = match summary.cause_source.as_str() {
         "" => String::new(),
         source => format!(", cause from the {}", source_in_words(&clean(source))),
     };
-    text.push_str(&titled("result", &(look.paint(paint(summary), &result(summary)) + &from)));
-    text.push_str(&titled("time", &time(summary)));
-    text.push_str(&titled("cpu", &cpu(summary)));
-    text.push_str(&titled("memory", &memory(summary)));
+    text.push_str(&titled_line("result", &(look.paint(end_paint(summary), &result(summary)) + &from)));
+    text.push_str(&titled_line("time", &time_line(summary)));
+    text.push_str(&titled_line("cpu", &cpu_line(summary)));
+    text.push_str(&titled_line("memory", &memory_line(summary)));
     let elsewhere = measured::offloaded_sentence(summary);
-    for why in [elsewhere.as_deref(), measured::unseen(summary), measured::need_below_mark(summary)] {
-        text.push_str(&why.map(|why| titled("", why)).unwrap_or_default());
+    for why in [elsewhere.as_deref(), measured::unseen_note(summary), measured::need_below_mark(summary)] {
+        text.push_str(&why.map(|why| titled_line("", why)).unwrap_or_default());
     }
-    if let Some(lost) = held_back(summary) {
-        text.push_str(&titled("held back", &lost));
+    if let Some(lost) = lost_time(summary) {
+        text.push_str(&titled_line("held back", &lost));
     }
     let lost =
         if summary.samples_lost > 0 { format!(", {} lost", summary.samples_lost) } else { String::new() };
@@ -82,10 +85,10 @@ fn facts(summary: &Summary, look: TerminalStyle) -> String {
             format!("{}{lost}, from {}", count(summary.samples), source.word().replace('_', " "))
         }
     };
-    text + &titled("samples", &source)
+    text + &titled_line("samples", &source)
 }
 
-fn cpu(summary: &Summary) -> String {
+fn cpu_line(summary: &Summary) -> String {
     if measured::cpu_usec(summary).is_none() {
         return figures::NOT_KNOWN.to_owned();
     }
@@ -94,7 +97,7 @@ fn cpu(summary: &Summary) -> String {
     format!("{}, {}{asked}", measured::cpu_time_words(summary), measured::cpu_words(summary))
 }
 
-fn time(summary: &Summary) -> String {
+fn time_line(summary: &Summary) -> String {
     let took = numbers::millis(summary.wall_ms);
     if summary.outcome() == Outcome::Running {
         return format!("since {} UTC, measured for {took}", numbers::date_time(summary.started_unix_ms));
@@ -104,7 +107,7 @@ fn time(summary: &Summary) -> String {
 }
 
 /// The attempt's id, with its number if the job was attempted several times.
-fn identity(summary: &Summary) -> String {
+fn id_words(summary: &Summary) -> String {
     let mut text = clean(&summary.attempt);
     if summary.number > 1 {
         let _written = write!(text, ", try {}", summary.number);
@@ -115,7 +118,7 @@ fn identity(summary: &Summary) -> String {
     text
 }
 
-fn place(summary: &Summary) -> Option<String> {
+fn place_line(summary: &Summary) -> Option<String> {
     let pool = (!summary.pool.is_empty()).then(|| format!("pool {}", clean(&summary.pool)));
     let trust = summary.untrusted.then(|| "not trusted: it never lowers predictions for others".to_owned());
     let parts: Vec<String> = pool.into_iter().chain(trust).collect();
@@ -123,7 +126,7 @@ fn place(summary: &Summary) -> Option<String> {
 }
 
 /// The colour for the result of an attempt.
-pub(super) fn paint(summary: &Summary) -> Paint {
+pub(super) fn end_paint(summary: &Summary) -> Paint {
     match summary.outcome() {
         Outcome::Succeeded => Paint::Good,
         Outcome::Failed if measured::is_canceled(summary) => Paint::Warn,
@@ -134,7 +137,7 @@ pub(super) fn paint(summary: &Summary) -> Paint {
 }
 
 /// Time that the build lost because of limits; `None` if that was not measured or is 0.
-fn held_back(summary: &Summary) -> Option<String> {
+fn lost_time(summary: &Summary) -> Option<String> {
     let above_zero = |time: Option<u64>| time.filter(|time| *time > 0);
     let mut parts = Vec::new();
     if let Some(ms) = above_zero(summary.starved_ms) {
@@ -168,7 +171,7 @@ fn phases(summary: &Summary) -> String {
     text
 }
 
-fn memory(summary: &Summary) -> String {
+fn memory_line(summary: &Summary) -> String {
     let note = measured::need_note(summary).map(|note| format!(", {note}")).unwrap_or_default();
     let mut text = format!(
         "needed {}{note} (mean {}){}; asked for {}",

@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    attempt::{paint, result_cell},
+    attempt::{end_paint, result_cell},
     key::name,
     stats,
     table::{Cell, Column, Table},
@@ -24,23 +24,23 @@ pub(in crate::ask) fn render_attempts(
     look: TerminalStyle,
 ) -> String {
     if page.attempts.is_empty() {
-        return stats::nothing(&asked.filter.clone().unwrap_or_default());
+        return stats::nothing_found(&asked.filter.clone().unwrap_or_default());
     }
     let mut table = Table::new(vec![
-        Column::words("result", 3, 6),
-        Column::number("need", 2),
-        Column::number("of ask", 4),
-        Column::number("time", 5),
-        Column::number("ended (UTC)", 6),
-        Column::words("pool", 7, 4),
-        Column::words("what", 1, 12),
+        Column::text_column("result", 3, 6),
+        Column::number_column("need", 2),
+        Column::number_column("of ask", 4),
+        Column::number_column("time", 5),
+        Column::number_column("ended (UTC)", 6),
+        Column::text_column("pool", 7, 4),
+        Column::text_column("what", 1, 12),
         // never cut: a part of an id is useless
-        Column::words("attempt", 0, usize::MAX),
+        Column::text_column("attempt", 0, usize::MAX),
     ]);
     for summary in &page.attempts {
-        table.row(row(summary));
+        table.add_row(row(summary));
         if !summary.failure_line.is_empty() {
-            table.note(clean(&summary.failure_line));
+            table.add_note(clean(&summary.failure_line));
         }
     }
     let mut text = table.render(look);
@@ -66,7 +66,7 @@ fn row(summary: &Summary) -> Vec<Cell> {
     let share = measured::need_of_ask(summary);
     let over = share.is_some_and(|share| share > 1.0);
     vec![
-        Cell::painted(result_cell(summary), paint(summary)),
+        Cell::painted(result_cell(summary), end_paint(summary)),
         measured::marked_need_cell(summary).into(),
         Cell::painted(measured::need_of_ask_cell(summary), if over { Paint::Warn } else { Paint::Plain }),
         numbers::millis(summary.wall_ms).into(),

@@ -3,16 +3,16 @@
 use unicode_width::UnicodeWidthStr as _;
 
 /// Shows that the rest of a text was cut.
-const MORE: &str = "…";
+const CUT_MARK: &str = "…";
 
 /// Columns that a text takes: two for a wide character, none for a combining accent.
-pub(in crate::ask) fn width(text: &str) -> usize {
+pub(in crate::ask) fn text_columns(text: &str) -> usize {
     text.width()
 }
 
 /// The text in at most `cells` columns; a longer text is cut and marked.
-pub(in crate::ask) fn fit(text: &str, cells: usize) -> String {
-    if width(text) <= cells {
+pub(in crate::ask) fn fit_text(text: &str, cells: usize) -> String {
+    if text_columns(text) <= cells {
         return text.to_owned();
     }
     if cells == 0 {
@@ -20,8 +20,8 @@ pub(in crate::ask) fn fit(text: &str, cells: usize) -> String {
     }
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     let starts = ends.map(|end| text.get(..end).unwrap_or_default());
-    let kept = starts.take_while(|start| width(start) < cells).last().unwrap_or_default();
-    format!("{kept}{MORE}")
+    let kept = starts.take_while(|start| text_columns(start) < cells).last().unwrap_or_default();
+    format!("{kept}{CUT_MARK}")
 }
 
 #[cfg(test)]
@@ -30,14 +30,14 @@ mod tests {
 
     #[test]
     fn a_cut_text_never_takes_more_cells_than_it_may() {
-        assert_eq!(fit("zlib", 4), "zlib");
-        assert_eq!(fit("zlib-ng", 5), "zlib…");
-        assert_eq!(fit("包装编译", 5), "包装…");
-        assert_eq!(fit("包装编译", 4), "包…", "half of an ideograph does not exist");
-        assert_eq!([fit("zlib", 1), fit("zlib", 0)], ["…", ""]);
+        assert_eq!(fit_text("zlib", 4), "zlib");
+        assert_eq!(fit_text("zlib-ng", 5), "zlib…");
+        assert_eq!(fit_text("包装编译", 5), "包装…");
+        assert_eq!(fit_text("包装编译", 4), "包…", "half of an ideograph does not exist");
+        assert_eq!([fit_text("zlib", 1), fit_text("zlib", 0)], ["…", ""]);
         for cells in 0..20 {
             for text in ["a包b👩c编d", "e\u{301}e\u{301}e\u{301}e\u{301}", "👩👩👩👩👩"] {
-                assert!(width(&fit(text, cells)) <= cells, "{text} {cells}");
+                assert!(text_columns(&fit_text(text, cells)) <= cells, "{text} {cells}");
             }
         }
     }

@@ -18,7 +18,7 @@ use super::{
 /// Most attempts that an explanation shows.
 const SHOWN_ATTEMPTS: usize = 20;
 /// Heading of the column that shows what an attempt and the key have in common.
-const SCOPE: &str = "which is of";
+const SCOPE_HEADING: &str = "which is of";
 
 /// A prediction, and the need of the same build at other numbers of build jobs.
 pub(in crate::ask) fn render_jobs(explained: &ExplainResponse) -> String {
@@ -46,10 +46,11 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
         return text;
     }
     let shown = || explained.attempts.iter().take(SHOWN_ATTEMPTS);
-    let scope = shown().map(|used| reasons::scope(used.rung()).len()).fold(SCOPE.len(), usize::max);
+    let scope =
+        shown().map(|used| reasons::rung_scope(used.rung()).len()).fold(SCOPE_HEADING.len(), usize::max);
     let _written = writeln!(
         text,
-        "\n{:>6}  {:<10} {:<10} {:>5} {:>12}  {SCOPE:<scope$}  attempt",
+        "\n{:>6}  {:<10} {:<10} {:>5} {:>12}  {SCOPE_HEADING:<scope$}  attempt",
         "weight", "counts as", "measured", "jobs", "time"
     );
     for used in shown() {
@@ -83,7 +84,7 @@ fn row(used: &UsedAttempt, scope: usize) -> String {
         size(used.need_bytes),
         size(used.measured_bytes),
         figures::millis(used.wall_ms),
-        reasons::scope(used.rung()),
+        reasons::rung_scope(used.rung()),
         clean(&used.attempt)
     )
 }

@@ -30,7 +30,7 @@ pub(super) fn render(curve: &JobsCurve) -> String {
             needs[1],
             measured::point_words(point)
         );
-        let _written = writeln!(text, "{row}{}", mark(curve, point.jobs));
+        let _written = writeln!(text, "{row}{}", row_mark(curve, point.jobs));
     }
     if !curve.reason.is_empty() {
         // each clause gets a line of its own, because one long line is hard to read
@@ -40,8 +40,8 @@ pub(super) fn render(curve: &JobsCurve) -> String {
     text
 }
 
-fn mark(curve: &JobsCurve, jobs: u32) -> String {
-    let cheapest = || format!("the cheapest{}", up_to(curve, jobs));
+fn row_mark(curve: &JobsCurve, jobs: u32) -> String {
+    let cheapest = || format!("the cheapest{}", cheapest_range(curve, jobs));
     match (curve.most_that_fit == Some(jobs), curve.cheapest == Some(jobs)) {
         (true, true) => format!("  <- the largest that fits, and {}", cheapest()),
         (true, false) => "  <- the largest that fits".to_owned(),
@@ -53,7 +53,7 @@ fn mark(curve: &JobsCurve, jobs: u32) -> String {
 /// A note for the cheapest number of jobs, which says up to which number it is known to be the cheapest. The
 /// note is needed if a higher number seems to use less memory, but was never tried, so that its time is a
 /// guess.
-fn up_to(curve: &JobsCurve, jobs: u32) -> String {
+fn cheapest_range(curve: &JobsCurve, jobs: u32) -> String {
     let tried = curve.points.iter().filter(|point| point.attempts > 0).map(|point| point.jobs).max();
     let least = curve.points.iter().find(|point| point.jobs == jobs).map(|point| point.held_gib_hours);
     let guessed = |point: &&JobsPoint| Some(point.jobs) > tried && point.wall_p50_ms > 0;

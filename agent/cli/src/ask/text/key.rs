@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_proto::{shown::clean, v1::Key};
 
 /// The key, with the fields that distinguish it from similar keys.
-pub(in crate::ask) fn what(key: &Key) -> String {
+pub(in crate::ask) fn key_words(key: &Key) -> String {
     let mut text = name(key);
     for (mark, part) in [
         (" ", &key.variants),

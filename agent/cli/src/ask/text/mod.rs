@@ -29,19 +29,19 @@ pub(super) use attempt::{render_attempt, result as attempt_result};
 #[cfg(feature = "people")]
 pub(super) use attempts::render_attempts;
 #[cfg(feature = "people")]
-pub(super) use cells::{fit, width};
+pub(super) use cells::{fit_text, text_columns};
 pub(super) use explain::{render_explanation, render_jobs};
+pub(super) use key::key_words;
 #[cfg(feature = "people")]
 pub(super) use key::name as attempt_name;
-pub(super) use key::what;
 pub(super) use predictor::{render_prediction, render_verdict};
 #[cfg(feature = "people")]
 pub(super) use stats::{notes, over_time, render_stats};
 #[cfg(feature = "people")]
-pub(super) use totals::{calibration, would_have_been};
+pub(super) use totals::{calibration_line, would_have_been};
 
 /// A line with a title, padded to a fixed width, and a value.
 #[cfg(feature = "people")]
-fn titled(name: &str, value: &str) -> String {
+fn titled_line(name: &str, value: &str) -> String {
     format!("{name:<11} {value}\n")
 }

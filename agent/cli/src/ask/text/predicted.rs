@@ -8,26 +8,30 @@ use plimsoll_proto::{
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// A line for each predicted number; no lines if the attempt has no prediction.
-pub(super) fn lines(summary: &Summary, look: TerminalStyle) -> Vec<String> {
+pub(super) fn predicted_lines(summary: &Summary, look: TerminalStyle) -> Vec<String> {
     let Some(predicted) = &measured::predicted(summary) else { return Vec::new() };
     let running = summary.outcome() == Outcome::Running;
-    [memory(predicted, summary, look), time(predicted, summary, running, look), cpu(predicted, summary)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        memory_line(predicted, summary, look),
+        time_line(predicted, summary, running, look),
+        cpu_line(predicted, summary),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-fn verdict(held: bool, look: TerminalStyle) -> String {
+fn held_words(held: bool, look: TerminalStyle) -> String {
     if held { look.paint(Paint::Good, "held") } else { look.paint(Paint::Bad, "too small") }
 }
 
-fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Option<String> {
+fn memory_line(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Option<String> {
     let (limit, need) = (predicted.memory_limit_bytes, measured::proven_need(summary)?);
     if limit == 0 {
         return None;
     }
-    let held = measured::limit_held(summary)
-        .map_or_else(|| figures::NOT_KNOWN.to_owned(), |held| verdict(held, look));
+    let held = measured::limit_sufficed(summary)
+        .map_or_else(|| figures::NOT_KNOWN.to_owned(), |held| held_words(held, look));
     let shown = format!(
         "limit {}: {held}, it needed {} ({} of it)",
         figures::bytes(limit),
@@ -47,18 +51,18 @@ fn memory(predicted: &Predicted, summary: &Summary, look: TerminalStyle) -> Opti
     })
 }
 
-fn time(predicted: &Predicted, summary: &Summary, running: bool, look: TerminalStyle) -> Option<String> {
+fn time_line(predicted: &Predicted, summary: &Summary, running: bool, look: TerminalStyle) -> Option<String> {
     let (most, took) = (predicted.wall_p95_ms, summary.wall_ms);
     // compare only with attempts that succeeded or still run: a failed attempt may have ended early
     let counts = summary.outcome() == Outcome::Succeeded || running;
     (most > 0 && counts).then(|| {
         let (most_text, took_text) = (figures::millis(most), figures::millis(took));
         let verb = if running { "so far" } else { "it took" };
-        format!("time for 95 % {most_text}: {}, {verb} {took_text}", verdict(took <= most, look))
+        format!("time for 95 % {most_text}: {}, {verb} {took_text}", held_words(took <= most, look))
     })
 }
 
-fn cpu(predicted: &Predicted, summary: &Summary) -> Option<String> {
+fn cpu_line(predicted: &Predicted, summary: &Summary) -> Option<String> {
     let asked = Some(predicted.cpu_request_cores).filter(|cores| *cores > 0.0)?;
     let used = measured::mean_cores(summary)?;
     Some(format!("cpu request {}: it used {} on average", figures::cores_named(asked), figures::cores(used)))
@@ -90,18 +94,21 @@ mod tests {
             "time for 95 % 1 min 0 s: held, it took 50.0 s",
             "cpu request 2 cores: it used 1.5 on average",
         ];
-        assert_eq!(lines(&good, TerminalStyle::default()), expected);
+        assert_eq!(predicted_lines(&good, TerminalStyle::default()), expected);
         let killed = Summary {
             need_peak_bytes: Some(2 << 30),
             censored: true,
             outcome: Outcome::Failed.into(),
             ..good.clone()
         };
-        let shown = lines(&killed, TerminalStyle::default());
+        let shown = predicted_lines(&killed, TerminalStyle::default());
         assert!(shown[0].starts_with("limit 2.00 GiB: too small, it needed more than 2.00 GiB"), "{shown:?}");
         assert_eq!(shown.len(), 2, "what failed says nothing of the time: {shown:?}");
         let default = predicted.map(|predicted| Predicted { is_default: true, ..predicted });
-        assert!(lines(&Summary { predicted: default, ..good.clone() }, TerminalStyle::default()).is_empty());
-        assert!(lines(&Summary { predicted: None, ..good }, TerminalStyle::default()).is_empty());
+        assert!(
+            predicted_lines(&Summary { predicted: default, ..good.clone() }, TerminalStyle::default())
+                .is_empty()
+        );
+        assert!(predicted_lines(&Summary { predicted: None, ..good }, TerminalStyle::default()).is_empty());
     }
 }

@@ -20,10 +20,10 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
 
 /// The prediction after a request for an explanation: the explanation comes first.
 pub(super) fn render_explained(prediction: &Prediction) -> String {
-    format!("{}{}{}", in_a_sentence(prediction), sizes(prediction), remarks(prediction))
+    format!("{}{}{}", summary_sentence(prediction), sizes(prediction), remarks(prediction))
 }
 
-fn in_a_sentence(prediction: &Prediction) -> String {
+fn summary_sentence(prediction: &Prediction) -> String {
     let reason = clean(&prediction.reason);
     if reason.is_empty() { String::new() } else { format!("{reason}\n") }
 }
@@ -62,7 +62,7 @@ fn sizes(prediction: &Prediction) -> String {
         let row = format!("{:<15}{:<12} {clamped}{}", "pool", clean(name), clean(&prediction.pool_reason));
         let _written = writeln!(text, "{row}");
     }
-    let from = if based_on.is_empty() { attempts(prediction.attempts) } else { based_on };
+    let from = if based_on.is_empty() { attempts_words(prediction.attempts) } else { based_on };
     let _written = writeln!(text, "{:<15}{from}", "based on");
     let _written = writeln!(text, "{:<15}{}", "confidence", clean(&reasons::confidence(prediction)));
     text
@@ -72,7 +72,7 @@ fn sizes(prediction: &Prediction) -> String {
 /// (`+` supports the verdict, `-` speaks against it), what a retry would mean, and the sizes for it.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     let mut text = format!("{}\n", verdict::first_line(verdict));
-    for line in outlook::failure(verdict) {
+    for line in outlook::failure_lines(verdict) {
         let _written = writeln!(text, "{line}");
     }
     if !verdict.reason.is_empty() && !is_of_success(verdict) {
@@ -82,7 +82,7 @@ pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
         let mark = if line.supports { '+' } else { '-' };
         let _written = writeln!(text, "  {mark} {:<9} {}", clean(&line.source), clean(&line.text));
     }
-    for line in outlook::lines(verdict) {
+    for line in outlook::fact_lines(verdict) {
         let _written = writeln!(text, "{line}");
     }
     if let Some(next) = &verdict.next {
@@ -92,7 +92,7 @@ pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     text
 }
 
-pub(super) fn attempts(count: u32) -> String {
+pub(super) fn attempts_words(count: u32) -> String {
     if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") }
 }
 

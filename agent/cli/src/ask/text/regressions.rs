@@ -20,20 +20,20 @@ use crate::ask::{
 const SHOWN_ROWS: usize = 10;
 
 /// The findings as text: a section for each kind of finding.
-pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: TerminalStyle) -> String {
-    regressions(&stats.regressions, look)
-        + &mixed(&stats.mixed, look)
-        + &variable(&stats.variable, look)
-        + &failures(&stats.failures, look)
-        + &flaky(&stats.flaky, look)
-        + &wrong(&stats.wrong, look)
+pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    regressions_section(&stats.regressions, look)
+        + &mixed_section(&stats.mixed, look)
+        + &variable_section(&stats.variable, look)
+        + &failures_section(&stats.failures, look)
+        + &flaky_section(&stats.flaky, look)
+        + &wrong_rules_section(&stats.wrong, look)
 }
 
-fn head(text: &str, look: TerminalStyle) -> String {
+fn section_head(text: &str, look: TerminalStyle) -> String {
     format!("\n{}\n", look.paint(Paint::Head, text))
 }
 
-fn and_more(all: usize, what: &str) -> String {
+fn more_line(all: usize, what: &str) -> String {
     match all.saturating_sub(SHOWN_ROWS) {
         0 => String::new(),
         rest => format!("and {rest} more {what} (all with -o json)\n"),
@@ -41,11 +41,11 @@ fn and_more(all: usize, what: &str) -> String {
 }
 
 /// Two lines for each build with a changed need.
-fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
+fn regressions_section(regressions: &[Regression], look: TerminalStyle) -> String {
     if regressions.is_empty() {
         return String::new();
     }
-    let mut text = head("needs that have moved (the most expensive first)", look);
+    let mut text = section_head("needs that have moved (the most expensive first)", look);
     for moved in regressions.iter().take(SHOWN_ROWS) {
         let how = match moved.kind() {
             ChangeKind::Drift => "little by little since",
@@ -59,7 +59,7 @@ fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
             "{}  {before} -> {now}, {how} attempt {} ({}, {} GiB·h)",
             look.paint(paint, &format!("{:>8}", figures::times(moved.factor))),
             clean(&moved.attempt),
-            sums::moved_over(moved),
+            sums::moved_over_words(moved),
             figures::signed(moved.extra_gib_hours)
         );
         let changed = match (moved.changed.as_str(), moved.kind()) {
@@ -69,37 +69,38 @@ fn regressions(regressions: &[Regression], look: TerminalStyle) -> String {
         };
         let _written = writeln!(text, "          {}{changed}", clean(&moved.key));
     }
-    text + &and_more(regressions.len(), "that cost less")
+    text + &more_line(regressions.len(), "that cost less")
 }
 
 /// Two lines for each build that has groups of attempts with different needs.
-fn mixed(builds: &[MixedNeed], look: TerminalStyle) -> String {
+fn mixed_section(builds: &[MixedNeed], look: TerminalStyle) -> String {
     if builds.is_empty() {
         return String::new();
     }
-    let mut text = head("builds that hide groups with different needs (the most expensive first)", look);
+    let mut text =
+        section_head("builds that hide groups with different needs (the most expensive first)", look);
     for build in builds.iter().take(SHOWN_ROWS) {
         let cost = look.paint(Paint::Bad, &format!("{:>8}", figures::amount(build.extra_gib_hours)));
         let _written = writeln!(text, "{cost} GiB·h above the need with one size  {}", clean(&build.key));
         let reason = build.groups.as_ref().map(|groups| clean(&groups.reason)).unwrap_or_default();
         let _written = writeln!(text, "          {reason}");
     }
-    text + &and_more(builds.len(), "that cost less")
+    text + &more_line(builds.len(), "that cost less")
 }
 
-fn variable(packages: &[Variable], look: TerminalStyle) -> String {
+fn variable_section(packages: &[Variable], look: TerminalStyle) -> String {
     if packages.is_empty() {
         return String::new();
     }
     let mut table = Table::new(vec![
-        Column::number("varies by", 0),
-        Column::number("need from", 1),
-        Column::number("to", 1),
-        Column::number("attempts", 2),
-        Column::words("package", 0, 8),
+        Column::number_column("varies by", 0),
+        Column::number_column("need from", 1),
+        Column::number_column("to", 1),
+        Column::number_column("attempts", 2),
+        Column::text_column("package", 0, 8),
     ]);
     for package in packages.iter().take(SHOWN_ROWS) {
-        table.row(vec![
+        table.add_row(vec![
             numbers::percent(package.variation).into(),
             numbers::bytes(package.need_min_bytes).into(),
             numbers::bytes(package.need_max_bytes).into(),
@@ -107,16 +108,17 @@ fn variable(packages: &[Variable], look: TerminalStyle) -> String {
             clean(&package.package).into(),
         ]);
     }
-    let text = head("packages whose need varies most", look) + &table.render(look);
-    text + &and_more(packages.len(), "that vary less")
+    let text = section_head("packages whose need varies most", look) + &table.render(look);
+    text + &more_line(packages.len(), "that vary less")
 }
 
 /// Two lines for each group of equal failures; the second line is the log line that identifies them.
-fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
+fn failures_section(groups: &[FailureGroup], look: TerminalStyle) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let mut text = head("failures by the line that they are known by (the most frequent first)", look);
+    let mut text =
+        section_head("failures by the line that they are known by (the most frequent first)", look);
     for group in groups.iter().take(SHOWN_ROWS) {
         let retries = match group.retried {
             0 => "not retried".to_owned(),
@@ -132,48 +134,50 @@ fn failures(groups: &[FailureGroup], look: TerminalStyle) -> String {
         let count = look.paint(Paint::Bad, &format!("{:>8}", figures::count(group.attempts)));
         let _written = writeln!(text, "{count}  {cause}: {packages}; {retries}\n          {line}");
     }
-    text + &and_more(groups.len(), "with fewer failures")
+    text + &more_line(groups.len(), "with fewer failures")
 }
 
-fn flaky(failures: &[Flaky], look: TerminalStyle) -> String {
+fn flaky_section(failures: &[Flaky], look: TerminalStyle) -> String {
     if failures.is_empty() {
         return String::new();
     }
     let mut table = Table::new(vec![
-        Column::number("passed on retry", 0),
-        Column::words("what", 0, 8),
-        Column::words("failure", 1, 12),
+        Column::number_column("passed on retry", 0),
+        Column::text_column("what", 0, 8),
+        Column::text_column("failure", 1, 12),
     ]);
     for failure in failures.iter().take(SHOWN_ROWS) {
         let share = figures::share_of(failure.passed.into(), failure.retried.into());
-        table.row(vec![
+        table.add_row(vec![
             format!("{} of {} ({share})", failure.passed, failure.retried).into(),
             clean(&failure.key).into(),
             clean(reasons::failure_line(&failure.failure_line, &failure.signature_line)).into(),
         ]);
     }
-    let text =
-        head("failures that were retried as they were (over all attempts)", look) + &table.render(look);
-    text + &and_more(failures.len(), "with fewer retries")
+    let text = section_head("failures that were retried as they were (over all attempts)", look)
+        + &table.render(look);
+    text + &more_line(failures.len(), "with fewer retries")
 }
 
 /// A line for each rule with verdicts that people corrected.
-fn wrong(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
+fn wrong_rules_section(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
     if wrong.is_empty() {
         return String::new();
     }
     let mut table = Table::new(vec![
-        Column::number("attempts", 0),
-        Column::words("rule", 0, 8),
-        Column::words("cause found", 0, 8),
-        Column::words("corrected to", 0, 8),
+        Column::number_column("attempts", 0),
+        Column::text_column("rule", 0, 8),
+        Column::text_column("cause found", 0, 8),
+        Column::text_column("corrected to", 0, 8),
     ]);
     for one in wrong.iter().take(SHOWN_ROWS) {
         let word = |cause| cause_words(cause).to_owned().into();
         let attempts = figures::count(one.attempts);
-        table.row(vec![attempts.into(), clean(&one.rule).into(), word(one.found()), word(one.cause())]);
+        table.add_row(vec![attempts.into(), clean(&one.rule).into(), word(one.found()), word(one.cause())]);
     }
-    head("causes that people corrected", look) + &table.render(look) + &and_more(wrong.len(), "rules")
+    section_head("causes that people corrected", look)
+        + &table.render(look)
+        + &more_line(wrong.len(), "rules")
 }
 
 #[cfg(test)]
@@ -197,7 +201,7 @@ mod tests {
         };
         let more = vec![Regression { changed: String::new(), ..step.clone() }; SHOWN_ROWS];
         let stats = GetStatsResponse { regressions: [vec![step], more].concat(), ..Default::default() };
-        let text = parts(&stats, TerminalStyle::default());
+        let text = finding_sections(&stats, TerminalStyle::default());
         let line = "   2.5 ×  1.00 GiB -> 2.50 GiB, since attempt gitlab.com:7 (8 attempts before, 3 since, +1.5 GiB·h)\n";
         assert!(text.contains(line), "{text}");
         assert!(
@@ -222,7 +226,7 @@ mod tests {
             ..FailureGroup::default()
         };
         let stats = GetStatsResponse { failures: vec![group], ..Default::default() };
-        let text = parts(&stats, TerminalStyle::default());
+        let text = finding_sections(&stats, TerminalStyle::default());
         let row = "       7  the build itself fails: zlib, hdf5 and 1 more; 4 retries, 1 passed, 1.5 GiB·h asked for\n          x.c:3: error: \\u{9b}no\n";
         assert!(text.contains(row), "{text}");
     }
@@ -244,9 +248,9 @@ mod tests {
             ..Flaky::default()
         };
         let stats = GetStatsResponse { variable: vec![variable], flaky: vec![flaky], ..Default::default() };
-        let text = parts(&stats, TerminalStyle::default());
+        let text = finding_sections(&stats, TerminalStyle::default());
         assert!(text.contains("     42 %   1.00 GiB  3.00 GiB         9  llvm\n"), "{text}");
         assert!(text.contains("3 of 4 (75 %)  zlib@1.3  connection \\u{9b}reset\n"), "{text}");
-        assert_eq!(parts(&GetStatsResponse::default(), TerminalStyle::default()), "");
+        assert_eq!(finding_sections(&GetStatsResponse::default(), TerminalStyle::default()), "");
     }
 }

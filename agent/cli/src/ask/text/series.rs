@@ -6,32 +6,32 @@ use plimsoll_proto::{
     v1::{Sample, Summary},
 };
 
-use super::titled;
+use super::titled_line;
 use crate::ask::{
     numbers,
     terminal_style::{Paint, TerminalStyle},
 };
 
 /// Most columns of a drawing.
-const COLUMNS: usize = 60;
+const MOST_COLUMNS: usize = 60;
 
 /// Lines that show memory, events and CPU over time; no lines without samples.
-pub(super) fn draw(series: &[Sample], summary: &Summary, look: TerminalStyle) -> String {
-    let moments = moments(series, summary, look.room(50, COLUMNS));
+pub(super) fn series_lines(series: &[Sample], summary: &Summary, look: TerminalStyle) -> String {
+    let moments = moments(series, summary, look.drawing_columns(50, MOST_COLUMNS));
     let Some(last) = series.last().filter(|_| !moments.is_empty()) else { return String::new() };
     let resources = summary.resources.unwrap_or_default();
     let mut text = memory(&moments, resources.memory_limit_bytes, look);
     if moments.iter().any(|moment| moment.killed || moment.starved) {
-        text.push_str(&titled("", &events(&moments, look)));
+        text.push_str(&titled_line("", &events_line(&moments, look)));
     }
     let cores: Vec<f64> = moments.iter().map(|moment| moment.cores).collect();
     // the summary's peak may be higher than the drawn values, because it was measured over other intervals
     let drawn = cores.iter().copied().fold(0.0, f64::max);
     let most = measured::peak_cores(summary).unwrap_or(drawn).max(drawn);
     let line = numbers::sparkline_of(&cores, cores.len(), most);
-    text.push_str(&titled("cpu", &format!("{line}  full height: {}", numbers::cores_named(most))));
-    let axis = axis(moments.len(), &numbers::millis(last.elapsed_ms));
-    text + &titled("", &look.paint(Paint::Faint, &axis))
+    text.push_str(&titled_line("cpu", &format!("{line}  full height: {}", numbers::cores_named(most))));
+    let axis = axis_line(moments.len(), &numbers::millis(last.elapsed_ms));
+    text + &titled_line("", &look.paint(Paint::Faint, &axis))
 }
 
 /// The line of the memory need; it is red where the need reaches the limit.
@@ -49,10 +49,10 @@ fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: TerminalStyle) -> S
         Some(limit) if limit >= most => format!("the limit, {}", numbers::bytes(limit)),
         _ => numbers::bytes(most),
     };
-    titled("need", &format!("{line}  full height: {height}"))
+    titled_line("need", &format!("{line}  full height: {height}"))
 }
 
-fn events(moments: &[SeriesPoint], look: TerminalStyle) -> String {
+fn events_line(moments: &[SeriesPoint], look: TerminalStyle) -> String {
     let mark = |moment: &SeriesPoint| match moment {
         SeriesPoint { killed: true, .. } => '×',
         SeriesPoint { starved: true, .. } => '~',
@@ -65,7 +65,7 @@ fn events(moments: &[SeriesPoint], look: TerminalStyle) -> String {
     format!("{}  {}", look.paint(Paint::Bad, &line), legend.join(", "))
 }
 
-fn axis(cells: usize, end: &str) -> String {
+fn axis_line(cells: usize, end: &str) -> String {
     let dots = "·".repeat(cells.saturating_sub(end.chars().count() + 3));
     format!("0 {dots} {end}")
 }
@@ -105,7 +105,11 @@ mod tests {
 
     fn drawn(series: &[Sample], limit: Option<u64>, colour: bool) -> String {
         let resources = Some(Resources { memory_limit_bytes: limit, ..Resources::default() });
-        draw(series, &Summary { resources, ..Summary::default() }, TerminalStyle { columns: None, colour })
+        series_lines(
+            series,
+            &Summary { resources, ..Summary::default() },
+            TerminalStyle { columns: None, colour },
+        )
     }
 
     #[test]
@@ -132,7 +136,7 @@ mod tests {
     fn the_drawing_of_cpu_is_as_high_as_the_highest_use_in_the_text() {
         let series = [sample(500, 1, 100_000), sample(1000, 1, 210_000)];
         let summary = Summary { cpu_peak_cores: Some(0.3), wall_ms: 1000, ..Summary::default() };
-        let text = draw(&series, &summary, TerminalStyle::default());
+        let text = series_lines(&series, &summary, TerminalStyle::default());
         assert!(text.contains("▆▆  full height: 0.3 cores\n"), "{text}");
     }
 

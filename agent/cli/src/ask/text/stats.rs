@@ -12,7 +12,7 @@ use plimsoll_proto::{
 use super::{
     regressions,
     table::{Cell, Column, Table},
-    titled, totals,
+    titled_line, totals,
 };
 use crate::ask::{
     filter_words,
@@ -35,21 +35,21 @@ pub(in crate::ask) fn render_stats(
     let sums = stats.totals.clone().unwrap_or_default();
     let filter = asked.filter.clone().unwrap_or_default();
     if sums.attempts == 0 {
-        return nothing(&filter) + &coverage(stats) + &notes(stats, look);
+        return nothing_found(&filter) + &coverage(stats) + &notes(stats, look);
     }
     let head = if filter == Filter::default() {
         String::new()
     } else {
-        titled("of", &filter_words::filter(&filter))
+        titled_line("of", &filter_words::filter_words(&filter))
     };
     let by = match asked.group_by() {
         GroupBy::Label => clean(&asked.group_label),
         by => by.as_str_name().trim_start_matches("GROUP_BY_").to_lowercase().replace('_', " "),
     };
-    head + &totals::lines(&sums, &stats.currency, look)
+    head + &totals::totals_lines(&sums, &stats.currency, look)
         + &over_time(&stats.steps, asked.step_ms, look)
-        + &groups(stats, &by, look)
-        + &regressions::parts(stats, look)
+        + &groups_table(stats, &by, look)
+        + &regressions::finding_sections(stats, look)
         + &notes(stats, look)
 }
 
@@ -68,17 +68,17 @@ pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: TerminalStyle) -> St
 }
 
 /// The text for a query that matches nothing, with a suggestion.
-pub(super) fn nothing(filter: &Filter) -> String {
+pub(super) fn nothing_found(filter: &Filter) -> String {
     if *filter == Filter::default() {
         return "no attempts have ended here yet\n".to_owned();
     }
     format!(
         "no attempts match: {}\nnames are compared as they are, letter by letter; `plimsoll attempts` lists what is there\n",
-        filter_words::filter(filter)
+        filter_words::filter_words(filter)
     )
 }
 
-fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
+fn groups_table(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
     if stats.groups.is_empty() {
         return String::new();
     }
@@ -86,24 +86,24 @@ fn groups(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> String {
     // if no attempt reported its request, waste is unknown, and the use is shown instead
     let wasted = stats.totals.as_ref().is_some_and(|totals| sums::memory_asked(totals).is_some());
     let mut columns = vec![
-        Column::number(if wasted { "wasted GiB·h" } else { "used GiB·h" }, 0),
-        Column::number("used", 2),
-        Column::number("need/ask", 5),
-        Column::number("wasted core·h", 4),
+        Column::number_column(if wasted { "wasted GiB·h" } else { "used GiB·h" }, 0),
+        Column::number_column("used", 2),
+        Column::number_column("need/ask", 5),
+        Column::number_column("wasted core·h", 4),
     ];
     if money {
-        columns.push(Column::number("wasted money", 6));
+        columns.push(Column::number_column("wasted money", 6));
     }
     columns.extend([
-        Column::number("attempts", 1),
-        Column::number("failed", 1),
-        Column::number("oom", 3),
-        Column::number("peak", 3),
-        Column::words("name", 0, 8),
+        Column::number_column("attempts", 1),
+        Column::number_column("failed", 1),
+        Column::number_column("oom", 3),
+        Column::number_column("peak", 3),
+        Column::text_column("name", 0, 8),
     ]);
     let mut table = Table::new(columns);
     for group in stats.groups.iter().take(SHOWN_GROUPS) {
-        table.row(row(group, wasted, money));
+        table.add_row(row(group, wasted, money));
     }
     let title = format!("by {by}, the largest {} first", if wasted { "waste" } else { "use" });
     let mut text = format!("\n{}\n{}", look.paint(Paint::Head, &title), table.render(look));
@@ -121,7 +121,7 @@ fn sum_or_dash(sum: Option<f64>) -> String {
 
 fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     let sums = group.totals.clone().unwrap_or_default();
-    let used = sums::memory_used(&sums);
+    let used = sums::memory_used_share(&sums);
     let slack = used.is_some_and(|used| used < 0.5);
     let cell = |share: Option<f64>| share.map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
     let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
@@ -154,19 +154,19 @@ fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
 pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyle) -> String {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return String::new() };
     let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();
-    let cells = look.room(40, COLUMNS);
+    let cells = look.drawing_columns(40, COLUMNS);
     let end = last.from_unix_ms.saturating_add(step_ms);
     let (from, to) = (numbers::date_time(first.from_unix_ms), numbers::date_time(end));
     let mut text = "\n".to_owned();
-    text.push_str(&titled(
+    text.push_str(&titled_line(
         "over time",
-        &format!("{from} to {to} UTC, in steps of {}", numbers::span(step_ms)),
+        &format!("{from} to {to} UTC, in steps of {}", numbers::width_words(step_ms)),
     ));
     let counts = |name: &str, of: &dyn Fn(&StatsTotals) -> u64| {
         let values: Vec<u64> = sums.iter().map(of).collect();
         let most = values.iter().copied().max().filter(|most| *most > 0)?;
         let line = numbers::sparkline(&values, cells, None);
-        Some(titled(name, &format!("{line}  at most {}", count(most))))
+        Some(titled_line(name, &format!("{line}  at most {}", count(most))))
     };
     let drawn = [
         counts("attempts", &|sums| sums.attempts),
@@ -178,7 +178,7 @@ pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: TerminalStyl
     let most = wasted.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {
         let line = numbers::sparkline_of(&wasted, cells, 0.0);
-        text.push_str(&titled("wasted", &format!("{line}  at most {}", figures::gib_hours(most))));
+        text.push_str(&titled_line("wasted", &format!("{line}  at most {}", figures::gib_hours(most))));
     }
     text
 }

@@ -7,13 +7,13 @@ use super::cells;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
 /// Indentation of a note below a row.
-const NOTE: &str = "    ";
+const NOTE_INDENT: &str = "    ";
 /// Spaces between two columns.
 const GAP: usize = 2;
 
 /// On which side the text of a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum Alignment {
     /// Left, for words.
     Left,
     /// Right, for numbers.
@@ -24,24 +24,24 @@ enum Side {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ask) struct Column {
     head: &'static str,
-    side: Side,
+    alignment: Alignment,
     /// Which columns are dropped first if there is too little space: those of the highest rank. Columns of rank
     /// 0 are never dropped.
-    rank: u8,
+    drop_rank: u8,
     /// Least width to which the column may be cut, in terminal columns; `None`: it is never cut.
-    least: Option<usize>,
+    least_width: Option<usize>,
 }
 
 impl Column {
     /// A column of numbers. Columns with the highest `rank` are dropped first.
-    pub(in crate::ask) fn number(head: &'static str, rank: u8) -> Self {
-        Self { head, side: Side::Right, rank, least: None }
+    pub(in crate::ask) fn number_column(head: &'static str, rank: u8) -> Self {
+        Self { head, alignment: Alignment::Right, drop_rank: rank, least_width: None }
     }
 
     /// A column of words. It may be cut down to `least` terminal columns; if that is not enough, columns with
     /// the highest `rank` are dropped.
-    pub(in crate::ask) fn words(head: &'static str, rank: u8, least: usize) -> Self {
-        Self { head, side: Side::Left, rank, least: Some(least) }
+    pub(in crate::ask) fn text_column(head: &'static str, rank: u8, least: usize) -> Self {
+        Self { head, alignment: Alignment::Left, drop_rank: rank, least_width: Some(least) }
     }
 }
 
@@ -81,46 +81,47 @@ impl Table {
     }
 
     /// Adds a row, with a cell for each column.
-    pub(in crate::ask) fn row(&mut self, cells: Vec<Cell>) {
+    pub(in crate::ask) fn add_row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
     /// Adds a note below the last row; it is cut if it is too long.
-    pub(in crate::ask) fn note(&mut self, text: String) {
+    pub(in crate::ask) fn add_note(&mut self, text: String) {
         self.notes.insert(self.rows.len(), text);
     }
 
     /// The table as text: a line with the heads, then a line for each row and note.
     pub(in crate::ask) fn render(&self, look: TerminalStyle) -> String {
-        let shown = self.shown(look.columns);
+        let shown = self.shown_columns(look.columns);
         let head = |column: &Column| Cell::painted(column.head.to_owned(), Paint::Head);
         let heads: Vec<Cell> = self.columns.iter().map(head).collect();
         let mut text = String::new();
         for (place, row) in std::iter::once(&heads).chain(&self.rows).enumerate() {
-            text.push_str(&self.line(row, &shown, look));
+            text.push_str(&self.row_line(row, &shown, look));
             text.push('\n');
             if let Some(note) = self.notes.get(&place) {
-                let room = look.columns.map_or(usize::MAX, |columns| columns.saturating_sub(NOTE.len()));
-                text.push_str(NOTE);
-                text.push_str(&look.paint(Paint::Faint, &cells::fit(note, room)));
+                let room =
+                    look.columns.map_or(usize::MAX, |columns| columns.saturating_sub(NOTE_INDENT.len()));
+                text.push_str(NOTE_INDENT);
+                text.push_str(&look.paint(Paint::Faint, &cells::fit_text(note, room)));
                 text.push('\n');
             }
         }
         text
     }
 
-    fn line(&self, row: &[Cell], shown: &[(usize, usize)], look: TerminalStyle) -> String {
+    fn row_line(&self, row: &[Cell], shown: &[(usize, usize)], look: TerminalStyle) -> String {
         let mut line = String::new();
         for (nth, (index, width)) in shown.iter().enumerate() {
             let (Some(column), Some(cell)) = (self.columns.get(*index), row.get(*index)) else { continue };
-            let text = cells::fit(&cell.text, *width);
-            let spaces = " ".repeat(width.saturating_sub(cells::width(&text)));
+            let text = cells::fit_text(&cell.text, *width);
+            let spaces = " ".repeat(width.saturating_sub(cells::text_columns(&text)));
             let text = look.paint(cell.paint, &text);
             let last = nth + 1 == shown.len();
-            match column.side {
-                Side::Right => line.push_str(&(spaces + &text)),
-                Side::Left if last => line.push_str(&text),
-                Side::Left => line.push_str(&(text + &spaces)),
+            match column.alignment {
+                Alignment::Right => line.push_str(&(spaces + &text)),
+                Alignment::Left if last => line.push_str(&text),
+                Alignment::Left => line.push_str(&(text + &spaces)),
             }
             if !last {
                 line.push_str(&" ".repeat(GAP));
@@ -130,23 +131,23 @@ impl Table {
     }
 
     /// Indices of the columns that fit into `room`, with their widths.
-    fn shown(&self, room: Option<usize>) -> Vec<(usize, usize)> {
+    fn shown_columns(&self, room: Option<usize>) -> Vec<(usize, usize)> {
         let natural = |(index, column): (usize, &Column)| {
             let cells =
-                self.rows.iter().filter_map(|row| row.get(index)).map(|cell| cells::width(&cell.text));
-            (index, cells.chain([cells::width(column.head)]).max().unwrap_or(0))
+                self.rows.iter().filter_map(|row| row.get(index)).map(|cell| cells::text_columns(&cell.text));
+            (index, cells.chain([cells::text_columns(column.head)]).max().unwrap_or(0))
         };
         let mut shown: Vec<(usize, usize)> = self.columns.iter().enumerate().map(natural).collect();
         let Some(room) = room else { return shown };
         let column = |index: usize| self.columns.get(index).copied();
         let least = |(index, width): &(usize, usize)| {
-            column(*index).and_then(|column| column.least).map_or(*width, |least| least.min(*width))
+            column(*index).and_then(|column| column.least_width).map_or(*width, |least| least.min(*width))
         };
         let total = |widths: &mut dyn Iterator<Item = usize>| {
             widths.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
         };
         while total(&mut shown.iter().map(least)) > room {
-            let rank = |(_, (index, _)): &(usize, &(usize, usize))| column(*index).map_or(0, |c| c.rank);
+            let rank = |(_, (index, _)): &(usize, &(usize, usize))| column(*index).map_or(0, |c| c.drop_rank);
             let worst = shown.iter().enumerate().filter(|one| rank(one) > 0).max_by_key(rank);
             let Some(worst) = worst.map(|(nth, _)| nth) else { break };
             shown.remove(worst);
@@ -170,14 +171,17 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let columns =
-            vec![Column::number("need", 1), Column::words("result", 2, 4), Column::words("what", 0, 6)];
+        let columns = vec![
+            Column::number_column("need", 1),
+            Column::text_column("result", 2, 4),
+            Column::text_column("what", 0, 6),
+        ];
         let mut table = Table::new(columns);
         for (need, result, what) in
             [("1.00 GiB", "succeeded", "zlib@1.3"), ("2 KiB", "failed, oom", "包装编译系统@1.0")]
         {
             let result = Cell::painted(result.to_owned(), Paint::Bad);
-            table.row(vec![Cell::from(need.to_owned()), result, Cell::from(what.to_owned())]);
+            table.add_row(vec![Cell::from(need.to_owned()), result, Cell::from(what.to_owned())]);
         }
         table
     }
@@ -198,7 +202,7 @@ mod tests {
     fn a_narrow_terminal_cuts_words_before_it_misses_columns_and_keeps_the_name() {
         for columns in 0..60 {
             let text = rendered(Some(columns), false);
-            let widest = text.lines().map(cells::width).max().unwrap();
+            let widest = text.lines().map(cells::text_columns).max().unwrap();
             assert!(widest <= columns.max(6), "{columns}: {text}");
             assert!(text.contains("what") || columns < 4, "{columns}: {text}");
         }

@@ -9,20 +9,20 @@ use plimsoll_proto::{
     v1::{Calibration, Cause, CauseCount, StatsTotals, WouldHaveBeen},
 };
 
-use super::titled;
+use super::titled_line;
 use crate::ask::{
     numbers::{self, amount, count},
     terminal_style::{Paint, TerminalStyle},
 };
 
 /// The lines of the totals. Money is shown if prices are known.
-pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> String {
+pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> String {
     let StatsTotals { attempts, succeeded, failed, lost, ended, canceled, retries, .. } = sums;
     // used for lines that appear only if the number is not 0
     let some =
         |number: u64, words| if number > 0 { format!(", {} {words}", count(number)) } else { String::new() };
     let (canceled, ended) = (some(*canceled, "canceled"), some(*ended, "ended with no exit status known"));
-    let mut text = titled(
+    let mut text = titled_line(
         "attempts",
         &format!(
             "{}: {} succeeded, {} failed, {} lost{ended}{canceled}; {}",
@@ -33,46 +33,46 @@ pub(super) fn lines(sums: &StatsTotals, currency: &str, look: TerminalStyle) -> 
             figures::counted_as(*retries, "was a retry", "were retries")
         ),
     );
-    let failures = causes(sums);
+    let failures = causes_line(sums);
     if !failures.is_empty() {
-        text.push_str(&titled("failures", &look.paint(Paint::Bad, &failures)));
+        text.push_str(&titled_line("failures", &look.paint(Paint::Bad, &failures)));
     }
-    if let Some(retries) = retried(sums) {
-        text.push_str(&titled("retries", &retries));
+    if let Some(retries) = retries_line(sums) {
+        text.push_str(&titled_line("retries", &retries));
     }
     let cpu_time = sums::cpu_time_words(sums);
     let hours = format!("{} h of builds; CPU time {cpu_time}", amount(sums.wall_hours));
-    text.push_str(&titled("time", &hours));
-    text.push_str(&titled("memory", &memory(sums)));
+    text.push_str(&titled_line("time", &hours));
+    text.push_str(&titled_line("memory", &memory_line(sums)));
     if sums::cpu_asked(sums).is_some() {
-        text.push_str(&titled("cpu", &cpu(sums)));
+        text.push_str(&titled_line("cpu", &cpu_line(sums)));
     }
     if sums::need_over_ask(sums).is_some() {
-        text.push_str(&titled("need / ask", &sums::need_over_ask_words(sums)));
+        text.push_str(&titled_line("need / ask", &sums::need_over_ask_words(sums)));
     }
-    if let Some(left_out) = sums::left_out(sums) {
-        text.push_str(&titled("not known", &left_out));
+    if let Some(left_out) = sums::left_out_words(sums) {
+        text.push_str(&titled_line("not known", &left_out));
     }
     if !currency.is_empty() && sums.asked_money > 0.0 {
         let (asked, wasted) = (sums.asked_money, sums.wasted_money);
         let share = numbers::share(wasted, asked);
         let asked = numbers::money(asked, currency);
-        text.push_str(&titled(
+        text.push_str(&titled_line(
             "money",
             &format!("of {asked}, {} ({share}) wasted", numbers::money(wasted, currency)),
         ));
     }
-    if let Some(held) = sums.calibration.as_ref().and_then(calibration) {
-        text.push_str(&titled("predicted", &held));
+    if let Some(held) = sums.calibration.as_ref().and_then(calibration_line) {
+        text.push_str(&titled_line("predicted", &held));
     }
     if let Some(instead) = sums.would_have_been.as_ref().and_then(|would| would_have_been(would, currency)) {
-        text.push_str(&titled("would be", &instead));
+        text.push_str(&titled_line("would be", &instead));
     }
     text
 }
 
 /// Failures by cause, the most frequent cause first.
-fn causes(sums: &StatsTotals) -> String {
+fn causes_line(sums: &StatsTotals) -> String {
     if !sums.causes.is_empty() {
         return by_cause(&sums.causes);
     }
@@ -90,7 +90,7 @@ fn by_cause(counts: &[CauseCount]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn retried(sums: &StatsTotals) -> Option<String> {
+fn retries_line(sums: &StatsTotals) -> Option<String> {
     let of = by_cause(&sums.retries_by_cause);
     let mut parts = Vec::new();
     if !of.is_empty() {
@@ -106,7 +106,7 @@ fn retried(sums: &StatsTotals) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn memory(sums: &StatsTotals) -> String {
+fn memory_line(sums: &StatsTotals) -> String {
     let highest = sums::highest_need_words(sums);
     let over_time = sums::memory_over_time(sums);
     let over_time = over_time.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
@@ -114,8 +114,9 @@ fn memory(sums: &StatsTotals) -> String {
         format!("of {} asked, none put to use: no attempt succeeded; ", figures::gib_hours(asked))
     } else if let Some(asked) = sums::memory_asked(sums) {
         let scale = figures::gib_hours_scale(asked);
-        let used = sums::with_share(sums.memory_used_of_asked_gib_hours * scale, sums::memory_used(sums));
-        let wasted = sums::with_share(sums.memory_wasted_gib_hours * scale, sums::memory_wasted(sums));
+        let used =
+            sums::with_share(sums.memory_used_of_asked_gib_hours * scale, sums::memory_used_share(sums));
+        let wasted = sums::with_share(sums.memory_wasted_gib_hours * scale, sums::memory_wasted_share(sums));
         format!("of {} asked, {used} put to use and {wasted} wasted; ", figures::gib_hours(asked))
     } else {
         format!("{}; ", sums::NOTHING_ASKED_AND_MEASURED)
@@ -123,17 +124,17 @@ fn memory(sums: &StatsTotals) -> String {
     format!("{of_asked}need over time {over_time}, highest need {highest}")
 }
 
-fn cpu(sums: &StatsTotals) -> String {
+fn cpu_line(sums: &StatsTotals) -> String {
     format!(
         "of {} asked, {} put to use and {} wasted",
         figures::core_hours(sums.cpu_asked_core_hours),
-        sums::with_share(sums.cpu_used_of_asked_core_hours, sums::cpu_used(sums)),
+        sums::with_share(sums.cpu_used_of_asked_core_hours, sums::cpu_used_share(sums)),
         amount(sums.cpu_wasted_core_hours),
     )
 }
 
 /// How well predictions fitted; `None` if there were none.
-pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
+pub(in crate::ask) fn calibration_line(held: &Calibration) -> Option<String> {
     if held.attempts == 0 {
         return None;
     }
@@ -187,7 +188,7 @@ mod tests {
             succeeded: 1,
             ..StatsTotals::default()
         };
-        let parts = memory(&sums);
+        let parts = memory_line(&sums);
         assert!(
             parts.starts_with("of 0.19 MiB·h asked, 0.11 (60 %) put to use and 0.076 (40 %) wasted; "),
             "{parts}"
@@ -239,7 +240,7 @@ mod tests {
 
     #[test]
     fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {
-        let text = lines(&full(), "EUR", TerminalStyle::default());
+        let text = totals_lines(&full(), "EUR", TerminalStyle::default());
         for line in [
             "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
             "failures    tool's own memory limit 30, infrastructure 4\n",
@@ -254,7 +255,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }
-        let plain = lines(
+        let plain = totals_lines(
             &StatsTotals { attempts: 1, oom: 1, ..StatsTotals::default() },
             "",
             TerminalStyle::default(),
@@ -268,7 +269,7 @@ mod tests {
             WouldHaveBeen { attempts: 40, failed: 30, would_fail: 3, not_known: 12, ..Default::default() };
         let sums = StatsTotals { attempts: 40, would_have_been: Some(would), ..StatsTotals::default() };
         let parts = "at least 3 instead of 30 failures for memory (12 of them not known: stopped below the predicted limit)\n";
-        let text = lines(&sums, "", TerminalStyle::default());
+        let text = totals_lines(&sums, "", TerminalStyle::default());
         assert!(text.contains(parts), "{text}");
     }
 }

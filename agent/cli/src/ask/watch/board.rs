@@ -16,7 +16,7 @@ use crate::ask::{
     numbers,
     terminal_style::{Paint, TerminalStyle},
     text::{
-        attempt_name as name, fit,
+        attempt_name as name, fit_text,
         table::{Cell, Column, Table},
     },
 };
@@ -26,7 +26,7 @@ const FRAME_LINES: usize = 3;
 
 /// By what the rows are sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum RowOrder {
     /// The attempts closest to their memory limit first; attempts without a limit by need.
     #[default]
     Limit,
@@ -40,7 +40,7 @@ pub(super) enum Order {
     Name,
 }
 
-impl Order {
+impl RowOrder {
     fn next(self) -> Self {
         match self {
             Self::Limit => Self::Need,
@@ -72,10 +72,10 @@ struct RunningRow {
 /// Which rows the screen shows.
 struct VisibleRows {
     /// Number of rows above the first visible row.
-    above: usize,
+    rows_above: usize,
     /// Lines available for rows.
-    room: usize,
-    all: usize,
+    row_lines: usize,
+    all_rows: usize,
 }
 
 /// All running attempts.
@@ -84,19 +84,19 @@ pub(super) struct RunningTable {
     rows: HashMap<String, RunningRow>,
     /// Number of attempts of this table that ended while the connection was up.
     ended: u64,
-    order: Order,
+    order: RowOrder,
     /// Number of rows above the first visible row.
-    above: usize,
+    rows_above: usize,
     /// What is wrong with the connection, if anything.
-    pub(super) trouble: Option<String>,
+    pub(super) connection_problem: Option<String>,
 }
 
 impl RunningTable {
     /// Updates the rows from a message of the server.
-    pub(super) fn take(&mut self, message: WatchResponse) {
+    pub(super) fn apply_message(&mut self, message: WatchResponse) {
         for running in message.running {
             match self.rows.entry(running.attempt.clone()) {
-                Entry::Occupied(mut row) => row.get_mut().follow(running),
+                Entry::Occupied(mut row) => row.get_mut().update_row(running),
                 Entry::Vacant(place) => {
                     let whole = running.cpu_usec.checked_div(running.elapsed_ms);
                     place.insert(RunningRow { running, millicores: whole });
@@ -109,18 +109,18 @@ impl RunningTable {
     }
 
     /// Removes all rows, because a new watch sends them again.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.rows.clear();
     }
 
-    pub(super) fn reorder(&mut self) {
-        (self.order, self.above) = (self.order.next(), 0);
+    pub(super) fn next_order(&mut self) {
+        (self.order, self.rows_above) = (self.order.next(), 0);
     }
 
     /// Scrolls by `by` rows; the terminal has `lines` lines.
     pub(super) fn scroll(&mut self, by: isize, lines: usize) {
         let most = self.rows.len().saturating_sub(lines.saturating_sub(FRAME_LINES));
-        self.above = self.above.saturating_add_signed(by).min(most);
+        self.rows_above = self.rows_above.saturating_add_signed(by).min(most);
     }
 
     /// The lines of the screen: at most `lines`, none wider than the terminal.
@@ -135,26 +135,28 @@ impl RunningTable {
             let _written = write!(title, ", {starved} starved");
         }
         let _written = write!(title, ", {} ended meanwhile", self.ended);
-        let mut drawn = vec![look.paint(Paint::Head, &fit(&title, columns))];
+        let mut drawn = vec![look.paint(Paint::Head, &fit_text(&title, columns))];
         let room = lines.saturating_sub(FRAME_LINES);
         let mut rows: Vec<&RunningRow> = self.rows.values().collect();
-        rows.sort_by_cached_key(|row| (Reverse(row.rank(self.order)), row.name()));
-        let above = self.above.min(rows.len().saturating_sub(room));
-        let table = table(rows.iter().skip(above).take(room).copied());
+        rows.sort_by_cached_key(|row| (Reverse(row.sort_rank(self.order)), row.name()));
+        let above = self.rows_above.min(rows.len().saturating_sub(room));
+        let table = running_table(rows.iter().skip(above).take(room).copied());
         drawn.extend(table.render(look).lines().map(str::to_owned));
         drawn.truncate(lines.saturating_sub(1));
         while drawn.len() + 1 < lines {
             drawn.push(String::new());
         }
-        drawn.push(self.foot(&VisibleRows { above, room, all: rows.len() }, look));
+        drawn.push(
+            self.foot_line(&VisibleRows { rows_above: above, row_lines: room, all_rows: rows.len() }, look),
+        );
         drawn
     }
 
-    fn foot(&self, rows: &VisibleRows, look: TerminalStyle) -> String {
+    fn foot_line(&self, rows: &VisibleRows, look: TerminalStyle) -> String {
         let columns = look.columns.unwrap_or(usize::MAX);
-        let VisibleRows { above, room, all } = *rows;
-        if let Some(trouble) = &self.trouble {
-            return look.paint(Paint::Bad, &fit(&clean(trouble), columns));
+        let VisibleRows { rows_above: above, row_lines: room, all_rows: all } = *rows;
+        if let Some(trouble) = &self.connection_problem {
+            return look.paint(Paint::Bad, &fit_text(&clean(trouble), columns));
         }
         let hidden = if all > room {
             format!("  rows {} to {} of {all}", above + 1, (above + room).min(all))
@@ -162,12 +164,12 @@ impl RunningTable {
             String::new()
         };
         let keys = format!("order: {} (s)  up, down  quit (q){hidden}", self.order.word());
-        look.paint(Paint::Faint, &fit(&keys, columns))
+        look.paint(Paint::Faint, &fit_text(&keys, columns))
     }
 }
 
 impl RunningRow {
-    fn follow(&mut self, running: Running) {
+    fn update_row(&mut self, running: Running) {
         let time = running.elapsed_ms.saturating_sub(self.running.elapsed_ms);
         let cpu = running.cpu_usec.saturating_sub(self.running.cpu_usec);
         // microseconds of CPU in a millisecond are thousandths of a core
@@ -182,25 +184,25 @@ impl RunningRow {
         (package, self.running.attempt.clone())
     }
 
-    fn rank(&self, order: Order) -> u64 {
+    fn sort_rank(&self, order: RowOrder) -> u64 {
         match order {
             // the key is thousandths of the limit; attempts without a limit come last, by bytes
-            Order::Limit => self.of_limit().map_or(0, |share| share.saturating_add(1)),
-            Order::Need => self.running.need_bytes,
-            Order::Cpu => self.millicores.unwrap_or(0),
-            Order::Time => self.running.elapsed_ms,
-            Order::Name => 0,
+            RowOrder::Limit => self.limit_permille().map_or(0, |share| share.saturating_add(1)),
+            RowOrder::Need => self.running.need_bytes,
+            RowOrder::Cpu => self.millicores.unwrap_or(0),
+            RowOrder::Time => self.running.elapsed_ms,
+            RowOrder::Name => 0,
         }
     }
 
     /// Memory need in thousandths of the limit; `None` without a limit.
-    fn of_limit(&self) -> Option<u64> {
+    fn limit_permille(&self) -> Option<u64> {
         let limit = self.running.memory_limit_bytes.filter(|limit| *limit > 0)?;
         u64::try_from(u128::from(self.running.need_bytes) * 1000 / u128::from(limit)).ok()
     }
 
     fn cells(&self) -> Vec<Cell> {
-        let share = self.of_limit();
+        let share = self.limit_permille();
         let paint = match share {
             Some(950..) => Paint::Bad,
             Some(800..) => Paint::Warn,
@@ -228,19 +230,19 @@ impl RunningRow {
     }
 }
 
-fn table<'a>(rows: impl Iterator<Item = &'a RunningRow>) -> Table {
+fn running_table<'a>(rows: impl Iterator<Item = &'a RunningRow>) -> Table {
     let mut table = Table::new(vec![
-        Column::number("of limit", 1),
-        Column::number("need", 2),
-        Column::number("peak", 6),
-        Column::number("limit", 7),
-        Column::number("cores", 4),
-        Column::number("time", 5),
-        Column::words("", 3, 7),
-        Column::words("what", 0, 8),
-        Column::words("attempt", 8, 10),
+        Column::number_column("of limit", 1),
+        Column::number_column("need", 2),
+        Column::number_column("peak", 6),
+        Column::number_column("limit", 7),
+        Column::number_column("cores", 4),
+        Column::number_column("time", 5),
+        Column::text_column("", 3, 7),
+        Column::text_column("what", 0, 8),
+        Column::text_column("attempt", 8, 10),
     ]);
-    rows.for_each(|row| table.row(row.cells()));
+    rows.for_each(|row| table.add_row(row.cells()));
     table
 }
 

@@ -7,9 +7,9 @@ mod screen;
 
 use std::io::{self, Write};
 
-pub use screen::screen;
+pub use screen::watch_screen;
 
-use plimsoll_client::questions::{Client, Failure};
+use plimsoll_client::questions::{Client, QuestionFailure};
 
 use super::json;
 
@@ -18,14 +18,14 @@ use super::json;
 ///
 /// # Errors
 /// The server did not answer, or ended the watch.
-pub async fn lines(client: &Client, out: &mut (dyn Write + Send)) -> Result<(), Failure> {
+pub async fn watch_lines(client: &Client, out: &mut (dyn Write + Send)) -> Result<(), QuestionFailure> {
     let mut watch = client.watch().await?;
     loop {
         let message = watch.next().await?;
         let line = json::render_watch(&message);
         match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(Failure::NoAnswer(format!("standard output: {error}"))),
+            Err(error) => return Err(QuestionFailure::NoAnswer(format!("standard output: {error}"))),
             Ok(()) => {}
         }
     }

@@ -15,7 +15,7 @@ use crossterm::{
         LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
     },
 };
-use plimsoll_client::questions::{Client, Failure, Watch};
+use plimsoll_client::questions::{Client, QuestionFailure, RunningWatch};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -38,14 +38,14 @@ const MOST_WAITING_KEYS: usize = 16;
 ///
 /// # Errors
 /// The server does not answer at first, or the terminal fails.
-pub async fn screen(client: &Client, look: TerminalStyle) -> Result<(), Failure> {
+pub async fn watch_screen(client: &Client, look: TerminalStyle) -> Result<(), QuestionFailure> {
     let watch = client.watch().await?;
-    let broken = |error: io::Error| Failure::NoAnswer(format!("the terminal: {error}"));
+    let broken = |error: io::Error| QuestionFailure::NoAnswer(format!("the terminal: {error}"));
     let mut stop = signal(SignalKind::terminate()).map_err(broken)?;
-    let shown = ScreenGuard::begin().map_err(broken)?;
-    let keys = keys();
+    let shown = ScreenGuard::enter().map_err(broken)?;
+    let keys = read_keys();
     let ended = tokio::select! {
-        ended = show(client, watch, keys, look) => ended.map_err(broken),
+        ended = show_until_quit(client, watch, keys, look) => ended.map_err(broken),
         _asked = stop.recv() => Ok(()),
     };
     drop(shown);
@@ -57,7 +57,7 @@ pub async fn screen(client: &Client, look: TerminalStyle) -> Result<(), Failure>
 struct ScreenGuard;
 
 impl ScreenGuard {
-    fn begin() -> io::Result<Self> {
+    fn enter() -> io::Result<Self> {
         enable_raw_mode()?;
         // if one of the next steps fails, dropping this value restores the terminal
         let shown = Self;
@@ -84,7 +84,7 @@ enum ScreenCommand {
 }
 
 /// Starts a thread that reads keys until the process ends; returns the commands.
-fn keys() -> mpsc::Receiver<ScreenCommand> {
+fn read_keys() -> mpsc::Receiver<ScreenCommand> {
     let (commands, keys) = mpsc::channel(MOST_WAITING_KEYS);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
@@ -115,9 +115,9 @@ fn command_of(event: &Event) -> Option<ScreenCommand> {
     })
 }
 
-async fn show(
+async fn show_until_quit(
     client: &Client,
-    watch: Watch,
+    watch: RunningWatch,
     mut keys: mpsc::Receiver<ScreenCommand>,
     look: TerminalStyle,
 ) -> io::Result<()> {
@@ -127,11 +127,11 @@ async fn show(
     let mut changed = true;
     loop {
         tokio::select! {
-            () = follow(client, &mut watch, &mut board) => changed = true,
+            () = next_message(client, &mut watch, &mut board) => changed = true,
             command = keys.recv() => match command {
                 None | Some(ScreenCommand::Quit) => return Ok(()),
                 Some(command) => {
-                    apply(command, &mut board)?;
+                    apply_command(command, &mut board)?;
                     draw(&board, look)?;
                     changed = false;
                 }
@@ -145,25 +145,25 @@ async fn show(
 }
 
 /// Waits for the next message of the server; without a connection, connects again.
-async fn follow(client: &Client, watch: &mut Option<Watch>, board: &mut RunningTable) {
+async fn next_message(client: &Client, watch: &mut Option<RunningWatch>, board: &mut RunningTable) {
     let followed = if let Some(running) = watch {
-        running.next().await.map(|message| board.take(message))
+        running.next().await.map(|message| board.apply_message(message))
     } else {
         sleep(AGAIN_AFTER).await;
         client.watch().await.map(|anew| {
-            board.forget();
-            (*watch, board.trouble) = (Some(anew), None);
+            board.clear();
+            (*watch, board.connection_problem) = (Some(anew), None);
         })
     };
     if let Err(failure) = followed {
         *watch = None;
-        board.trouble = Some(format!("{failure}; trying again"));
+        board.connection_problem = Some(format!("{failure}; trying again"));
     }
 }
 
-fn apply(command: ScreenCommand, board: &mut RunningTable) -> io::Result<()> {
+fn apply_command(command: ScreenCommand, board: &mut RunningTable) -> io::Result<()> {
     match command {
-        ScreenCommand::Reorder => board.reorder(),
+        ScreenCommand::Reorder => board.next_order(),
         ScreenCommand::Scroll(by) => board.scroll(by, usize::from(size()?.1)),
         ScreenCommand::Redraw | ScreenCommand::Quit => {}
     }

@@ -10,11 +10,11 @@ async fn a_group_that_holds_the_agent_is_followed_on_request_where_a_job_only_be
     group(&fake, "/sys/fs/cgroup/jobs/7", &format!("20\n{own}\n"));
     let look = |used_kib: u64| {
         fake.write("/proc/20/status", &format!("RssAnon: {used_kib} kB\nRssShmem: 0 kB\n"));
-        let site = HostView { takes_own: true, ..HostView::new(&fake.kernel(), None, None) };
+        let site = HostView { accepts_own_group: true, ..HostView::new(&fake.kernel(), None, None) };
         async move { find::wait_for(&site, &Target::Group("jobs/7".into()), NOW).await }
     };
     let found = look(16 << 10).await.unwrap();
-    assert!(found.groups.is_some(), "{}", found.way);
+    assert!(found.groups.is_some(), "{}", found.how_followed);
     let refusal = look((16 << 10) + 1).await.unwrap_err();
     assert!(refusal.problem.contains("more than the agent and a job that begins"), "{refusal:?}");
 }
@@ -25,9 +25,9 @@ async fn the_exit_file_ends_a_build_with_a_process_that_goes_on() {
     let site = HostView::new(&fake.kernel(), None, None);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("exit");
-    let mut watch = Watch::new(&site, Process::read(&site.proc, 20), None, Some(ExitFile::at(&path)));
+    let mut watch = EndWatch::new(&site, Process::read(&site.proc, 20), None, Some(ExitFile::at(&path)));
     assert!(tokio::time::timeout(Duration::from_secs(9), watch.ended()).await.is_err());
     std::fs::write(&path, "3\n").unwrap();
     let end = tokio::time::timeout(Duration::from_mins(1), watch.ended()).await.unwrap();
-    assert_eq!((end.how, end.exit.unwrap().code), ("its exit file is there", Some(3)));
+    assert_eq!((end.seen_how, end.exit.unwrap().code), ("its exit file is there", Some(3)));
 }

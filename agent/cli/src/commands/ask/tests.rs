@@ -128,5 +128,8 @@ async fn build_jobs_have_no_form_for_shells_and_are_refused_before_any_request()
     let words = ["predict", "--key", "package=zlib", "--explain", "jobs", "-o", "env"];
     let Command::Predict(args) = parse(&words).unwrap() else { panic!("not predict") };
     let failure = args.ask(&CiJob::default()).await.unwrap_err();
-    assert!(matches!(&failure, Failure::Question(text) if text.contains("-o text or -o json")), "{failure}");
+    assert!(
+        matches!(&failure, QuestionFailure::Question(text) if text.contains("-o text or -o json")),
+        "{failure}"
+    );
 }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use clap::{Args, ValueEnum};
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
     evidence::cause_words,
     json::Word,
     v1::{Cause, Filter, Outcome},
 };
 
-use super::time::{TimeArg, moment};
+use super::time::{TimeArg, parse_moment};
 
 /// Most labels in a filter; the wire allows no more.
 const MOST_LABELS: usize = 8;
@@ -47,7 +47,7 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     /// Only with this label; several times: with all of them.
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     labels: Vec<(String, String)>,
     /// Only what ended so.
     #[arg(long, value_enum)]
@@ -56,10 +56,10 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     cause: Option<Cause>,
     /// Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: the beginning].
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     since: Option<TimeArg>,
     /// Only what ended before [default: now].
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     until: Option<TimeArg>,
 }
 
@@ -79,7 +79,7 @@ impl FilterArgs {
     ///
     /// # Errors
     /// The period is empty, or a label is given twice.
-    pub(super) fn filter(&self, now_unix_ms: u64) -> Result<Filter, Failure> {
+    pub(super) fn filter(&self, now_unix_ms: u64) -> Result<Filter, QuestionFailure> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let outcome = match self.outcome {
             None => Outcome::Unspecified,
@@ -89,7 +89,7 @@ impl FilterArgs {
             Some(OutcomeArg::Lost) => Outcome::Lost,
             Some(OutcomeArg::Ended) => Outcome::Ended,
         };
-        let (from_unix_ms, to_unix_ms) = range(self.since, self.until, now_unix_ms)?;
+        let (from_unix_ms, to_unix_ms) = time_range(self.since, self.until, now_unix_ms)?;
         Ok(Filter {
             project: text(&self.project),
             stack: text(&self.stack),
@@ -108,47 +108,51 @@ impl FilterArgs {
         })
     }
 
-    fn cause(&self) -> Result<Cause, Failure> {
+    fn cause(&self) -> Result<Cause, QuestionFailure> {
         match (self.outcome, self.cause) {
             (Some(OutcomeArg::Canceled), None | Some(Cause::Canceled)) => Ok(Cause::Canceled),
             (Some(OutcomeArg::Canceled), Some(_)) => {
-                Err(Failure::Question("--outcome canceled goes with no other --cause".to_owned()))
+                Err(QuestionFailure::Question("--outcome canceled goes with no other --cause".to_owned()))
             }
             (_, cause) => Ok(cause.unwrap_or_default()),
         }
     }
 
-    fn labels(&self) -> Result<HashMap<String, String>, Failure> {
+    fn labels(&self) -> Result<HashMap<String, String>, QuestionFailure> {
         if self.labels.len() > MOST_LABELS {
-            return Err(Failure::Question(format!("--label may be given {MOST_LABELS} times")));
+            return Err(QuestionFailure::Question(format!("--label may be given {MOST_LABELS} times")));
         }
         let labels: HashMap<String, String> = self.labels.iter().cloned().collect();
         if labels.len() < self.labels.len() {
-            return Err(Failure::Question("--label: an attempt has one value for each name".to_owned()));
+            return Err(QuestionFailure::Question(
+                "--label: an attempt has one value for each name".to_owned(),
+            ));
         }
         Ok(labels)
     }
 }
 
 /// The start and the end of the period, in milliseconds since 1970; the end must be later than the start.
-pub(super) fn range(
+pub(super) fn time_range(
     since: Option<TimeArg>,
     until: Option<TimeArg>,
     now_unix_ms: u64,
-) -> Result<(Option<u64>, Option<u64>), Failure> {
+) -> Result<(Option<u64>, Option<u64>), QuestionFailure> {
     let (from, to) = (since.map(|m| m.unix_ms(now_unix_ms)), until.map(|m| m.unix_ms(now_unix_ms)));
     if from.is_some_and(|from| from > now_unix_ms) {
-        return Err(Failure::Question("--since is in the future: nothing has ended there yet".to_owned()));
+        return Err(QuestionFailure::Question(
+            "--since is in the future: nothing has ended there yet".to_owned(),
+        ));
     }
     if from.zip(to).is_some_and(|(from, to)| from >= to) {
-        return Err(Failure::Question(
+        return Err(QuestionFailure::Question(
             "--since is not before --until: there is no time between them".to_owned(),
         ));
     }
     Ok((from, to))
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+fn parse_label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     if name.is_empty() || value.is_empty() {
         return Err("expected a name before the = and a value behind it".to_owned());

@@ -12,25 +12,25 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use filter::FilterArgs;
 pub(super) use filter::cause;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{
     limits,
     v1::{AttemptOrder, GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
 };
 pub(super) use recommend::RecommendArgs;
 pub(super) use report::ReportArgs;
-pub(super) use time::millis;
 use time::now_unix_ms;
+pub(super) use time::to_millis;
 pub(super) use watch::WatchArgs;
 
 use super::{STATUSES, ServerArgs, delivery_args::attempt_id, help};
 use crate::ask::{CommandOutput, Format, fleet};
 
 /// Most attempts that one call lists. All of them are in memory before they are printed.
-const LISTED: i64 = 10_000;
+const MOST_LISTED: i64 = 10_000;
 
 /// Usual widths of a time step, of which the narrowest fitting one is chosen.
-const STEPS: [Duration; 10] = [
+const STEP_WIDTHS: [Duration; 10] = [
     Duration::from_mins(1),
     Duration::from_mins(5),
     Duration::from_mins(15),
@@ -44,7 +44,7 @@ const STEPS: [Duration; 10] = [
 ];
 
 /// Most time steps in a line of the terminal.
-const STEPS_SHOWN: u64 = 60;
+const SHOWN_STEPS: u64 = 60;
 
 /// Show what the fleet used, asked for and lost.
 #[derive(Debug, Args)]
@@ -56,10 +56,10 @@ pub(in crate::commands) struct StatsArgs {
     filter: FilterArgs,
     /// What makes a group: package, version, stack, project, compiler, arch, pool, ref-class, owner, cause, outcome, or
     /// label=NAME.
-    #[arg(long = "by", visible_alias = "group-by", value_name = "WHAT", value_parser = group)]
+    #[arg(long = "by", visible_alias = "group-by", value_name = "WHAT", value_parser = parse_group)]
     group_by: Option<GroupArg>,
     /// Width of a step in time, for example 1d [default: with --since and -o text one that gives up to 60].
-    #[arg(long, value_name = "TIME", value_parser = step)]
+    #[arg(long, value_name = "TIME", value_parser = parse_step)]
     step: Option<Duration>,
     /// How to write the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -81,7 +81,7 @@ pub(in crate::commands) struct AttemptsArgs {
     #[arg(long, value_enum, default_value_t = OrderArg::Newest)]
     order: OrderArg,
     /// Attempts to list at most.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=LISTED))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=MOST_LISTED))]
     limit: u32,
     /// Go on where an answer with the same filter and order ended. Its times must be the same, too: say them as a time in UTC, not as a length.
     #[arg(long, value_name = "TOKEN", default_value = "", hide_default_value = true)]
@@ -138,7 +138,7 @@ struct GroupArg {
     label: String,
 }
 
-fn group(text: &str) -> Result<GroupArg, String> {
+fn parse_group(text: &str) -> Result<GroupArg, String> {
     if let Some(label) = text.strip_prefix("label=").filter(|name| !name.is_empty()) {
         return Ok(GroupArg { by: GroupBy::Label, label: label.to_owned() });
     }
@@ -162,30 +162,30 @@ fn group(text: &str) -> Result<GroupArg, String> {
     Ok(GroupArg { by, label: String::new() })
 }
 
-fn step(text: &str) -> Result<Duration, String> {
+fn parse_step(text: &str) -> Result<Duration, String> {
     let step = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if step < Duration::from_secs(1) { Err("expected 1s or more".to_owned()) } else { Ok(step) }
 }
 
-/// The narrowest usual step with which the period `span_ms` has at most [`STEPS_SHOWN`] steps.
+/// The narrowest usual step with which the period `span_ms` has at most [`SHOWN_STEPS`] steps.
 fn usual_step(span_ms: u64) -> u64 {
-    let fits = |step: &Duration| span_ms / millis(*step) <= STEPS_SHOWN;
+    let fits = |step: &Duration| span_ms / to_millis(*step) <= SHOWN_STEPS;
     // a longer period gets the widest step that the server allows
-    millis(STEPS.into_iter().find(fits).unwrap_or(Duration::from_hours(364 * 24)))
+    to_millis(STEP_WIDTHS.into_iter().find(fits).unwrap_or(Duration::from_hours(364 * 24)))
 }
 
 impl StatsArgs {
-    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let question = self.question(now_unix_ms())?;
-        fleet::stats(&self.server.connect().await?, question, terminal::shown(self.output)).await
+        fleet::show_stats(&self.server.connect().await?, question, terminal::shown(self.output)).await
     }
 
-    fn question(&self, now_unix_ms: u64) -> Result<GetStatsRequest, Failure> {
+    fn question(&self, now_unix_ms: u64) -> Result<GetStatsRequest, QuestionFailure> {
         let filter = self.filter.filter(now_unix_ms)?;
         let span =
             filter.from_unix_ms.map(|from| filter.to_unix_ms.unwrap_or(now_unix_ms).saturating_sub(from));
         let step_ms = match (self.step, span, self.output) {
-            (Some(step), _, _) => millis(step),
+            (Some(step), _, _) => to_millis(step),
             (None, Some(span), Format::Text) => usual_step(span),
             _ => 0,
         };
@@ -201,7 +201,7 @@ impl StatsArgs {
 }
 
 impl AttemptsArgs {
-    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let filter = Some(self.filter.filter(now_unix_ms())?);
         let order = match self.order {
             OrderArg::Newest => AttemptOrder::Unspecified,
@@ -223,14 +223,14 @@ impl AttemptsArgs {
 }
 
 impl ShowArgs {
-    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let attempt = self.id.or(self.attempt).unwrap_or_default();
         if let Some(other) = self.other {
             let client = self.server.connect().await?;
-            return fleet::compare(&client, [attempt, other], terminal::shown(self.output)).await;
+            return fleet::compare_attempts(&client, [attempt, other], terminal::shown(self.output)).await;
         }
         let question = GetAttemptRequest { attempt, with_series: true, max_samples: self.samples };
-        fleet::show(&self.server.connect().await?, question, terminal::shown(self.output)).await
+        fleet::show_attempt(&self.server.connect().await?, question, terminal::shown(self.output)).await
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
             [60_000, 10_800_000, 28 * 86_400_000]
         );
         for days in [1, 7, 60, 400, 5000, 20_000] {
-            assert!(days * 86_400_000 / usual_step(days * 86_400_000) <= STEPS_SHOWN.max(1000), "{days}");
+            assert!(days * 86_400_000 / usual_step(days * 86_400_000) <= SHOWN_STEPS.max(1000), "{days}");
         }
         assert!(stats("--step 1ms").unwrap_err().contains("1s or more"));
     }

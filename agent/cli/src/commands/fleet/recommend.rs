@@ -1,12 +1,12 @@
 //! `plimsoll recommend`: proposes sizes for jobs, and prints patches with them for other tools.
 
 use clap::Args;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::{limits, v1::RecommendRequest};
 
 use super::{
-    filter::range,
-    time::{TimeArg, moment, now_unix_ms},
+    filter::time_range,
+    time::{TimeArg, now_unix_ms, parse_moment},
 };
 use crate::{
     ask::{CommandOutput, ProposalFormat, fleet},
@@ -35,10 +35,10 @@ pub(in crate::commands) struct RecommendArgs {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     package: String,
     /// Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: 30 days ago].
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     since: Option<TimeArg>,
     /// Only what ended before [default: now].
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     until: Option<TimeArg>,
     /// Packages to show at most, those that save most.
     #[arg(long, value_name = "N", default_value_t = limits::RECOMMENDATIONS_DEFAULT,
@@ -56,13 +56,13 @@ pub(in crate::commands) struct RecommendArgs {
 }
 
 impl RecommendArgs {
-    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let question = self.question(now_unix_ms())?;
         fleet::recommend(&self.server.connect().await?, question, self.output).await
     }
 
-    fn question(&self, now_unix_ms: u64) -> Result<RecommendRequest, Failure> {
-        let (from_unix_ms, to_unix_ms) = range(self.since, self.until, now_unix_ms)?;
+    fn question(&self, now_unix_ms: u64) -> Result<RecommendRequest, QuestionFailure> {
+        let (from_unix_ms, to_unix_ms) = time_range(self.since, self.until, now_unix_ms)?;
         Ok(RecommendRequest {
             project: self.project.clone(),
             stack: self.stack.clone(),

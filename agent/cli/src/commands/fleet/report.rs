@@ -1,14 +1,14 @@
 //! `plimsoll report`: reports on a period of builds.
 
 use clap::Args;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::v1::Filter;
 
 use super::{FilterArgs, STATUSES, terminal, time::now_unix_ms};
 use crate::{
     ask::{
         CommandOutput,
-        report::{self, DigestFormat, Range},
+        report::{self, DigestFormat, TimeRange},
     },
     commands::{ServerArgs, help},
 };
@@ -37,18 +37,18 @@ pub(in crate::commands) struct ReportArgs {
 }
 
 impl ReportArgs {
-    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
-        let (filter, range) = self.about(now_unix_ms())?;
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
+        let (filter, range) = self.filter_and_range(now_unix_ms())?;
         report::digest(&self.server.connect().await?, filter, range, terminal::shown(self.output)).await
     }
 
     /// The filter and the period of the report.
-    fn about(&self, now_unix_ms: u64) -> Result<(Filter, Range), Failure> {
+    fn filter_and_range(&self, now_unix_ms: u64) -> Result<(Filter, TimeRange), QuestionFailure> {
         let filter = self.filter.filter(now_unix_ms)?;
         // the report ends now at the latest: a period in the future has no attempts to compare
         let to = filter.to_unix_ms.unwrap_or(now_unix_ms).min(now_unix_ms);
         let from = filter.from_unix_ms.unwrap_or_else(|| to.saturating_sub(WEEK_MS));
-        Ok((filter, Range { from_unix_ms: from, to_unix_ms: to }))
+        Ok((filter, TimeRange { from_unix_ms: from, to_unix_ms: to }))
     }
 }
 
@@ -61,13 +61,13 @@ mod tests {
 
     const NOW: u64 = 1_763_715_907_000;
 
-    fn about(words: &str) -> Result<Range, String> {
+    fn about(words: &str) -> Result<TimeRange, String> {
         let words = ["plimsoll", "report"].into_iter().chain(words.split_whitespace());
         let Command::Report(args) = Cli::try_parse_from(words).map_err(|error| error.to_string())?.command
         else {
             panic!("not report")
         };
-        args.about(NOW).map(|(_, range)| range).map_err(|failure| failure.to_string())
+        args.filter_and_range(NOW).map(|(_, range)| range).map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn a_report_is_about_the_last_week_unless_a_range_is_given() {
-        let week = Range { from_unix_ms: NOW - WEEK_MS, to_unix_ms: NOW };
+        let week = TimeRange { from_unix_ms: NOW - WEEK_MS, to_unix_ms: NOW };
         assert_eq!([about(""), about("--week"), about("--until 2099-01-01")], [Ok(week), Ok(week), Ok(week)]);
-        let day = Range { from_unix_ms: 1_763_596_800_000, to_unix_ms: 1_763_683_200_000 };
+        let day = TimeRange { from_unix_ms: 1_763_596_800_000, to_unix_ms: 1_763_683_200_000 };
         assert_eq!(about("--since 2025-11-20 --until 2025-11-21"), Ok(day));
         assert!(about("--week --since 1d").unwrap_err().contains("cannot be used with"));
         assert!(about("--since 2099-01-01").unwrap_err().contains("future"));

@@ -12,9 +12,9 @@ use crate::{
 /// The style for standard output. Colours are only for terminals, and off if `NO_COLOR` is set
 /// (<https://no-color.org>) or `TERM` is `dumb`.
 pub(super) fn style() -> TerminalStyle {
-    match terminal_width::columns(io::stdout()) {
+    match terminal_width::terminal_columns(io::stdout()) {
         None => TerminalStyle::default(),
-        columns => TerminalStyle { columns, colour: colour(&|name| env::var_os(name)) },
+        columns => TerminalStyle { columns, colour: wants_colour(&|name| env::var_os(name)) },
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn is_terminal() -> bool {
     isatty(io::stdout())
 }
 
-fn colour(lookup: &dyn Fn(&str) -> Option<OsString>) -> bool {
+fn wants_colour(lookup: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let unwanted = lookup("NO_COLOR").is_some_and(|value| !value.is_empty());
     !unwanted && lookup("TERM").is_none_or(|terminal| terminal != "dumb")
 }
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn colour_is_left_out_where_the_environment_says_so() {
         let with = |name: &'static str, value: &'static str| {
-            colour(&move |asked| (asked == name).then(|| OsString::from(value)))
+            wants_colour(&move |asked| (asked == name).then(|| OsString::from(value)))
         };
         assert!(with("TERM", "xterm") && with("NO_COLOR", "") && with("X", "1"));
         assert!(!with("NO_COLOR", "1") && !with("NO_COLOR", "0") && !with("TERM", "dumb"));

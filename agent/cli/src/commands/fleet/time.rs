@@ -16,14 +16,14 @@ impl TimeArg {
     /// second, so that a user can write it as a date.
     pub(super) fn unix_ms(self, now_unix_ms: u64) -> u64 {
         match self {
-            Self::Before(long) => now_unix_ms.saturating_sub(millis(long)) / 1000 * 1000,
+            Self::Before(long) => now_unix_ms.saturating_sub(to_millis(long)) / 1000 * 1000,
             Self::At(unix_ms) => unix_ms,
         }
     }
 }
 
 /// Parses `7d`, `2026-11-14`, `2026-11-14 10:00` or `2026-11-14T10:00:00Z`.
-pub(super) fn moment(text: &str) -> Result<TimeArg, String> {
+pub(super) fn parse_moment(text: &str) -> Result<TimeArg, String> {
     if let Ok(long) = humantime::parse_duration(text) {
         return Ok(TimeArg::Before(long));
     }
@@ -34,13 +34,13 @@ pub(super) fn moment(text: &str) -> Result<TimeArg, String> {
     };
     let time = humantime::parse_rfc3339_weak(&format!("{text}{zeros}")).ok();
     let since = time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-    since.map(|since| TimeArg::At(millis(since))).ok_or_else(|| {
+    since.map(|since| TimeArg::At(to_millis(since))).ok_or_else(|| {
         "expected a length of time before now, as 7d or 12h, or a time in UTC, as 2026-11-14 or \"2026-11-14 10:00\""
             .to_owned()
     })
 }
 
-pub(in crate::commands) fn millis(long: Duration) -> u64 {
+pub(in crate::commands) fn to_millis(long: Duration) -> u64 {
     u64::try_from(long.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -51,7 +51,7 @@ pub(super) fn now_unix_ms() -> u64 {
         reason = "`--since` counts back from the moment the command is typed"
     )]
     let now = SystemTime::now();
-    millis(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+    to_millis(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -61,21 +61,21 @@ mod tests {
     #[test]
     fn a_time_is_so_long_ago_or_of_the_calendar() {
         let day = Duration::from_hours(24);
-        assert_eq!(moment("7d"), Ok(TimeArg::Before(7 * day)));
+        assert_eq!(parse_moment("7d"), Ok(TimeArg::Before(7 * day)));
         let midnight = TimeArg::At(1_763_683_200_000);
-        assert_eq!(moment("2025-11-21"), Ok(midnight));
+        assert_eq!(parse_moment("2025-11-21"), Ok(midnight));
         for same in ["2025-11-21 00:00", "2025-11-21T00:00:00Z", "2025-11-21 00:00:00"] {
-            assert_eq!(moment(same), Ok(midnight), "{same}");
+            assert_eq!(parse_moment(same), Ok(midnight), "{same}");
         }
         for wrong in ["", "7", "yesterday", "2025-13-01", "1969-12-31", "2025-11-21 25:00", "١٢-١٢-١٢٣"]
         {
-            assert!(moment(wrong).unwrap_err().contains("7d"), "{wrong}");
+            assert!(parse_moment(wrong).unwrap_err().contains("7d"), "{wrong}");
         }
     }
 
     #[test]
     fn what_lies_before_1970_is_1970() {
-        assert_eq!(moment("9999y").unwrap().unix_ms(1000), 0);
+        assert_eq!(parse_moment("9999y").unwrap().unix_ms(1000), 0);
         assert_eq!(TimeArg::Before(Duration::from_secs(2)).unix_ms(10_999), 8000);
     }
 }

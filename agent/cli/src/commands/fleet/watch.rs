@@ -3,7 +3,7 @@
 use std::io;
 
 use clap::Args;
-use plimsoll_client::questions::Failure;
+use plimsoll_client::questions::QuestionFailure;
 
 use super::{STATUSES, terminal};
 use crate::{
@@ -23,17 +23,17 @@ pub(in crate::commands) struct WatchArgs {
 }
 
 impl WatchArgs {
-    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, Failure> {
+    pub(in crate::commands) async fn ask(self) -> Result<CommandOutput, QuestionFailure> {
         let terminal = terminal::is_terminal();
         let format = self.output.unwrap_or(if terminal { Format::Text } else { Format::Json });
         if format == Format::Text && !terminal {
             let way_out = "-o text is a screen, and standard output is no terminal; take -o json";
-            return Err(Failure::Question(way_out.to_owned()));
+            return Err(QuestionFailure::Question(way_out.to_owned()));
         }
         let client = self.server.connect().await?;
         match format {
-            Format::Json => watch::lines(&client, &mut io::stdout()).await?,
-            Format::Text => watch::screen(&client, terminal::style()).await?,
+            Format::Json => watch::watch_lines(&client, &mut io::stdout()).await?,
+            Format::Text => watch::watch_screen(&client, terminal::style()).await?,
         }
         Ok(CommandOutput::data(String::new()))
     }

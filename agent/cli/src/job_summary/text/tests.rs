@@ -96,7 +96,7 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
         outlook: Some(Outlook { cost_memory_gib_hours: 0.5, ..Outlook::default() }),
         ..Verdict::default()
     });
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     assert!(page.contains("  starved   1 min 1 s at its memory limit"), "{page}");
     let killed =
         "  killed    2 processes by the kernel, at a limit above the build's own, which others may share";
@@ -129,11 +129,11 @@ fn the_servers_word_counts_more_than_one_build() {
         confidence: 0.9,
         ..Prediction::default()
     });
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     let next = "  next run  memory request 5.00 GiB, memory limit 6.00 GiB, cpu request 3.5 cores, build jobs 4 (from 12 attempts; the sizes are 90 % sure)\n";
     assert!(page.contains(next) && !page.contains("without history"), "{page}");
     facts.advice = Advice { problem: Some("no server".to_owned()), ..Advice::default() };
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     assert!(page.contains("no advice from the server: no server\n"), "{page}");
     assert!(page.contains("without history"), "{page}");
 }
@@ -153,7 +153,7 @@ fn a_default_is_no_advice_and_says_that_nothing_is_known() {
                     for 16.00 GiB, limit 4.00 GiB\n";
     for code in [0, 1] {
         facts.end = MeasurementEnd::Exited(Exit { code: Some(code), signal: None });
-        let page = body(&facts, true);
+        let page = report_body(&facts, true);
         assert!(page.contains(expected) && page.matches("next run").count() == 1, "{page}");
         assert!(!page.contains("2 % sure") && !page.contains("without history"), "{page}");
     }
@@ -170,7 +170,7 @@ fn a_verdicts_size_after_a_failure_has_reasons_and_no_share_of_a_guess() {
         confidence: 0.02,
         ..Prediction::default()
     });
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     assert!(page.contains("  next run  memory limit 256 MiB\n") && !page.contains(" sure"), "{page}");
 }
 
@@ -178,13 +178,13 @@ fn a_verdicts_size_after_a_failure_has_reasons_and_no_share_of_a_guess() {
 fn without_a_server_one_size_is_named_and_none_is_below_the_least() {
     let mut facts = good();
     facts.totals.need_peak_bytes = Some(304 << 10);
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     assert!(page.contains("next run  memory request 64 MiB (the least size; without history)\n"), "{page}");
     // 38 MiB were seen, and 40 MiB were the limit: that is what it needs more than
     facts.totals = Totals { need_peak_bytes: Some(38 << 20), oom_kill: Some(1), ..facts.totals };
     facts.resources.memory_limit_bytes = Some(40 << 20);
     facts.end = MeasurementEnd::Exited(Exit { code: Some(137), signal: None });
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     assert!(page.contains("next run  more memory than 40 MiB: it was held back there\n"), "{page}");
     assert!(!page.contains("38 MiB"), "{page}");
 }
@@ -194,7 +194,7 @@ fn every_reason_is_the_sentence_that_the_terminal_and_the_page_say() {
     for (kind, quantity) in reasons::examples() {
         let mut facts = good();
         facts.advice.prediction = Some(reasons::prediction_of(kind, &quantity));
-        let page = body(&facts, true);
+        let page = report_body(&facts, true);
         let sentence = format!("            {}: {}\n", kind.name(), reasons::sentence(kind, &quantity));
         let is_shown = !matches!(kind, SizeKind::CpuLimit | SizeKind::MedianTime | SizeKind::LongTime);
         assert_eq!(page.contains(&sentence), is_shown, "{sentence:?} in {page}");
@@ -206,12 +206,12 @@ fn many_phases_are_eight_rows_and_a_sum() {
     let mut facts = good();
     // each name twice: a section that is left and entered again
     facts.phases = (0..40).map(|n| phase(&format!("phase {:02}", n % 20), n, 1000 + n % 20, GIB)).collect();
-    let page = body(&facts, true);
+    let page = report_body(&facts, true);
     let rows: Vec<&str> = page.lines().filter(|line| line.contains("phase ")).collect();
     assert_eq!(rows.len(), 8 + 1, "{page}");
     assert!(rows[1].contains("phase 19") && rows[1].contains("2.0 s"), "{page}");
     let rest: u64 = (0..12).map(|n| 2 * (1000 + n)).sum();
-    assert!(page.contains(&format!("(12 more){:>35}", Time(Duration::from_millis(rest)))), "{page}");
+    assert!(page.contains(&format!("(12 more){:>35}", TimeSpan(Duration::from_millis(rest)))), "{page}");
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
 
 #[test]
 fn what_was_not_measured_is_not_made_up() {
-    let page = body(&BuildFacts { measures_only: true, ..BuildFacts::default() }, true);
+    let page = report_body(&BuildFacts { measures_only: true, ..BuildFacts::default() }, true);
     let expected = "  memory    not measured\n  cpu       not known in 0 s\n  samples   kept nowhere: no server is set\n";
     assert_eq!(page, expected);
 }

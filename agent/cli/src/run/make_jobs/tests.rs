@@ -11,15 +11,15 @@ fn jobs(words: &[&str], known: Option<u32>, make_flags: &str) -> BuildJobs {
 fn the_placeholder_becomes_the_number_from_the_first_try_on() {
     let mut jobs = jobs(&["make", "-j{jobs}", "x{jobs}y{jobs}", "echo ${jobs}"], Some(6), "");
     assert_eq!(jobs.command(), ["make", "-j6", "x6y6", "echo ${jobs}"]);
-    assert_eq!((jobs.now(), jobs.fixed(), jobs.variables()), (Some(6), None, Vec::new()));
+    assert_eq!((jobs.current(), jobs.unchangeable(), jobs.variables()), (Some(6), None, Vec::new()));
     jobs.set(2);
     assert_eq!(jobs.command(), ["make", "-j2", "x2y2", "echo ${jobs}"]);
 }
 
 #[test]
 fn an_unknown_number_is_that_of_the_machine_where_the_command_needs_one() {
-    assert!(jobs(&["make", "-j", "{jobs}"], None, "").now().is_some_and(|jobs| jobs > 0));
-    assert_eq!(jobs(&["make"], None, "").now(), None);
+    assert!(jobs(&["make", "-j", "{jobs}"], None, "").current().is_some_and(|jobs| jobs > 0));
+    assert_eq!(jobs(&["make"], None, "").current(), None);
 }
 
 #[test]
@@ -53,15 +53,15 @@ fn the_flags_of_make_keep_everything_but_the_jobs() {
         ("-j4 CFLAGS=-O2", "CFLAGS=-O2 -j2"),
         ("--jobserver-style=fifo", "--jobserver-style=fifo -j2"),
     ] {
-        assert_eq!(merged(flags, 2), expected, "{flags:?}");
+        assert_eq!(with_jobs(flags, 2), expected, "{flags:?}");
     }
 }
 
 #[test]
 fn a_number_in_the_words_of_the_command_cannot_be_changed() {
-    let fixed = jobs(&["make", "-j8"], Some(8), "").fixed().unwrap();
+    let fixed = jobs(&["make", "-j8"], Some(8), "").unchangeable().unwrap();
     assert!(fixed.contains("-j8") && fixed.contains("{jobs}"), "{fixed}");
-    let script = |line| jobs(&["sh", "-c", line], Some(8), "").fixed();
+    let script = |line| jobs(&["sh", "-c", line], Some(8), "").unchangeable();
     for (line, says) in [
         ("cd build && make -j8", "says -j8 itself"),
         ("(make -kj8)", "says -kj8 itself"),
@@ -74,7 +74,7 @@ fn a_number_in_the_words_of_the_command_cannot_be_changed() {
     ] {
         assert!(script(line).is_some_and(|why| why.contains(says) && why.contains("{jobs}")), "{line}");
     }
-    let rpm = |words: &[&str]| jobs(words, Some(8), "").fixed();
+    let rpm = |words: &[&str]| jobs(words, Some(8), "").unchangeable();
     assert!(
         rpm(&["unbuffer", "mock", "a-1-2.src.rpm"]).is_some_and(|why| why.contains("_smp_mflags -j{jobs}"))
     );
@@ -98,8 +98,8 @@ fn a_number_that_may_not_have_been_heeded_is_not_certain() {
         (vec!["python", "-m", "build"], None),
     ] {
         let mut jobs = jobs(&words, Some(8), "");
-        assert_eq!(jobs.certain(), Some(8), "{words:?}");
+        assert_eq!(jobs.certain_number(), Some(8), "{words:?}");
         jobs.set(2);
-        assert_eq!((jobs.now(), jobs.certain()), (Some(2), expected), "{words:?}");
+        assert_eq!((jobs.current(), jobs.certain_number()), (Some(2), expected), "{words:?}");
     }
 }

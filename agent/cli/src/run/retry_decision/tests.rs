@@ -38,42 +38,42 @@ fn why(next: NextStep) -> String {
 
 #[test]
 fn fewer_jobs_are_those_of_the_verdict_and_never_more_than_before() {
-    assert_eq!(jobs(&next(&sized(Action::FewerJobs, 4, 0), &place(8))), Some(4));
-    assert_eq!(jobs(&next(&sized(Action::FewerJobs, 4, 0), &RetryConditions::default())), Some(4));
+    assert_eq!(jobs(&next_step(&sized(Action::FewerJobs, 4, 0), &place(8))), Some(4));
+    assert_eq!(jobs(&next_step(&sized(Action::FewerJobs, 4, 0), &RetryConditions::default())), Some(4));
     for (given, had) in [(4, 4), (8, 4), (0, 4), (u64::MAX, 4)] {
-        let stopped = why(next(&sized(Action::FewerJobs, given, 0), &place(had)));
+        let stopped = why(next_step(&sized(Action::FewerJobs, given, 0), &place(had)));
         assert!(stopped.contains("no number of jobs below"), "{given}: {stopped}");
     }
-    assert!(why(next(&verdict(Action::FewerJobs), &place(8))).contains("no number of jobs"));
+    assert!(why(next_step(&verdict(Action::FewerJobs), &place(8))).contains("no number of jobs"));
 }
 
 #[test]
 fn a_build_that_is_too_large_runs_as_many_jobs_as_fit_its_place() {
     let short = |verdict| Verdict { cause: Cause::Oom.into(), ..verdict };
     let with = |given, memory| short(sized(Action::Bigger, given, memory));
-    assert_eq!(jobs(&next(&with(8, 6 << 30), &place(8))), Some(5));
-    assert_eq!(jobs(&next(&with(4, 6 << 30), &place(8))), Some(2), "6 GiB are meant for 4 jobs");
-    assert_eq!(jobs(&next(&with(8, 1 << 50), &place(8))), Some(1));
-    assert_eq!(jobs(&next(&with(8, (4 << 30) + 1), &place(8))), Some(7));
-    assert_eq!(jobs(&next(&with(8, 1), &place(8))), Some(4), "another limit was short");
+    assert_eq!(jobs(&next_step(&with(8, 6 << 30), &place(8))), Some(5));
+    assert_eq!(jobs(&next_step(&with(4, 6 << 30), &place(8))), Some(2), "6 GiB are meant for 4 jobs");
+    assert_eq!(jobs(&next_step(&with(8, 1 << 50), &place(8))), Some(1));
+    assert_eq!(jobs(&next_step(&with(8, (4 << 30) + 1), &place(8))), Some(7));
+    assert_eq!(jobs(&next_step(&with(8, 1), &place(8))), Some(4), "another limit was short");
     let bare = short(verdict(Action::Bigger));
-    assert_eq!(jobs(&next(&bare, &place(3))), Some(1));
-    assert!(why(next(&bare, &place(1))).contains("a single job already"));
-    assert!(why(next(&bare, &RetryConditions::default())).contains("--key build_jobs=N"));
+    assert_eq!(jobs(&next_step(&bare, &place(3))), Some(1));
+    assert!(why(next_step(&bare, &place(1))).contains("a single job already"));
+    assert!(why(next_step(&bare, &RetryConditions::default())).contains("--key build_jobs=N"));
     let elsewhere = RetryConditions { larger_elsewhere: true, ..place(8) };
-    assert!(why(next(&bare, &elsewhere)).contains("the exit code asks for one"));
+    assert!(why(next_step(&bare, &elsewhere)).contains("the exit code asks for one"));
 }
 
 #[test]
 fn more_cpu_is_not_made_up_for_by_fewer_jobs() {
     let slow = Verdict { cause: Cause::Contention.into(), ..sized(Action::Bigger, 8, 6 << 30) };
-    assert_eq!(why(next(&slow, &place(8))), "it needs a larger place: so it is");
+    assert_eq!(why(next_step(&slow, &place(8))), "it needs a larger place: so it is");
 }
 
 #[test]
 fn a_command_that_sets_its_own_jobs_is_left_alone() {
-    let fixed = RetryConditions { fixed: Some("it says -j8 itself".to_owned()), ..place(8) };
-    let stopped = why(next(&sized(Action::FewerJobs, 4, 0), &fixed));
+    let fixed = RetryConditions { unchangeable: Some("it says -j8 itself".to_owned()), ..place(8) };
+    let stopped = why(next_step(&sized(Action::FewerJobs, 4, 0), &fixed));
     assert_eq!(stopped, "it should run with -j4, but it says -j8 itself");
 }
 
@@ -84,16 +84,16 @@ fn as_it_was_waits_as_long_as_the_verdict_says_and_not_for_ever() {
         ..verdict(Action::AsIs)
     };
     let again = |wait| NextStep::Again { jobs: None, wait, why: "so it is".to_owned() };
-    assert_eq!(next(&waiting(30_000), &place(1)), again(Duration::from_secs(30)));
-    assert_eq!(next(&verdict(Action::AsIs), &place(1)), again(Duration::ZERO));
-    assert!(why(next(&waiting(900_001), &place(1))).contains("not held longer than 900s"));
+    assert_eq!(next_step(&waiting(30_000), &place(1)), again(Duration::from_secs(30)));
+    assert_eq!(next_step(&verdict(Action::AsIs), &place(1)), again(Duration::ZERO));
+    assert!(why(next_step(&waiting(900_001), &place(1))).contains("not held longer than 900s"));
 }
 
 #[test]
 fn what_the_place_cannot_give_is_not_tried_in_it() {
     for action in [Action::No, Action::Unspecified, Action::Longer, Action::Elsewhere] {
-        assert!(why(next(&sized(action, 1, 1), &place(8))).ends_with(": so it is"), "{action:?}");
+        assert!(why(next_step(&sized(action, 1, 1), &place(8))).ends_with(": so it is"), "{action:?}");
     }
     let taken = Verdict { cause: Cause::Preempted.into(), ..verdict(Action::AsIs) };
-    assert!(why(next(&taken, &place(8))).contains("is being taken away"));
+    assert!(why(next_step(&taken, &place(8))).contains("is being taken away"));
 }

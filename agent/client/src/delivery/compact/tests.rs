@@ -6,7 +6,7 @@ use plimsoll_proto::v1::{Hello, Sample};
 use tempfile::TempDir;
 
 use super::*;
-use crate::delivery::{backlog::Backlog, quota::list, spool::AdoptedSpool};
+use crate::delivery::{backlog::Backlog, quota::list_files, spool::AdoptedSpool};
 
 fn hello() -> Hello {
     Hello { attempt: "a".to_owned(), session: "s".to_owned(), ..Hello::default() }
@@ -37,7 +37,7 @@ fn the_file_of_a_long_build_stays_small_while_the_server_keeps_up() {
         }
     }
     assert_eq!((backlog.lost(), backlog.unspooled()), (0, 0));
-    assert!(list(dir.path(), DRAFT).is_empty());
+    assert!(list_files(dir.path(), DRAFT_SUFFIX).is_empty());
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_killed_agent_leaves_what_the_server_has_not_and_the_time_of_its_end() {
     drop(left);
     let AdoptedSpool::Orphan(spool, mut contents) = Spool::adopt(&path).unwrap() else { panic!("no orphan") };
     while spool.look_through(&mut contents, 10) {}
-    let mut orphan = Backlog::orphan(spool, *contents);
+    let mut orphan = Backlog::of_earlier_run(spool, *contents);
     let mut cursor = orphan.begin(5000);
     assert_eq!(orphan.next_batch(&mut cursor), None);
     let finish = orphan.finish_after(5000).unwrap();
@@ -82,7 +82,7 @@ fn a_front_that_cannot_be_dropped_costs_nothing_but_disk() {
     let dir = TempDir::new().unwrap();
     let mut backlog = backlog(dir.path(), 64 << 20);
     // in the way of the draft
-    fs::create_dir(backlog.path().unwrap().with_extension(DRAFT)).unwrap();
+    fs::create_dir(backlog.path().unwrap().with_extension(DRAFT_SUFFIX)).unwrap();
     (1..=5000).for_each(|number| backlog.push(sample(number)));
     backlog.acknowledge(4000);
     assert!(file_bytes(&backlog) > 2 * WORTH_DROPPING_BYTES);

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::delivery::{
     Delivery, Settings,
     backlog::{Backlog, MEMORY_SAMPLES, SPOOLED_SAMPLES, StreamCursor},
-    quota::list,
+    quota::list_files,
     spool::{AdoptedSpool, BatchBounds, Spool, is_file_at, own_dir},
     tests::{assert_in_order_once, files, finish, hello, leave_behind, run_until_finished, sample, settings},
 };
@@ -27,7 +27,7 @@ fn adopted(path: &Path) -> Backlog {
     match Spool::adopt(path).unwrap() {
         AdoptedSpool::Orphan(spool, mut contents) => {
             while spool.look_through(&mut contents, 3) {}
-            Backlog::orphan(spool, *contents)
+            Backlog::of_earlier_run(spool, *contents)
         }
         other => panic!("{other:?}"),
     }
@@ -112,16 +112,17 @@ fn all_files_together_stay_within_the_bound() {
     }
     // room is made by what was refused, and by nothing else
     let spool = Spool::create(dir.path(), bound, &hello("own")).unwrap();
-    assert_eq!(list(dir.path(), "refused").len(), 2);
+    assert_eq!(list_files(dir.path(), "refused").len(), 2);
     let mut backlog = Backlog::new(hello("own"), Some(spool));
     (1..=5000).for_each(|number| backlog.push(sample(number)));
-    let total: u64 = ["spool", "refused"].iter().flat_map(|s| list(dir.path(), s)).map(|e| e.bytes).sum();
+    let total: u64 =
+        ["spool", "refused"].iter().flat_map(|s| list_files(dir.path(), s)).map(|e| e.bytes).sum();
     assert!(total <= bound, "{total}");
     assert!(backlog.unspooled() > 4000);
     let mut cursor = backlog.begin(0);
     while backlog.next_batch(&mut cursor).is_some() {}
     assert_eq!((cursor.sent, backlog.lost()), (5000, 0), "what has no room in the file is in memory");
-    assert!(backlog.spool().unwrap().trouble().unwrap().contains("the spool is full"));
+    assert!(backlog.spool().unwrap().write_error().unwrap().contains("the spool is full"));
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn a_full_disk_costs_no_sample_that_memory_can_hold() {
     let last = MEMORY_SAMPLES as u64 + 7;
     (1..=last).for_each(|number| backlog.push(sample(number)));
     assert_eq!((backlog.lost(), backlog.unspooled()), (7, MEMORY_SAMPLES as u64));
-    let trouble = backlog.spool().unwrap().trouble().unwrap().to_owned();
+    let trouble = backlog.spool().unwrap().write_error().unwrap().to_owned();
     assert!(trouble.contains("No space left"), "{trouble}");
     let mut cursor = backlog.begin(0);
     let batch = backlog.next_batch(&mut cursor).unwrap();
@@ -193,7 +194,7 @@ fn no_flipped_bit_makes_a_sample_that_was_not_measured() {
         };
         while spool.look_through(&mut contents, 100) {}
         assert_eq!(contents.hello, hello("flipped"), "bit {bit}");
-        let mut backlog = Backlog::orphan(spool, *contents);
+        let mut backlog = Backlog::of_earlier_run(spool, *contents);
         let mut cursor = backlog.begin(0);
         while let Some(batch) = backlog.next_batch(&mut cursor) {
             let numbered = (batch.first_sequence..).zip(batch.samples);

@@ -34,7 +34,8 @@ use tonic::{
 use turmoil::{Builder, Sim, net};
 
 use crate::delivery::{
-    Delivery, DeliveryReport, Settings, Trust, backlog::MEMORY_SAMPLES, quota::list, route::ConnectFuture,
+    Delivery, DeliveryReport, Settings, Trust, backlog::MEMORY_SAMPLES, quota::list_files,
+    route::ConnectFuture,
 };
 
 const PORT: u16 = 7410;
@@ -251,7 +252,7 @@ impl World {
             }
             self.pass(Duration::from_secs(30));
         }
-        let left = list(&self.dir.path().join("spool"), "spool");
+        let left = list_files(&self.dir.path().join("spool"), "spool");
         panic!("not everything arrived: {:?}, {left:?}", self.runs.borrow());
     }
 
@@ -265,7 +266,7 @@ impl World {
             assert!(numbers.is_sorted_by(|a, b| a < b), "run {run}: {numbers:?}");
             assert!(held.samples.iter().all(|(number, got)| *got == sample(*number)), "run {run}");
         }
-        assert!(list(&self.dir.path().join("spool"), "refused").is_empty());
+        assert!(list_files(&self.dir.path().join("spool"), "refused").is_empty());
     }
 
     fn lost(&self) -> u64 {

@@ -46,7 +46,7 @@ fn group(fake: &FakeKernel, path: &str, [need, peak, cpu, kills]: [u64; 4], proc
 
 fn measured(fake: &FakeKernel) -> Meter {
     let mut meter = Meter::prepare(&fake.kernel(), "01", None);
-    meter.inside(|| ());
+    meter.run_inside(|| ());
     meter
 }
 
@@ -160,7 +160,7 @@ fn with_v1_a_process_that_moves_in_one_hierarchy_has_its_cpu_time_counted_once()
     file("memory.limit_in_bytes", "9223372036854771712\n");
     let mut meter = Meter::prepare(&fake.kernel(), "01", None);
     let alone = meter.read().unwrap();
-    meter.inside(|| ());
+    meter.run_inside(|| ());
     let with = next_look(&mut meter);
     assert_eq!((with.memory, with.cpu_usec), (alone.memory + 75_000, alone.cpu_usec));
     assert_eq!(with.need, alone.need + 70_000);

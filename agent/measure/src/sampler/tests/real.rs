@@ -27,7 +27,7 @@ fn disk() -> tempfile::TempDir {
 fn start(meter: &mut Meter, script: &str) -> (Option<Reading>, Child) {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let (before, child) = meter.inside(|| command.spawn());
+    let (before, child) = meter.run_inside(|| command.spawn());
     (before, child.unwrap())
 }
 

@@ -16,7 +16,7 @@ use crate::{
     runtime::{
         net::{
             outgoing,
-            outgoing::{Http, Keep, Unread},
+            outgoing::{BodyFailure, HttpClient, KeptPart},
         },
         reload,
     },
@@ -29,20 +29,20 @@ const DESCRIPTION: &str = "/.well-known/openid-configuration";
 
 /// An issuer's key set as it was received.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct KeySetAnswer {
     pub(super) text: String,
     /// How long the key set stays valid, according to the answer's headers.
-    pub(super) fresh: Option<Duration>,
+    pub(super) valid_for: Option<Duration>,
 }
 
 /// Why no key set was fetched: a label for metrics, and a text for the log.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct FetchFailure {
     pub(super) kind: &'static str,
     pub(super) text: String,
 }
 
-impl Trouble {
+impl FetchFailure {
     pub(super) fn new(kind: &'static str, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
@@ -50,7 +50,7 @@ impl Trouble {
 
 /// The fields of an issuer's description that are used here.
 #[derive(serde::Deserialize)]
-struct Description {
+struct IssuerDescription {
     issuer: String,
     jwks_uri: String,
 }
@@ -60,15 +60,15 @@ struct Description {
 /// # Errors
 /// The text is not a description, describes another issuer, or the address of the keys is not
 /// allowed.
-pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trouble> {
-    let description: Description = serde_json::from_str(described)
-        .map_err(|error| Trouble::new("malformed", format!("its description: {error}")))?;
+pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, FetchFailure> {
+    let description: IssuerDescription = serde_json::from_str(described)
+        .map_err(|error| FetchFailure::new("malformed", format!("its description: {error}")))?;
     if description.issuer != issuer {
         let text = format!("the description is of {:?}", description.issuer);
-        return Err(Trouble::new("malformed", text));
+        return Err(FetchFailure::new("malformed", text));
     }
     let url = description.jwks_uri;
-    safe_address(&url).map_err(|why| Trouble::new("malformed", format!("jwks_uri: {why}")))?;
+    safe_address(&url).map_err(|why| FetchFailure::new("malformed", format!("jwks_uri: {why}")))?;
     Ok(url)
 }
 
@@ -77,40 +77,43 @@ pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trou
 ///
 /// # Errors
 /// The issuer does not answer `within` this time, or its answer is not a key set.
-pub(super) async fn fetch(origin: &Origin, within: Duration) -> Result<Answer, Trouble> {
+pub(super) async fn fetch_key_set(origin: &Origin, within: Duration) -> Result<KeySetAnswer, FetchFailure> {
     // the time limit covers reading the files too, because they may be on a network file system
     // that hangs
-    let asking = async { Asking::new(origin).await?.keys(origin).await };
+    let asking = async { IssuerClient::new(origin).await?.fetch_keys(origin).await };
     match timeout(within, asking).await {
         Ok(answer) => answer,
-        Err(_slow) => Err(Trouble::new("slow", format!("no answer within {within:?}"))),
+        Err(_slow) => Err(FetchFailure::new("slow", format!("no answer within {within:?}"))),
     }
 }
 
 /// An HTTP client for one request.
-struct Asking {
-    http: Http,
-    bearer: Option<HeaderValue>,
+struct IssuerClient {
+    http_client: HttpClient,
+    bearer_header: Option<HeaderValue>,
 }
 
-impl Asking {
+impl IssuerClient {
     /// Reads the files again for each request: the CA may be renewed, and a Kubernetes token is
     /// renewed every hour.
-    async fn new(origin: &Origin) -> Result<Self, Trouble> {
+    async fn new(origin: &Origin) -> Result<Self, FetchFailure> {
         let (ca, bearer) = (origin.ca_file.clone(), origin.bearer_file.clone());
         let reading = spawn_blocking(move || {
-            let http = outgoing::client(ca.as_deref()).map_err(|error| format!("ca_file: {error:#}"))?;
+            let http = outgoing::http_client(ca.as_deref()).map_err(|error| format!("ca_file: {error:#}"))?;
             let read =
                 |file: &Path| reload::secret(file, "Bearer ", "the token that the issuer wants to see");
             let bearer = bearer.as_deref().map(read).transpose();
-            Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error:#}"))? })
+            Ok(Self {
+                http_client: http,
+                bearer_header: bearer.map_err(|error| format!("bearer_file: {error:#}"))?,
+            })
         });
         let read = reading.await.unwrap_or_else(|_panic| Err("reading files ended badly".to_owned()));
         // secrets in the text are masked: a token may have been written in place of the file's name
-        read.map_err(|text| Trouble::new("files", mask::text(&text).into_owned()))
+        read.map_err(|text| FetchFailure::new("files", mask::text(&text).into_owned()))
     }
 
-    async fn keys(&self, origin: &Origin) -> Result<Answer, Trouble> {
+    async fn fetch_keys(&self, origin: &Origin) -> Result<KeySetAnswer, FetchFailure> {
         let Origin { issuer, keys_url, .. } = origin;
         if let Some(url) = keys_url {
             return self.get(url, true).await;
@@ -122,29 +125,32 @@ impl Asking {
         self.get(&url, is_theirs).await
     }
 
-    async fn get(&self, url: &str, with_bearer: bool) -> Result<Answer, Trouble> {
+    async fn get(&self, url: &str, with_bearer: bool) -> Result<KeySetAnswer, FetchFailure> {
         let mut request = Request::get(url).header(header::USER_AGENT, "plimsoll-server");
-        if let Some(bearer) = self.bearer.as_ref().filter(|_bearer| with_bearer) {
+        if let Some(bearer) = self.bearer_header.as_ref().filter(|_bearer| with_bearer) {
             request = request.header(header::AUTHORIZATION, bearer);
         }
         let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|error| Trouble::new("malformed", format!("{url}: {error}")))?;
-        let answer = self.http.request(request).await;
-        let (head, body) =
-            answer.map_err(|error| Trouble::new("unreachable", format!("{url}: {error:?}")))?.into_parts();
+        let request = request.map_err(|error| FetchFailure::new("malformed", format!("{url}: {error}")))?;
+        let answer = self.http_client.request(request).await;
+        let (head, body) = answer
+            .map_err(|error| FetchFailure::new("unreachable", format!("{url}: {error:?}")))?
+            .into_parts();
         if head.status != StatusCode::OK {
             let hint = if head.status.is_redirection() { ", and redirects are not followed" } else { "" };
-            return Err(Trouble::new("refused", format!("{url}: answers {}{hint}", head.status)));
+            return Err(FetchFailure::new("refused", format!("{url}: answers {}{hint}", head.status)));
         }
-        let bytes = outgoing::read(body, Keep::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
-            Unread::Cut => Trouble::new("unreachable", format!("{url}: the answer breaks off")),
-            Unread::TooLarge => {
-                Trouble::new("too_large", format!("{url}: answers more than {ANSWER_BYTES} bytes"))
-            }
-        })?;
+        let bytes =
+            outgoing::read(body, KeptPart::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
+                BodyFailure::Cut => FetchFailure::new("unreachable", format!("{url}: the answer breaks off")),
+                BodyFailure::TooLarge => {
+                    FetchFailure::new("too_large", format!("{url}: answers more than {ANSWER_BYTES} bytes"))
+                }
+            })?;
         let text = String::from_utf8(bytes);
-        let text = text.map_err(|_bytes| Trouble::new("malformed", format!("{url}: answers no text")))?;
-        Ok(Answer { text, fresh: fresh(&head.headers) })
+        let text =
+            text.map_err(|_bytes| FetchFailure::new("malformed", format!("{url}: answers no text")))?;
+        Ok(KeySetAnswer { text, valid_for: max_age(&head.headers) })
     }
 }
 
@@ -155,7 +161,7 @@ fn authority(url: &str) -> Option<String> {
 
 /// The value of `max-age` (RFC 9111, section 5.2.2): zero if the answer must not be cached, `None`
 /// if the headers do not say.
-fn fresh(headers: &HeaderMap) -> Option<Duration> {
+fn max_age(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::CACHE_CONTROL)?.to_str().ok()?.to_ascii_lowercase();
     let mut words = value.split(',').map(str::trim);
     if words.clone().any(|word| matches!(word, "no-store" | "no-cache")) {

@@ -1,25 +1,22 @@
 //! An issuer that answers in every way, and what becomes of its tokens.
 
-use std::{collections::HashMap, fs, net::SocketAddr, time::Duration};
+use std::{collections::HashMap, fs, time::Duration};
 
 use serde_json::json;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    net::TcpListener,
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    fetch::{Answer, Trouble, fetch},
-    rotate::{Terms, keep, keep_each},
+    fetch::{FetchFailure, KeySetAnswer, fetch_key_set},
+    rotate::{FetchTerms, keep_each_issuer, keep_issuer_keys},
     *,
 };
 use crate::{
     access::identity::{Role, signer::Signer},
+    fake_http::{FakeServer, respond_once},
     patience::eventually,
     runtime::{
-        metrics::OfIssuer,
+        metrics::IssuerLabel,
         net::tls::{Certificate, Tls},
     },
 };
@@ -27,9 +24,9 @@ use crate::{
 /// Enough for a machine that stands still for a while.
 const PATIENT: Duration = Duration::from_mins(2);
 /// So that no test waits.
-const FAST: Terms = Terms {
-    within: PATIENT,
-    again: Duration::ZERO,
+const FAST: FetchTerms = FetchTerms {
+    answer_within: PATIENT,
+    retry_after: Duration::ZERO,
     fresh: (Duration::from_millis(1), Duration::from_millis(1), Duration::from_millis(1)),
     backoff: (Duration::from_millis(1), Duration::from_millis(1)),
 };
@@ -38,34 +35,19 @@ const FAST: Terms = Terms {
 type Script = HashMap<String, (String, String)>;
 
 struct Issuer {
-    address: SocketAddr,
+    server: FakeServer,
     script: Arc<Mutex<Script>>,
-    asked: Arc<Mutex<Vec<String>>>,
-    serving: JoinHandle<()>,
-}
-
-impl Drop for Issuer {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
 }
 
 impl Issuer {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (script, asked) = (Arc::new(Mutex::new(Script::new())), Arc::new(Mutex::new(Vec::new())));
-        let (answers, heads) = (Arc::clone(&script), Arc::clone(&asked));
-        let serving = TaskTracker::new().spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                TaskTracker::new().spawn(answer(stream, Arc::clone(&answers), Arc::clone(&heads)));
-            }
-        });
-        Self { address, script, asked, serving }
+        let script = Arc::new(Mutex::new(Script::new()));
+        let answers = Arc::clone(&script);
+        Self { server: FakeServer::start(move |head| respond(head, &answers.lock().unwrap())).await, script }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        self.server.url(path)
     }
 
     fn says(&self, path: &str, head: &str, body: impl Into<String>) {
@@ -87,24 +69,10 @@ impl Issuer {
     }
 }
 
-/// Answers one request, if there is an answer to its path.
-async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
-    mut stream: S,
-    answers: Arc<Mutex<Script>>,
-    heads: Arc<Mutex<Vec<String>>>,
-) {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let Ok(byte) = stream.read_u8().await else { return };
-        head.push(byte);
-    }
-    let head = String::from_utf8(head).unwrap();
-    let path = head.split(' ').nth(1).unwrap().to_owned();
-    heads.lock().unwrap().push(head);
-    let answer = answers.lock().unwrap().get(&path).cloned();
-    let Some((head, body)) = answer else { return std::future::pending().await };
-    let text = format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n{body}");
-    let _gone = stream.write_all(text.as_bytes()).await;
+/// The response to a request, if there is an answer to its path.
+fn respond(head: &str, answers: &Script) -> Option<String> {
+    let (head, body) = answers.get(head.split(' ').nth(1).unwrap())?;
+    Some(format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n{body}"))
 }
 
 #[tokio::test]
@@ -118,15 +86,15 @@ async fn keys_come_from_where_the_issuer_says_and_for_as_long_as_it_says() {
         ("200 OK\r\nCache-Control: max-age=soon", None),
     ] {
         issuer.says("/keys", header, "keys");
-        let answer = fetch(&issuer.origin(), PATIENT).await.unwrap();
-        assert_eq!(answer, Answer { text: "keys".to_owned(), fresh }, "{header}");
+        let answer = fetch_key_set(&issuer.origin(), PATIENT).await.unwrap();
+        assert_eq!(answer, KeySetAnswer { text: "keys".to_owned(), valid_for: fresh }, "{header}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_is_wrong_in_any_way_is_none() {
     let issuer = Issuer::start().await;
-    let kind = async |origin: Origin| fetch(&origin, PATIENT).await.unwrap_err().kind;
+    let kind = async |origin: Origin| fetch_key_set(&origin, PATIENT).await.unwrap_err().kind;
     let moved = format!("302 Found\r\nLocation: {}", issuer.url("/elsewhere"));
     issuer.says("/elsewhere", "200 OK", "keys");
     for (head, body, expected) in [
@@ -138,7 +106,7 @@ async fn an_answer_that_is_wrong_in_any_way_is_none() {
         issuer.says("/keys", head, body);
         assert_eq!(kind(issuer.keys_at("/keys")).await, expected, "{head}");
     }
-    assert!(!issuer.asked.lock().unwrap().iter().any(|head| head.contains("/elsewhere")), "not followed");
+    assert!(!issuer.server.heads().iter().any(|head| head.contains("/elsewhere")), "not followed");
     issuer.describes("http://keys.example.com/keys");
     assert_eq!(kind(issuer.origin()).await, "malformed", "keys in plain text from elsewhere");
     issuer.says("/.well-known/openid-configuration", "200 OK", "<html>");
@@ -146,8 +114,8 @@ async fn an_answer_that_is_wrong_in_any_way_is_none() {
     let other = json!({"issuer": "https://other.example.com", "jwks_uri": issuer.url("/keys")});
     issuer.says("/.well-known/openid-configuration", "200 OK", other.to_string());
     assert_eq!(kind(issuer.origin()).await, "malformed", "another issuer's description");
-    let slow = fetch(&issuer.keys_at("/never"), Duration::from_millis(50)).await;
-    assert_eq!(slow.map_err(|Trouble { kind, .. }| kind), Err("slow"));
+    let slow = fetch_key_set(&issuer.keys_at("/never"), Duration::from_millis(50)).await;
+    assert_eq!(slow.map_err(|FetchFailure { kind, .. }| kind), Err("slow"));
     let gone = issuer.keys_at("/keys");
     drop(issuer);
     assert_eq!(kind(gone).await, "unreachable");
@@ -161,11 +129,11 @@ async fn the_token_for_an_issuer_goes_to_the_place_that_the_operator_named_and_n
     let origin = Origin { bearer_file: Some(file.path().to_owned()), ..issuer.origin() };
     other.says("/keys", "200 OK", "keys");
     issuer.describes(&other.url("/keys"));
-    fetch(&origin, PATIENT).await.unwrap();
-    assert!(!other.asked.lock().unwrap()[0].contains("cluster-secret"));
-    assert!(issuer.asked.lock().unwrap()[0].contains("Bearer cluster-secret"));
+    fetch_key_set(&origin, PATIENT).await.unwrap();
+    assert!(!other.server.heads()[0].contains("cluster-secret"));
+    assert!(issuer.server.heads()[0].contains("Bearer cluster-secret"));
     let missing = Origin { bearer_file: Some("/nonexistent".into()), ..origin };
-    assert_eq!(fetch(&missing, PATIENT).await.unwrap_err().kind, "files");
+    assert_eq!(fetch_key_set(&missing, PATIENT).await.unwrap_err().kind, "files");
 }
 
 #[tokio::test]
@@ -186,7 +154,7 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     let answering = async move |stream| {
         // who does not believe the certificate hangs up
         let Ok(stream) = tls.acceptor().accept(stream).await else { return };
-        answer(stream, Arc::new(Mutex::new(script.clone())), Arc::default()).await;
+        respond_once(stream, |head| respond(head, &script)).await;
     };
     let serving = TaskTracker::new().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -196,7 +164,7 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     let by = async |ca: Option<&str>| {
         let ca_file = ca.map(file);
         let origin = Origin { issuer: url.clone(), keys_url: Some(url.clone()), ca_file, bearer_file: None };
-        fetch(&origin, PATIENT).await.map(|answer| answer.text).map_err(|trouble| trouble.kind)
+        fetch_key_set(&origin, PATIENT).await.map(|answer| answer.text).map_err(|trouble| trouble.kind)
     };
     assert_eq!(by(Some("tls.crt")).await.as_deref(), Ok("keys"));
     assert_eq!(by(Some("other.crt")).await, Err("unreachable"));
@@ -234,7 +202,7 @@ impl Site {
 
     /// Waits until so many questions to the issuer ended so.
     async fn asked(&self, kind: &'static str, times: u64) {
-        let now = async || self.metrics.issuer_fetches.get_or_create(&Kind::of(kind)).get();
+        let now = async || self.metrics.issuer_fetches.get_or_create(&KindLabel::of(kind)).get();
         let until = now().await + times;
         eventually("so many questions ended so", now, |count| *count >= until).await;
     }
@@ -242,7 +210,7 @@ impl Site {
     fn keeping(&self) -> JoinHandle<()> {
         let shared = Arc::clone(&self.guard.0);
         let (origin, fetched) = shared.origins.lock().unwrap().clone().into_iter().next().unwrap();
-        TaskTracker::new().spawn(keep(shared, origin, fetched, FAST))
+        TaskTracker::new().spawn(keep_issuer_keys(shared, origin, fetched, FAST))
     }
 }
 
@@ -288,7 +256,7 @@ async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more(
     site.asked("fetched", 1).await;
     let name = issuer.url("");
     assert_eq!(site.check(&signer.token(|claims| claims["iss"] = json!(name))), Ok(()));
-    let until = site.metrics.issuer_keys_until.get_or_create(&OfIssuer { issuer: name.clone() }).get();
+    let until = site.metrics.issuer_keys_until.get_or_create(&IssuerLabel { issuer: name.clone() }).get();
     assert!(u64::try_from(until).unwrap() > site.guard.now(), "they serve until {until}");
     let is_shown = || site.metrics.encode().unwrap().contains("issuer_keys_until_timestamp_seconds{");
     assert!(is_shown());
@@ -315,9 +283,9 @@ async fn keeping_keys_begins_again_after_it_broke_and_is_not_silent_about_it() {
         }
     };
     tokio::select! {
-        () = keep_each(&site.guard.0, Duration::ZERO, keep) => panic!("it never ends by itself"),
+        () = keep_each_issuer(&site.guard.0, Duration::ZERO, keep) => panic!("it never ends by itself"),
         () = begun.notified() => {}
     }
     assert_eq!(times.load(Relaxed), 2);
-    assert_eq!(site.metrics.issuer_fetches.get_or_create(&Kind::of("broken")).get(), 1);
+    assert_eq!(site.metrics.issuer_fetches.get_or_create(&KindLabel::of("broken")).get(), 1);
 }

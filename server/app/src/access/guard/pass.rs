@@ -13,7 +13,7 @@ use axum::http::HeaderValue;
 use tokio::{select, time::sleep};
 
 use super::Guard;
-use crate::access::identity::{Denied, Exceeded, Identity, Roles};
+use crate::access::identity::{Denied, ExceededBound, Identity, Roles};
 
 /// How often a long call is checked even if nothing has changed: a revoked key stays usable for at
 /// most this long.
@@ -29,7 +29,7 @@ pub(crate) struct Pass {
     roles: Roles,
     identity: Arc<Identity>,
     /// Version of the access rules at the last check of this caller.
-    seen: AtomicU64,
+    rules_version: AtomicU64,
 }
 
 impl Pass {
@@ -47,7 +47,14 @@ impl Pass {
         let seen = AtomicU64::new(guard.generation());
         let roles = roles.into();
         let identity = guard.check(as_text(authorization), &names, roles, what)?;
-        Ok(Self { guard: guard.clone(), authorization: authorization.cloned(), names, roles, identity, seen })
+        Ok(Self {
+            guard: guard.clone(),
+            authorization: authorization.cloned(),
+            names,
+            roles,
+            identity,
+            rules_version: seen,
+        })
     }
 
     /// Identity of the caller.
@@ -62,7 +69,7 @@ impl Pass {
     pub(crate) fn check(&self) -> Result<(), Denied> {
         let generation = self.guard.generation();
         let is_due = self.identity.expires.is_some_and(|expires| self.guard.now() >= expires);
-        if is_due || self.seen.swap(generation, Relaxed) != generation {
+        if is_due || self.rules_version.swap(generation, Relaxed) != generation {
             self.check_identity_again()
         } else {
             Ok(())
@@ -73,13 +80,13 @@ impl Pass {
     /// and logged.
     pub(crate) fn within<T>(
         &self,
-        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
-    ) -> Result<T, Exceeded> {
+        asked: impl FnOnce(&Identity) -> Result<T, ExceededBound>,
+    ) -> Result<T, ExceededBound> {
         asked(&self.identity).inspect_err(|exceeded| self.guard.exceeded(&self.identity, exceeded))
     }
 
     /// Waits until the caller is no longer admitted; returns the reason.
-    pub(crate) async fn over(&self) -> Denied {
+    pub(crate) async fn admission_ended(&self) -> Denied {
         let mut changes = self.guard.0.changes.subscribe();
         loop {
             if let Err(denied) = self.check_identity_again() {
@@ -128,8 +135,8 @@ impl AdmittedCaller {
     /// no limits.
     pub(crate) fn within<T: Default>(
         &self,
-        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
-    ) -> Result<T, Exceeded> {
+        asked: impl FnOnce(&Identity) -> Result<T, ExceededBound>,
+    ) -> Result<T, ExceededBound> {
         self.pass.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked))
     }
 }

@@ -31,7 +31,7 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
     guard.reload_if_changed(false);
     assert!(may(Role::Agent) && !may(Role::Reader));
     assert_eq!((metrics.access_file_refused.get(), metrics.access_callers.get()), (0, 1));
-    let count = |kind| metrics.access_reloads.get_or_create(&Kind::of(kind)).get();
+    let count = |kind| metrics.access_reloads.get_or_create(&KindLabel::of(kind)).get();
     assert_eq!((count("taken"), count("refused")), (1, 1));
     fs::remove_file(&path).unwrap();
     guard.reload_if_changed(false);
@@ -47,7 +47,7 @@ async fn a_call_that_lasts_ends_when_access_changes_for_its_caller_and_not_when_
     let guard = Guard::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
     let secret = HeaderValue::from_static("Bearer secret");
     let pass = Pass::new(&guard, Some(&secret), Arc::default(), Role::Agent, "test").unwrap();
-    let mut over = std::pin::pin!(pass.over());
+    let mut over = std::pin::pin!(pass.admission_ended());
     let ended = async |over: std::pin::Pin<&mut _>| {
         tokio::time::timeout(std::time::Duration::from_millis(20), over).await.ok()
     };
@@ -59,7 +59,7 @@ async fn a_call_that_lasts_ends_when_access_changes_for_its_caller_and_not_when_
     assert_eq!((ended(over.as_mut()).await, pass.check()), (Some(Denied::Changed), Err(Denied::Changed)));
     fs::write(&path, "").unwrap();
     guard.reload_if_changed(true);
-    assert!(matches!(pass.over().await, Denied::NotAccepted(_)));
+    assert!(matches!(pass.admission_ended().await, Denied::NotAccepted(_)));
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_call_that_lasts_ends_when_its_token_expires() {
     let token = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
     let pass = Pass::new(&guard, Some(&token), Arc::default(), Role::Agent, "test").unwrap();
     assert_eq!(pass.check(), Ok(()));
-    assert_eq!(pass.over().await, Denied::NotAccepted("has expired"));
+    assert_eq!(pass.admission_ended().await, Denied::NotAccepted("has expired"));
     assert_eq!(pass.check(), Err(Denied::NotAccepted("has expired")));
 }
 
@@ -93,6 +93,6 @@ fn refusals_are_counted_by_reason_and_a_flood_is_not_logged_line_by_line() {
     }
     // what browsers and Prometheus can send: any name, the token as password
     assert!(guard.check(Some("Basic YW55Ym9keTpzZWNyZXQ="), &[], Role::Reader, "test").is_ok());
-    let count = |kind| metrics.access_refused.get_or_create(&Kind::of(kind)).get();
+    let count = |kind| metrics.access_refused.get_or_create(&KindLabel::of(kind)).get();
     assert_eq!((count("nobody"), count("not_accepted")), (1, 3));
 }

@@ -16,8 +16,11 @@ use super::{
     bounds::{Bounds, BoundsTable},
     can_match,
     denied::Denied,
-    file::{AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, hexadecimal, named},
-    jwt::{self, Checked, Issuer},
+    file::{
+        AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, named_projects,
+        parse_digest,
+    },
+    jwt::{self, Issuer, VerifiedToken},
     ring_verifier,
     usage::Usages,
 };
@@ -50,26 +53,30 @@ pub(crate) struct Access {
     /// The anonymous caller; `None` if anonymous callers are refused.
     anonymous: Option<Arc<Identity>>,
     usages: Usages,
-    tokens: HashMap<Digest, Arc<Identity>>,
+    identity_by_token: HashMap<Digest, Arc<Identity>>,
     issuers: Vec<Issuer>,
-    certificates: HashMap<String, Arc<Identity>>,
-    remembered: Mutex<Remembered>,
+    identity_by_dns_name: HashMap<String, Arc<Identity>>,
+    checked_tokens: Mutex<CheckedTokens>,
 }
 
 /// Cache of verified tokens: by the digest of the token, the identity and the time until which it
 /// holds. That is the expiry of the token, or earlier if its key ends before.
 #[derive(Default)]
-struct Remembered {
+struct CheckedTokens {
     checked: HashMap<Digest, (Arc<Identity>, u64)>,
     /// Number of times the cache was cleared. A result is cached only if this has not changed since
     /// its check began.
-    forgotten: u64,
+    times_cleared: u64,
 }
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tokens, issuers) = (self.tokens.len(), self.issuers.len());
-        write!(f, "Access({tokens} tokens, {issuers} issuers, {} certificates)", self.certificates.len())
+        let (tokens, issuers) = (self.identity_by_token.len(), self.issuers.len());
+        write!(
+            f,
+            "Access({tokens} tokens, {issuers} issuers, {} certificates)",
+            self.identity_by_dns_name.len()
+        )
     }
 }
 
@@ -85,15 +92,20 @@ impl Access {
         let usages = sources.usages.clone();
         let AnonymousTable { roles, bounds } = file.anonymous;
         let roles: Roles = roles.into_iter().collect();
-        let anonymous =
-            Stated { name: "anonymous".into(), roles, bounds, is_anonymous: true, ..Stated::default() };
+        let anonymous = DeclaredCaller {
+            name: "anonymous".into(),
+            roles,
+            bounds,
+            is_anonymous: true,
+            ..DeclaredCaller::default()
+        };
         let mut access = Self {
-            anonymous: (roles != Roles::default()).then(|| anonymous.known(&usages, sources.moment)),
+            anonymous: (roles != Roles::default()).then(|| anonymous.into_identity(&usages, sources.moment)),
             usages,
-            tokens: HashMap::new(),
+            identity_by_token: HashMap::new(),
             issuers: Vec::new(),
-            certificates: HashMap::new(),
-            remembered: Mutex::default(),
+            identity_by_dns_name: HashMap::new(),
+            checked_tokens: Mutex::default(),
         };
         // tables are named by number: a secret may have been written in place of the name
         for (number, token) in (1..).zip(file.token) {
@@ -102,7 +114,7 @@ impl Access {
             }
         }
         for (number, issuer) in (1..).zip(file.issuer) {
-            match issuer.checked(sources) {
+            match issuer.into_issuer(sources) {
                 Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
                     wrong.push(format!("[[issuer]] {number}: is there twice; put its grants together"));
                 }
@@ -116,7 +128,7 @@ impl Access {
         }
         for (number, table) in (1..).zip(file.certificate) {
             let CertificateTable { dns_name, roles, projects, trusted, bounds } = table;
-            let projects = named(projects).unwrap_or_else(|why| {
+            let projects = named_projects(projects).unwrap_or_else(|why| {
                 wrong.push(format!("[[certificate]] {number}: {why}"));
                 Vec::new()
             });
@@ -124,9 +136,9 @@ impl Access {
                 wrong.push(format!("[[certificate]] {number}: {why}"));
             }
             let (name, roles) = (dns_name.as_str().into(), roles.into_iter().collect());
-            let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
-            let identity = stated.known(&access.usages, sources.moment);
-            if access.certificates.insert(dns_name, identity).is_some() {
+            let stated = DeclaredCaller { name, roles, projects, trusted, bounds, is_anonymous: false };
+            let identity = stated.into_identity(&access.usages, sources.moment);
+            if access.identity_by_dns_name.insert(dns_name, identity).is_some() {
                 wrong.push(format!("[[certificate]] {number}: is there twice"));
             }
         }
@@ -134,21 +146,21 @@ impl Access {
     }
 
     fn add_token(&mut self, token: TokenTable, moment: Instant) -> Result<(), String> {
-        let digest = hexadecimal(&token.sha256)
+        let digest = parse_digest(&token.sha256)
             .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
-        if digest == sha256(b"") {
+        if digest == sha256_of(b"") {
             return Err("sha256 is that of an empty token: the variable that held it was not set".to_owned());
         }
-        let projects = named(token.projects)?;
+        let projects = named_projects(token.projects)?;
         let TokenTable { name, roles, trusted, bounds, .. } = token;
-        if sha256(name.as_bytes()) == digest {
+        if sha256_of(name.as_bytes()) == digest {
             return Err("name is the token itself, and is shown; give it another name".to_owned());
         }
         can_match("projects", &projects)?;
         let (name, roles) = (name.into(), roles.into_iter().collect());
-        let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
-        let identity = stated.known(&self.usages, moment);
-        match self.tokens.insert(digest, identity) {
+        let stated = DeclaredCaller { name, roles, projects, trusted, bounds, is_anonymous: false };
+        let identity = stated.into_identity(&self.usages, moment);
+        match self.identity_by_token.insert(digest, identity) {
             Some(_other) => Err("sha256 is that of another one above, too".to_owned()),
             None => Ok(()),
         }
@@ -167,59 +179,59 @@ impl Access {
         moment: Instant,
     ) -> Result<Arc<Identity>, Denied> {
         if let Some(token) = bearer {
-            return self.of_token(token, now, moment);
+            return self.identify_token(token, now, moment);
         }
-        let known = certificate.iter().find_map(|name| self.certificates.get(name));
+        let known = certificate.iter().find_map(|name| self.identity_by_dns_name.get(name));
         known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Unidentified)
     }
 
     /// Number of verified tokens in the cache.
-    pub(crate) fn remembered(&self) -> usize {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
+    pub(crate) fn checked_token_count(&self) -> usize {
+        self.checked_tokens.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
     }
 
-    fn of_token(&self, token: &str, now: u64, moment: Instant) -> Result<Arc<Identity>, Denied> {
+    fn identify_token(&self, token: &str, now: u64, moment: Instant) -> Result<Arc<Identity>, Denied> {
         if token.len() > jwt::TOKEN_BYTES {
             return Err(Denied::NotAccepted("is longer than 16 KiB"));
         }
-        let digest = sha256(token.as_bytes());
-        if let Some(identity) = self.tokens.get(&digest) {
+        let digest = sha256_of(token.as_bytes());
+        if let Some(identity) = self.identity_by_token.get(&digest) {
             return Ok(Arc::clone(identity));
         }
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.checked_tokens.lock().unwrap_or_else(PoisonError::into_inner);
         match remembered.checked.get(&digest) {
             Some((identity, until)) if now < *until => return Ok(Arc::clone(identity)),
             Some(_expired) => drop(remembered.checked.remove(&digest)),
             None => {}
         }
-        let before = remembered.forgotten;
+        let before = remembered.times_cleared;
         // released first, because verifying a token takes tens of microseconds
         drop(remembered);
-        let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
-        let usage = self.usages.of(&identity.name, moment);
+        let VerifiedToken { identity, until } = jwt::verify_token(token, &self.issuers, now)?;
+        let usage = self.usages.usage_of(&identity.name, moment);
         let identity = Arc::new(Identity { usage, ..identity });
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.checked_tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.checked.len() >= MOST_CACHED_TOKENS {
             remembered.checked.clear();
         }
-        if remembered.forgotten == before {
+        if remembered.times_cleared == before {
             remembered.checked.insert(digest, (Arc::clone(&identity), until));
         }
         Ok(identity)
     }
 
     /// Clears the cache of verified tokens, because the keys have changed.
-    pub(crate) fn forget(&self) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn forget_checked(&self) {
+        let mut remembered = self.checked_tokens.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.checked.clear();
-        remembered.forgotten += 1;
+        remembered.times_cleared += 1;
     }
 }
 
 /// A caller with everything that the file says about it: one with a static token, a certificate, or
 /// no proof.
 #[derive(Default)]
-struct Stated {
+struct DeclaredCaller {
     name: Arc<str>,
     roles: Roles,
     projects: Vec<String>,
@@ -228,11 +240,11 @@ struct Stated {
     bounds: BoundsTable,
 }
 
-impl Stated {
-    fn known(self, usages: &Usages, moment: Instant) -> Arc<Identity> {
+impl DeclaredCaller {
+    fn into_identity(self, usages: &Usages, moment: Instant) -> Arc<Identity> {
         let Self { name, roles, projects, trusted, is_anonymous, bounds } = self;
         Arc::new(Identity {
-            usage: usages.of(&name, moment),
+            usage: usages.usage_of(&name, moment),
             name,
             roles,
             projects: Projects::from(projects),
@@ -240,12 +252,12 @@ impl Stated {
             trusted,
             is_anonymous,
             expires: None,
-            bounds: Some(bounds.or(Bounds::OF_FLEET.for_trust(trusted))),
+            bounds: Some(bounds.or_default(Bounds::OF_FLEET.for_trust(trusted))),
         })
     }
 }
 
-fn sha256(bytes: &[u8]) -> Digest {
+fn sha256_of(bytes: &[u8]) -> Digest {
     let mut sum = Digest::default();
     sum.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
     sum

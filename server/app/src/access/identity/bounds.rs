@@ -102,7 +102,7 @@ impl Bounds {
         }
     }
 
-    pub(super) fn of(&self, bound: Bound) -> u64 {
+    pub(super) fn limit_of(&self, bound: Bound) -> u64 {
         match bound {
             Bound::Streams => self.streams,
             Bound::Calls => self.calls,
@@ -145,7 +145,7 @@ pub(super) struct BoundsTable {
 }
 
 impl BoundsTable {
-    pub(super) fn or(self, usual: Bounds) -> Bounds {
+    pub(super) fn or_default(self, usual: Bounds) -> Bounds {
         let or = |configured: Option<u32>, usual: u64| configured.map_or(usual, u64::from);
         Bounds {
             streams: or(self.streams, usual.streams),
@@ -164,14 +164,14 @@ impl BoundsTable {
 
 /// A caller exceeds a bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Exceeded {
+pub(crate) struct ExceededBound {
     pub(crate) bound: Bound,
-    pub(crate) most: u64,
+    pub(crate) limit: u64,
     /// How long to wait before the next try.
-    pub(crate) after: Duration,
+    pub(crate) retry_after: Duration,
 }
 
-impl fmt::Display for Exceeded {
+impl fmt::Display for ExceededBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, setting) = match self.bound {
             Bound::Streams => ("streams at once", "streams"),
@@ -185,7 +185,7 @@ impl fmt::Display for Exceeded {
             Bound::Keys => ("keys an hour", "keys_per_hour"),
             Bound::Labels => ("labels an hour", "labels_per_hour"),
         };
-        let (most, after) = (self.most, self.after.as_secs().max(1));
+        let (most, after) = (self.limit, self.retry_after.as_secs().max(1));
         write!(
             f,
             "this caller may have {most} {what} (bounds.{setting} of the file of access); come back in {after} s"

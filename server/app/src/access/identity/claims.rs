@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     Identity, Job, Projects, Proven, Roles,
     bounds::{Bounds, BoundsTable},
-    is_like,
+    matches_pattern,
     usage::Usage,
 };
 
@@ -18,7 +18,7 @@ pub(super) type Claims = Map<String, Value>;
 /// Kind of issuer, which determines the meaning of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum IssuerKind {
     /// ID tokens of GitLab's jobs.
     Gitlab,
     /// Tokens of service accounts.
@@ -43,17 +43,17 @@ impl Grant {
     pub(super) fn fits(&self, claims: &Claims) -> bool {
         self.claims
             .iter()
-            .all(|(name, pattern)| text(claims, name).is_some_and(|value| is_like(pattern, &value)))
+            .all(|(name, pattern)| text(claims, name).is_some_and(|value| matches_pattern(pattern, &value)))
     }
 
     /// The identity in the claims. `None` if a claim is missing that names the project and job
     /// (GitLab) or the account (Kubernetes): without it the token would be valid for all projects
     /// and jobs.
-    pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Option<Identity> {
+    pub(super) fn identity(&self, kind: IssuerKind, issuer: &str, claims: &Claims) -> Option<Identity> {
         let host = host_of(issuer).to_owned();
         let get = |name: &str| text(claims, name).unwrap_or_default();
         let (name, proven) = match kind {
-            Kind::Gitlab => {
+            IssuerKind::Gitlab => {
                 let (project, id) = (get("project_path"), get("job_id"));
                 if project.is_empty() || id.is_empty() {
                     return None;
@@ -66,7 +66,7 @@ impl Grant {
             }
             // a token bound to a pod identifies that pod: each pod is a caller with bounds of its
             // own
-            Kind::Kubernetes => match (get("sub"), get("kubernetes.io/pod/name")) {
+            IssuerKind::Kubernetes => match (get("sub"), get("kubernetes.io/pod/name")) {
                 (sub, _pod) if sub.is_empty() => return None,
                 (sub, pod) if pod.is_empty() => (format!("{host}:{sub}"), Proven::default()),
                 (sub, pod) => (format!("{host}:{sub}/{pod}"), Proven::default()),
@@ -78,7 +78,7 @@ impl Grant {
         };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
         let usual = if is_one_build { Bounds::OF_JOB } else { Bounds::OF_FLEET };
-        let bounds = self.bounds.or(usual.for_trust(self.trusted));
+        let bounds = self.bounds.or_default(usual.for_trust(self.trusted));
         Some(Identity {
             name: name.into(),
             roles: self.roles,

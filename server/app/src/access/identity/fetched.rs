@@ -19,10 +19,10 @@ use super::keys::KeySet;
 
 /// How long keys are used after they were fetched, seconds. Long enough for an outage over night;
 /// short enough that a revoked key stops working.
-pub(crate) const SERVE: u64 = 24 * 60 * 60;
+pub(crate) const KEYS_VALID_FOR: u64 = 24 * 60 * 60;
 /// Least time between two requests caused by unknown keys, seconds, so that tokens with invented
 /// key ids cannot cause a flood of requests.
-pub(crate) const AGAIN: u64 = 10;
+pub(crate) const REFETCH_AFTER: u64 = 10;
 
 /// Where the keys of an issuer are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub(crate) struct Origin {
 
 /// Why a key was not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingKey {
     /// The issuer has no key with this id.
     Unknown,
     /// The issuer may have the key, but a request for its keys is running or has failed.
@@ -49,14 +49,14 @@ pub(super) enum Missing {
 
 /// The keys that were fetched last.
 #[derive(Debug, Default)]
-pub(crate) struct Fetched {
-    held: RwLock<Option<Held>>,
-    asked: Mutex<Asked>,
-    wanted: Notify,
+pub(crate) struct FetchedKeys {
+    keys: RwLock<Option<HeldKeys>>,
+    last_request: Mutex<LastRequest>,
+    wanted_notify: Notify,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldKeys {
     text: String,
     keys: Arc<KeySet>,
     /// When these keys expire, seconds since 1970.
@@ -64,69 +64,74 @@ struct Held {
 }
 
 #[derive(Debug, Default)]
-struct Asked {
+struct LastRequest {
     /// Time of the last request, seconds since 1970.
     at: u64,
     /// Whether the request is still running.
-    now: bool,
+    is_running: bool,
 }
 
-impl Fetched {
+impl FetchedKeys {
     /// Records that a request has started.
-    pub(crate) fn asking(&self, now: u64) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Asked { at: now, now: true };
+    pub(crate) fn request_started(&self, now: u64) {
+        *self.last_request.lock().unwrap_or_else(PoisonError::into_inner) =
+            LastRequest { at: now, is_running: true };
     }
 
     /// Records that a request has ended, with or without an answer.
-    pub(crate) fn asked(&self) {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).now = false;
+    pub(crate) fn request_ended(&self) {
+        self.last_request.lock().unwrap_or_else(PoisonError::into_inner).is_running = false;
     }
 
     /// Stores a key set; returns whether it is new.
     ///
     /// # Errors
     /// The text is not a key set. The previous key set stays in use until it expires.
-    pub(crate) fn put(&self, text: String, now: u64) -> Result<bool, String> {
+    pub(crate) fn store_keys(&self, text: String, now: u64) -> Result<bool, String> {
         let keys = Arc::new(KeySet::parse(&text)?);
-        let held = Held { text, keys, until: now.saturating_add(SERVE) };
-        let mut place = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        let held = HeldKeys { text, keys, until: now.saturating_add(KEYS_VALID_FOR) };
+        let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = place.as_ref().is_none_or(|before| before.text != held.text);
         *place = Some(held);
         Ok(is_new)
     }
 
     /// When the last fetched keys expire, seconds since 1970; 0 if there are none.
-    pub(crate) fn until(&self) -> u64 {
-        self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
+    pub(crate) fn valid_until(&self) -> u64 {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
     }
 
     /// Whether there are usable keys.
-    pub(crate) fn serves(&self, now: u64) -> bool {
+    pub(crate) fn has_usable_keys(&self, now: u64) -> bool {
         self.keys(now).is_some()
     }
 
     /// Waits until a caller needs a key that is missing.
-    pub(crate) async fn wanted(&self) {
-        self.wanted.notified().await;
+    pub(crate) async fn keys_wanted(&self) {
+        self.wanted_notify.notified().await;
     }
 
     /// The key with this id, and until when it may be used, seconds since 1970. If the key is
-    /// missing, wakes the task in [`Self::wanted`].
-    pub(super) fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), Missing> {
+    /// missing, wakes the task in [`Self::keys_wanted`].
+    pub(super) fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), MissingKey> {
         let held = self.keys(now);
         let known = held.as_ref().and_then(|(keys, until)| Some((keys.find(id)?.clone(), *until)));
         known.ok_or_else(|| {
-            let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_due = now >= asked.at.saturating_add(AGAIN);
-            if is_due && !asked.now {
-                self.wanted.notify_one();
+            let asked = self.last_request.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_due = now >= asked.at.saturating_add(REFETCH_AFTER);
+            if is_due && !asked.is_running {
+                self.wanted_notify.notify_one();
             }
-            if held.is_none() || is_due || asked.now { Missing::NotNow } else { Missing::Unknown }
+            if held.is_none() || is_due || asked.is_running {
+                MissingKey::NotNow
+            } else {
+                MissingKey::Unknown
+            }
         })
     }
 
     fn keys(&self, now: u64) -> Option<(Arc<KeySet>, u64)> {
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         held.as_ref().filter(|held| now < held.until).map(|held| (Arc::clone(&held.keys), held.until))
     }
 }
@@ -162,32 +167,37 @@ mod tests {
 
     #[test]
     fn keys_serve_through_an_outage_until_they_are_too_old_and_then_no_caller_gets_in() {
-        let fetched = Fetched::default();
+        let fetched = FetchedKeys::default();
         let find = |id, now| fetched.find(Some(id), now).map(|(_key, until)| until);
-        assert_eq!(find("one", 100), Err(Missing::NotNow), "never fetched");
-        fetched.asking(100);
-        assert_eq!(fetched.put(SET.to_owned(), 100), Ok(true));
-        fetched.asked();
-        assert_eq!(find("one", 100 + SERVE - 1), Ok(100 + SERVE));
-        assert!(fetched.put("<html>".to_owned(), 5000).is_err());
-        assert_eq!(find("one", 100 + SERVE - 1), Ok(100 + SERVE), "what is no key set takes nothing away");
-        assert_eq!(find("one", 100 + SERVE), Err(Missing::NotNow));
-        assert_eq!(fetched.put(SET.to_owned(), 200 + SERVE), Ok(false));
-        assert!(find("one", 200 + SERVE).is_ok());
+        assert_eq!(find("one", 100), Err(MissingKey::NotNow), "never fetched");
+        fetched.request_started(100);
+        assert_eq!(fetched.store_keys(SET.to_owned(), 100), Ok(true));
+        fetched.request_ended();
+        assert_eq!(find("one", 100 + KEYS_VALID_FOR - 1), Ok(100 + KEYS_VALID_FOR));
+        assert!(fetched.store_keys("<html>".to_owned(), 5000).is_err());
+        assert_eq!(
+            find("one", 100 + KEYS_VALID_FOR - 1),
+            Ok(100 + KEYS_VALID_FOR),
+            "what is no key set takes nothing away"
+        );
+        assert_eq!(find("one", 100 + KEYS_VALID_FOR), Err(MissingKey::NotNow));
+        assert_eq!(fetched.store_keys(SET.to_owned(), 200 + KEYS_VALID_FOR), Ok(false));
+        assert!(find("one", 200 + KEYS_VALID_FOR).is_ok());
     }
 
     #[tokio::test]
     async fn a_key_that_is_not_known_asks_the_issuer_once_and_is_then_unknown_for_a_while() {
-        let fetched = Fetched::default();
+        let fetched = FetchedKeys::default();
         let find = |now| fetched.find(Some("two"), now).map(|_found| ()).unwrap_err();
-        fetched.put(SET.to_owned(), 100).unwrap();
-        fetched.asking(100);
-        assert_eq!(find(101), Missing::NotNow, "it is being asked");
-        fetched.asked();
-        assert_eq!(find(101), Missing::Unknown, "it was asked just now");
-        let wanted = |time| tokio::time::timeout(std::time::Duration::from_millis(time), fetched.wanted());
+        fetched.store_keys(SET.to_owned(), 100).unwrap();
+        fetched.request_started(100);
+        assert_eq!(find(101), MissingKey::NotNow, "it is being asked");
+        fetched.request_ended();
+        assert_eq!(find(101), MissingKey::Unknown, "it was asked just now");
+        let wanted =
+            |time| tokio::time::timeout(std::time::Duration::from_millis(time), fetched.keys_wanted());
         assert!(wanted(1).await.is_err());
-        assert_eq!(find(100 + AGAIN), Missing::NotNow);
+        assert_eq!(find(100 + REFETCH_AFTER), MissingKey::NotNow);
         assert!(wanted(60_000).await.is_ok());
     }
 

@@ -12,9 +12,9 @@ use super::{
     Role, Roles,
     bounds::BoundsTable,
     can_match,
-    claims::{Grant, Kind},
-    fetched::{Fetched, Origin, safe_address},
-    jwt::{Issuer, Keys},
+    claims::{Grant, IssuerKind},
+    fetched::{FetchedKeys, Origin, safe_address},
+    jwt::{Issuer, IssuerKeys},
     keys::KeySet,
     usage::Usages,
 };
@@ -23,7 +23,7 @@ use super::{
 const LEEWAY: u64 = 60;
 
 /// Text in the TOML parser's messages before the list of what the parser expected.
-const EXPECTED: &str = ", expected ";
+const EXPECTED_MARK: &str = ", expected ";
 
 /// SHA-256 of a token.
 pub(super) type Digest = [u8; digest::SHA256_OUTPUT_LEN];
@@ -85,7 +85,7 @@ pub(super) struct IssuerTable {
     pub(super) issuer: String,
     /// What signs.
     /// Value: `gitlab` (ID tokens of jobs) or `kubernetes` (tokens of service accounts).
-    pub(super) kind: Kind,
+    pub(super) kind: IssuerKind,
     /// The claim `aud` of its tokens.
     /// Value: text, not empty.
     pub(super) audience: String,
@@ -187,10 +187,10 @@ fn without_words(message: &str) -> String {
         return message.to_owned();
     }
     // the last occurrence: the file's text may contain the same words
-    let (mistake, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
+    let (mistake, expected) = message.rsplit_once(EXPECTED_MARK).unwrap_or((message, ""));
     let kind = mistake.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
     let kind = if kind == "invalid type: string" { "invalid type: a text" } else { kind };
-    if expected.is_empty() { kind.to_owned() } else { format!("{kind}{EXPECTED}{expected}") }
+    if expected.is_empty() { kind.to_owned() } else { format!("{kind}{EXPECTED_MARK}{expected}") }
 }
 
 impl AccessFile {
@@ -243,11 +243,11 @@ pub(crate) struct Sources<'a> {
     /// Time at which the file is loaded.
     pub(crate) moment: Instant,
     /// Returns the keys fetched from an origin, shared with the task that fetches them.
-    pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
+    pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<FetchedKeys>,
 }
 
 impl IssuerTable {
-    pub(super) fn checked(self, sources: Sources<'_>) -> Result<Issuer, String> {
+    pub(super) fn into_issuer(self, sources: Sources<'_>) -> Result<Issuer, String> {
         if self.issuer.is_empty() || self.audience.is_empty() {
             return Err("issuer and audience must not be empty".to_owned());
         }
@@ -263,7 +263,7 @@ impl IssuerTable {
         if self.grant.is_empty() {
             return Err("has no grant: it would let no caller in".to_owned());
         }
-        if self.kind == Kind::Kubernetes && self.grant.iter().any(GrantTable::is_for_all_projects) {
+        if self.kind == IssuerKind::Kubernetes && self.grant.iter().any(GrantTable::is_for_all_projects) {
             return Err(
                 "a grant with the role agent or caller needs projects, because such a token names none: \
                         projects = [\"group/*\"], or [\"*\"] for every project"
@@ -279,7 +279,7 @@ impl IssuerTable {
             Ok(Grant {
                 claims: table.claims,
                 roles: table.roles.into_iter().collect(),
-                projects: named(table.projects)?.into(),
+                projects: named_projects(table.projects)?.into(),
                 trusted: table.trusted,
                 bounds: table.bounds,
             })
@@ -288,7 +288,7 @@ impl IssuerTable {
         Ok(Issuer { name: issuer, kind, audience, algorithms, leeway: LEEWAY, grants, keys })
     }
 
-    fn keys(&self, sources: Sources<'_>) -> Result<Keys, String> {
+    fn keys(&self, sources: Sources<'_>) -> Result<IssuerKeys, String> {
         let Self { issuer, keys_file, keys_url, ca_file, bearer_file, .. } = self;
         let Some(file) = keys_file else {
             match keys_url {
@@ -297,7 +297,7 @@ impl IssuerTable {
                     format!("its keys cannot be fetched: {why}; give keys_url or keys_file")
                 })?,
             }
-            return Ok(Keys::Fetched((sources.fetched)(Origin {
+            return Ok(IssuerKeys::Fetched((sources.fetched)(Origin {
                 issuer: issuer.clone(),
                 keys_url: keys_url.clone(),
                 ca_file: ca_file.clone(),
@@ -310,7 +310,7 @@ impl IssuerTable {
             );
         }
         let keys = KeySet::parse(&(sources.read)(file).map_err(|why| format!("keys_file {why}"))?);
-        keys.map(Keys::Fixed).map_err(|why| format!("keys_file {why}"))
+        keys.map(IssuerKeys::Fixed).map_err(|why| format!("keys_file {why}"))
     }
 }
 
@@ -318,7 +318,7 @@ impl IssuerTable {
 ///
 /// # Errors
 /// The list is empty: it would mean all projects, which is probably not intended.
-pub(super) fn named(projects: Option<Vec<String>>) -> Result<Vec<String>, String> {
+pub(super) fn named_projects(projects: Option<Vec<String>>) -> Result<Vec<String>, String> {
     match projects {
         Some(projects) if projects.is_empty() => {
             Err("projects is empty: name some, or leave it out for every project".to_owned())
@@ -334,7 +334,7 @@ pub(crate) fn hash(token: &str) -> String {
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
-pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
+pub(super) fn parse_digest(text: &str) -> Option<Digest> {
     let mut digest = Digest::default();
     if text.len() != 2 * digest.len() || !text.is_ascii() {
         return None;

@@ -10,9 +10,9 @@ use jsonwebtoken::{
 
 use super::{
     Identity,
-    claims::{Claims, Grant, Kind, host_of},
+    claims::{Claims, Grant, IssuerKind, host_of},
     denied::Denied,
-    fetched::{Fetched, Missing},
+    fetched::{FetchedKeys, MissingKey},
     keys::KeySet,
 };
 
@@ -24,7 +24,7 @@ pub(super) const TOKEN_BYTES: usize = 16 * 1024;
 pub(super) struct Issuer {
     /// The issuer's name, as in the claim `iss`.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: IssuerKind,
     /// Required value of the claim `aud`, so that a token for another server is refused.
     pub(super) audience: String,
     pub(super) algorithms: Vec<Algorithm>,
@@ -32,32 +32,32 @@ pub(super) struct Issuer {
     pub(super) leeway: u64,
     /// What the issuer's tokens may do. The first grant whose claims match is used.
     pub(super) grants: Vec<Grant>,
-    pub(super) keys: Keys,
+    pub(super) keys: IssuerKeys,
 }
 
 impl Issuer {
     /// Whether jobs of both issuers may have the same attempt ids: an id starts with the host
     /// without its port, so two GitLab servers on one host share their ids.
     pub(super) fn has_jobs_of(&self, other: &Self) -> bool {
-        let both_gitlab = [self.kind, other.kind] == [Kind::Gitlab; 2];
+        let both_gitlab = [self.kind, other.kind] == [IssuerKind::Gitlab; 2];
         both_gitlab && host_of(&self.name).eq_ignore_ascii_case(host_of(&other.name))
     }
 }
 
 /// The keys of an issuer.
 #[derive(Debug)]
-pub(super) enum Keys {
+pub(super) enum IssuerKeys {
     /// Keys from a file.
     Fixed(KeySet),
     /// Keys fetched from the issuer.
-    Fetched(Arc<Fetched>),
+    Fetched(Arc<FetchedKeys>),
 }
 
-impl Keys {
+impl IssuerKeys {
     /// The key with this id, and until when it may be used, seconds since 1970.
-    fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), Missing> {
+    fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), MissingKey> {
         match self {
-            Self::Fixed(keys) => keys.find(id).cloned().map(|key| (key, u64::MAX)).ok_or(Missing::Unknown),
+            Self::Fixed(keys) => keys.find(id).cloned().map(|key| (key, u64::MAX)).ok_or(MissingKey::Unknown),
             Self::Fetched(fetched) => fetched.find(id, now),
         }
     }
@@ -65,7 +65,7 @@ impl Keys {
 
 /// Result of a token's verification.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct VerifiedToken {
     pub(super) identity: Identity,
     /// When this result expires, seconds since 1970.
     pub(super) until: u64,
@@ -73,7 +73,12 @@ pub(super) struct Checked {
 
 impl Issuer {
     /// Verifies a token. Returns the identity and when the token expires, seconds since 1970.
-    fn check(&self, token: &str, algorithm: Algorithm, key: &DecodingKey) -> Result<(Identity, u64), Denied> {
+    fn verify(
+        &self,
+        token: &str,
+        algorithm: Algorithm,
+        key: &DecodingKey,
+    ) -> Result<(Identity, u64), Denied> {
         if !self.algorithms.contains(&algorithm) {
             return Err(Denied::NotAccepted(NOT_SIGNED));
         }
@@ -84,8 +89,9 @@ impl Issuer {
         validation.set_issuer(&[&self.name]);
         validation.set_audience(&[&self.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        let claims =
-            jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
+        let claims = jsonwebtoken::decode::<Claims>(token, key, &validation)
+            .map_err(|error| refusal_of(&error))?
+            .claims;
         let expires = claims.get("exp").and_then(seconds).ok_or(Denied::NotAccepted(LACKS))?;
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
         let identity = grant.identity(self.kind, &self.name, &claims);
@@ -101,7 +107,7 @@ impl Issuer {
 /// # Errors
 /// No trusted issuer has signed the token, it is not valid for this server or at this time, or no
 /// grant matches.
-pub(super) fn check(token: &str, issuers: &[Issuer], now: u64) -> Result<Checked, Denied> {
+pub(super) fn verify_token(token: &str, issuers: &[Issuer], now: u64) -> Result<VerifiedToken, Denied> {
     if token.len() > TOKEN_BYTES {
         return Err(Denied::NotAccepted("is longer than 16 KiB"));
     }
@@ -114,12 +120,12 @@ pub(super) fn check(token: &str, issuers: &[Issuer], now: u64) -> Result<Checked
     let issuer = issuer.ok_or(Denied::NotAccepted(NOT_SIGNED))?;
     let (key, serves) =
         issuer.keys.find(claimed.header.kid.as_deref(), now).map_err(|missing| match missing {
-            Missing::Unknown => Denied::NotAccepted(NOT_SIGNED),
-            Missing::NotNow => Denied::NotNow,
+            MissingKey::Unknown => Denied::NotAccepted(NOT_SIGNED),
+            MissingKey::NotNow => Denied::NotNow,
         })?;
-    let (identity, expires) = issuer.check(token, claimed.header.alg, &key)?;
+    let (identity, expires) = issuer.verify(token, claimed.header.alg, &key)?;
     let identity = Identity { expires: Some(expires), ..identity };
-    Ok(Checked { identity, until: expires.min(serves) })
+    Ok(VerifiedToken { identity, until: expires.min(serves) })
 }
 
 const NOT_SIGNED: &str = "is not signed by an issuer that is trusted here";
@@ -132,7 +138,7 @@ fn seconds(claim: &serde_json::Value) -> Option<u64> {
 
 /// The refusal for an error of the library. It has details only if a legitimate caller can fix the
 /// cause.
-fn why(error: &Error) -> Denied {
+fn refusal_of(error: &Error) -> Denied {
     Denied::NotAccepted(match error.kind() {
         ErrorKind::ExpiredSignature => "has expired",
         ErrorKind::ImmatureSignature => "is not valid yet; look at the clocks",

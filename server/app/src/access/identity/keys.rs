@@ -8,7 +8,7 @@ use jsonwebtoken::{
 };
 
 /// Most keys of one set. GitLab and Kubernetes have two or three.
-const KEYS: usize = 64;
+const MOST_KEYS: usize = 64;
 
 /// Public keys by their id.
 #[derive(Debug, Default)]
@@ -23,12 +23,12 @@ impl KeySet {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
-        if set.keys.len() > KEYS {
-            return Err(format!("has {} keys, at most {KEYS} are allowed", set.keys.len()));
+        if set.keys.len() > MOST_KEYS {
+            return Err(format!("has {} keys, at most {MOST_KEYS} are allowed", set.keys.len()));
         }
         let mut keys = HashMap::new();
         for jwk in set.keys.iter().filter(|jwk| jwk.common.public_key_use != Some(PublicKeyUse::Encryption)) {
-            if let Some((id, key)) = named(jwk)? {
+            if let Some((id, key)) = key_with_id(jwk)? {
                 keys.insert(id, key);
             }
         }
@@ -45,7 +45,7 @@ impl KeySet {
     }
 }
 
-fn named(jwk: &Jwk) -> Result<Option<(String, DecodingKey)>, String> {
+fn key_with_id(jwk: &Jwk) -> Result<Option<(String, DecodingKey)>, String> {
     let id = jwk.common.key_id.clone().unwrap_or_default();
     match DecodingKey::from_jwk(jwk) {
         // a symmetric key: a reader of the file could sign tokens with it

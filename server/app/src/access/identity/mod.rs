@@ -35,9 +35,9 @@ use std::{
 
 pub(crate) use access::{Access, bearer};
 use bounds::Bounds;
-pub(crate) use bounds::{Bound, Exceeded};
+pub(crate) use bounds::{Bound, ExceededBound};
 pub(crate) use denied::Denied;
-pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
+pub(crate) use fetched::{FetchedKeys, Origin, REFETCH_AFTER, safe_address};
 pub(crate) use file::{AccessFile, Sources, hash};
 use plimsoll_core::domain::{Attempt, AttemptId, COMMIT_LABELS, FieldViolation, Key, PIPELINE_LABEL};
 use plimsoll_proto::job::JobExecution;
@@ -46,8 +46,8 @@ use tokio::time::Instant;
 use usage::Usage;
 pub(crate) use usage::{UsageSlot, Usages};
 
-use crate::runtime::net::accept::network;
-pub(crate) use plimsoll_core::domain::is_like;
+use crate::runtime::net::accept::network_of;
+pub(crate) use plimsoll_core::domain::matches_pattern;
 
 /// A role that the access file grants to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -252,19 +252,19 @@ impl Identity {
     ///
     /// # Errors
     /// The rate is exceeded.
-    pub(crate) fn take(&self, bound: Bound, count: usize, now: Instant) -> Result<(), Exceeded> {
+    pub(crate) fn take(&self, bound: Bound, count: usize, now: Instant) -> Result<(), ExceededBound> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
-        self.usage.take(bounds, bound, count as u64, now)
+        self.usage.take_rate(bounds, bound, count as u64, now)
     }
 
     /// Takes a slot for a stream, a call, a request for a verdict or an open attempt.
     ///
     /// # Errors
     /// All slots of the caller are taken.
-    pub(crate) fn place(&self, bound: Bound) -> Result<UsageSlot, Exceeded> {
+    pub(crate) fn place(&self, bound: Bound) -> Result<UsageSlot, ExceededBound> {
         self.bounds
             .as_ref()
-            .map_or_else(|| Ok(UsageSlot::default()), |bounds| self.usage.place(bounds, bound))
+            .map_or_else(|| Ok(UsageSlot::default()), |bounds| self.usage.take_slot(bounds, bound))
     }
 
     /// Takes a slot for a call. `from`: the source address, if known.
@@ -272,9 +272,9 @@ impl Identity {
     /// # Errors
     /// All slots of the caller are taken; or the caller is anonymous, and its address has too many
     /// of them.
-    pub(crate) fn call_place(&self, from: Option<IpAddr>) -> Result<UsageSlot, Exceeded> {
+    pub(crate) fn call_place(&self, from: Option<IpAddr>) -> Result<UsageSlot, ExceededBound> {
         match (&self.bounds, from.filter(|_from| self.is_anonymous)) {
-            (Some(bounds), Some(from)) => self.usage.call_from(bounds, network(from)),
+            (Some(bounds), Some(from)) => self.usage.take_call_slot(bounds, network_of(from)),
             _ => self.place(Bound::Calls),
         }
     }
@@ -283,13 +283,13 @@ impl Identity {
     ///
     /// # Errors
     /// The caller's limit of attempts, keys or labels in this hour is reached.
-    pub(crate) fn note(&self, attempt: &Attempt, now: Instant) -> Result<(), Exceeded> {
+    pub(crate) fn note(&self, attempt: &Attempt, now: Instant) -> Result<(), ExceededBound> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;
-        self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
+        self.usage.count_item(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
         // predictions treat the builds of each branch as a separate key
-        self.usage.note(bounds, Bound::Keys, (key.built(), &key.git_ref), now)?;
-        key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
+        self.usage.count_item(bounds, Bound::Keys, (key.build_key(), &key.git_ref), now)?;
+        key.labels.iter().try_for_each(|label| self.usage.count_item(bounds, Bound::Labels, label, now))
     }
 
     /// Overwrites the fields of a key with the values that the caller has proven.
@@ -380,7 +380,7 @@ impl Identity {
 
     /// Whether the caller may write to, ask for and see this project (all projects if it is empty).
     pub(crate) fn sees(&self, project: &str) -> bool {
-        self.projects.is_all() || (!project.is_empty() && self.projects.has(project))
+        self.projects.is_all() || (!project.is_empty() && self.projects.covers(project))
     }
 
     /// Like [`Self::sees`], with an error text.

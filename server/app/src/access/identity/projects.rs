@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plimsoll_core::domain::is_like;
+use plimsoll_core::domain::matches_pattern;
 
 /// Patterns of projects: whole names (`group/project`), and all projects of a group (`group/*`). An
 /// empty list means every project.
@@ -18,7 +18,7 @@ impl Projects {
     /// Whether a pattern names `project` or its group. False for an empty list and for `*`, which
     /// cover every project without naming one.
     pub(crate) fn name(&self, project: &str) -> bool {
-        self.0.iter().any(|pattern| pattern != "*" && is_like(pattern, project))
+        self.0.iter().any(|pattern| pattern != "*" && matches_pattern(pattern, project))
     }
 
     /// The patterns as written in the access file; empty for every project.
@@ -27,18 +27,18 @@ impl Projects {
     }
 
     /// The patterns that are complete names of projects.
-    pub(crate) fn whole(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn whole_names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))
     }
 
     /// The patterns that match `project`.
-    pub(crate) fn like(&self, project: &str) -> Vec<String> {
-        self.0.iter().filter(|pattern| is_like(pattern, project)).cloned().collect()
+    pub(crate) fn matching_patterns(&self, project: &str) -> Vec<String> {
+        self.0.iter().filter(|pattern| matches_pattern(pattern, project)).cloned().collect()
     }
 
     /// Whether the list covers `project`.
-    pub(crate) fn has(&self, project: &str) -> bool {
-        self.is_all() || self.0.iter().any(|pattern| is_like(pattern, project))
+    pub(crate) fn covers(&self, project: &str) -> bool {
+        self.is_all() || self.0.iter().any(|pattern| matches_pattern(pattern, project))
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const YEAR_2100: u64 = 4_102_444_800;
 
 /// A key pair, and its id.
 pub(crate) struct Signer {
-    pair: EcdsaKeyPair,
+    key_pair: EcdsaKeyPair,
     id: &'static str,
 }
 
@@ -25,11 +25,11 @@ impl Signer {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pair.as_ref(), &random);
-        Self { pair: pair.unwrap(), id }
+        Self { key_pair: pair.unwrap(), id }
     }
 
     pub(crate) fn key_set(&self) -> String {
-        let public = self.pair.public_key().as_ref();
+        let public = self.key_pair.public_key().as_ref();
         let (x, y) = (BASE64.encode(&public[1..33]), BASE64.encode(&public[33..]));
         json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": self.id, "use": "sig", "x": x, "y": y}]})
             .to_string()
@@ -38,7 +38,7 @@ impl Signer {
     pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
         let part = |value: &Value| BASE64.encode(value.to_string());
         let message = format!("{}.{}", part(header), part(claims));
-        let signature = self.pair.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+        let signature = self.key_pair.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
         format!("{message}.{}", BASE64.encode(signature))
     }
 

@@ -240,12 +240,12 @@ fn a_checked_token_is_remembered_until_it_expires_and_no_longer() {
     // the library looks at the clock of the machine, so "later" shows in the remembered tokens alone
     let token = signer.token(|_claims| ());
     assert!(access.identify(Some(&token), &[], 0, Instant::now()).is_ok());
-    assert_eq!(access.remembered(), 1);
+    assert_eq!(access.checked_token_count(), 1);
     assert!(
         access.identify(Some(&token), &[], YEAR_2100 + 61, Instant::now()).is_ok(),
         "checked again, by the library"
     );
-    assert_eq!(access.remembered(), 1);
+    assert_eq!(access.checked_token_count(), 1);
 }
 
 #[test]

@@ -14,16 +14,16 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::bounds::{Bound, Bounds, Exceeded};
+use super::bounds::{Bound, Bounds, ExceededBound};
 
 /// Size of a burst, as time at the permitted rate.
-const AT_ONCE: Duration = Duration::from_mins(1);
+const BURST_TIME: Duration = Duration::from_mins(1);
 /// Period in which different items (attempts, keys, labels) are counted.
-const WINDOW: Duration = Duration::from_hours(1);
+const COUNT_WINDOW: Duration = Duration::from_hours(1);
 /// Suggested wait if it is unknown when a slot becomes free.
-const CROWDED: Duration = Duration::from_secs(30);
+const CROWDED_WAIT: Duration = Duration::from_secs(30);
 /// Suggested wait for slots that are held briefly.
-const BUSY: Duration = Duration::from_secs(2);
+const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// Number of callers above which those without recent use are removed.
 const MOST_IDLE_CALLERS: usize = 1024;
 
@@ -34,7 +34,7 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// The use of one caller, over all its tokens. Two identities that differ only in their use are
 /// equal.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Usage(Arc<Mutex<Used>>);
+pub(crate) struct Usage(Arc<Mutex<UsageCounts>>);
 
 impl PartialEq for Usage {
     fn eq(&self, _other: &Self) -> bool {
@@ -45,7 +45,7 @@ impl PartialEq for Usage {
 impl Eq for Usage {}
 
 #[derive(Debug, Default)]
-struct Used {
+struct UsageCounts {
     streams: u64,
     calls: u64,
     verdicts: u64,
@@ -58,22 +58,22 @@ struct Used {
     samples: Option<Instant>,
     bytes: Option<Instant>,
     queries: Option<Instant>,
-    attempts: Seen,
-    keys: Seen,
-    labels: Seen,
+    attempts: SeenItems,
+    keys: SeenItems,
+    labels: SeenItems,
 }
 
-impl Used {
+impl UsageCounts {
     /// Whether rates and hourly counts no longer restrict the caller, so that this entry may be
     /// removed.
-    fn is_over(&self, now: Instant) -> bool {
+    fn restricts_nothing(&self, now: Instant) -> bool {
         let is_paid = |paid: &Option<Instant>| paid.is_none_or(|paid| paid <= now);
         [self.samples, self.bytes, self.queries].iter().all(is_paid)
-            && [&self.attempts, &self.keys, &self.labels].iter().all(|seen| seen.left(now).is_zero())
+            && [&self.attempts, &self.keys, &self.labels].iter().all(|seen| seen.counted_for(now).is_zero())
     }
 
     /// Number of taken slots of this kind.
-    fn taken(&mut self, bound: Bound) -> &mut u64 {
+    fn slots_taken(&mut self, bound: Bound) -> &mut u64 {
         match bound {
             Bound::Calls => &mut self.calls,
             Bound::Verdicts => &mut self.verdicts,
@@ -85,15 +85,16 @@ impl Used {
 
 /// Different items counted in the current hour, by their hash.
 #[derive(Debug, Default)]
-struct Seen {
-    all: HashSet<u64, foldhash::fast::RandomState>,
+struct SeenItems {
+    items: HashSet<u64, foldhash::fast::RandomState>,
     since: Option<Instant>,
 }
 
-impl Seen {
+impl SeenItems {
     /// Time until the current hour ends and the items no longer count.
-    fn left(&self, now: Instant) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| WINDOW.saturating_sub(now.saturating_duration_since(since)))
+    fn counted_for(&self, now: Instant) -> Duration {
+        self.since
+            .map_or(Duration::ZERO, |since| COUNT_WINDOW.saturating_sub(now.saturating_duration_since(since)))
     }
 }
 
@@ -102,17 +103,17 @@ impl Usage {
     /// the caller.
     fn is_needed(&self, now: Instant) -> bool {
         let is_held = Arc::strong_count(&self.0) > 1;
-        is_held || !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_over(now)
+        is_held || !self.0.lock().unwrap_or_else(PoisonError::into_inner).restricts_nothing(now)
     }
 
     /// Takes `count` units from a rate.
-    pub(super) fn take(
+    pub(super) fn take_rate(
         &self,
         bounds: &Bounds,
         bound: Bound,
         count: u64,
         now: Instant,
-    ) -> Result<(), Exceeded> {
+    ) -> Result<(), ExceededBound> {
         if count == 0 {
             return Ok(());
         }
@@ -122,79 +123,92 @@ impl Usage {
             Bound::Bytes => &mut used.bytes,
             _ => &mut used.queries,
         };
-        let most = bounds.of(bound);
+        let most = bounds.limit_of(bound);
         let cost =
             Duration::from_nanos(count.saturating_mul(1_000_000_000).checked_div(most).unwrap_or(u64::MAX));
         let from = paid.map_or(now, |paid| paid.max(now));
         // a message is accepted whenever at most a burst is used, even if it uses more than the
         // rest: its size is bounded
         let ahead = from.saturating_duration_since(now);
-        if most == 0 || ahead > AT_ONCE {
-            return Err(Exceeded { bound, most, after: ahead.saturating_sub(AT_ONCE / 2) });
+        if most == 0 || ahead > BURST_TIME {
+            return Err(ExceededBound {
+                bound,
+                limit: most,
+                retry_after: ahead.saturating_sub(BURST_TIME / 2),
+            });
         }
-        *paid = Some(from.checked_add(cost.min(AT_ONCE)).unwrap_or(from));
+        *paid = Some(from.checked_add(cost.min(BURST_TIME)).unwrap_or(from));
         Ok(())
     }
 
     /// Counts an item, once an hour. Refuses a new item if the limit of this hour is reached.
-    pub(super) fn note(
+    pub(super) fn count_item(
         &self,
         bounds: &Bounds,
         bound: Bound,
         something: impl Hash,
         now: Instant,
-    ) -> Result<(), Exceeded> {
+    ) -> Result<(), ExceededBound> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = match bound {
             Bound::Attempts => &mut used.attempts,
             Bound::Keys => &mut used.keys,
             _ => &mut used.labels,
         };
-        if seen.left(now).is_zero() {
-            *seen = Seen { all: HashSet::default(), since: Some(now) };
+        if seen.counted_for(now).is_zero() {
+            *seen = SeenItems { items: HashSet::default(), since: Some(now) };
         }
-        let (most, hash) = (bounds.of(bound), HASHER.hash_one(something));
-        if !seen.all.contains(&hash) && seen.all.len() as u64 >= most {
-            return Err(Exceeded { bound, most, after: seen.left(now) });
+        let (most, hash) = (bounds.limit_of(bound), HASHER.hash_one(something));
+        if !seen.items.contains(&hash) && seen.items.len() as u64 >= most {
+            return Err(ExceededBound { bound, limit: most, retry_after: seen.counted_for(now) });
         }
-        seen.all.insert(hash);
+        seen.items.insert(hash);
         Ok(())
     }
 
     /// Takes a slot, which is freed when the result is dropped.
-    pub(super) fn place(&self, bounds: &Bounds, bound: Bound) -> Result<UsageSlot, Exceeded> {
-        self.take_place(bounds, bound, None)
+    pub(super) fn take_slot(&self, bounds: &Bounds, bound: Bound) -> Result<UsageSlot, ExceededBound> {
+        self.take_slot_from(bounds, bound, None)
     }
 
     /// Takes a slot for a call of an anonymous caller from this address. Once half of the slots are
     /// taken, one address may hold at most a quarter of them, so that it cannot shut out others.
-    pub(super) fn call_from(&self, bounds: &Bounds, from: IpAddr) -> Result<UsageSlot, Exceeded> {
-        self.take_place(bounds, Bound::Calls, Some(from))
+    pub(super) fn take_call_slot(&self, bounds: &Bounds, from: IpAddr) -> Result<UsageSlot, ExceededBound> {
+        self.take_slot_from(bounds, Bound::Calls, Some(from))
     }
 
-    fn take_place(&self, bounds: &Bounds, bound: Bound, from: Option<IpAddr>) -> Result<UsageSlot, Exceeded> {
+    fn take_slot_from(
+        &self,
+        bounds: &Bounds,
+        bound: Bound,
+        from: Option<IpAddr>,
+    ) -> Result<UsageSlot, ExceededBound> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (taken, most) = (*used.taken(bound), bounds.of(bound));
+        let (taken, most) = (*used.slots_taken(bound), bounds.limit_of(bound));
         let own = from.and_then(|from| used.calls_from.get(&from)).copied();
         let is_greedy = own.is_some_and(|own| taken >= most.div_ceil(2) && own >= most.div_ceil(4));
         if taken >= most || is_greedy {
             let is_short = matches!(bound, Bound::Calls | Bound::Verdicts);
-            return Err(Exceeded { bound, most, after: if is_short { BUSY } else { CROWDED } });
+            return Err(ExceededBound {
+                bound,
+                limit: most,
+                retry_after: if is_short { BUSY_WAIT } else { CROWDED_WAIT },
+            });
         }
-        *used.taken(bound) += 1;
+        *used.slots_taken(bound) += 1;
         if let Some(from) = from {
             *used.calls_from.entry(from).or_default() += 1;
         }
-        Ok(UsageSlot(Some(Held { usage: self.clone(), bound, from })))
+        Ok(UsageSlot(Some(HeldSlot { usage: self.clone(), bound, from })))
     }
 }
 
 /// A taken slot, freed on drop. The default value holds none: the caller has no bounds.
 #[derive(Debug, Default)]
-pub(crate) struct UsageSlot(Option<Held>);
+pub(crate) struct UsageSlot(Option<HeldSlot>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldSlot {
     usage: Usage,
     bound: Bound,
     /// Source address, if the caller is anonymous.
@@ -203,9 +217,9 @@ struct Held {
 
 impl Drop for UsageSlot {
     fn drop(&mut self) {
-        let Some(Held { usage: Usage(used), bound, from }) = &self.0 else { return };
+        let Some(HeldSlot { usage: Usage(used), bound, from }) = &self.0 else { return };
         let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = used.taken(*bound);
+        let taken = used.slots_taken(*bound);
         *taken = taken.saturating_sub(1);
         if let Some(Entry::Occupied(mut own)) = from.map(|from| used.calls_from.entry(from)) {
             *own.get_mut() -= 1;
@@ -219,10 +233,10 @@ impl Drop for UsageSlot {
 /// The use of all callers, by name. A caller keeps its use when it changes its token, when the
 /// access file is reloaded, and when it returns while its use still counts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Usages(Arc<Mutex<Known>>);
+pub(crate) struct Usages(Arc<Mutex<KnownCallers>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownCallers {
     by_name: HashMap<Arc<str>, Usage>,
     next_search_at: usize,
 }
@@ -234,7 +248,7 @@ impl Usages {
     }
 
     /// The use of the caller with this name.
-    pub(super) fn of(&self, name: &Arc<str>, now: Instant) -> Usage {
+    pub(super) fn usage_of(&self, name: &Arc<str>, now: Instant) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.by_name.len() >= known.next_search_at {
             known.by_name.retain(|_name, usage| usage.is_needed(now));
@@ -253,9 +267,9 @@ mod tests {
     fn a_rate_gives_a_minute_at_once_and_then_what_it_says() {
         let (usage, start) = (Usage::default(), Instant::now());
         let bounds =
-            BoundsTable { samples_per_second: Some(10), ..BoundsTable::default() }.or(Bounds::OF_JOB);
+            BoundsTable { samples_per_second: Some(10), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
         let take =
-            |count, at: u64| usage.take(&bounds, Bound::Samples, count, start + Duration::from_secs(at));
+            |count, at: u64| usage.take_rate(&bounds, Bound::Samples, count, start + Duration::from_secs(at));
         let taken = (0..2000).take_while(|_| take(1, 0).is_ok()).count();
         assert_eq!(taken, 601);
         let exceeded = take(1, 0).unwrap_err();
@@ -263,34 +277,36 @@ mod tests {
             exceeded.to_string().contains("10 samples a second (bounds.samples_per_second"),
             "{exceeded}"
         );
-        assert!(take(1, exceeded.after.as_secs() + 1).is_ok(), "there is room when it says so");
+        assert!(take(1, exceeded.retry_after.as_secs() + 1).is_ok(), "there is room when it says so");
         assert!(take(1_000_000_000, 3600).is_ok(), "one message is taken, and paid for by a wait");
         assert!(take(1, 3600).is_err() || take(1, 3600).is_err());
-        let none = BoundsTable { queries_per_second: Some(0), ..BoundsTable::default() }.or(Bounds::OF_JOB);
-        assert!(usage.take(&none, Bound::Queries, 1, start).is_err());
+        let none =
+            BoundsTable { queries_per_second: Some(0), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
+        assert!(usage.take_rate(&none, Bound::Queries, 1, start).is_err());
     }
 
     #[test]
     fn different_things_count_once_an_hour_and_streams_while_they_last() {
         let (usage, start) = (Usage::default(), Instant::now());
         let bounds = BoundsTable { keys_per_hour: Some(2), streams: Some(1), ..BoundsTable::default() };
-        let bounds = bounds.or(Bounds::OF_JOB);
-        let note = |key: &str, at| usage.note(&bounds, Bound::Keys, key, start + Duration::from_secs(at));
+        let bounds = bounds.or_default(Bounds::OF_JOB);
+        let note =
+            |key: &str, at| usage.count_item(&bounds, Bound::Keys, key, start + Duration::from_secs(at));
         assert!(note("a", 0).is_ok() && note("b", 1).is_ok() && note("a", 2).is_ok());
-        assert_eq!(note("c", 600).unwrap_err().after, Duration::from_mins(50));
+        assert_eq!(note("c", 600).unwrap_err().retry_after, Duration::from_mins(50));
         assert!(note("c", 3600).is_ok());
-        let first = usage.place(&bounds, Bound::Streams).unwrap();
-        assert_eq!(usage.place(&bounds, Bound::Streams).unwrap_err().bound, Bound::Streams);
-        assert!(usage.place(&bounds, Bound::Calls).is_ok(), "each has places of its own");
+        let first = usage.take_slot(&bounds, Bound::Streams).unwrap();
+        assert_eq!(usage.take_slot(&bounds, Bound::Streams).unwrap_err().bound, Bound::Streams);
+        assert!(usage.take_slot(&bounds, Bound::Calls).is_ok(), "each has places of its own");
         drop(first);
-        assert!(usage.place(&bounds, Bound::Streams).is_ok());
+        assert!(usage.take_slot(&bounds, Bound::Streams).is_ok());
     }
 
     #[test]
     fn one_address_never_takes_all_calls_of_those_who_are_known_by_nothing_else() {
         let usage = Usage::default();
-        let bounds = BoundsTable { calls: Some(8), ..BoundsTable::default() }.or(Bounds::OF_JOB);
-        let call = |host: u8| usage.call_from(&bounds, IpAddr::from([127, 0, 0, host]));
+        let bounds = BoundsTable { calls: Some(8), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
+        let call = |host: u8| usage.take_call_slot(&bounds, IpAddr::from([127, 0, 0, host]));
         let greedy: Vec<UsageSlot> = (0..20).map_while(|_| call(1).ok()).collect();
         assert_eq!(greedy.len(), 4, "half of them");
         let others: Vec<UsageSlot> = (2..9).filter_map(|host| call(host).ok()).collect();
@@ -304,7 +320,7 @@ mod tests {
     fn a_caller_is_the_same_under_another_token_and_forgotten_when_he_is_gone() {
         let usages = Usages::default();
         let now = Instant::now();
-        let of = |name: &str| usages.of(&name.into(), now);
+        let of = |name: &str| usages.usage_of(&name.into(), now);
         let (held, again, other) = (of("a"), of("a"), of("b"));
         assert!(Arc::ptr_eq(&held.0, &again.0) && !Arc::ptr_eq(&held.0, &other.0));
         for n in 0..10_000 {
@@ -317,15 +333,16 @@ mod tests {
     #[test]
     fn what_a_caller_has_done_counts_for_its_hour_although_it_is_away_meanwhile() {
         let (usages, start) = (Usages::default(), Instant::now());
-        let bounds = BoundsTable { keys_per_hour: Some(1), ..BoundsTable::default() }.or(Bounds::OF_JOB);
+        let bounds =
+            BoundsTable { keys_per_hour: Some(1), ..BoundsTable::default() }.or_default(Bounds::OF_JOB);
         let after = |minutes: u64| start + Duration::from_mins(minutes);
         let note = |key: &str, minutes: u64| {
-            let usage = usages.of(&"a".into(), after(minutes));
-            usage.note(&bounds, Bound::Keys, key, after(minutes)).is_ok()
+            let usage = usages.usage_of(&"a".into(), after(minutes));
+            usage.count_item(&bounds, Bound::Keys, key, after(minutes)).is_ok()
         };
         let crowd = |minutes: u64| {
             for n in 0..3 * MOST_IDLE_CALLERS {
-                drop(usages.of(&n.to_string().into(), after(minutes)));
+                drop(usages.usage_of(&n.to_string().into(), after(minutes)));
             }
         };
         assert!(note("one", 0));
@@ -339,9 +356,9 @@ mod tests {
     #[test]
     fn a_rate_that_is_not_paid_for_is_not_forgotten() {
         let (usages, start) = (Usages::default(), Instant::now());
-        let usage = usages.of(&"a".into(), start);
-        usage.take(&Bounds::OF_JOB, Bound::Queries, 20_000, start).unwrap();
-        assert!(!usage.0.lock().unwrap().is_over(start + Duration::from_secs(9)));
-        assert!(usage.0.lock().unwrap().is_over(start + Duration::from_secs(10)));
+        let usage = usages.usage_of(&"a".into(), start);
+        usage.take_rate(&Bounds::OF_JOB, Bound::Queries, 20_000, start).unwrap();
+        assert!(!usage.0.lock().unwrap().restricts_nothing(start + Duration::from_secs(9)));
+        assert!(usage.0.lock().unwrap().restricts_nothing(start + Duration::from_secs(10)));
     }
 }

@@ -6,10 +6,10 @@ use anyhow::{Context as _, bail};
 use plimsoll_store::archive::Unpacker;
 use ulid::Ulid;
 
-use super::link::{self, Running};
+use super::link::{self, RunningServer};
 
 /// Path of the backup on a running server.
-pub(crate) const ENDPOINT: &str = "/admin/backup";
+pub(crate) const BACKUP_PATH: &str = "/admin/backup";
 
 /// Most bytes of an HTTP head.
 const HEAD_BYTES: usize = 16 << 10;
@@ -19,9 +19,9 @@ const HEAD_BYTES: usize = 16 << 10;
 /// # Errors
 /// There is no answer, the answer is not from a Plimsoll server, the archive is of another store
 /// than `wanted`, or the archive is incomplete.
-pub(crate) fn fetch(
-    server: &Running<'_>,
-    wanted: Option<Ulid>,
+pub(crate) fn fetch_archive(
+    server: &RunningServer<'_>,
+    wanted_store: Option<Ulid>,
     out: &mut impl Write,
     tell: impl FnMut(u64),
 ) -> anyhow::Result<()> {
@@ -29,8 +29,8 @@ pub(crate) fn fetch(
     let mut stream = link::connect(server)?;
     // HTTP/1.0: the body ends when the connection closes. A body that is cut short is noticed,
     // because the archive is checked.
-    let host = server.elsewhere.as_ref().map_or("localhost", |elsewhere| elsewhere.host.as_str());
-    let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: {host}\r\n{authorization}\r\n");
+    let host = server.remote.as_ref().map_or("localhost", |elsewhere| elsewhere.host.as_str());
+    let request = format!("GET {BACKUP_PATH} HTTP/1.0\r\nHost: {host}\r\n{authorization}\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
     stream.flush()?;
     let mut answer = BufReader::new(stream);
@@ -49,10 +49,10 @@ pub(crate) fn fetch(
             reason.trim()
         );
     }
-    let mut passing = Passing { source: answer, out, done: 0, tell };
+    let mut passing = ReportingReader { source: answer, out, bytes_done: 0, on_progress: tell };
     let mut unpacker = Unpacker::begin(&mut passing)?;
     let given = unpacker.identity.id;
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != given) {
+    if let Some(wanted) = wanted_store.filter(|wanted| *wanted != given) {
         bail!("the server at {} has another store open: {given}, and not {wanted}", server.address);
     }
     while unpacker.next_entries()?.is_some() {}
@@ -73,19 +73,19 @@ fn read_head(answer: &mut impl Read) -> anyhow::Result<String> {
 }
 
 /// A reader that also writes what is read: the archive is checked while it is copied.
-struct Passing<'a, R, W, T> {
+struct ReportingReader<'a, R, W, T> {
     source: R,
     out: &'a mut W,
-    done: u64,
-    tell: T,
+    bytes_done: u64,
+    on_progress: T,
 }
 
-impl<R: Read, W: Write, T: FnMut(u64)> Read for Passing<'_, R, W, T> {
+impl<R: Read, W: Write, T: FnMut(u64)> Read for ReportingReader<'_, R, W, T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
         self.out.write_all(buffer.get(..count).unwrap_or_default())?;
-        self.done += count as u64;
-        (self.tell)(self.done);
+        self.bytes_done += count as u64;
+        (self.on_progress)(self.bytes_done);
         Ok(count)
     }
 }

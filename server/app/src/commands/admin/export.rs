@@ -68,7 +68,7 @@ impl<'a> Row<'a> {
             mean_bytes: summary.measured_need_mean().map(|need| need.0),
             cpu_usec: summary.measured_cpu().map(|cpu| cpu.0),
             requested_bytes: summary.resources.memory_request.map(|bytes| bytes.0),
-            outcome: outcome(summary),
+            outcome: outcome_word(summary),
             summary,
         }
     }
@@ -76,7 +76,7 @@ impl<'a> Row<'a> {
 
 /// The outcome as recorded history spells it. Only attempts that ran out of memory count there as
 /// lower bounds of the need.
-fn outcome(summary: &Summary) -> &'static str {
+fn outcome_word(summary: &Summary) -> &'static str {
     match (summary.outcome, summary.cause) {
         (Outcome::Succeeded, _) => "success",
         (_, Some(Cause::Oom)) if summary.censored => "oom",
@@ -90,12 +90,12 @@ struct SamplesLine<'a> {
     attempt: &'a AttemptId,
     first_sequence: u64,
     lost: u64,
-    samples: Vec<Reading>,
+    samples: Vec<SampleRow>,
 }
 
 /// A sample; field names include units.
 #[derive(Debug, Serialize)]
-struct Reading {
+struct SampleRow {
     elapsed_ms: u64,
     memory_bytes: u64,
     need_bytes: u64,
@@ -118,7 +118,7 @@ struct Reading {
     starved_ms: Option<u64>,
 }
 
-impl Reading {
+impl SampleRow {
     fn of(sample: &Sample) -> Self {
         Self {
             elapsed_ms: sample.elapsed.0,
@@ -151,7 +151,7 @@ pub(crate) async fn history(
     let mut failed = None;
     let take = |summary: Summary| {
         if failed.is_none() {
-            failed = line(out, &Row::of(&summary)).err();
+            failed = write_line(out, &Row::of(&summary)).err();
             tell(summary.attempt);
         }
     };
@@ -172,25 +172,25 @@ pub(crate) async fn series(
     let mut failed = None;
     let extent = store::each_run(store, attempt, |run| {
         if failed.is_none() {
-            failed = lines(out, attempt, &run).err();
+            failed = write_lines(out, attempt, &run).err();
         }
     });
     let samples = extent.await.map(|extent| extent.samples);
     failed.map_or(Ok(samples), |error| Err(error).context("the series cannot be written"))
 }
 
-fn lines(out: &mut impl Write, attempt: &AttemptId, run: &SampleRun) -> std::io::Result<()> {
+fn write_lines(out: &mut impl Write, attempt: &AttemptId, run: &SampleRun) -> std::io::Result<()> {
     let (mut first_sequence, mut lost) = (run.first_sequence, run.lost);
     for samples in run.samples.chunks(LINE_SAMPLES) {
-        let readings = samples.iter().map(Reading::of).collect();
-        line(out, &SamplesLine { attempt, first_sequence, lost, samples: readings })?;
+        let readings = samples.iter().map(SampleRow::of).collect();
+        write_line(out, &SamplesLine { attempt, first_sequence, lost, samples: readings })?;
         first_sequence += samples.len() as u64;
         lost = 0;
     }
     Ok(())
 }
 
-fn line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+fn write_line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }

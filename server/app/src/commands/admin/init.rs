@@ -31,26 +31,26 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use crate::{access::identity::hash, runtime::settings::Config};
 
 /// Validity of the CA: ten years.
-const CA_FOR: Duration = Duration::from_hours(24 * 3650);
+const CA_VALIDITY: Duration = Duration::from_hours(24 * 3650);
 /// Validity of the certificate: the most that clients accept (CA/Browser Forum, until 2020; Apple still).
-const CERTIFICATE_FOR: Duration = Duration::from_hours(24 * 825);
+const CERTIFICATE_VALIDITY: Duration = Duration::from_hours(24 * 825);
 /// How long before now certificates become valid, because the clocks of two machines may differ.
-const BACKDATED: Duration = Duration::from_hours(1);
+const BACKDATED_BY: Duration = Duration::from_hours(1);
 /// Bytes of a token: too many to guess.
 const TOKEN_BYTES: usize = 32;
 /// Names that every certificate has.
-const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// File mode: readable and writable by its owner only.
 const OWNERS_FILE: u32 = 0o600;
 const OWNERS_DIRECTORY: u32 = 0o700;
 
 /// The created configuration.
-pub(crate) struct Made {
+pub(crate) struct CreatedConfig {
     /// Directory of the files.
     pub(crate) dir: PathBuf,
     /// Tokens in plain text; the files have only their hashes.
-    pub(crate) agent: String,
-    pub(crate) operator: String,
+    pub(crate) agent_token: String,
+    pub(crate) operator_token: String,
 }
 
 /// Addresses for the listeners.
@@ -82,14 +82,15 @@ impl ListenAddresses {
 /// The directory is not empty, a name is invalid, or a file cannot be written: then nothing was created.
 pub(crate) fn init(
     dir: &Path,
-    names: &[String],
+    server_names: &[String],
     listen: ListenAddresses,
-    now: Duration,
-) -> anyhow::Result<Made> {
-    let dir = free(dir)?;
+    since_1970: Duration,
+) -> anyhow::Result<CreatedConfig> {
+    let dir = check_free(dir)?;
     let random = SystemRandom::new();
-    let made = Made { dir, agent: token(&random)?, operator: token(&random)? };
-    let files = files(&made, names, listen, now)?;
+    let made =
+        CreatedConfig { dir, agent_token: random_token(&random)?, operator_token: random_token(&random)? };
+    let files = files(&made, server_names, listen, since_1970)?;
     let mut part = made.dir.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
@@ -112,7 +113,7 @@ pub(crate) fn init(
 }
 
 /// The absolute path of `dir`, which must be empty or not exist.
-fn free(dir: &Path) -> anyhow::Result<PathBuf> {
+fn check_free(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let name = dir.file_name().with_context(|| format!("{shown} is no name for a new directory"))?;
     let parent =
@@ -132,37 +133,37 @@ fn free(dir: &Path) -> anyhow::Result<PathBuf> {
 
 /// The name and the content of each file.
 fn files(
-    made: &Made,
-    names: &[String],
+    created: &CreatedConfig,
+    server_names: &[String],
     listen: ListenAddresses,
-    now: Duration,
+    since_1970: Duration,
 ) -> anyhow::Result<Vec<(&'static str, String)>> {
     let ca_key = KeyPair::generate()?;
     let ca_key_text = ca_key.serialize_pem();
-    let ca = CertifiedIssuer::self_signed(authority(now), ca_key)?;
+    let ca = CertifiedIssuer::self_signed(ca_params(since_1970), ca_key)?;
     let key = KeyPair::generate()?;
-    let certificate = certificate(names, now)?.signed_by(&key, &ca)?;
+    let certificate = certificate_params(server_names, since_1970)?.signed_by(&key, &ca)?;
     Ok(vec![
         ("ca.crt", ca.pem()),
         ("ca.key", ca_key_text),
         ("server.crt", certificate.pem()),
         ("server.key", key.serialize_pem()),
-        ("access.toml", access(made)),
-        ("plimsoll.toml", settings(&made.dir, listen)),
+        ("access.toml", access_file_text(created)),
+        ("plimsoll.toml", settings_text(&created.dir, listen)),
     ])
 }
 
-fn authority(now: Duration) -> CertificateParams {
+fn ca_params(now: Duration) -> CertificateParams {
     let mut ca = CertificateParams::default();
     ca.distinguished_name.push(DnType::CommonName, "plimsoll-server init");
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    ca.not_before = (UNIX_EPOCH + now.saturating_sub(BACKDATED)).into();
-    ca.not_after = (UNIX_EPOCH + now.saturating_add(CA_FOR)).into();
+    ca.not_before = (UNIX_EPOCH + now.saturating_sub(BACKDATED_BY)).into();
+    ca.not_after = (UNIX_EPOCH + now.saturating_add(CA_VALIDITY)).into();
     ca
 }
 
-fn certificate(names: &[String], now: Duration) -> anyhow::Result<CertificateParams> {
+fn certificate_params(names: &[String], now: Duration) -> anyhow::Result<CertificateParams> {
     for name in names {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-.:*_".contains(c);
         ensure!(
@@ -170,24 +171,24 @@ fn certificate(names: &[String], now: Duration) -> anyhow::Result<CertificatePar
             "--name {name:?} is neither the name of a host nor an address"
         );
     }
-    let all: Vec<String> = LOCAL.into_iter().map(str::to_owned).chain(names.iter().cloned()).collect();
+    let all: Vec<String> = LOCAL_NAMES.into_iter().map(str::to_owned).chain(names.iter().cloned()).collect();
     let mut server = CertificateParams::new(all)?;
     server.distinguished_name.push(DnType::CommonName, "plimsoll-server");
     server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     server.use_authority_key_identifier_extension = true;
-    server.not_before = (UNIX_EPOCH + now.saturating_sub(BACKDATED)).into();
-    server.not_after = (UNIX_EPOCH + now.saturating_add(CERTIFICATE_FOR)).into();
+    server.not_before = (UNIX_EPOCH + now.saturating_sub(BACKDATED_BY)).into();
+    server.not_after = (UNIX_EPOCH + now.saturating_add(CERTIFICATE_VALIDITY)).into();
     Ok(server)
 }
 
-fn token(random: &SystemRandom) -> anyhow::Result<String> {
+fn random_token(random: &SystemRandom) -> anyhow::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     random.fill(&mut bytes).map_err(|_unspecified| anyhow!("the system gives no random numbers"))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-fn access(made: &Made) -> String {
+fn access_file_text(made: &CreatedConfig) -> String {
     format!(
         "# Who may do what. Taken over when it changes. Another token: printf %s TOKEN | sha256sum\n\
          \n\
@@ -202,8 +203,8 @@ fn access(made: &Made) -> String {
          name = \"operator\"\n\
          sha256 = \"{}\"\n\
          roles = [\"operator\", \"reader\", \"caller\"]\n",
-        hash(&made.agent),
-        hash(&made.operator)
+        hash(&made.agent_token),
+        hash(&made.operator_token)
     )
 }
 
@@ -217,7 +218,7 @@ fn host_for(names: &[String]) -> IpAddr {
     }
 }
 
-fn settings(dir: &Path, listen: ListenAddresses) -> String {
+fn settings_text(dir: &Path, listen: ListenAddresses) -> String {
     let ListenAddresses { grpc, http } = listen;
     let path = |name: &str| toml::Value::String(dir.join(name).display().to_string()).to_string();
     format!(
@@ -266,7 +267,7 @@ mod tests {
     const NOW: Duration = Duration::from_hours(24 * 365 * 50);
 
     /// Without options.
-    fn init(dir: &Path, names: &[String]) -> anyhow::Result<Made> {
+    fn init(dir: &Path, names: &[String]) -> anyhow::Result<CreatedConfig> {
         let args = Args::parse_from(["plimsoll-server"]);
         let config = Config::load(&args, |_name| None).unwrap().config;
         super::init(dir, names, ListenAddresses::of(&config, names), NOW)
@@ -283,13 +284,13 @@ mod tests {
             let path = entry.unwrap().path();
             assert_eq!(mode(&path), OWNERS_FILE, "{}", path.display());
             let text = fs::read_to_string(&path).unwrap();
-            assert!(!text.contains(&made.agent) && !text.contains(&made.operator));
+            assert!(!text.contains(&made.agent_token) && !text.contains(&made.operator_token));
             names.push(path.file_name().unwrap().to_owned());
         }
         names.sort();
         assert_eq!(names, ["access.toml", "ca.crt", "ca.key", "plimsoll.toml", "server.crt", "server.key"]);
-        assert_ne!(made.agent, made.operator);
-        assert_eq!(made.agent.len(), 43);
+        assert_ne!(made.agent_token, made.operator_token);
+        assert_eq!(made.agent_token.len(), 43);
     }
 
     #[test]
@@ -307,9 +308,9 @@ mod tests {
         let guard = Guard::open(config.access_file, std::sync::Arc::new(Metrics::new())).unwrap();
         let may =
             |token: &str, role| guard.check(Some(&format!("Bearer {token}")), &[], role, "test").is_ok();
-        assert!(may(&made.agent, Role::Agent) && !may(&made.agent, Role::Reader));
-        assert!(may(&made.operator, Role::Operator) && may(&made.operator, Role::Reader));
-        assert!(!may(&made.operator, Role::Agent) && !may("", Role::Caller));
+        assert!(may(&made.agent_token, Role::Agent) && !may(&made.agent_token, Role::Reader));
+        assert!(may(&made.operator_token, Role::Operator) && may(&made.operator_token, Role::Reader));
+        assert!(!may(&made.operator_token, Role::Agent) && !may("", Role::Caller));
     }
 
     #[test]

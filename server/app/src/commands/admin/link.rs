@@ -28,7 +28,7 @@ const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 
 /// A server on another machine.
 #[derive(Debug)]
-pub(crate) struct Elsewhere<'a> {
+pub(crate) struct RemoteServer<'a> {
     /// The name in the server's certificate.
     pub(crate) host: String,
     /// PEM file of the CA that signed the server's certificate.
@@ -38,14 +38,14 @@ pub(crate) struct Elsewhere<'a> {
 /// The running server to which the command connects: on this machine, described by its settings, or
 /// on another machine.
 #[derive(Debug)]
-pub(crate) struct Running<'a> {
+pub(crate) struct RunningServer<'a> {
     /// Address of the server's HTTP listener.
     pub(crate) address: SocketAddr,
     /// The server's certificate; `None` if its listener uses plain text.
     pub(crate) certificate: Option<&'a Path>,
     /// How to connect if the server is on another machine; `certificate` is not used then. `None`
     /// if the server is on this machine.
-    pub(crate) elsewhere: Option<Elsewhere<'a>>,
+    pub(crate) remote: Option<RemoteServer<'a>>,
     /// Token of an operator.
     pub(crate) token: Option<String>,
     /// PEM files of a client certificate and its key, if the server requires one or identifies an operator by it.
@@ -60,16 +60,16 @@ impl<T: Read + Write> Stream for T {}
 ///
 /// # Errors
 /// No server listens there, or the certificate cannot be read.
-pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
+pub(super) fn connect(server: &RunningServer<'_>) -> anyhow::Result<Box<dyn Stream>> {
     let address = server.address;
     let stream = TcpStream::connect(address)
         .with_context(|| format!("the server's HTTP listener {address} (http_listen) cannot be reached"))?;
     stream.set_read_timeout(Some(LONGEST_SILENCE))?;
-    let (config, name) = match (&server.elsewhere, server.certificate) {
-        (Some(Elsewhere { host, ca }), _) => {
-            (signed_by(ca, server.client)?, ServerName::try_from(host.clone()).context("--server")?)
+    let (config, name) = match (&server.remote, server.certificate) {
+        (Some(RemoteServer { host, ca }), _) => {
+            (trust_ca(ca, server.client)?, ServerName::try_from(host.clone()).context("--server")?)
         }
-        (None, Some(file)) => (trusting(file, server.client)?, ServerName::from(address.ip())),
+        (None, Some(file)) => (client_config(file, server.client)?, ServerName::from(address.ip())),
         (None, None) => return Ok(Box::new(stream)),
     };
     let connection = ClientConnection::new(Arc::new(config), name)?;
@@ -87,7 +87,7 @@ pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
     Ok(format!("Authorization: Bearer {token}\r\n"))
 }
 
-fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
+fn client_config(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let shown = file.display();
     // the first certificate in the file is the server's own
     let own = certificates(file).context("tls_cert_file")?.into_iter().next();
@@ -95,23 +95,26 @@ fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<Clien
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let only = Arc::new(Only { certificate, algorithms });
-    showing(config.dangerous().with_custom_certificate_verifier(only), client)
+    let only = Arc::new(PinnedCertificate { certificate, algorithms });
+    with_client_certificate(config.dangerous().with_custom_certificate_verifier(only), client)
 }
 
 /// A TLS configuration that trusts certificates signed by this CA, for the requested name.
-fn signed_by(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
+fn trust_ca(ca: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca).context("--ca")? {
         roots.add(certificate).with_context(|| format!("--ca {}", ca.display()))?;
     }
     ensure!(!roots.is_empty(), "--ca {} holds no certificate", ca.display());
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    showing(config.with_safe_default_protocol_versions()?.with_root_certificates(roots), client)
+    with_client_certificate(
+        config.with_safe_default_protocol_versions()?.with_root_certificates(roots),
+        client,
+    )
 }
 
 /// Adds the client certificate, if one is configured.
-fn showing(
+fn with_client_certificate(
     config: ConfigBuilder<ClientConfig, WantsClientCert>,
     client: Option<(&Path, &Path)>,
 ) -> anyhow::Result<ClientConfig> {
@@ -124,12 +127,12 @@ fn showing(
 /// Trusts exactly one certificate and ignores its names and dates: only the holder of its private
 /// key can use it.
 #[derive(Debug)]
-struct Only {
+struct PinnedCertificate {
     certificate: CertificateDer<'static>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Only {
+impl ServerCertVerifier for PinnedCertificate {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -227,14 +230,14 @@ mod tests {
 
     fn fetch(address: SocketAddr, trusted: &Path, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let server = Running {
+        let server = RunningServer {
             address,
             certificate: Some(trusted),
-            elsewhere: None,
+            remote: None,
             token: token.map(ToOwned::to_owned),
             client: None,
         };
-        backup::fetch(&server, None, &mut out, |_| {})?;
+        backup::fetch_archive(&server, None, &mut out, |_| {})?;
         Ok(out)
     }
 

@@ -32,7 +32,7 @@ fn entries(count: u64) -> Vec<KeyValue> {
 
 fn archive(entries: Vec<KeyValue>) -> Vec<u8> {
     let (mut packer, mut bytes) = Packer::begin(identity());
-    bytes.extend(packer.take(entries).unwrap());
+    bytes.extend(packer.add_entries(entries).unwrap());
     bytes.extend(packer.end().unwrap());
     bytes
 }

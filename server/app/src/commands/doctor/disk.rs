@@ -9,14 +9,14 @@ use plimsoll_core::domain::Bytes;
 use plimsoll_store::{
     OpenError,
     disk::{DiskSpace, disk},
-    look_at,
+    store_id_at,
 };
 use rustix::fs::{Access, access};
 
 use super::CheckLine;
 
-const DATA: &str = "data directory";
-const ROOM: &str = "disk room";
+const DATA_CHECK: &str = "data directory";
+const ROOM_CHECK: &str = "disk room";
 /// Least free space, bytes. A busy server writes this much in some hours, so with less the disk may
 /// be full before an operator reacts.
 const LEAST_ROOM: u64 = 1 << 30;
@@ -24,63 +24,65 @@ const LEAST_ROOM: u64 = 1 << 30;
 /// Checks the data directory; returns whether a server has it open.
 pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
     let shown = dir.display();
-    let says = match look_at(dir) {
+    let says = match store_id_at(dir) {
         Ok(id) => format!("{shown} holds the store {id}; no server has it open"),
         Err(OpenError::Missing { .. }) => {
             let there = if dir.try_exists().unwrap_or(true) { "is empty" } else { "does not exist" };
             let says = format!(
                 "{shown} {there}: no store yet, so the server begins without a history; is it the right --data-dir?"
             );
-            let line = judge_writable(dir, says, &writable(dir));
-            let line = if line.is_ok() { CheckLine::warn(DATA, line.says) } else { line };
+            let line = judge_writable(dir, says, &try_write(dir));
+            let line = if line.is_ok() { CheckLine::warn(DATA_CHECK, line.finding) } else { line };
             return (line, false);
         }
         Err(OpenError::Locked { pid, .. }) => {
-            return (CheckLine::ok(DATA, format!("{shown} is open in process {pid}")), true);
+            return (CheckLine::ok(DATA_CHECK, format!("{shown} is open in process {pid}")), true);
         }
-        Err(error) => return (CheckLine::fail(DATA, error.to_string()), false),
+        Err(error) => return (CheckLine::fail(DATA_CHECK, error.to_string()), false),
     };
-    (judge_writable(dir, says, &writable(dir)), false)
+    (judge_writable(dir, says, &try_write(dir)), false)
 }
 
 pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>) -> CheckLine {
-    let Err(error) = writable else { return CheckLine::ok(DATA, says) };
+    let Err(error) = writable else { return CheckLine::ok(DATA_CHECK, says) };
     let user = rustix::process::geteuid().as_raw();
     let says = format!(
         "{} cannot be written ({error}): give it to the user of the server (this one has the number {user}), or name another --data-dir",
-        existing(dir).display()
+        existing_parent(dir).display()
     );
-    CheckLine::fail(DATA, says)
+    CheckLine::fail(DATA_CHECK, says)
 }
 
 /// Checks the free space on the data directory's disk.
 pub(super) fn free_space(dir: &Path) -> CheckLine {
-    match disk(&existing(dir)) {
-        Ok(space) => judge(space, dir),
-        Err(error) => CheckLine::fail(ROOM, format!("the disk of {} does not say: {error}", dir.display())),
+    match disk(&existing_parent(dir)) {
+        Ok(space) => judge_space(space, dir),
+        Err(error) => {
+            CheckLine::fail(ROOM_CHECK, format!("the disk of {} does not say: {error}", dir.display()))
+        }
     }
 }
 
-pub(super) fn judge(space: DiskSpace, dir: &Path) -> CheckLine {
+pub(super) fn judge_space(space: DiskSpace, dir: &Path) -> CheckLine {
     let DiskSpace { free, size } = space;
     let says = format!("{} of {} are free", Bytes(free), Bytes(size));
     if free >= LEAST_ROOM {
-        return CheckLine::ok(ROOM, says);
+        return CheckLine::ok(ROOM_CHECK, says);
     }
     let least = Bytes(LEAST_ROOM);
     let says = format!(
         "{says} on the disk of {}: make room, at least {least}; on a full disk the server takes no samples",
         dir.display()
     );
-    CheckLine::fail(ROOM, says)
+    CheckLine::fail(ROOM_CHECK, says)
 }
 
-fn writable(dir: &Path) -> io::Result<()> {
-    Ok(access(existing(dir), Access::WRITE_OK | Access::EXEC_OK)?)
+fn try_write(dir: &Path) -> io::Result<()> {
+    Ok(access(existing_parent(dir), Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 /// The directory; if it does not exist, its nearest existing parent.
-fn existing(dir: &Path) -> PathBuf {
+fn existing_parent(dir: &Path) -> PathBuf {
     let above = dir.ancestors().find(|dir| dir.try_exists().unwrap_or(false));
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()
 }

@@ -16,22 +16,22 @@ use crate::{
     runtime::{
         clock::Clock,
         metrics::Metrics,
-        net::tls::{Certificate, Clients, certificates},
+        net::tls::{Certificate, ClientCertificates, certificates},
         settings::Config,
     },
     state::{
         pools::PoolRegistry,
-        verdict_engine::{Sources, VerdictEngine},
+        verdict_engine::{RuleSources, VerdictEngine},
     },
 };
 
 /// Days: a certificate that expires sooner should be renewed now.
-const RENEW_WITHIN: u64 = 14;
+const RENEW_WITHIN_DAYS: u64 = 14;
 /// Seconds of a day.
-const DAY: u64 = 86_400;
+const DAY_SECONDS: u64 = 86_400;
 
 /// Checks the access file.
-pub(super) fn access(config: &Config) -> CheckLine {
+pub(super) fn check_access(config: &Config) -> CheckLine {
     const CHECK: &str = "access file";
     let Some(path) = &config.access_file else {
         let open = "without an access file every caller may do everything";
@@ -55,7 +55,7 @@ pub(super) fn access(config: &Config) -> CheckLine {
 }
 
 /// Checks the certificate of the listeners for gRPC and HTTP.
-pub(super) fn tls(config: &Config) -> CheckLine {
+pub(super) fn check_tls(config: &Config) -> CheckLine {
     const CHECK: &str = "certificate";
     let (Some(chain), Some(key)) = (&config.tls.certificate, &config.tls.key) else {
         let why = if config.plain_text {
@@ -66,22 +66,24 @@ pub(super) fn tls(config: &Config) -> CheckLine {
         return CheckLine::ok(CHECK, format!("none, so no TLS: {why}"));
     };
     let clients = config.tls.client_ca.as_ref();
-    let clients = clients.map(|ca| Clients { ca: ca.clone(), required: config.tls.client_required });
+    let clients =
+        clients.map(|ca| ClientCertificates { ca: ca.clone(), required: config.tls.client_required });
     line_of(CHECK, good_until(chain, key, clients))
 }
 
 /// Checks the webhook's certificate, if there is one.
-pub(super) fn webhook(config: &Config) -> Option<CheckLine> {
+pub(super) fn check_webhook(config: &Config) -> Option<CheckLine> {
     let admission = &config.admission;
     let _address = admission.listen?;
     let (chain, key) = (admission.certificate.as_ref()?, admission.key.as_ref()?);
-    let clients = admission.client_ca.as_ref().map(|ca| Clients { ca: ca.clone(), required: true });
+    let clients =
+        admission.client_ca.as_ref().map(|ca| ClientCertificates { ca: ca.clone(), required: true });
     Some(line_of("hook's TLS", good_until(chain, key, clients)))
 }
 
 /// Checks that a certificate and its key can be used; returns a text with the day on which it
 /// expires.
-fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Result<String> {
+fn good_until(chain: &Path, key: &Path, clients: Option<ClientCertificates>) -> anyhow::Result<String> {
     let files = Certificate { chain: chain.to_owned(), key: key.to_owned(), clients, protocols: &[] };
     files.read()?;
     let shown = chain.display();
@@ -91,19 +93,22 @@ fn good_until(chain: &Path, key: &Path, clients: Option<Clients>) -> anyhow::Res
     let end = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_secs(last));
     let left = last.checked_sub(Clock.now_unix_ms() / 1000);
     let left = left.with_context(|| format!("{shown} ended at {end}: renew it; no client connects"))?;
-    ensure!(left >= RENEW_WITHIN * DAY, "{shown} ends at {end}: renew it, no client connects after that");
+    ensure!(
+        left >= RENEW_WITHIN_DAYS * DAY_SECONDS,
+        "{shown} ends at {end}: renew it, no client connects after that"
+    );
     Ok(format!("{shown} is good until {end}"))
 }
 
 /// Checks the pools file.
 pub(super) fn pools(config: &Config) -> CheckLine {
     let read = PoolRegistry::open(config.pools_file.clone(), Arc::new(Metrics::new()));
-    line_of("pools", read.map(|_pools| named(config.pools_file.as_ref())))
+    line_of("pools", read.map(|_pools| named_file(config.pools_file.as_ref())))
 }
 
 /// Checks the operator's rules for verdicts, and the retry terms.
-pub(super) fn rules(config: &Config) -> CheckLine {
-    let sources = Sources {
+pub(super) fn check_rules(config: &Config) -> CheckLine {
+    let sources = RuleSources {
         rules_dir: config.rules_dir.clone(),
         policy_file: config.retry_policy.clone(),
         policy: config.retry.clone(),
@@ -115,6 +120,6 @@ pub(super) fn rules(config: &Config) -> CheckLine {
     line_of("retry rules", read.map(|_engine| says))
 }
 
-fn named(path: Option<&PathBuf>) -> String {
+fn named_file(path: Option<&PathBuf>) -> String {
     path.map_or_else(|| "no file".to_owned(), |path| path.display().to_string())
 }

@@ -20,23 +20,23 @@ use crate::runtime::{
 /// Time limit for GitLab.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// A request that a token with the scope `read_api` may make.
-const QUESTION: &str = "projects?per_page=1&simple=true";
+const PROBE_PATH: &str = "projects?per_page=1&simple=true";
 
 /// The result of the check; `None` if GitLab is not configured.
 ///
 /// # Errors
 /// The runtime for the request cannot be started.
-pub(super) fn answers(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
+pub(super) fn check_gitlab(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
     let Some(place) = &settings.url else { return Ok(None) };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    Ok(Some(line_of("GitLab", runtime.block_on(ask(settings, place)))))
+    Ok(Some(line_of("GitLab", runtime.block_on(ask_gitlab(settings, place)))))
 }
 
-async fn ask(settings: &Settings, place: &BaseUrl) -> anyhow::Result<String> {
+async fn ask_gitlab(settings: &Settings, place: &BaseUrl) -> anyhow::Result<String> {
     let file = settings.token_file.as_deref().context("gitlab_url needs gitlab_token_file")?;
     let token = reload::secret(file, "", "a token with the scope read_api").context("gitlab_token_file")?;
-    let http = outgoing::client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
-    let address = place.api(QUESTION);
+    let http = outgoing::http_client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
+    let address = place.api(PROBE_PATH);
     let request = Request::get(&address).header("PRIVATE-TOKEN", token).body(Empty::<Bytes>::new())?;
     let host = place.host();
     let answered = timeout(ANSWER_PATIENCE, http.request(request)).await;

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::{CheckLine, line_of};
 use crate::runtime::settings::{Config, MemoryPlan};
 
-const FILES: &str = "open files";
+const FILES_CHECK: &str = "open files";
 /// Lowest limit of open files that is accepted: each connection of an agent needs one. Services
 /// usually have a far higher limit.
 const LEAST_FILES: u64 = 4096;
@@ -26,26 +26,26 @@ pub(super) fn memory(config: &Config) -> CheckLine {
 }
 
 /// Checks the limit of open files, which bounds connections.
-pub(super) fn open_files() -> CheckLine {
+pub(super) fn check_open_files() -> CheckLine {
     judge_files(getrlimit(Resource::Nofile).maximum)
 }
 
 pub(super) fn judge_files(most: Option<u64>) -> CheckLine {
     match most {
         Some(most) if most < LEAST_FILES => CheckLine::fail(
-            FILES,
+            FILES_CHECK,
             format!(
                 "the hard limit is {most}, and each agent needs one: raise it to {LEAST_FILES} or more (ulimit -Hn; LimitNOFILE of systemd)"
             ),
         ),
-        Some(most) => CheckLine::ok(FILES, format!("up to {most}")),
-        None => CheckLine::ok(FILES, "without a limit"),
+        Some(most) => CheckLine::ok(FILES_CHECK, format!("up to {most}")),
+        None => CheckLine::ok(FILES_CHECK, "without a limit"),
     }
 }
 
 /// Checks that the server can listen on its addresses. An address in use is fine if a server has
 /// the data directory open: that server uses it.
-pub(super) fn addresses(config: &Config, is_serving: bool) -> Vec<CheckLine> {
+pub(super) fn check_addresses(config: &Config, is_serving: bool) -> Vec<CheckLine> {
     let all = [
         ("gRPC address", "grpc_listen", Some(config.grpc_listen)),
         ("HTTP address", "http_listen", Some(config.http_listen)),

@@ -20,18 +20,18 @@ use std::io::{self, Write as _};
 use anyhow::bail;
 use clap::Args;
 use plimsoll_proto::{
-    checks::{CheckLine, text},
+    checks::{CheckLine, checks_text},
     figures::counted,
 };
 
-use super::{Output, line::examples, terminal};
+use super::{Output, line::examples_text, terminal};
 use crate::runtime::settings::Config;
 
 /// Checks the settings and the machine as a server would find them, and says what to change. Starts nothing.
 ///
 /// Each line begins with `ok`, `warn` or `fail`. The exit status is 1 if a line begins with `fail`, else 0.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["doctor --config plimsoll.toml", "doctor --output json"]))]
+#[command(after_help = examples_text(&["doctor --config plimsoll.toml", "doctor --output json"]))]
 pub struct Doctor {
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
@@ -52,7 +52,7 @@ impl Doctor {
         match self.output {
             Output::Json => writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&lines)?)?,
             Output::Text => {
-                write!(io::stdout(), "{}", terminal::fitted(&text(&lines), io::stdout()))?;
+                write!(io::stdout(), "{}", terminal::wrapped_for(&checks_text(&lines), io::stdout()))?;
             }
         }
         let failed = lines.iter().filter(|line| line.is_failed()).count();
@@ -68,11 +68,11 @@ impl Doctor {
 fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     let (data, is_serving) = disk::data_directory(&config.data_dir);
     let mut lines =
-        vec![data, disk::free_space(&config.data_dir), machine::memory(config), machine::open_files()];
-    lines.extend(machine::addresses(config, is_serving));
-    lines.extend([files::access(config), files::tls(config)]);
-    lines.extend(files::webhook(config));
-    lines.extend([files::pools(config), files::rules(config)]);
-    lines.extend(gitlab::answers(&config.gitlab)?);
+        vec![data, disk::free_space(&config.data_dir), machine::memory(config), machine::check_open_files()];
+    lines.extend(machine::check_addresses(config, is_serving));
+    lines.extend([files::check_access(config), files::check_tls(config)]);
+    lines.extend(files::check_webhook(config));
+    lines.extend([files::pools(config), files::check_rules(config)]);
+    lines.extend(gitlab::check_gitlab(&config.gitlab)?);
     Ok(lines)
 }

@@ -22,7 +22,7 @@ fn sound(dir: &Path) -> Config {
 fn checked(config: &Config, check: &str) -> (bool, String) {
     let lines = super::check(config).unwrap();
     let line = lines.into_iter().find(|line| line.check == check).unwrap();
-    (line.is_ok(), line.says)
+    (line.is_ok(), line.finding)
 }
 
 fn assert_wrong(config: &Config, check: &str, words: &[&str]) {
@@ -56,7 +56,7 @@ fn the_data_directory_is_found_missing_whole_open_or_foreign() {
     assert!(!config.data_dir.try_exists().unwrap(), "nothing is made");
     let warns = |config: &Config, words: &str| {
         let (line, _) = disk::data_directory(&config.data_dir);
-        let row = text(&[line]);
+        let row = checks_text(&[line]);
         assert!(row.starts_with("warn ") && row.contains(words) && row.contains("right --data-dir"), "{row}");
     };
     warns(&config, "does not exist");
@@ -86,17 +86,20 @@ fn the_data_directory_is_found_missing_whole_open_or_foreign() {
     // root may write everywhere, so the system's answer is given
     let denied =
         disk::judge_writable(dir.path(), String::new(), &Err(io::ErrorKind::PermissionDenied.into()));
-    assert!(!denied.is_ok() && denied.says.contains("cannot be written (permission denied)"), "{denied:?}");
+    assert!(
+        !denied.is_ok() && denied.finding.contains("cannot be written (permission denied)"),
+        "{denied:?}"
+    );
 }
 
 #[test]
 fn room_memory_and_files_say_how_much_there_must_be() {
     let dir = tempfile::tempdir().unwrap();
-    let full = disk::judge(DiskSpace { free: 5 << 20, size: 1 << 30 }, dir.path());
-    assert!(!full.is_ok() && full.says.contains("make room, at least 1.00 GiB"), "{full:?}");
-    assert!(disk::judge(DiskSpace { free: 2 << 30, size: 4 << 30 }, dir.path()).is_ok());
+    let full = disk::judge_space(DiskSpace { free: 5 << 20, size: 1 << 30 }, dir.path());
+    assert!(!full.is_ok() && full.finding.contains("make room, at least 1.00 GiB"), "{full:?}");
+    assert!(disk::judge_space(DiskSpace { free: 2 << 30, size: 4 << 30 }, dir.path()).is_ok());
     let few = machine::judge_files(Some(1024));
-    assert!(!few.is_ok() && few.says.contains("LimitNOFILE"), "{few:?}");
+    assert!(!few.is_ok() && few.finding.contains("LimitNOFILE"), "{few:?}");
     assert!(machine::judge_files(Some(1 << 20)).is_ok() && machine::judge_files(None).is_ok());
     let mut config = sound(dir.path());
     let machine = |bytes| Some(MachineMemory { bytes: Bytes(bytes), source: "memory.max".to_owned() });
@@ -210,7 +213,7 @@ fn a_gitlab_that_does_not_answer_is_named() {
 fn the_rows_fit_eighty_columns() {
     let dir = tempfile::tempdir().unwrap();
     let lines = check(&sound(dir.path())).unwrap();
-    let shown = wrapped(&text(&lines), 80);
+    let shown = wrapped(&checks_text(&lines), 80);
     assert!(shown.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')), "{shown}");
     assert!(shown.starts_with("warn  data directory  "), "{shown}");
 }

@@ -13,18 +13,18 @@ use plimsoll_proto::{
 };
 
 /// Most namespaces that are listed.
-const LISTED: usize = 20;
+const MOST_LISTED: usize = 20;
 
 /// Prints for how many builds the job, only the project or only the namespace is known, and how
 /// much the builds of each namespace used.
-pub(super) fn show(
-    found: &PodAttempts<'_>,
+pub(super) fn show_coverage(
+    pod_attempts: &PodAttempts<'_>,
     range: TimeRange,
     empty_ms: u64,
     is_asked: bool,
 ) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let coverage = &found.coverage;
+    let coverage = &pod_attempts.coverage;
     let hours = |ms: u64| ms.div_ceil(3_600_000);
     writeln!(
         out,
@@ -63,7 +63,7 @@ pub(super) fn show(
             writeln!(out, "{:<16}{:>9}  {why}", "of them", count(builds))?;
         }
     }
-    show_totals(&mut out, &found.totals)?;
+    show_totals(&mut out, &pod_attempts.totals)?;
     out.flush()
 }
 
@@ -77,7 +77,7 @@ fn show_totals(out: &mut impl Write, all: &BTreeMap<String, NamespaceTotals>) ->
     )?;
     let mut totals: Vec<(&String, &NamespaceTotals)> = all.iter().collect();
     totals.sort_by(|(_, a), (_, b)| b.used.total_cmp(&a.used));
-    for (namespace, totals) in totals.into_iter().take(LISTED) {
+    for (namespace, totals) in totals.into_iter().take(MOST_LISTED) {
         let NamespaceTotals { builds, used, requested, core_hours } = totals;
         let [used, requested, core_hours] = [*used, *requested, *core_hours].map(amount);
         writeln!(

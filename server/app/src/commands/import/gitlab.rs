@@ -10,8 +10,8 @@ use plimsoll_proto::figures::counted;
 
 use crate::{
     ci_outcomes,
-    commands::{note, progress::Progress},
-    integrations::gitlab::{Client, Terms, list_jobs},
+    commands::{print_note, progress::Progress},
+    integrations::gitlab::{GitlabClient, PaceTerms, list_jobs},
     runtime::{metrics::Metrics, settings::Config},
 };
 
@@ -19,13 +19,15 @@ use crate::{
 ///
 /// # Errors
 /// The token cannot be read, GitLab does not answer, or there are too many jobs.
-pub(super) async fn jobs(
+pub(super) async fn jobs_of_projects(
     config: &Config,
     projects: &BTreeSet<u64>,
     range: TimeRange,
 ) -> anyhow::Result<Option<(ListedJobs, String)>> {
     let metrics = std::sync::Arc::new(Metrics::new());
-    let Some(client) = Client::open(&config.gitlab, Terms::default(), metrics)? else { return Ok(None) };
+    let Some(client) = GitlabClient::open(&config.gitlab, PaceTerms::default(), metrics)? else {
+        return Ok(None);
+    };
     let url = config.gitlab.url.as_ref().map_or_else(String::new, ToString::to_string);
     let mut progress = Progress::new();
     let listed =
@@ -35,7 +37,7 @@ pub(super) async fn jobs(
         listed.map_err(|error| anyhow!("{error}; nothing was stored")).context(url.clone())?;
     if !hidden.is_empty() {
         let numbers: Vec<String> = hidden.iter().take(10).map(ToString::to_string).collect();
-        note(format_args!(
+        print_note(format_args!(
             "{url} does not show the jobs of {} (number {}{}): the token needs the scope read_api, and its user must see the project",
             counted(hidden.len() as u64, "project"),
             numbers.join(", "),

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::{counts_line, coverage, gitlab, into, kept_in, open, remarks};
+use super::{counts_line, coverage, gitlab, open_store, remarks, source_words, target_words};
 use crate::{
-    commands::{Incomplete, note, progress::Progress},
+    commands::{Incomplete, print_note, progress::Progress},
     integrations::prometheus::{
         HistoryQuestion, PrometheusAccess, PrometheusClient, PrometheusHistory, read_history,
     },
@@ -34,13 +34,13 @@ pub(super) struct FromPrometheus {
     /// Address of a Prometheus that scrapes cAdvisor and kube-state-metrics: the pods of GitLab's runner become history. Their peaks are at
     /// least what Prometheus saw, so they propose requests and lower no limit. With `gitlab_url` and `gitlab_token_file` GitLab is asked
     /// how the jobs ended, and which job a pod ran that does not say it.
-    #[arg(long, value_name = "URL", value_parser = url)]
+    #[arg(long, value_name = "URL", value_parser = parse_url)]
     prometheus: Option<BaseUrl>,
     /// How far back Prometheus is read. What is there already is left alone.
-    #[arg(long, value_name = "TIME", default_value = "15d", value_parser = since, conflicts_with = "file")]
+    #[arg(long, value_name = "TIME", default_value = "15d", value_parser = parse_since, conflicts_with = "file")]
     since: Duration,
     /// Only series with these labels, such as `cluster="a"`.
-    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, value_parser = selector, conflicts_with = "file")]
+    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, value_parser = parse_selector, conflicts_with = "file")]
     prometheus_selector: String,
     /// File that says how labels are named in this cluster (files.md).
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
@@ -53,11 +53,11 @@ pub(super) struct FromPrometheus {
     prometheus_ca_file: Option<PathBuf>,
 }
 
-fn url(text: &str) -> Result<BaseUrl, String> {
+fn parse_url(text: &str) -> Result<BaseUrl, String> {
     BaseUrl::parse_of(text, "Prometheus", "http://prometheus:9090")
 }
 
-fn since(text: &str) -> Result<Duration, String> {
+fn parse_since(text: &str) -> Result<Duration, String> {
     let digits = text.trim();
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("the unit is missing: write {digits}d for days, or {digits}h for hours"));
@@ -69,7 +69,7 @@ fn since(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-fn selector(text: &str) -> Result<String, String> {
+fn parse_selector(text: &str) -> Result<String, String> {
     let text = text.trim().trim_end_matches(',');
     if text.contains(['{', '}', '\n']) || (!text.is_empty() && !text.contains('=')) {
         return Err("write labels without braces, such as cluster=\"a\"".to_owned());
@@ -77,7 +77,7 @@ fn selector(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
+fn read_labels(file: Option<PathBuf>) -> anyhow::Result<PrometheusLabels> {
     let Some(file) = file else { return Ok(PrometheusLabels::default()) };
     let text = reload::stamp(&file).and_then(|(_, bytes, _)| reload::text(&file, bytes));
     let read = text.and_then(|text| {
@@ -95,26 +95,26 @@ impl FromPrometheus {
         let end_ms = Clock.now_unix_ms() / 1000 * 1000;
         let range = TimeRange { start_ms: end_ms.saturating_sub(self.since.as_secs() * 1000), end_ms };
         let read = self.read(config, range).await?;
-        let listed = gitlab::jobs(config, &read.pods.projects(), range).await?;
+        let listed = gitlab::jobs_of_projects(config, &read.pods.projects(), range).await?;
         let is_asked = listed.is_some();
-        let no_job = no_job(is_asked, read.pods.unread_annotations());
+        let no_job = no_job_reason(is_asked, read.pods.unread_annotations());
         let (jobs, of_gitlab) = listed.unwrap_or_default();
         let host = if host.is_empty() { &of_gitlab } else { host };
-        let found = read.pods.finish(range, host, &jobs)?;
-        coverage::show(&found, range, read.empty_ms, is_asked)?;
+        let found = read.pods.from_source(range, host, &jobs)?;
+        coverage::show_coverage(&found, range, read.empty_ms, is_asked)?;
         if found.coverage.keyed == 0 {
             return Err(Incomplete(no_job).into());
         }
-        let store = open(config).await?;
+        let store = open_store(config).await?;
         let records = found.records().map(|record| record.map(|record| of_project(record, project)));
         let imported = import::commit_records(records, found.refusals.clone(), &store).await;
         store.close().await.context("closing the store")?;
         let imported = imported?;
         writeln!(io::stdout(), "{}", counts_line(imported.added, imported.known))?;
-        note(kept_in(config));
-        remarks(&imported, project).iter().for_each(note);
+        print_note(source_words(config));
+        remarks(&imported, project).iter().for_each(print_note);
         if imported.refusals.count > 0 {
-            note(&imported.refusals);
+            print_note(&imported.refusals);
             return Err(
                 Incomplete("builds are refused and named above; all others are stored".to_owned()).into()
             );
@@ -126,7 +126,7 @@ impl FromPrometheus {
     async fn read(self, config: &Config, range: TimeRange) -> anyhow::Result<PrometheusHistory> {
         let Some(url) = self.prometheus else { bail!("name a file, or --prometheus") };
         let question = HistoryQuestion {
-            labels: labels(self.prometheus_labels)?,
+            labels: read_labels(self.prometheus_labels)?,
             selector: self.prometheus_selector,
             range,
         };
@@ -137,13 +137,13 @@ impl FromPrometheus {
             ca_file: self.prometheus_ca_file,
         };
         let client = PrometheusClient::from_files(access)?;
-        note(into(config));
+        print_note(target_words(config));
         let mut progress = Progress::new();
         let read = read_history(&client, &question, |share| progress.show_share("reading", share)).await;
         progress.end();
         let read = read.with_context(|| name.clone())?;
         if let Some(warning) = &read.warning {
-            note(format_args!("{name} warns: {}", plimsoll_proto::job::fitting(warning, 300)));
+            print_note(format_args!("{name} warns: {}", plimsoll_proto::job::clean_and_cut(warning, 300)));
         }
         Ok(read)
     }
@@ -162,14 +162,14 @@ fn of_project((mut record, end): PodAttempt, project: &str) -> Record {
 
 /// Explains why nothing was stored, and how to fix it. `annotations`: the labels of a series with
 /// job annotations that matches no build pod.
-fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
+fn no_job_reason(is_asked: bool, annotations: Option<&[String]>) -> String {
     let other = if is_asked {
         ""
     } else {
         ". Or let GitLab say which jobs ran: set gitlab_url and gitlab_token_file"
     };
     if let Some(labels) = annotations {
-        return other_labels(labels) + other;
+        return other_labels_note(labels) + other;
     }
     format!(
         "no pod says which job it is of, so nothing was stored; start kube-state-metrics with\n{}\n\
@@ -179,7 +179,7 @@ fn no_job(is_asked: bool, annotations: Option<&[String]>) -> String {
 }
 
 /// Explains that annotations of jobs exist, but with other labels for their pods.
-fn other_labels(labels: &[String]) -> String {
+fn other_labels_note(labels: &[String]) -> String {
     let exported: Vec<String> =
         [("kube_namespace", "namespace"), ("kube_pod", "pod"), ("kube_container", "container")]
             .iter()
@@ -209,10 +209,10 @@ mod tests {
 
     #[test]
     fn a_time_without_a_unit_is_answered_with_days_and_hours_and_not_with_seconds() {
-        let refused = since("15").unwrap_err();
+        let refused = parse_since("15").unwrap_err();
         assert_eq!(refused, "the unit is missing: write 15d for days, or 15h for hours");
-        assert_eq!(since("15d").unwrap(), Duration::from_hours(15 * 24));
-        assert!(since("401d").unwrap_err().contains("from 1h to 400d"));
+        assert_eq!(parse_since("15d").unwrap(), Duration::from_hours(15 * 24));
+        assert!(parse_since("401d").unwrap_err().contains("from 1h to 400d"));
     }
     #[test]
     fn annotations_under_other_labels_get_the_advice_that_is_not_yet_followed() {
@@ -225,16 +225,16 @@ mod tests {
             "namespace",
             "pod",
         ]);
-        let text = no_job(true, Some(&exported));
+        let text = no_job_reason(true, Some(&exported));
         assert_eq!(
             text,
             "kube_pod_annotations names jobs, but of pods without readings of memory, so nothing was stored; Prometheus scrapes \
              kube-state-metrics without honor_labels; give --prometheus-labels a file with\n\
              kube_namespace = \"exported_namespace\"\nkube_pod = \"exported_pod\"\nkube_container = \"exported_container\"\n"
         );
-        let renamed = no_job(true, Some(&labels(&["annotation_a", "kube_pod_name", "namespace"])));
+        let renamed = no_job_reason(true, Some(&labels(&["annotation_a", "kube_pod_name", "namespace"])));
         assert!(renamed.ends_with("which of its labels name the pod: kube_pod_name, namespace"), "{renamed}");
         assert!(!renamed.contains("allowlist") && !text.contains("allowlist"));
-        assert!(no_job(false, None).contains("--metric-annotations-allowlist=pods=["));
+        assert!(no_job_reason(false, None).contains("--metric-annotations-allowlist=pods=["));
     }
 }

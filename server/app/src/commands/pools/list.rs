@@ -21,7 +21,7 @@ use plimsoll_lab::{
 };
 use plimsoll_proto::figures::counted;
 
-use super::super::{Output, note, progress::Progress};
+use super::super::{Output, print_note, progress::Progress};
 use crate::{runtime::settings::Config, state::pools};
 
 /// Two pools, and the list that decides between them.
@@ -43,22 +43,22 @@ pub(crate) struct PowerfulList {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2h")]
     at_least: std::time::Duration,
     /// Least speed-up for which it pays.
-    #[arg(long, value_name = "TIMES", value_parser = speedup, default_value = "2")]
+    #[arg(long, value_name = "TIMES", value_parser = parse_speedup, default_value = "2")]
     speedup: f64,
     /// What an hour sooner may cost more at most [default: any price].
-    #[arg(long, value_name = "PRICE", value_parser = price)]
+    #[arg(long, value_name = "PRICE", value_parser = parse_price)]
     hour_worth: Option<f64>,
 }
 
-fn speedup(text: &str) -> Result<f64, String> {
-    within(text, 1.0, 1000.0)
+fn parse_speedup(text: &str) -> Result<f64, String> {
+    parse_within(text, 1.0, 1000.0)
 }
 
-fn price(text: &str) -> Result<f64, String> {
-    within(text, 0.0, 1e9)
+fn parse_price(text: &str) -> Result<f64, String> {
+    parse_within(text, 0.0, 1e9)
 }
 
-fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
+fn parse_within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         // a value that is not a number (NaN) is in no range
         Ok(number) if (least..=most).contains(&number) => Ok(number),
@@ -159,10 +159,10 @@ impl PowerfulList {
         let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
         if others > 0 {
             let others = counted(others, "package");
-            note(format_args!("{others} left out: of another architecture than {}", terms.arch()));
+            print_note(format_args!("{others} left out: of another architecture than {}", terms.arch()));
         }
         if builds.refusals.count > 0 {
-            note(&builds.refusals);
+            print_note(&builds.refusals);
         }
         let new = new_list(&list, &suggestions, &tag).map_err(anyhow::Error::msg)?;
         let of = |list: &CoprTable| -> ListEffect { effect(&builds, list, &tag, &terms) };

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use plimsoll_lab::suggest::{json, new_list, suggest, text};
 
 use super::{
-    super::{line::examples, note, terminal::fitted_beside_tables},
+    super::{line::examples_text, print_note, terminal::fitted_beside_tables},
     list::{ListInputs, PowerfulList},
 };
 use crate::runtime::settings::Config;
@@ -18,7 +18,7 @@ use crate::runtime::settings::Config;
 /// Tells from recorded history which packages deserve a powerful builder, which of the list do not profit from it, and the hours and money
 /// of both. Time on a builder is measured, or worked out from build jobs and CPU time.
 #[derive(Debug, Args)]
-#[command(after_help = examples(&["pools suggest --normal x86 --powerful powerful builds.jsonl"]))]
+#[command(after_help = examples_text(&["pools suggest --normal x86 --powerful powerful builds.jsonl"]))]
 pub(super) struct Suggest {
     /// CSV or JSON lines, as `export` writes them; required columns: package, `wall_ms`, `peak_bytes`.
     #[arg(value_name = "FILE")]
@@ -51,7 +51,7 @@ impl Suggest {
         };
         io::stdout().write_all(printed.as_bytes()).context("standard output")?;
         if builds.refusals.count > 0 {
-            note(&builds.refusals);
+            print_note(&builds.refusals);
         }
         Ok(())
     }

@@ -15,14 +15,14 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     BaseUrl, Settings,
-    pace::{Pace, Terms, asked_for},
+    pace::{Pace, PaceTerms, requested_wait},
 };
 use crate::runtime::{
     clock::Clock,
-    metrics::{Kind, Metrics},
+    metrics::{KindLabel, Metrics},
     net::{
         outgoing,
-        outgoing::{Http, Keep, Unread},
+        outgoing::{BodyFailure, HttpClient, KeptPart},
     },
     reload,
 };
@@ -32,7 +32,7 @@ const MOST_TRIES: u32 = 4;
 
 /// An answer of GitLab.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GitlabAnswer {
     pub(super) body: Vec<u8>,
     /// Whether there are more pages.
     pub(super) has_more: bool,
@@ -42,7 +42,7 @@ pub(super) struct Answer {
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum RequestFailure {
     /// The resource does not exist, or no longer exists.
     Gone,
     /// GitLab refuses access.
@@ -54,54 +54,54 @@ pub(super) enum Trouble {
 }
 
 /// A client of GitLab's API. The token is never logged.
-pub(crate) struct Client {
-    http: Http,
-    place: BaseUrl,
+pub(crate) struct GitlabClient {
+    http: HttpClient,
+    base_url: BaseUrl,
     token_file: PathBuf,
     token: Mutex<HeaderValue>,
     pace: Pace,
     metrics: Arc<Metrics>,
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for GitlabClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Client").field("place", &self.base_url).finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl GitlabClient {
     /// Creates the client from the settings; `None` if GitLab is not configured.
     ///
     /// # Errors
     /// A file cannot be read or is invalid.
     pub(crate) fn open(
         settings: &Settings,
-        terms: Terms,
+        terms: PaceTerms,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Option<Self>> {
         let (Some(place), Some(file)) = (settings.url.clone(), settings.token_file.clone()) else {
             return Ok(None);
         };
         let token = Mutex::new(token(&file).context("gitlab_token_file")?);
-        let http = outgoing::client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
-        Ok(Some(Self { http, place, token_file: file, token, pace: Pace::new(terms), metrics }))
+        let http = outgoing::http_client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
+        Ok(Some(Self { http, base_url: place, token_file: file, token, pace: Pace::new(terms), metrics }))
     }
 
     /// The host of GitLab. The ids of attempts of its jobs start with it.
     pub(super) fn host(&self) -> &str {
-        self.place.host()
+        self.base_url.host()
     }
 
     /// Sends a request. Repeats it after errors that may be temporary.
-    pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
+    pub(super) async fn get(&self, path: &str, keep: KeptPart) -> Result<GitlabAnswer, RequestFailure> {
         let (mut read_again, mut tries) = (false, 0);
         loop {
             if !self.pace.wait_for_turn().await {
-                self.count("no_turn");
-                return Err(Trouble::Away);
+                self.count_request("no_turn");
+                return Err(RequestFailure::Away);
             }
-            let (kind, result) = self.once(path, keep).await;
-            self.count(kind);
+            let (kind, result) = self.send_once(path, keep).await;
+            self.count_request(kind);
             let trouble = match result {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) => trouble,
@@ -112,7 +112,7 @@ impl Client {
                 read_again = true;
                 continue;
             }
-            if trouble != Trouble::Away {
+            if trouble != RequestFailure::Away {
                 tracing::info!(path, kind, ?trouble, "GitLab does not say what it was asked");
                 return Err(trouble);
             }
@@ -123,7 +123,7 @@ impl Client {
                     kind,
                     "GitLab does not answer; job hooks are used without its logs for a while"
                 );
-                self.pace.rest();
+                self.pace.pause();
                 return Err(trouble);
             }
             sleep(self.pace.backoff(tries - 1, path)).await;
@@ -131,20 +131,26 @@ impl Client {
     }
 
     /// Sends one request. Returns its result as a metric label, and the answer.
-    async fn once(&self, path: &str, keep: Keep) -> (&'static str, Result<Answer, Trouble>) {
-        let Some(request) = self.request(path) else { return ("malformed", Err(Trouble::Malformed)) };
+    async fn send_once(
+        &self,
+        path: &str,
+        keep: KeptPart,
+    ) -> (&'static str, Result<GitlabAnswer, RequestFailure>) {
+        let Some(request) = self.build_request(path) else {
+            return ("malformed", Err(RequestFailure::Malformed));
+        };
         let asking = async {
             let answer = match self.http.request(request).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     tracing::debug!(path, ?error, "cannot ask GitLab");
-                    return ("unreachable", Err(Trouble::Away));
+                    return ("unreachable", Err(RequestFailure::Away));
                 }
             };
             let (head, body) = answer.into_parts();
-            let wait = asked_for(&head.headers, Clock.now_unix_ms());
+            let wait = requested_wait(&head.headers, Clock.now_unix_ms());
             if let Some(time) = wait {
-                self.pace.wait(time);
+                self.pace.delay_all(time);
             }
             if let Some(refused) = refused(head.status) {
                 return (refused.0, Err(refused.1));
@@ -152,18 +158,18 @@ impl Client {
             let has_more = head.headers.get("x-next-page").is_some_and(|page| !page.is_empty());
             let next_query = next_query(&head.headers);
             match outgoing::read(body, keep).await {
-                Ok(body) => ("ok", Ok(Answer { body, has_more, next_query })),
-                Err(Unread::Cut) => ("cut", Err(Trouble::Away)),
-                Err(Unread::TooLarge) => ("too_large", Err(Trouble::Malformed)),
+                Ok(body) => ("ok", Ok(GitlabAnswer { body, has_more, next_query })),
+                Err(BodyFailure::Cut) => ("cut", Err(RequestFailure::Away)),
+                Err(BodyFailure::TooLarge) => ("too_large", Err(RequestFailure::Malformed)),
             }
         };
         let answered = timeout(self.pace.terms().answer_within, asking).await;
-        answered.unwrap_or(("slow", Err(Trouble::Away)))
+        answered.unwrap_or(("slow", Err(RequestFailure::Away)))
     }
 
-    fn request(&self, path: &str) -> Option<Request<Empty<Bytes>>> {
+    fn build_request(&self, path: &str) -> Option<Request<Empty<Bytes>>> {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let request = Request::get(self.place.api(path))
+        let request = Request::get(self.base_url.api(path))
             .header("PRIVATE-TOKEN", token)
             .header(header::USER_AGENT, "plimsoll-server");
         request.body(Empty::new()).ok()
@@ -192,8 +198,8 @@ impl Client {
         is_new
     }
 
-    fn count(&self, kind: &'static str) {
-        self.metrics.gitlab_requests.get_or_create(&Kind::of(kind)).inc();
+    fn count_request(&self, kind: &'static str) {
+        self.metrics.gitlab_requests.get_or_create(&KindLabel::of(kind)).inc();
     }
 }
 
@@ -207,15 +213,15 @@ fn next_query(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The metric label and the error for a status; `None` for success.
-fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
+fn refused(status: StatusCode) -> Option<(&'static str, RequestFailure)> {
     Some(match status {
         StatusCode::OK => return None,
-        StatusCode::TOO_MANY_REQUESTS => ("limited", Trouble::Away),
-        StatusCode::NOT_FOUND | StatusCode::GONE => ("gone", Trouble::Gone),
-        StatusCode::UNAUTHORIZED => ("unauthorized", Trouble::Refused),
-        status if status.is_server_error() => ("failed", Trouble::Away),
+        StatusCode::TOO_MANY_REQUESTS => ("limited", RequestFailure::Away),
+        StatusCode::NOT_FOUND | StatusCode::GONE => ("gone", RequestFailure::Gone),
+        StatusCode::UNAUTHORIZED => ("unauthorized", RequestFailure::Refused),
+        status if status.is_server_error() => ("failed", RequestFailure::Away),
         // redirections are refused too: the token is sent only to the configured address
-        _ => ("refused", Trouble::Refused),
+        _ => ("refused", RequestFailure::Refused),
     })
 }
 

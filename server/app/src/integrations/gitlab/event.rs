@@ -5,21 +5,21 @@
 use plimsoll_core::domain::FieldViolation;
 use serde_json::Value;
 
-use super::{Hook, read_hook};
+use super::{ParsedHook, read_hook};
 
 /// The header in which GitLab sends a hook's secret.
-pub(crate) const SECRET: &str = "X-Gitlab-Token";
+pub(crate) const SECRET_HEADER: &str = "X-Gitlab-Token";
 /// Header with the kind of event.
-pub(crate) const EVENT: &str = "X-Gitlab-Event";
+pub(crate) const EVENT_HEADER: &str = "X-Gitlab-Event";
 /// Header with the address of the GitLab instance.
-pub(crate) const INSTANCE: &str = "X-Gitlab-Instance";
+pub(crate) const INSTANCE_HEADER: &str = "X-Gitlab-Instance";
 /// Header that stays the same when GitLab repeats a hook.
-pub(crate) const DELIVERY: &str = "Idempotency-Key";
+pub(crate) const DELIVERY_HEADER: &str = "Idempotency-Key";
 /// Metric label for kinds that this program does not know.
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_KIND: &str = "unknown";
 
 /// Hooks without information about jobs: the header, the body's `object_kind` if it has one, and the metric label.
-const OTHERS: [(&str, &str, &str); 20] = [
+const OTHER_HOOKS: [(&str, &str, &str); 20] = [
     ("Push Hook", "push", "push"),
     ("Tag Push Hook", "tag_push", "tag_push"),
     ("Pipeline Hook", "pipeline", "pipeline"),
@@ -56,38 +56,40 @@ pub(crate) enum HookEvent {
 }
 
 impl HookEvent {
-    /// The kind in the header [`EVENT`].
+    /// The kind in the header [`EVENT_HEADER`].
     pub(crate) fn of(header: Option<&str>) -> Self {
         let Some(value) = header else { return Self::NotGitLab };
         match value.trim() {
             "Job Hook" | "Build Hook" => Self::Job,
             "System Hook" => Self::System,
-            value => Self::Other(name(OTHERS.iter().find(|(header, ..)| header.eq_ignore_ascii_case(value)))),
+            value => Self::Other(hook_name(
+                OTHER_HOOKS.iter().find(|(header, ..)| header.eq_ignore_ascii_case(value)),
+            )),
         }
     }
 
-    pub(crate) fn is_gitlabs(self) -> bool {
+    pub(crate) fn is_from_gitlab(self) -> bool {
         self != Self::NotGitLab
     }
 
-    /// Parses the body; `instance` is the header [`INSTANCE`].
+    /// Parses the body; `instance` is the header [`INSTANCE_HEADER`].
     ///
     /// # Errors
     /// The body cannot be parsed.
-    pub(crate) fn read(self, body: &[u8], instance: Option<&str>) -> Result<Hook, HookFault> {
+    pub(crate) fn read(self, body: &[u8], instance: Option<&str>) -> Result<ParsedHook, HookFault> {
         if matches!(self, Self::Other(_)) {
-            return Ok(Hook::Other);
+            return Ok(ParsedHook::Other);
         }
         read_hook(body, instance).or_else(|fault| match (self, fault.field.as_str()) {
-            (Self::System, "object_kind") => Ok(Hook::Other),
-            (Self::NotGitLab, "body" | "object_kind") => Err(HookFault { fault, is_gitlabs: false }),
-            _ => Err(HookFault { fault, is_gitlabs: true }),
+            (Self::System, "object_kind") => Ok(ParsedHook::Other),
+            (Self::NotGitLab, "body" | "object_kind") => Err(HookFault { fault, is_from_gitlab: false }),
+            _ => Err(HookFault { fault, is_from_gitlab: true }),
         })
     }
 
     /// Metric label of a hook that reports no ended job. If the header does not determine it,
     /// `body` does.
-    pub(crate) fn counted_as(self, body: &[u8]) -> &'static str {
+    pub(crate) fn metric_label(self, body: &[u8]) -> &'static str {
         match self {
             Self::Other(name) => name,
             Self::Job => "job",
@@ -95,9 +97,9 @@ impl HookEvent {
                 let body: Value = serde_json::from_slice(body).unwrap_or_default();
                 match (body.get("object_kind").and_then(Value::as_str), self) {
                     (Some("build"), _) => "job",
-                    (Some(kind), _) => name(OTHERS.iter().find(|(_, known, _)| *known == kind)),
+                    (Some(kind), _) => hook_name(OTHER_HOOKS.iter().find(|(_, known, _)| *known == kind)),
                     (None, Self::System) => "system",
-                    (None, _) => UNKNOWN,
+                    (None, _) => UNKNOWN_KIND,
                 }
             }
         }
@@ -110,11 +112,11 @@ pub(crate) struct HookFault {
     pub(crate) fault: FieldViolation,
     /// Whether the hook certainly came from GitLab. If not, the sender is at fault for a hook that
     /// cannot be parsed.
-    pub(crate) is_gitlabs: bool,
+    pub(crate) is_from_gitlab: bool,
 }
 
-fn name(found: Option<&(&str, &str, &'static str)>) -> &'static str {
-    found.map_or(UNKNOWN, |(.., name)| name)
+fn hook_name(found: Option<&(&str, &str, &'static str)>) -> &'static str {
+    found.map_or(UNKNOWN_KIND, |(.., name)| name)
 }
 
 #[cfg(test)]
@@ -128,7 +130,7 @@ mod tests {
             ("System Hook", HookEvent::System),
             ("Member Hook", HookEvent::Other("member")),
             ("pipeline hook", HookEvent::Other("pipeline")),
-            ("Hook of 2030", HookEvent::Other(UNKNOWN)),
+            ("Hook of 2030", HookEvent::Other(UNKNOWN_KIND)),
         ] {
             assert_eq!(HookEvent::of(Some(value)), event, "{value}");
         }
@@ -137,11 +139,11 @@ mod tests {
             (HookEvent::System, r#"{"event_name":"user_create"}"#, "system"),
             (HookEvent::System, r#"{"object_kind":"push"}"#, "push"),
             (HookEvent::System, r#"{"object_kind":"build"}"#, "job"),
-            (HookEvent::System, r#"{"object_kind":"of_2030"}"#, UNKNOWN),
+            (HookEvent::System, r#"{"object_kind":"of_2030"}"#, UNKNOWN_KIND),
             (HookEvent::NotGitLab, r#"{"object_kind":"pipeline"}"#, "pipeline"),
             (HookEvent::Other("member"), "", "member"),
         ] {
-            assert_eq!(event.counted_as(body.as_bytes()), counted, "{body}");
+            assert_eq!(event.metric_label(body.as_bytes()), counted, "{body}");
         }
     }
 }

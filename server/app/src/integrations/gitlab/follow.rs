@@ -24,20 +24,20 @@ use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Client,
-    client::Trouble,
-    job_hook::{Ended, Job},
+    GitlabClient,
+    client::RequestFailure,
+    job_hook::{EndedJob, GitlabJob},
     read,
-    spool::Kept,
+    spool::KeptHook,
     trace,
-    waiting::Waiting,
-    waiting_hooks::{self, Waits},
+    waiting::QueuedHook,
+    waiting_hooks::{self, WaitingHooks},
 };
 use crate::{
     runtime::{
         clock::Clock,
-        metrics::{Kind, Metrics},
-        net::outgoing::Keep,
+        metrics::{KindLabel, Metrics},
+        net::outgoing::KeptPart,
     },
     sessions::{Asker, Ingest, OutcomeStatus},
 };
@@ -45,7 +45,7 @@ use crate::{
 /// Most jobs processed at once.
 const JOBS_AT_ONCE: usize = 4;
 /// How often hooks are removed whose waiting time is over.
-const FORGET: Duration = Duration::from_mins(1);
+const FORGET_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before a hook is processed again if the store accepts no writes.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Largest answer about one job.
@@ -53,13 +53,13 @@ const JOB_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
 /// Most pages of a list that are read.
-const PAGES: u32 = 3;
+const MOST_PAGES: u32 = 3;
 
 /// What the follower needs to process a hook.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct FollowerParts {
     /// `None` if no GitLab is configured: then only the hooks themselves are used.
-    pub(super) client: Option<Client>,
+    pub(super) client: Option<GitlabClient>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -67,17 +67,26 @@ pub(super) struct Parts {
 /// Processes accepted hooks: asks GitLab about ended jobs, a few at once, and reports the results.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    parts: Arc<Parts>,
-    waiting: mpsc::Receiver<Waiting>,
+    parts: Arc<FollowerParts>,
+    queued_hooks: mpsc::Receiver<QueuedHook>,
     /// Hooks accepted before the server started, oldest first.
-    found: VecDeque<Waiting>,
+    found_at_start: VecDeque<QueuedHook>,
     /// Processed hooks on disk that wait for their attempt or its end.
-    waits: Waits,
+    waiting_hooks: WaitingHooks,
 }
 
 impl Follower {
-    pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>, found: VecDeque<Waiting>) -> Self {
-        Self { parts: Arc::new(parts), waiting, found, waits: Waits::default() }
+    pub(super) fn new(
+        parts: FollowerParts,
+        waiting: mpsc::Receiver<QueuedHook>,
+        found: VecDeque<QueuedHook>,
+    ) -> Self {
+        Self {
+            parts: Arc::new(parts),
+            queued_hooks: waiting,
+            found_at_start: found,
+            waiting_hooks: WaitingHooks::default(),
+        }
     }
 
     /// Processes hooks until `stop`. Hooks that are still queued then stay on disk for the next
@@ -87,29 +96,29 @@ impl Follower {
     /// Never fails.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
-        let mut tick = tokio::time::interval(FORGET);
+        let mut tick = tokio::time::interval(FORGET_INTERVAL);
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(done) = running.join_next() => {
-                    done.ok().flatten().into_iter().for_each(|hook| self.waits.add(hook));
+                    done.ok().flatten().into_iter().for_each(|hook| self.waiting_hooks.add(hook));
                 }
                 // a hook that is not removed because the server stops is found and removed after
                 // the next start
                 _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
-                Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < JOBS_AT_ONCE => {
-                    self.count();
-                    running.spawn(follow(Arc::clone(&self.parts), waiting, stop.clone()));
+                Some(waiting) = next(&mut self.found_at_start, &mut self.queued_hooks), if running.len() < JOBS_AT_ONCE => {
+                    self.count_waiting();
+                    running.spawn(process_hook(Arc::clone(&self.parts), waiting, stop.clone()));
                 }
             }
         }
         while running.join_next().await.is_some() {}
-        self.waiting.close();
-        while let Ok(Waiting { ended, name, kept, answer, .. }) = self.waiting.try_recv() {
+        self.queued_hooks.close();
+        while let Ok(QueuedHook { ended, name, kept, answer, .. }) = self.queued_hooks.try_recv() {
             if kept.is_none() && answer.is_none() {
                 match self.parts.ingest.queue_report_when_free(ended.reported).await {
-                    Some(_applied) => name.keep(),
+                    Some(_applied) => name.confirm(),
                     None => self.parts.count_dropped(),
                 }
             }
@@ -117,40 +126,43 @@ impl Follower {
         Ok(())
     }
 
-    fn count(&self) {
-        let waiting = self.waiting.len() + self.found.len();
+    fn count_waiting(&self) {
+        let waiting = self.queued_hooks.len() + self.found_at_start.len();
         self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
     /// Removes hooks whose attempt has ended or did not appear in time.
     async fn forget_old(&mut self) {
-        let old = self.waits.give_up(now(), &self.parts.ingest).await;
+        let old = self.waiting_hooks.give_up(current_time(), &self.parts.ingest).await;
         if !old.is_empty() {
-            drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(Kept::forget)));
+            drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(KeptHook::remove_file)));
         }
     }
 }
 
-fn now() -> SystemTime {
+fn current_time() -> SystemTime {
     let since = Duration::from_millis(Clock.now_unix_ms());
     SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// The next hook to process: those from before the start come first.
-async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
-    match found.pop_front() {
+async fn next(
+    found_at_start: &mut VecDeque<QueuedHook>,
+    queue: &mut mpsc::Receiver<QueuedHook>,
+) -> Option<QueuedHook> {
+    match found_at_start.pop_front() {
         Some(first) => Some(first),
         None => queue.recv().await,
     }
 }
 
 /// Processes one hook. Returns its file if the hook waits for its attempt.
-async fn follow(
-    parts: Arc<Parts>,
-    waiting: Waiting,
+async fn process_hook(
+    parts: Arc<FollowerParts>,
+    queued_hook: QueuedHook,
     stop: CancellationToken,
 ) -> Option<waiting_hooks::WaitingHook> {
-    let Waiting { ended, name, kept, applied_since, mut answer } = waiting;
+    let QueuedHook { ended, name, kept, applied_since, mut answer } = queued_hook;
     loop {
         let (reported, settled) = if let Some(answer) = answer.take() {
             (ended.reported.clone(), answer.await.ok())
@@ -175,55 +187,56 @@ async fn follow(
             // a full disk may get space again, so the report is repeated
             Some(OutcomeStatus::Unwritable) => stop.run_until_cancelled(sleep(RETRY_DELAY)).await?,
             Some(OutcomeStatus::Remembered) => {
-                name.keep();
+                name.confirm();
                 let attempts = reported.attempts.clone();
-                let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&reported))).await;
-                let since = applied_since.unwrap_or_else(now);
-                return Some(waiting_hooks::WaitingHook { since, attempts, kept: kept.ok().flatten()? });
+                let kept =
+                    tokio::task::spawn_blocking(move || kept.map(|kept| kept.mark_applied(&reported))).await;
+                let since = applied_since.unwrap_or_else(current_time);
+                return Some(waiting_hooks::WaitingHook { since, attempts, kept_hook: kept.ok().flatten()? });
             }
             Some(OutcomeStatus::Now | OutcomeStatus::Known | OutcomeStatus::Foreign) => {
-                name.keep();
+                name.confirm();
                 // not awaited: a file that is removed late or not at all is harmless
-                drop(tokio::task::spawn_blocking(move || kept.map(Kept::forget)));
+                drop(tokio::task::spawn_blocking(move || kept.map(KeptHook::remove_file)));
                 return None;
             }
         }
     }
 }
 
-impl Parts {
+impl FollowerParts {
     fn count_dropped(&self) {
-        self.metrics.hooks.get_or_create(&Kind::of("dropped")).inc();
+        self.metrics.hooks.get_or_create(&KindLabel::of("dropped")).inc();
         tracing::warn!("dropped a job hook: the writer has stopped");
     }
 
     /// The report for a job, with GitLab's answers if there are any. Without them the content of
     /// the hook is still reported.
-    async fn ask_or_not(&self, Ended { reported, job, .. }: &Ended) -> ReportedOutcome {
+    async fn ask_or_not(&self, EndedJob { reported, job, .. }: &EndedJob) -> ReportedOutcome {
         let Some(client) = &self.client else { return reported.clone() };
-        self.ask(client, reported, job).await.unwrap_or_else(|trouble| {
-            self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
+        self.ask_about_job(client, reported, job).await.unwrap_or_else(|trouble| {
+            self.metrics.hooks.get_or_create(&KindLabel::of("not_asked")).inc();
             tracing::debug!(job = job.id, ?trouble, "a hook counts alone");
             reported.clone()
         })
     }
 
     /// The report for a job, with GitLab's answers.
-    async fn ask(
+    async fn ask_about_job(
         &self,
-        client: &Client,
+        client: &GitlabClient,
         reported: &ReportedOutcome,
-        job: &Job,
-    ) -> Result<ReportedOutcome, Trouble> {
+        job: &GitlabJob,
+    ) -> Result<ReportedOutcome, RequestFailure> {
         let is_here = job.host.as_deref().is_none_or(|host| host == client.host());
         let may_be_asked = is_here && reported.by.may_report_on(&job.key.project);
         let Some(project) = job.project_in_api().filter(|_| may_be_asked) else {
             return Ok(reported.clone());
         };
         match reported.end {
-            JobStatus::Failed => self.judge(client, reported.clone(), job, &project).await,
-            JobStatus::Succeeded if job.is_spacks() => {
-                let unneeded = trace::is_unneeded(&log(client, &project, job.id).await?);
+            JobStatus::Failed => self.judge_failed_job(client, reported.clone(), job, &project).await,
+            JobStatus::Succeeded if job.is_from_spack() => {
+                let unneeded = trace::is_unneeded(&fetch_log(client, &project, job.id).await?);
                 Ok(ReportedOutcome { unneeded, ..reported.clone() })
             }
             JobStatus::Succeeded | JobStatus::Canceled => Ok(reported.clone()),
@@ -231,25 +244,25 @@ impl Parts {
     }
 
     /// Asks GitLab about a failed job, and asks for a verdict.
-    async fn judge(
+    async fn judge_failed_job(
         &self,
-        client: &Client,
+        client: &GitlabClient,
         reported: ReportedOutcome,
-        job: &Job,
+        job: &GitlabJob,
         project: &str,
-    ) -> Result<ReportedOutcome, Trouble> {
-        let log = log(client, project, job.id).await?;
-        let trace::End { exit, container_reason } = trace::end_of_build(&log);
+    ) -> Result<ReportedOutcome, RequestFailure> {
+        let log = fetch_log(client, project, job.id).await?;
+        let trace::TraceEnd { exit, container_reason } = trace::end_of_build(&log);
         let (mut reason, mut name, mut pipeline) = (reported.reason.clone(), job.name.clone(), job.pipeline);
         if reason.is_empty() || name.is_empty() || pipeline.is_none() {
             let path = format!("projects/{project}/jobs/{}", job.id);
-            let fetched = read::job(&client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
+            let fetched = read::parse_job(&client.get(&path, KeptPart::All(JOB_BYTES)).await?.body)?;
             reason = if reason.is_empty() { fetched.failure_reason } else { reason };
             name = if name.is_empty() { fetched.name } else { name };
             pipeline = pipeline.or(fetched.pipeline);
         }
         let listed = match pipeline {
-            Some(pipeline) => runs(client, project, pipeline, &name).await?,
+            Some(pipeline) => fetch_runs(client, project, pipeline, &name).await?,
             None => Vec::new(),
         };
         let Some(attempt) = self.attempt(&reported).await else { return Ok(reported) };
@@ -275,7 +288,7 @@ impl Parts {
             Ok(verdict) => {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");
-                self.metrics.hooks.get_or_create(&Kind::of("judged")).inc();
+                self.metrics.hooks.get_or_create(&KindLabel::of("judged")).inc();
                 // the cause is written into the attempt and affects predictions, so it must be
                 // proven; a log line alone is no proof
                 let cause = Some(verdict.cause).filter(|_| verdict.outlook.proven);
@@ -306,28 +319,28 @@ impl Parts {
 }
 
 /// Reads the end of a job's log.
-async fn log(client: &Client, project: &str, job: u64) -> Result<String, Trouble> {
+async fn fetch_log(client: &GitlabClient, project: &str, job: u64) -> Result<String, RequestFailure> {
     let path = format!("projects/{project}/jobs/{job}/trace");
-    let answer = client.get(&path, Keep::Last(limits::LOG_TAIL_BYTES)).await?;
+    let answer = client.get(&path, KeptPart::Last(limits::LOG_TAIL_BYTES)).await?;
     Ok(trace::text(&answer.body, limits::LOG_TAIL_BYTES))
 }
 
 /// Reads the failed and canceled runs of one job of a pipeline. A run that succeeded is not needed:
 /// such a job is not retried.
-async fn runs(
-    client: &Client,
+async fn fetch_runs(
+    client: &GitlabClient,
     project: &str,
     pipeline: u64,
     name: &str,
-) -> Result<Vec<plimsoll_core::domain::ListedRun>, Trouble> {
+) -> Result<Vec<plimsoll_core::domain::ListedRun>, RequestFailure> {
     let mut runs = Vec::new();
-    for page in 1..=PAGES {
+    for page in 1..=MOST_PAGES {
         let path = format!(
             "projects/{project}/pipelines/{pipeline}/jobs?include_retried=true&scope[]=failed&scope[]=canceled\
              &per_page=100&page={page}"
         );
-        let answer = client.get(&path, Keep::All(PAGE_BYTES)).await?;
-        read::runs(&answer.body, name, &mut runs)?;
+        let answer = client.get(&path, KeptPart::All(PAGE_BYTES)).await?;
+        read::add_runs(&answer.body, name, &mut runs)?;
         if !answer.has_more {
             break;
         }

@@ -1,19 +1,19 @@
 //! Answers of GitLab as unchecked bytes, for fuzzing.
 
-use super::{read, record::Record, trace};
+use super::{read, record::HookRecord, trace};
 
 /// Reads the bytes as the file of a hook.
 pub(crate) fn kept(bytes: &[u8]) {
-    let Ok(record) = serde_json::from_slice::<Record>(bytes) else { return };
+    let Ok(record) = serde_json::from_slice::<HookRecord>(bytes) else { return };
     let _ended = record.ended();
     assert!(serde_json::to_vec(&record).is_ok(), "a file that was read can be written");
 }
 
 /// Reads the bytes as a job, as a list of runs, and as a log.
 pub(crate) fn read(bytes: &[u8]) {
-    let _job = read::job(bytes).is_ok();
+    let _job = read::parse_job(bytes).is_ok();
     let mut runs = Vec::new();
-    let _runs = read::runs(bytes, "build", &mut runs).is_ok();
+    let _runs = read::add_runs(bytes, "build", &mut runs).is_ok();
     let log = trace::text(bytes, 4096);
     assert!(log.len() <= 4096 + 3, "no more of a log than is asked for");
     let _end = trace::end_of_build(&log);

@@ -12,14 +12,14 @@ use tokio::{
 };
 
 use super::{
-    Client, Ended, Follower, QUEUE, Spool,
-    follow::Parts,
-    record::Record,
-    spool::Found,
-    waiting::{Known, Name, Waiting, hook_hashes},
+    EndedJob, Follower, GitlabClient, QUEUE, Spool,
+    follow::FollowerParts,
+    record::HookRecord,
+    spool::FoundHook,
+    waiting::{HookClaim, KnownHooks, QueuedHook, hook_hashes},
 };
 use crate::{
-    runtime::metrics::{Kind, Metrics},
+    runtime::metrics::{KindLabel, Metrics},
     sessions::Ingest,
 };
 
@@ -28,7 +28,7 @@ const DISK_PATIENCE: Duration = Duration::from_secs(4);
 
 /// What was done with a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum HookResult {
     /// The hook was accepted; it is processed and counted later.
     Later,
     /// The hook repeats an earlier one, and is ignored.
@@ -40,11 +40,11 @@ pub(crate) enum Taken {
 /// Accepts hooks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Hooks {
-    known: Arc<Mutex<Known>>,
+    claimed_hashes: Arc<Mutex<KnownHooks>>,
     ingest: Ingest,
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<QueuedHook>,
     /// Whether GitLab is asked about jobs.
-    asks: bool,
+    asks_gitlab: bool,
     /// `None` if hooks are kept only in memory.
     spool: Option<Spool>,
     metrics: Arc<Metrics>,
@@ -55,20 +55,20 @@ impl Hooks {
     /// the hooks accepted before the server started.
     pub(crate) fn new(
         ingest: Ingest,
-        client: Option<Client>,
-        kept: Option<(Spool, Vec<Found>)>,
+        client: Option<GitlabClient>,
+        kept: Option<(Spool, Vec<FoundHook>)>,
         metrics: Arc<Metrics>,
     ) -> (Self, Follower) {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        let (known, asks) = (Arc::<Mutex<Known>>::default(), client.is_some());
+        let (known, asks) = (Arc::<Mutex<KnownHooks>>::default(), client.is_some());
         let (spool, found) = kept.map_or((None, Vec::new()), |(spool, found)| (Some(spool), found));
-        let found = found.into_iter().filter_map(|Found { ended, kept, applied_since }| {
-            let name = Name::claim(&known, hook_hashes(&ended, kept.record.delivery.as_deref()))?;
-            Some(Waiting { ended, name, kept: Some(kept), applied_since, answer: None })
+        let found = found.into_iter().filter_map(|FoundHook { ended, kept_hook: kept, applied_since }| {
+            let name = HookClaim::claim(&known, hook_hashes(&ended, kept.record.delivery.as_deref()))?;
+            Some(QueuedHook { ended, name, kept: Some(kept), applied_since, answer: None })
         });
-        let parts = Parts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
+        let parts = FollowerParts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
         let follower = Follower::new(parts, waiting, found.collect());
-        (Self { known, ingest, queue, asks, spool, metrics }, follower)
+        (Self { claimed_hashes: known, ingest, queue, asks_gitlab: asks, spool, metrics }, follower)
     }
 
     /// Whether accepted hooks are stored on disk, so that they survive a crash.
@@ -80,32 +80,32 @@ impl Hooks {
     /// `Idempotency-Key`, which is the same when GitLab repeats a hook. A job ends once, so a hook
     /// with the same end of the same job is a repetition, too. Hooks that are not processed later
     /// are counted here.
-    pub(crate) async fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
-        let taken = self.take_uncounted(ended, delivery).await;
+    pub(crate) async fn accept(&self, ended: Box<EndedJob>, delivery: Option<&str>) -> HookResult {
+        let taken = self.accept_uncounted(ended, delivery).await;
         let kind = match taken {
-            Taken::Later => return taken,
-            Taken::Repeated => "repeated",
-            Taken::Dropped => {
+            HookResult::Later => return taken,
+            HookResult::Repeated => "repeated",
+            HookResult::Dropped => {
                 tracing::warn!("dropped a job hook: too many requests wait for the writer");
                 "dropped"
             }
         };
-        self.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+        self.metrics.hooks.get_or_create(&KindLabel::of(kind)).inc();
         taken
     }
 
-    async fn take_uncounted(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
+    async fn accept_uncounted(&self, ended: Box<EndedJob>, delivery: Option<&str>) -> HookResult {
         let names = hook_hashes(&ended, delivery);
         let number = names.first().copied().unwrap_or_default();
-        let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
+        let Some(name) = HookClaim::claim(&self.claimed_hashes, names) else { return HookResult::Repeated };
         let place = match self.queue.clone().try_reserve_owned() {
             Ok(place) => Some(place),
             // the server is stopping: the hook is stored on disk and processed after the next start
             Err(TrySendError::Closed(_)) if self.spool.is_some() => None,
-            Err(_full) => return self.tell(*ended, name),
+            Err(_full) => return self.apply_own_content(*ended, name),
         };
-        let record = Record::of(&ended, delivery);
-        let mut waiting = Waiting { ended, name, kept: None, applied_since: None, answer: None };
+        let record = HookRecord::of(&ended, delivery);
+        let mut waiting = QueuedHook { ended, name, kept: None, applied_since: None, answer: None };
         let turn = match &self.spool {
             Some(spool) => {
                 timeout(DISK_PATIENCE, spool.write_permit()).await.ok().flatten().zip(Some(spool.clone()))
@@ -114,7 +114,7 @@ impl Hooks {
         };
         let Some((turn, spool)) = turn else {
             self.count_unkept();
-            return self.hand_on(waiting, place);
+            return self.queue_hook(waiting, place);
         };
         let hooks = self.clone();
         let writing = tokio::task::spawn_blocking(move || {
@@ -123,47 +123,51 @@ impl Hooks {
             if waiting.kept.is_none() {
                 hooks.count_unkept();
             }
-            hooks.hand_on(waiting, place)
+            hooks.queue_hook(waiting, place)
         });
         // GitLab gets its answer in time even if the disk is slow: the write continues in the
         // background
-        timeout(DISK_PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
+        timeout(DISK_PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(HookResult::Later)
     }
 
     /// Queues a hook for the [`Follower`]. If GitLab need not be asked, the report is applied at
     /// once. Without space in the queue, a hook on disk is processed after the next start.
-    fn hand_on(&self, mut waiting: Waiting, place: Option<mpsc::OwnedPermit<Waiting>>) -> Taken {
+    fn queue_hook(
+        &self,
+        mut waiting: QueuedHook,
+        place: Option<mpsc::OwnedPermit<QueuedHook>>,
+    ) -> HookResult {
         let Some(place) = place else {
             if waiting.kept.is_none() {
-                return self.tell(*waiting.ended, waiting.name);
+                return self.apply_own_content(*waiting.ended, waiting.name);
             }
-            waiting.name.keep();
-            return Taken::Later;
+            waiting.name.confirm();
+            return HookResult::Later;
         };
-        if !self.asks {
+        if !self.asks_gitlab {
             waiting.answer = self.ingest.queue_report_for_result(waiting.ended.reported.clone());
         }
         place.send(waiting);
         let waiting = self.queue.max_capacity().saturating_sub(self.queue.capacity());
         self.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
-        Taken::Later
+        HookResult::Later
     }
 
     /// Reports only the content of the hook, without asking GitLab, because the queue is full.
-    fn tell(&self, ended: Ended, name: Name) -> Taken {
-        if self.asks {
-            self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
+    fn apply_own_content(&self, ended: EndedJob, name: HookClaim) -> HookResult {
+        if self.asks_gitlab {
+            self.metrics.hooks.get_or_create(&KindLabel::of("not_asked")).inc();
         }
         if !self.ingest.queue_report(ended.reported) {
-            return Taken::Dropped;
+            return HookResult::Dropped;
         }
-        name.keep();
-        Taken::Later
+        name.confirm();
+        HookResult::Later
     }
 
     fn count_unkept(&self) {
         if self.spool.is_some() {
-            self.metrics.hooks.get_or_create(&Kind::of("not_kept")).inc();
+            self.metrics.hooks.get_or_create(&KindLabel::of("not_kept")).inc();
         }
     }
 }

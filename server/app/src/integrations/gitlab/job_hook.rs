@@ -9,7 +9,7 @@ use plimsoll_proto::{job, limits, v1 as pb};
 use serde_json::{Map, Value};
 
 /// Fields that are read: of the body, or of one of its objects.
-const READ: [(Option<&str>, &str); 14] = [
+const READ_FIELDS: [(Option<&str>, &str); 14] = [
     (None, "object_kind"),
     (None, "build_id"),
     (None, "build_status"),
@@ -32,20 +32,20 @@ const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 
 /// A parsed hook.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Hook {
+pub(crate) enum ParsedHook {
     /// A job has ended.
-    Ended(Box<Ended>),
+    Ended(Box<EndedJob>),
     /// Another event, or a job that has not ended, or a job that was skipped.
     Other,
 }
 
 /// The end of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ended {
+pub(crate) struct EndedJob {
     /// How the job ended.
     pub(crate) reported: ReportedOutcome,
     /// The job that ended.
-    pub(crate) job: Job,
+    pub(crate) job: GitlabJob,
     /// The hook as GitLab sent it, reduced to the fields that are read. Parsing it again gives the
     /// same result.
     pub(crate) body: Value,
@@ -53,7 +53,7 @@ pub(crate) struct Ended {
 
 /// A GitLab job.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Job {
+pub(crate) struct GitlabJob {
     /// Host of the job's GitLab, if known.
     pub(crate) host: Option<String>,
     /// Number of the job.
@@ -68,9 +68,9 @@ pub(crate) struct Job {
     pub(crate) key: pb::Key,
 }
 
-impl Job {
+impl GitlabJob {
     /// Whether Spack generated the job, according to its name.
-    pub(crate) fn is_spacks(&self) -> bool {
+    pub(crate) fn is_from_spack(&self) -> bool {
         spec_of(&self.name).is_some()
     }
 
@@ -109,26 +109,30 @@ fn spec_of(name: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// The body cannot be parsed; the error names the field.
-pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldViolation> {
+pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<ParsedHook, FieldViolation> {
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| FieldViolation::new("body", format!("is not JSON: {error}")))?;
-    let kind = text(&body, "object_kind")?.ok_or_else(|| FieldViolation::new("object_kind", "is missing"))?;
+    let kind =
+        text_field(&body, "object_kind")?.ok_or_else(|| FieldViolation::new("object_kind", "is missing"))?;
     if kind != "build" {
-        return Ok(Hook::Other);
+        return Ok(ParsedHook::Other);
     }
     let id = body.get("build_id").and_then(Value::as_u64).filter(|id| *id > 0);
     let id = id.ok_or_else(|| FieldViolation::new("build_id", "must be the number of the job"))?;
-    let status =
-        text(&body, "build_status")?.ok_or_else(|| FieldViolation::new("build_status", "is missing"))?;
+    let status = text_field(&body, "build_status")?
+        .ok_or_else(|| FieldViolation::new("build_status", "is missing"))?;
     let end = match status {
         "success" => JobStatus::Succeeded,
         "failed" => JobStatus::Failed,
         "canceled" => JobStatus::Canceled,
-        _ => return Ok(Hook::Other),
+        _ => return Ok(ParsedHook::Other),
     };
     // GitLab sends a failure reason even for jobs that did not fail
-    let reason =
-        if end == JobStatus::Failed { text(&body, "build_failure_reason")?.unwrap_or_default() } else { "" };
+    let reason = if end == JobStatus::Failed {
+        text_field(&body, "build_failure_reason")?.unwrap_or_default()
+    } else {
+        ""
+    };
     if reason.len() > limits::REASON_BYTES {
         let description = format!("has {} bytes, at most {} are allowed", reason.len(), limits::REASON_BYTES);
         return Err(FieldViolation::new("build_failure_reason", description));
@@ -144,13 +148,13 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, FieldVio
     let by = Reporter::of("", vec![job.key.project.clone()]);
     let reported =
         ReportedOutcome { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false, by };
-    Ok(Hook::Ended(Box::new(Ended { reported, job, body: cut(&body) })))
+    Ok(ParsedHook::Ended(Box::new(EndedJob { reported, job, body: keep_read_fields(&body) })))
 }
 
 /// Reduces the body to the fields that are read.
-fn cut(body: &Value) -> Value {
+fn keep_read_fields(body: &Value) -> Value {
     let mut cut = Map::new();
-    for (object, field) in READ {
+    for (object, field) in READ_FIELDS {
         let outer = object.map_or(Some(body), |object| body.get(object));
         let Some(value) = outer.and_then(|outer| outer.get(field)) else { continue };
         let kept = match value {
@@ -173,11 +177,11 @@ fn cut(body: &Value) -> Value {
 }
 
 /// The job in the body of a hook. Missing fields are left empty.
-fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
+fn read_job(body: &Value, id: u64, host: Option<&str>) -> GitlabJob {
     let string = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
     let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
     let pipeline = number("/pipeline_id").or_else(|| number("/commit/id"));
-    let name = job::fitting(&string("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
+    let name = job::clean_and_cut(&string("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
     let key = key(&name, |variable| match variable {
         "CI_PROJECT_PATH" => string("/project/path_with_namespace"),
         "CI_COMMIT_REF_NAME" => string("/ref"),
@@ -186,7 +190,7 @@ fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
         "CI_JOB_STAGE" => string("/build_stage"),
         _ => None,
     });
-    Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
+    GitlabJob { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
 }
 
 /// The key of a job with this name. `lookup` returns other variables of the job; those of its name
@@ -201,7 +205,7 @@ pub(super) fn key(name: &str, lookup: impl Fn(&str) -> Option<String>) -> pb::Ke
     })
 }
 
-fn text<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, FieldViolation> {
+fn text_field<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, FieldViolation> {
     match body.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -222,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(change: &[(&str, Value)]) -> Result<Hook, FieldViolation> {
+    fn ended(change: &[(&str, Value)]) -> Result<ParsedHook, FieldViolation> {
         let mut body = json!({
             "object_kind": "build", "build_id": 1977, "build_name": "zlib@1.3 /abcdefg", "build_status": "failed",
             "build_started_at": "2021-02-23 02:41:37 UTC", "build_finished_at": "2021-02-23 02:42:37 UTC",
@@ -235,13 +239,13 @@ mod tests {
         read(body.to_string().as_bytes(), None)
     }
 
-    fn reported(hook: Result<Hook, FieldViolation>) -> ReportedOutcome {
+    fn reported(hook: Result<ParsedHook, FieldViolation>) -> ReportedOutcome {
         job(hook).reported
     }
 
-    fn job(hook: Result<Hook, FieldViolation>) -> Ended {
+    fn job(hook: Result<ParsedHook, FieldViolation>) -> EndedJob {
         match hook {
-            Ok(Hook::Ended(ended)) => *ended,
+            Ok(ParsedHook::Ended(ended)) => *ended,
             other => panic!("{other:?}"),
         }
     }
@@ -261,13 +265,13 @@ mod tests {
     #[test]
     fn the_job_and_what_it_builds_are_known_as_far_as_the_hook_says() {
         let project = json!({"web_url": "https://gitlab.example/a/b", "path_with_namespace": "a/b"});
-        let Ended { job, .. } =
+        let EndedJob { job, .. } =
             job(ended(&[("project", project), ("project_id", json!(2)), ("sha", json!("c0"))]));
         assert_eq!((job.id, job.project, job.pipeline), (1977, Some(2), Some(2366)));
         let pb::Key { project, package, version, labels, .. } = job.key.clone();
         assert_eq!([project, package, version], ["a/b", "zlib", "1.3"]);
         assert_eq!((labels["pipeline"].as_str(), labels["job"].as_str()), ("2366", "zlib@1.3 /abcdefg"));
-        assert!(job.is_spacks());
+        assert!(job.is_from_spack());
         for name in
             ["build", "a@1", "a /abcdefg", "@1 /abcdefg", "a b@1 /abcdefg", "a@1 /abc", "a@1 /abc-def"]
         {
@@ -315,10 +319,10 @@ mod tests {
             assert!(text.len() < 8 * KEPT_BYTES && !text.contains("secret"), "{}", text.len());
             let again = job(read(text.as_bytes(), host.as_deref()));
             assert_eq!((&again.reported, &again.body), (&whole.reported, &whole.body));
-            let checked = |job: &Job| plimsoll_core::validated::key(Some(job.key.clone())).ok();
+            let checked = |job: &GitlabJob| plimsoll_core::validated::key(Some(job.key.clone())).ok();
             assert_eq!(checked(&again.job), checked(&whole.job));
             let key = pb::Key::default();
-            let rest = [again, whole].map(|ended| Job { key: key.clone(), ..ended.job });
+            let rest = [again, whole].map(|ended| GitlabJob { key: key.clone(), ..ended.job });
             assert_eq!(rest[0], rest[1]);
         }
     }
@@ -326,9 +330,9 @@ mod tests {
     #[test]
     fn what_is_no_end_of_a_job_is_nothing_to_tell() {
         for status in ["created", "pending", "running", "skipped", "manual", "of_2030"] {
-            assert_eq!(ended(&[("build_status", json!(status))]), Ok(Hook::Other), "{status}");
+            assert_eq!(ended(&[("build_status", json!(status))]), Ok(ParsedHook::Other), "{status}");
         }
-        assert_eq!(ended(&[("object_kind", json!("pipeline"))]), Ok(Hook::Other));
+        assert_eq!(ended(&[("object_kind", json!("pipeline"))]), Ok(ParsedHook::Other));
     }
 
     #[test]

@@ -13,35 +13,35 @@ use std::collections::{BTreeSet, HashMap};
 
 use plimsoll_core::domain::JobStatus;
 use plimsoll_lab::import::prometheus::{ListedJob, ListedJobs, TimeRange};
-use plimsoll_proto::{job::fitting, limits};
+use plimsoll_proto::{job::clean_and_cut, limits};
 use serde_json::Value;
 
 use super::{
-    Client,
-    client::Trouble,
+    GitlabClient,
+    client::RequestFailure,
     job_hook::{is_path, key},
-    read::{object, time, word},
+    read::{parse_object, time, word_field},
 };
-use crate::runtime::net::outgoing::Keep;
+use crate::runtime::net::outgoing::KeptPart;
 
 /// Largest answer about one project or merge request.
-const ONE_BYTES: usize = 1 << 20;
+const OBJECT_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
 /// Most pages that are read of one project: a hundred thousand jobs.
-const PAGES: usize = 1000;
+const MOST_PAGES: usize = 1000;
 /// How long before the range jobs may have been created: a job may wait for a person or a time
 /// before it starts.
 const MADE_BEFORE_MS: u64 = 24 * 3_600_000;
 
 /// Why jobs could not be listed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unlisted {
+pub(crate) enum ListFailure {
     /// GitLab does not answer.
     #[error("does not answer: try again later, or import without gitlab_url")]
     Away,
     /// The project has more jobs than are read.
-    #[error("project {0} has more than {most} jobs in this time: shorten --since", most = PAGES * 100)]
+    #[error("project {0} has more than {most} jobs in this time: shorten --since", most = MOST_PAGES * 100)]
     TooMany(u64),
 }
 
@@ -58,37 +58,39 @@ struct Project {
 /// # Errors
 /// GitLab does not answer, or a project has too many jobs.
 pub(crate) async fn list_jobs(
-    client: &Client,
+    client: &GitlabClient,
     projects: &BTreeSet<u64>,
     range: TimeRange,
     mut tell: impl FnMut(f64),
-) -> Result<(ListedJobs, Vec<u64>), Unlisted> {
+) -> Result<(ListedJobs, Vec<u64>), ListFailure> {
     let (mut jobs, mut hidden) = (ListedJobs::default(), Vec::new());
     for (done, number) in projects.iter().enumerate() {
-        tell(share(done, projects.len()));
+        tell(share_done(done, projects.len()));
         if !add_jobs_of_project(client, *number, range, &mut jobs).await? {
             jobs.forget(*number);
             hidden.push(*number);
         }
     }
-    jobs.order();
+    jobs.sort();
     Ok((jobs, hidden))
 }
 
 /// Adds the jobs of one project. Returns false if GitLab does not show all of them to this token.
 async fn add_jobs_of_project(
-    client: &Client,
+    client: &GitlabClient,
     number: u64,
     range: TimeRange,
     jobs: &mut ListedJobs,
-) -> Result<bool, Unlisted> {
-    let Some(project) = shown(project(client, number).await)? else { return Ok(false) };
+) -> Result<bool, ListFailure> {
+    let Some(project) = if_shown(fetch_project(client, number).await)? else { return Ok(false) };
     let mut requests = MergeRequests::default();
     let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
-    for _page in 0..PAGES {
+    for _page in 0..MOST_PAGES {
         let path = format!("projects/{number}/jobs?{query}");
         // a token may be allowed to see a project but not its jobs
-        let Some(answer) = shown(client.get(&path, Keep::All(PAGE_BYTES)).await)? else { return Ok(false) };
+        let Some(answer) = if_shown(client.get(&path, KeptPart::All(PAGE_BYTES)).await)? else {
+            return Ok(false);
+        };
         let Ok(read) = serde_json::from_slice::<Vec<Value>>(&answer.body) else { return Ok(false) };
         for listed in &read {
             let Some(mut job) = listed_job(listed, &project) else { continue };
@@ -104,28 +106,29 @@ async fn add_jobs_of_project(
             _ => return Ok(true),
         }
     }
-    Err(Unlisted::TooMany(number))
+    Err(ListFailure::TooMany(number))
 }
 
 /// GitLab's answer; `None` if GitLab does not show the object to this token.
-fn shown<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Unlisted> {
+fn if_shown<T>(answer: Result<T, RequestFailure>) -> Result<Option<T>, ListFailure> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(Trouble::Away) => Err(Unlisted::Away),
-        Err(Trouble::Gone | Trouble::Refused | Trouble::Malformed) => Ok(None),
+        Err(RequestFailure::Away) => Err(ListFailure::Away),
+        Err(RequestFailure::Gone | RequestFailure::Refused | RequestFailure::Malformed) => Ok(None),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 projects")]
-fn share(done: usize, of: usize) -> f64 {
+fn share_done(done: usize, of: usize) -> f64 {
     done as f64 / of.max(1) as f64
 }
 
-async fn project(client: &Client, number: u64) -> Result<Project, Trouble> {
-    let body = object(&client.get(&format!("projects/{number}"), Keep::All(ONE_BYTES)).await?.body)?;
-    let path = word(&body, "path_with_namespace");
+async fn fetch_project(client: &GitlabClient, number: u64) -> Result<Project, RequestFailure> {
+    let body =
+        parse_object(&client.get(&format!("projects/{number}"), KeptPart::All(OBJECT_BYTES)).await?.body)?;
+    let path = word_field(&body, "path_with_namespace");
     if !is_path(&path) {
-        return Err(Trouble::Malformed);
+        return Err(RequestFailure::Malformed);
     }
     let is_fork = body.get("forked_from_project").is_some_and(Value::is_object);
     Ok(Project { number, path, is_fork })
@@ -134,9 +137,9 @@ async fn project(client: &Client, number: u64) -> Result<Project, Trouble> {
 /// A job of a list; `None` if the job never ran.
 fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
     let id = listed.get("id").and_then(Value::as_u64).filter(|id| *id > 0)?;
-    let name = fitting(listed.get("name")?.as_str()?, limits::LABEL_BYTES);
+    let name = clean_and_cut(listed.get("name")?.as_str()?, limits::LABEL_BYTES);
     let at = |place: &str| listed.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
-    let end = match word(listed, "status").as_str() {
+    let end = match word_field(listed, "status").as_str() {
         "success" => Some(JobStatus::Succeeded),
         "failed" => Some(JobStatus::Failed),
         "canceled" => Some(JobStatus::Canceled),
@@ -151,7 +154,8 @@ fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
         "GITLAB_USER_LOGIN" => at("/user/username"),
         _ => None,
     });
-    let reason = if end == Some(JobStatus::Failed) { word(listed, "failure_reason") } else { String::new() };
+    let reason =
+        if end == Some(JobStatus::Failed) { word_field(listed, "failure_reason") } else { String::new() };
     let started_ms = time(listed, "started_at")?;
     let finished_ms = time(listed, "finished_at");
     Some(ListedJob {
@@ -169,7 +173,7 @@ fn listed_job(listed: &Value, project: &Project) -> Option<ListedJob> {
 /// Cache: whether a merge request comes from a fork.
 #[derive(Debug, Default)]
 struct MergeRequests {
-    foreign: HashMap<u64, bool>,
+    is_foreign_by_number: HashMap<u64, bool>,
 }
 
 impl MergeRequests {
@@ -177,20 +181,20 @@ impl MergeRequests {
     /// counts as one of a fork.
     async fn is_foreign(
         &mut self,
-        client: &Client,
+        client: &GitlabClient,
         project: &Project,
         job: &Value,
-    ) -> Result<bool, Unlisted> {
+    ) -> Result<bool, ListFailure> {
         let Some(request) = merge_request(job) else { return Ok(false) };
-        if let Some(known) = self.foreign.get(&request) {
+        if let Some(known) = self.is_foreign_by_number.get(&request) {
             return Ok(*known);
         }
         let path = format!("projects/{}/merge_requests/{request}", project.number);
-        let fetched = shown(client.get(&path, Keep::All(ONE_BYTES)).await)?;
-        let fetched = fetched.and_then(|answer| object(&answer.body).ok());
+        let fetched = if_shown(client.get(&path, KeptPart::All(OBJECT_BYTES)).await)?;
+        let fetched = fetched.and_then(|answer| parse_object(&answer.body).ok());
         let source = fetched.and_then(|fetched| fetched.get("source_project_id").and_then(Value::as_u64));
         let is_foreign = source.is_none_or(|source| source != project.number);
-        self.foreign.insert(request, is_foreign);
+        self.is_foreign_by_number.insert(request, is_foreign);
         Ok(is_foreign)
     }
 }

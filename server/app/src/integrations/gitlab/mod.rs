@@ -37,14 +37,14 @@ mod trace;
 mod waiting;
 mod waiting_hooks;
 
-pub(crate) use client::Client;
-pub(crate) use event::{DELIVERY, EVENT, HookEvent, HookFault, INSTANCE, SECRET};
+pub(crate) use client::GitlabClient;
+pub(crate) use event::{DELIVERY_HEADER, EVENT_HEADER, HookEvent, HookFault, INSTANCE_HEADER, SECRET_HEADER};
 pub(crate) use follow::Follower;
 pub(crate) use hooks::Hooks;
-pub(crate) use job_hook::{Ended, Hook, read as read_hook};
+pub(crate) use job_hook::{EndedJob, ParsedHook, read as read_hook};
 pub(crate) use listing::list_jobs;
-pub(crate) use pace::Terms;
-pub(crate) use spool::{Found, Spool};
+pub(crate) use pace::PaceTerms;
+pub(crate) use spool::{FoundHook, Spool};
 
 pub use crate::runtime::settings::by_module::gitlab::{BaseUrl, Settings};
 

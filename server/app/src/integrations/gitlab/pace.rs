@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Limits of requests to GitLab.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct PaceTerms {
     /// Least time between two requests.
     pub(crate) spacing: Duration,
     /// Delay before the first repetition of a request; doubled before each further one.
@@ -22,10 +22,10 @@ pub(crate) struct Terms {
     /// Longest time that a request waits for its turn; a request that would wait longer is skipped.
     pub(crate) patience: Duration,
     /// Time for which requests are skipped after a request that got no answer.
-    pub(crate) rest: Duration,
+    pub(crate) pause: Duration,
 }
 
-impl Default for Terms {
+impl Default for PaceTerms {
     fn default() -> Self {
         Self {
             // gitlab.com allows some 2,000 requests a minute for one token, other servers usually
@@ -35,7 +35,7 @@ impl Default for Terms {
             // time for a log of 64 MB over 20 Mbit/s
             answer_within: Duration::from_secs(30),
             patience: Duration::from_secs(90),
-            rest: Duration::from_secs(30),
+            pause: Duration::from_secs(30),
         }
     }
 }
@@ -47,35 +47,35 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// The rate limiter.
 #[derive(Debug)]
 pub(super) struct Pace {
-    terms: Terms,
-    times: Mutex<Times>,
+    terms: PaceTerms,
+    times: Mutex<PaceTimes>,
 }
 
 #[derive(Debug)]
-struct Times {
+struct PaceTimes {
     /// When the next request may be sent.
     next: Instant,
     /// Until then requests are skipped.
-    rest_until: Instant,
+    paused_until: Instant,
 }
 
 impl Pace {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: PaceTerms) -> Self {
         let now = Instant::now();
-        Self { terms, times: Mutex::new(Times { next: now, rest_until: now }) }
+        Self { terms, times: Mutex::new(PaceTimes { next: now, paused_until: now }) }
     }
 
-    pub(super) fn terms(&self) -> &Terms {
+    pub(super) fn terms(&self) -> &PaceTerms {
         &self.terms
     }
 
     /// Waits until a request may be sent. Returns false if the request is skipped instead.
     pub(super) async fn wait_for_turn(&self) -> bool {
         let turn = {
-            let mut times = self.times();
+            let mut times = self.lock_times();
             let now = Instant::now();
             let turn = times.next.max(now);
-            if now < times.rest_until || turn > now + self.terms.patience {
+            if now < times.paused_until || turn > now + self.terms.patience {
                 return false;
             }
             times.next = turn + self.terms.spacing;
@@ -86,17 +86,17 @@ impl Pace {
     }
 
     /// Delays all further requests by this time.
-    pub(super) fn wait(&self, time: Duration) {
-        let mut times = self.times();
+    pub(super) fn delay_all(&self, time: Duration) {
+        let mut times = self.lock_times();
         times.next = times.next.max(Instant::now() + time.min(LONGEST_WAIT));
     }
 
     /// Skips requests for a while, because GitLab does not answer.
-    pub(super) fn rest(&self) {
-        self.times().rest_until = Instant::now() + self.terms.rest;
+    pub(super) fn pause(&self) {
+        self.lock_times().paused_until = Instant::now() + self.terms.pause;
     }
 
-    fn times(&self) -> MutexGuard<'_, Times> {
+    fn lock_times(&self) -> MutexGuard<'_, PaceTimes> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl Pace {
 
 /// The wait that GitLab requests: `Retry-After` in seconds, or the time until an exhausted rate
 /// limit is reset.
-pub(super) fn asked_for(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
+pub(super) fn requested_wait(headers: &HeaderMap, now_unix_ms: u64) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     if let Some(seconds) = number("retry-after") {
         return Some(Duration::from_secs(seconds));
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn gitlab_says_how_long_it_wants_to_be_left_alone() {
         let seconds = |all: &[(&'static str, &'static str)]| {
-            asked_for(&headers(all), 1_000_000_000).map(|time| time.as_secs())
+            requested_wait(&headers(all), 1_000_000_000).map(|time| time.as_secs())
         };
         assert_eq!(seconds(&[("retry-after", "7")]), Some(7));
         assert_eq!(seconds(&[("ratelimit-remaining", "0"), ("ratelimit-reset", "1000060")]), Some(60));
@@ -150,13 +150,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_keep_their_distance_and_one_that_would_wait_too_long_is_left_out() {
-        let pace = Pace::new(Terms { patience: Duration::from_secs(1), ..Terms::default() });
+        let pace = Pace::new(PaceTerms { patience: Duration::from_secs(1), ..PaceTerms::default() });
         let began = Instant::now();
         for _ in 0..5 {
             assert!(pace.wait_for_turn().await);
         }
         assert_eq!(began.elapsed().as_millis(), 800);
-        pace.wait(Duration::from_hours(1));
+        pace.delay_all(Duration::from_hours(1));
         assert!(!pace.wait_for_turn().await);
         tokio::time::advance(LONGEST_WAIT).await;
         assert!(pace.wait_for_turn().await, "no request waits longer than {LONGEST_WAIT:?}");
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn repetitions_come_later_and_later_and_not_together() {
-        let pace = Pace::new(Terms::default());
+        let pace = Pace::new(PaceTerms::default());
         for n in 0..4 {
             let time = pace.backoff(n, "a").as_secs_f64() / f64::from(1 << n);
             assert!((0.5..1.5).contains(&time), "{n}: {time}");

@@ -3,16 +3,16 @@
 use plimsoll_core::domain::ListedRun;
 use serde_json::Value;
 
-use super::client::Trouble;
+use super::client::RequestFailure;
 
 /// Most runs of one job that are kept.
-const RUNS: usize = 64;
+const MOST_RUNS: usize = 64;
 /// Most bytes kept of a status, a reason or a path.
 const WORD_BYTES: usize = 256;
 
 /// The answer to `GET jobs/:id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct JobAnswer {
     pub(super) failure_reason: String,
     pub(super) name: String,
     pub(super) pipeline: Option<u64>,
@@ -22,11 +22,11 @@ pub(super) struct Job {
 ///
 /// # Errors
 /// The body is not a JSON object.
-pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
-    let body = object(body)?;
-    Ok(Job {
-        failure_reason: word(&body, "failure_reason"),
-        name: word(&body, "name"),
+pub(super) fn parse_job(body: &[u8]) -> Result<JobAnswer, RequestFailure> {
+    let body = parse_object(body)?;
+    Ok(JobAnswer {
+        failure_reason: word_field(&body, "failure_reason"),
+        name: word_field(&body, "name"),
         pipeline: body.pointer("/pipeline/id").and_then(Value::as_u64),
     })
 }
@@ -35,27 +35,27 @@ pub(super) fn job(body: &[u8]) -> Result<Job, Trouble> {
 ///
 /// # Errors
 /// The body is not a JSON object.
-pub(super) fn object(body: &[u8]) -> Result<Value, Trouble> {
-    let body: Value = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
-    if body.is_object() { Ok(body) } else { Err(Trouble::Malformed) }
+pub(super) fn parse_object(body: &[u8]) -> Result<Value, RequestFailure> {
+    let body: Value = serde_json::from_slice(body).map_err(|_no_json| RequestFailure::Malformed)?;
+    if body.is_object() { Ok(body) } else { Err(RequestFailure::Malformed) }
 }
 
 /// Adds the runs of one job from a page of a list; other jobs are skipped.
 ///
 /// # Errors
 /// The body is not a JSON list.
-pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result<(), Trouble> {
-    let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| Trouble::Malformed)?;
+pub(super) fn add_runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result<(), RequestFailure> {
+    let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| RequestFailure::Malformed)?;
     for run in body.iter().filter(|run| run.get("name").and_then(Value::as_str) == Some(name)) {
         let Some(id) = run.get("id").and_then(Value::as_u64) else { continue };
-        if runs.len() >= RUNS {
+        if runs.len() >= MOST_RUNS {
             return Ok(());
         }
         runs.push(ListedRun {
             id: id.to_string(),
             name: name.to_owned(),
-            status: word(run, "status"),
-            failure_reason: word(run, "failure_reason"),
+            status: word_field(run, "status"),
+            failure_reason: word_field(run, "failure_reason"),
             created_unix_ms: time(run, "created_at"),
             finished_unix_ms: time(run, "finished_at"),
         });
@@ -64,9 +64,9 @@ pub(super) fn runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result
 }
 
 /// The text of a field, such as a status; empty if the field is missing.
-pub(super) fn word(object: &Value, field: &str) -> String {
+pub(super) fn word_field(object: &Value, field: &str) -> String {
     let text = object.get(field).and_then(Value::as_str).unwrap_or_default();
-    plimsoll_proto::job::fitting(text, WORD_BYTES)
+    plimsoll_proto::job::clean_and_cut(text, WORD_BYTES)
 }
 
 /// The time in a field, milliseconds since 1970.
@@ -83,21 +83,24 @@ mod tests {
     #[test]
     fn a_job_and_its_runs_are_read_and_what_is_odd_is_left_out() {
         let one = br#"{"id":7,"name":"a","failure_reason":"script_failure","pipeline":{"id":3},"user":null}"#;
-        let read = job(one).unwrap();
+        let read = parse_job(one).unwrap();
         assert_eq!(
             (read.name.as_str(), read.failure_reason.as_str(), read.pipeline),
             ("a", "script_failure", Some(3))
         );
-        assert_eq!(job(b"{}"), Ok(Job::default()));
+        assert_eq!(parse_job(b"{}"), Ok(JobAnswer::default()));
         let list = br#"[{"id":7,"name":"a","status":"failed","created_at":"2026-02-23T02:41:37.886Z"},
             {"id":8,"name":"b"},{"name":"a"},{"id":"9","name":"a"},5,{"id":10,"name":"a","status":null}]"#;
         let mut found = Vec::new();
-        runs(list, "a", &mut found).unwrap();
+        add_runs(list, "a", &mut found).unwrap();
         let ids: Vec<_> = found.iter().map(|run| run.id.as_str()).collect();
         assert_eq!((ids, found[0].created_unix_ms), (vec!["7", "10"], Some(1_771_814_497_886)));
         for bad in [&b""[..], b"<html>", b"{}", b"null", b"[{]"] {
-            assert_eq!(runs(bad, "a", &mut found), Err(Trouble::Malformed));
+            assert_eq!(add_runs(bad, "a", &mut found), Err(RequestFailure::Malformed));
         }
-        assert_eq!((job(b"[]"), job(b"<html>")), (Err(Trouble::Malformed), Err(Trouble::Malformed)));
+        assert_eq!(
+            (parse_job(b"[]"), parse_job(b"<html>")),
+            (Err(RequestFailure::Malformed), Err(RequestFailure::Malformed))
+        );
     }
 }

@@ -37,53 +37,53 @@ use plimsoll_proto::own_files;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use ulid::Ulid;
 
-use super::{Ended, QUEUE, record::Record};
+use super::{EndedJob, QUEUE, record::HookRecord};
 use crate::runtime::metrics::Metrics;
 
 /// Most files: hooks in the queue, hooks that wait for an unknown attempt, and hooks that wait for
 /// an open one.
-const FILES: usize = 3 * QUEUE;
+const MOST_FILES: usize = 3 * QUEUE;
 /// Most bytes of all files. A file has about 1 KiB, at most 10 KiB.
-const BYTES: usize = 64 << 20;
+const MOST_BYTES: usize = 64 << 20;
 /// Files written at the same time; they share their syncs.
 const WRITES_AT_ONCE: usize = 8;
 /// The directory with the files of hooks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     dir: Arc<Path>,
-    room: Arc<Room>,
-    turns: Arc<Semaphore>,
+    disk_room: Arc<SpoolRoom>,
+    write_turns: Arc<Semaphore>,
 }
 
 /// A hook in the directory when the server started.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(super) ended: Box<Ended>,
-    pub(super) kept: Kept,
+pub(crate) struct FoundHook {
+    pub(super) ended: Box<EndedJob>,
+    pub(super) kept_hook: KeptHook,
     /// When the hook was processed, if it was: since then it waits for its attempt.
     pub(super) applied_since: Option<SystemTime>,
 }
 
 /// A hook with a file.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptHook {
     path: PathBuf,
-    pub(super) record: Record,
+    pub(super) record: HookRecord,
     bytes: usize,
-    room: Arc<Room>,
+    disk_room: Arc<SpoolRoom>,
 }
 
 #[derive(Debug)]
-struct Room {
+struct SpoolRoom {
     used: Mutex<(usize, usize)>,
     metrics: Arc<Metrics>,
 }
 
-impl Room {
+impl SpoolRoom {
     /// Reserves space for a file; returns false if there is no space left.
-    fn take(&self, bytes: usize) -> bool {
+    fn reserve(&self, bytes: usize) -> bool {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.0 >= FILES || used.1.saturating_add(bytes) > BYTES {
+        if used.0 >= MOST_FILES || used.1.saturating_add(bytes) > MOST_BYTES {
             return false;
         }
         *used = (used.0 + 1, used.1 + bytes);
@@ -104,7 +104,7 @@ impl Spool {
     /// # Errors
     /// The path exists and is not a directory.
     pub(crate) fn check(data_dir: &Path) -> io::Result<()> {
-        let dir = data_dir.join(DIR);
+        let dir = data_dir.join(HOOKS_DIR);
         match fs::symlink_metadata(&dir) {
             Ok(found) if found.is_dir() => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -119,16 +119,16 @@ impl Spool {
     ///
     /// # Errors
     /// The directory cannot be created or read.
-    pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<Found>)> {
+    pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<FoundHook>)> {
         Self::check(data_dir)?;
-        let dir = data_dir.join(DIR);
+        let dir = data_dir.join(HOOKS_DIR);
         own_files::make_dir(&dir)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))?;
         File::open(data_dir)?.sync_all()?;
-        let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
-        metrics.hooks_on_disk_max.set(i64::try_from(FILES).unwrap_or(i64::MAX));
+        let room = Arc::new(SpoolRoom { used: Mutex::default(), metrics: Arc::clone(metrics) });
+        metrics.hooks_on_disk_max.set(i64::try_from(MOST_FILES).unwrap_or(i64::MAX));
         let turns = Arc::new(Semaphore::new(WRITES_AT_ONCE));
-        let spool = Self { dir: dir.into(), room, turns };
+        let spool = Self { dir: dir.into(), disk_room: room, write_turns: turns };
         let mut files = Vec::new();
         for entry in fs::read_dir(&spool.dir)? {
             let path = entry?.path();
@@ -136,56 +136,61 @@ impl Spool {
             files.push((written, path));
         }
         files.sort();
-        let found: Vec<Found> = files.into_iter().filter_map(|(at, path)| spool.find(at, path)).collect();
+        let found: Vec<FoundHook> =
+            files.into_iter().filter_map(|(at, path)| spool.read_found(at, path)).collect();
         if !found.is_empty() {
             tracing::info!(hooks = found.len(), "job hooks of before the start are worked on");
         }
         Ok((spool, found))
     }
 
-    fn find(&self, written: SystemTime, path: PathBuf) -> Option<Found> {
+    fn read_found(&self, written: SystemTime, path: PathBuf) -> Option<FoundHook> {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-        let is_applied = kind == APPLIED;
-        let was_applied = !is_applied && path.with_extension(APPLIED).try_exists().unwrap_or(false);
-        if kind == NEW || (kind == HOOK && was_applied) {
-            forget(&path);
+        let is_applied = kind == APPLIED_SUFFIX;
+        let was_applied = !is_applied && path.with_extension(APPLIED_SUFFIX).try_exists().unwrap_or(false);
+        if kind == NEW_SUFFIX || (kind == HOOK_SUFFIX && was_applied) {
+            remove_path(&path);
             return None;
         }
         let bytes = fs::read(&path).ok()?;
-        let record = serde_json::from_slice::<Record>(&bytes).ok();
-        let ended = record.as_ref().and_then(Record::ended).filter(|_| is_applied || kind == HOOK);
+        let record = serde_json::from_slice::<HookRecord>(&bytes).ok();
+        let ended = record.as_ref().and_then(HookRecord::ended).filter(|_| is_applied || kind == HOOK_SUFFIX);
         let Some((record, ended)) = record.zip(ended) else {
             tracing::error!(path = %path.display(), "removed a file that is no job hook");
-            forget(&path);
+            remove_path(&path);
             return None;
         };
         // a hook beyond the bounds is not processed; its file stays
-        let (bytes, room) = (bytes.len(), Arc::clone(&self.room));
+        let (bytes, room) = (bytes.len(), Arc::clone(&self.disk_room));
         let applied_since = is_applied.then_some(written);
-        room.take(bytes).then_some(Found { ended, kept: Kept { path, record, bytes, room }, applied_since })
+        room.reserve(bytes).then_some(FoundHook {
+            ended,
+            kept_hook: KeptHook { path, record, bytes, disk_room: room },
+            applied_since,
+        })
     }
 
     /// Waits until a file may be written. `None` never occurs, because the semaphore is never
     /// closed.
     pub(super) async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+        Arc::clone(&self.write_turns).acquire_owned().await.ok()
     }
 
     /// Writes a hook to disk. Returns `None` if the spool is full or the write fails. Blocks until
     /// the disk has written.
-    pub(super) fn keep(&self, name: u64, record: Record) -> Option<Kept> {
-        let path = self.dir.join(format!("{name:016x}.{HOOK}"));
+    pub(super) fn keep(&self, name: u64, record: HookRecord) -> Option<KeptHook> {
+        let path = self.dir.join(format!("{name:016x}.{HOOK_SUFFIX}"));
         let bytes = serde_json::to_vec(&record).ok()?;
-        if !self.room.take(bytes.len()) {
+        if !self.disk_room.reserve(bytes.len()) {
             tracing::warn!("job hooks are not kept on disk: too many wait already");
             return None;
         }
-        let kept = Kept { path, record, bytes: bytes.len(), room: Arc::clone(&self.room) };
+        let kept = KeptHook { path, record, bytes: bytes.len(), disk_room: Arc::clone(&self.disk_room) };
         match write(&kept.path, &bytes) {
             Ok(()) => Some(kept),
             Err(error) => {
                 tracing::warn!(%error, "a job hook cannot be kept on disk");
-                kept.forget();
+                kept.remove_file();
                 None
             }
         }
@@ -193,30 +198,30 @@ impl Spool {
 }
 
 /// Name of the directory in the data directory.
-const DIR: &str = "hooks";
-const NEW: &str = "new";
-const HOOK: &str = "hook";
-const APPLIED: &str = "told";
+const HOOKS_DIR: &str = "hooks";
+const NEW_SUFFIX: &str = "new";
+const HOOK_SUFFIX: &str = "hook";
+const APPLIED_SUFFIX: &str = "told";
 
-impl Kept {
+impl KeptHook {
     /// Removes the file of a hook that was processed or has waited long enough.
-    pub(super) fn forget(self) {
-        forget(&self.path);
-        self.room.give_back(self.bytes);
+    pub(super) fn remove_file(self) {
+        remove_path(&self.path);
+        self.disk_room.give_back(self.bytes);
     }
 
     /// Marks a hook as processed and waiting for its attempt. If that fails, the hook is processed
     /// again after the next start, which is harmless.
-    pub(super) fn tell(mut self, reported: &ReportedOutcome) -> Self {
-        self.record.tell(reported);
-        let path = self.path.with_extension(APPLIED);
+    pub(super) fn mark_applied(mut self, reported: &ReportedOutcome) -> Self {
+        self.record.add_answer(reported);
+        let path = self.path.with_extension(APPLIED_SUFFIX);
         if self.path == path {
             return self;
         }
         let written = serde_json::to_vec(&self.record).map_err(io::Error::from);
         match written.and_then(|bytes| write(&path, &bytes)) {
             Ok(()) => {
-                forget(&self.path);
+                remove_path(&self.path);
                 self.path = path;
             }
             Err(error) => tracing::warn!(%error, "cannot mark a job hook on disk as applied"),
@@ -227,12 +232,12 @@ impl Kept {
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // a unique temporary name, because GitLab may send the same hook twice at the same time
-    let new = path.with_extension(format!("{}.{NEW}", Ulid::new()));
+    let new = path.with_extension(format!("{}.{NEW_SUFFIX}", Ulid::new()));
     own_files::replace(&new, path, bytes)
 }
 
 /// Removes a file. If that fails, the hook is processed again after the next start.
-fn forget(path: &Path) {
+fn remove_path(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {

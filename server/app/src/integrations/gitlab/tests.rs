@@ -6,11 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 mod durable;
@@ -21,12 +17,13 @@ mod speaking;
 use plimsoll_core::domain::{Action, AttemptId, Cause, Key, Outcome, Reporter, Summary, test_summary};
 use plimsoll_store::{self as store, Store};
 
-use super::{client::Trouble, hooks::Taken, pace::Terms, *};
+use super::{client::RequestFailure, hooks::HookResult, pace::PaceTerms, *};
 use crate::{
+    fake_http::FakeServer,
     patience::eventually,
     runtime::{
-        metrics::{Kind, Metrics},
-        net::outgoing::Keep,
+        metrics::{KindLabel, Metrics},
+        net::outgoing::KeptPart,
     },
     sessions::{Worker, fixture},
 };
@@ -55,91 +52,65 @@ fn ok(body: &str) -> Say {
 /// Answers by the path up to its query: in turn, the last one for ever. What is not there is 404.
 type Script = HashMap<&'static str, VecDeque<Say>>;
 
-struct Fake {
-    address: std::net::SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
-    serving: JoinHandle<()>,
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
+struct Fake(FakeServer);
 
 impl Fake {
     async fn start<const N: usize>(script: [(&'static str, Vec<Say>); N]) -> Self {
         let script: Script = script.map(|(path, says)| (path, says.into())).into();
-        let (script, asked) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Vec::new())));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let all = Arc::clone(&asked);
-        let serving = TaskTracker::new().spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                TaskTracker::new().spawn(answer(stream, Arc::clone(&script), Arc::clone(&all)));
-            }
-        });
-        Self { address, asked, serving }
+        let script = Mutex::new(script);
+        Self(FakeServer::start(move |head| respond(head, &script)).await)
     }
 
+    /// The part of each request's target that is behind the address of the API.
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.0.heads().iter().map(|head| target(head).to_owned()).collect()
     }
 
-    fn client(&self, metrics: &Arc<Metrics>) -> (Client, tempfile::NamedTempFile) {
+    fn client(&self, metrics: &Arc<Metrics>) -> (GitlabClient, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), TOKEN).unwrap();
         let settings = Settings {
-            url: Some(BaseUrl::parse(&format!("http://{}", self.address)).unwrap()),
+            url: Some(BaseUrl::parse(&self.0.url("")).unwrap()),
             token_file: Some(file.path().to_owned()),
             ca_file: None,
         };
-        (Client::open(&settings, FAST, Arc::clone(metrics)).unwrap().unwrap(), file)
+        (GitlabClient::open(&settings, FAST, Arc::clone(metrics)).unwrap().unwrap(), file)
     }
 }
 
 /// So that no test waits.
-const FAST: Terms = Terms {
+const FAST: PaceTerms = PaceTerms {
     spacing: Duration::ZERO,
     backoff: Duration::from_millis(1),
     answer_within: Duration::from_millis(500),
     patience: Duration::from_secs(90),
-    rest: Duration::from_hours(1),
+    pause: Duration::from_hours(1),
 };
 
-async fn answer(mut stream: TcpStream, script: Arc<Mutex<Script>>, asked: Arc<Mutex<Vec<String>>>) {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let Ok(byte) = stream.read_u8().await else { return };
-        head.push(byte);
-    }
-    let head = String::from_utf8(head).unwrap();
-    let target = head.split(' ').nth(1).unwrap().strip_prefix("/api/v4/").unwrap().to_owned();
-    let path = target.split('?').next().unwrap().to_owned();
+fn target(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap().strip_prefix("/api/v4/").unwrap()
+}
+
+fn respond(head: &str, script: &Mutex<Script>) -> Option<String> {
+    let path = target(head).split('?').next().unwrap();
     let is_ours = head.to_ascii_lowercase().contains(&format!("private-token: {TOKEN}"));
-    asked.lock().unwrap().push(target);
-    let say = {
-        let mut script = script.lock().unwrap();
-        let says = script.get_mut(path.as_str());
-        let next =
-            says.and_then(|says| if says.len() > 1 { says.pop_front() } else { says.front().cloned() });
-        let none = Say::Says(404, "", r#"{"message":"404 Not found"}"#.to_owned());
-        if is_ours { next.unwrap_or(none) } else { Say::Says(401, "", String::new()) }
-    };
-    let text = match say {
-        Say::Says(status, headers, body) => format!(
+    let mut script = script.lock().unwrap();
+    let next = script
+        .get_mut(path)
+        .and_then(|says| if says.len() > 1 { says.pop_front() } else { says.front().cloned() });
+    let none = Say::Says(404, "", r#"{"message":"404 Not found"}"#.to_owned());
+    match if is_ours { next.unwrap_or(none) } else { Say::Says(401, "", String::new()) } {
+        Say::Says(status, headers, body) => Some(format!(
             "HTTP/1.1 {status} x\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
-        ),
-        Say::Cut => "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf".to_owned(),
-        Say::Nothing => std::future::pending().await,
-    };
-    let _gone = stream.write_all(text.as_bytes()).await;
+        )),
+        Say::Cut => Some("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf".to_owned()),
+        Say::Nothing => None,
+    }
 }
 
 fn count(metrics: &Metrics, kind: &'static str) -> u64 {
-    metrics.gitlab_requests.get_or_create(&Kind::of(kind)).get()
+    metrics.gitlab_requests.get_or_create(&KindLabel::of(kind)).get()
 }
 
 #[tokio::test]
@@ -154,11 +125,11 @@ async fn what_is_busy_cut_slow_or_broken_is_asked_again_and_then_left_alone() {
     .await;
     let metrics = Arc::new(Metrics::new());
     let (client, _file) = fake.client(&metrics);
-    assert_eq!(client.get("a", Keep::All(100)).await.unwrap().body, b"at last");
-    assert_eq!(client.get("b", Keep::All(100)).await.unwrap().body, b"in time");
-    assert_eq!(client.get("c", Keep::All(100)).await.unwrap_err(), Trouble::Away);
+    assert_eq!(client.get("a", KeptPart::All(100)).await.unwrap().body, b"at last");
+    assert_eq!(client.get("b", KeptPart::All(100)).await.unwrap().body, b"in time");
+    assert_eq!(client.get("c", KeptPart::All(100)).await.unwrap_err(), RequestFailure::Away);
     let before = fake.asked().len();
-    assert_eq!(client.get("a", Keep::All(100)).await.unwrap_err(), Trouble::Away);
+    assert_eq!(client.get("a", KeptPart::All(100)).await.unwrap_err(), RequestFailure::Away);
     assert_eq!((before, fake.asked().len()), (10, 10), "left alone");
     let counted = ["limited", "failed", "slow", "ok", "no_turn"].map(|kind| count(&metrics, kind));
     assert_eq!((counted, count(&metrics, "cut")), ([1, 1, 1, 2, 1], 5));
@@ -176,34 +147,34 @@ async fn what_is_gone_refused_or_too_large_is_asked_once() {
     let metrics = Arc::new(Metrics::new());
     let (client, file) = fake.client(&metrics);
     let get = async |path, keep| client.get(path, keep).await.map(|answer| answer.body.len());
-    assert_eq!(get("deleted", Keep::All(100)).await, Err(Trouble::Gone));
-    assert_eq!(get("moved", Keep::All(100)).await, Err(Trouble::Refused));
-    assert_eq!(get("forbidden", Keep::All(100)).await, Err(Trouble::Refused));
-    assert_eq!(get("huge", Keep::All(1000)).await, Err(Trouble::Malformed));
-    assert_eq!(get("huge", Keep::Last(1000)).await, Ok(1000));
+    assert_eq!(get("deleted", KeptPart::All(100)).await, Err(RequestFailure::Gone));
+    assert_eq!(get("moved", KeptPart::All(100)).await, Err(RequestFailure::Refused));
+    assert_eq!(get("forbidden", KeptPart::All(100)).await, Err(RequestFailure::Refused));
+    assert_eq!(get("huge", KeptPart::All(1000)).await, Err(RequestFailure::Malformed));
+    assert_eq!(get("huge", KeptPart::Last(1000)).await, Ok(1000));
     assert_eq!(fake.asked().len(), 5);
     // a token that was replaced
     std::fs::write(file.path(), "old").unwrap();
     let settings = Settings {
-        url: Some(BaseUrl::parse(&format!("http://{}", fake.address)).unwrap()),
+        url: Some(BaseUrl::parse(&fake.0.url("")).unwrap()),
         token_file: Some(file.path().to_owned()),
         ca_file: None,
     };
-    let client = Client::open(&settings, FAST, Arc::clone(&metrics)).unwrap().unwrap();
-    assert_eq!(client.get("huge", Keep::Last(1)).await.unwrap_err(), Trouble::Refused);
+    let client = GitlabClient::open(&settings, FAST, Arc::clone(&metrics)).unwrap().unwrap();
+    assert_eq!(client.get("huge", KeptPart::Last(1)).await.unwrap_err(), RequestFailure::Refused);
     std::fs::write(file.path(), TOKEN).unwrap();
-    assert_eq!(client.get("huge", Keep::Last(1)).await.unwrap().body, b"x");
+    assert_eq!(client.get("huge", KeptPart::Last(1)).await.unwrap().body, b"x");
     assert!(!format!("{client:?}").contains(TOKEN));
 }
 
-fn ended(job: u64, status: &str, name: &str) -> Box<Ended> {
+fn ended(job: u64, status: &str, name: &str) -> Box<EndedJob> {
     let body = serde_json::json!({
         "object_kind": "build", "build_id": job, "build_name": name, "build_status": status, "build_stage": "stage-1",
         "build_failure_reason": "runner_system_failure", "pipeline_id": 3, "project_id": 2, "ref": "develop",
         "project": {"web_url": "http://127.0.0.1/a/b", "path_with_namespace": "a/b"},
     });
     match read_hook(body.to_string().as_bytes(), None) {
-        Ok(Hook::Ended(mut ended)) => (ended.reported.by = Reporter::server(), ended).1,
+        Ok(ParsedHook::Ended(mut ended)) => (ended.reported.by = Reporter::server(), ended).1,
         other => panic!("{other:?}"),
     }
 }
@@ -224,12 +195,12 @@ impl House {
         Self::over(fake, Store::memory(), None)
     }
 
-    fn over(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
+    fn over(fake: &Fake, store: Store, kept: Option<(Spool, Vec<FoundHook>)>) -> Self {
         Self::with(fake, fixture::ingest(&store, 10), store, kept)
     }
 
     /// As a start does it, with the attempts that are open.
-    async fn resumed(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
+    async fn resumed(fake: &Fake, store: Store, kept: Option<(Spool, Vec<FoundHook>)>) -> Self {
         let (ingest, mut worker) = fixture::ingest(&store, 10);
         worker.resume().await.unwrap();
         Self::with(fake, (ingest, worker), store, kept)
@@ -239,7 +210,7 @@ impl House {
         fake: &Fake,
         (ingest, worker): (crate::sessions::Ingest, Worker),
         store: Store,
-        kept: Option<(Spool, Vec<Found>)>,
+        kept: Option<(Spool, Vec<FoundHook>)>,
     ) -> Self {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
@@ -252,7 +223,7 @@ impl House {
     }
 
     async fn until(&self, kind: &'static str, number: u64) {
-        let now = async || self.metrics.hooks.get_or_create(&Kind::of(kind)).get();
+        let now = async || self.metrics.hooks.get_or_create(&KindLabel::of(kind)).get();
         eventually(&format!("{number} hooks are {kind}"), now, |now| *now >= number).await;
     }
 
@@ -280,8 +251,8 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     let key = plimsoll_core::validated::key(Some(hook.job.key.clone())).unwrap();
     assert_eq!(house.ingest.after_memory_end(&key).await.unwrap(), None);
     for n in 0..100 {
-        let taken = house.hooks.take(hook.clone(), Some("delivery")).await;
-        assert_eq!(taken, if n == 0 { Taken::Later } else { Taken::Repeated });
+        let taken = house.hooks.accept(hook.clone(), Some("delivery")).await;
+        assert_eq!(taken, if n == 0 { HookResult::Later } else { HookResult::Repeated });
     }
     house.until("judged", 1).await;
     let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
@@ -306,14 +277,14 @@ async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense(
     let house = House::of(&fake);
     // of a project that is gone; with a list that is none
     for job in [1, 2] {
-        assert_eq!(house.hooks.take(ended(job, "failed", "x"), None).await, Taken::Later);
+        assert_eq!(house.hooks.accept(ended(job, "failed", "x"), None).await, HookResult::Later);
     }
     house.until("not_asked", 2).await;
     for id in ["127.0.0.1:1", "127.0.0.1:2"] {
         let verdicts = store::read_verdicts(&house.store, &AttemptId::parse(id).unwrap(), 10).await.unwrap();
         assert_eq!(verdicts, []);
     }
-    assert_eq!(house.hooks.take(ended(3, "canceled", "x"), None).await, Taken::Later);
+    assert_eq!(house.hooks.accept(ended(3, "canceled", "x"), None).await, HookResult::Later);
     house.end().await;
     assert_eq!(fake.asked().len(), 3, "a canceled job needs no asking: {:?}", fake.asked());
 }
@@ -329,20 +300,20 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_reported
     let stop = CancellationToken::new();
     stop.cancel();
     // more than the writer takes at once
-    let waiting = u64::try_from(crate::sessions::QUEUE).unwrap() + 10;
-    let first = hooks.take(hook(1), None).await;
-    assert_eq!((first, hooks.take(hook(1), None).await), (Taken::Later, Taken::Repeated));
+    let waiting = u64::try_from(crate::sessions::QUEUE_CAPACITY).unwrap() + 10;
+    let first = hooks.accept(hook(1), None).await;
+    assert_eq!((first, hooks.accept(hook(1), None).await), (HookResult::Later, HookResult::Repeated));
     for job in 2..=waiting {
-        assert_eq!(hooks.take(hook(job), None).await, Taken::Later);
+        assert_eq!(hooks.accept(hook(job), None).await, HookResult::Later);
     }
     let end = CancellationToken::new();
     let working = TaskTracker::new().spawn(worker.run(end.clone()));
     follower.run(stop).await.unwrap();
     end.cancel();
     working.await.unwrap();
-    assert_eq!(metrics.hooks.get_or_create(&Kind::of("dropped")).get(), 0);
-    assert_eq!(hooks.take(hook(1), None).await, Taken::Repeated, "it was applied");
+    assert_eq!(metrics.hooks.get_or_create(&KindLabel::of("dropped")).get(), 0);
+    assert_eq!(hooks.accept(hook(1), None).await, HookResult::Repeated, "it was applied");
     for _again in 0..2 {
-        assert_eq!(hooks.take(hook(5000), None).await, Taken::Dropped, "the worker is gone");
+        assert_eq!(hooks.accept(hook(5000), None).await, HookResult::Dropped, "the worker is gone");
     }
 }

@@ -7,16 +7,16 @@ use plimsoll_core::{
 };
 
 /// Number of lines at the end of the log among which the runner's line is searched.
-const RUNNERS: usize = 8;
+const RUNNER_LINES: usize = 8;
 /// Start of the line that Spack prints before it exits with 0 if the build cache has the package
 /// already (`spack ci rebuild`). The package's name follows.
-const UNNEEDED: &str = "No need to rebuild ";
+const UNNEEDED_START: &str = "No need to rebuild ";
 /// End of the line that starts with [`UNNEEDED`], after the package's name.
-const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
+const UNNEEDED_ENDS: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
 
 /// How a job ended, according to the runner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct TraceEnd {
     pub(super) exit: Option<Exit>,
     /// Kubernetes' reason for the end of a container. If it is not the build's container, its name
     /// is added.
@@ -34,24 +34,26 @@ pub(super) fn text(bytes: &[u8], most: usize) -> String {
 /// How the job ended, according to lines of the runner such as `ERROR: Job failed: exit code 1`,
 /// `.. command terminated with exit code 137`, `ERROR: Job failed (system failure): Error in
 /// container build: exit code: 137, reason: 'OOMKilled'`.
-pub(super) fn end_of_build(log: &str) -> End {
-    let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(RUNNERS);
-    let Some(line) = last.into_iter().find(|line| line.contains("Job failed")) else { return End::default() };
+pub(super) fn end_of_build(log: &str) -> TraceEnd {
+    let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(RUNNER_LINES);
+    let Some(line) = last.into_iter().find(|line| line.contains("Job failed")) else {
+        return TraceEnd::default();
+    };
     let code = line.rsplit_once("exit code").and_then(|(_, rest)| {
         let digits: String =
             rest.chars().skip_while(|c| ": ".contains(*c)).take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
     });
     let reason = line.split_once("reason: '").and_then(|(_, rest)| rest.split_once('\''));
-    let reason = reason.map(|(reason, _)| plimsoll_proto::job::fitting(reason, 64)).unwrap_or_default();
+    let reason = reason.map(|(reason, _)| plimsoll_proto::job::clean_and_cut(reason, 64)).unwrap_or_default();
     match container_beside_build(line) {
         // the exit code of another container is not that of the build
         Some(container) if !reason.is_empty() => {
-            let container = plimsoll_proto::job::fitting(container, 64);
-            End { exit: None, container_reason: reason_in_container(&reason, &container) }
+            let container = plimsoll_proto::job::clean_and_cut(container, 64);
+            TraceEnd { exit: None, container_reason: reason_in_container(&reason, &container) }
         }
-        Some(_) => End::default(),
-        None => End { exit: code.map(Exit::Code), container_reason: reason },
+        Some(_) => TraceEnd::default(),
+        None => TraceEnd { exit: code.map(Exit::Code), container_reason: reason },
     }
 }
 
@@ -64,25 +66,25 @@ pub(super) fn is_unneeded(log: &str) -> bool {
 /// Whether this is a complete line of Spack: `==> No need to rebuild zlib, found hash match at:`.
 /// Runner and Spack may put colours, a section marker or the time in front of it.
 fn is_spacks_word(line: &str) -> bool {
-    if !line.contains(UNNEEDED) {
+    if !line.contains(UNNEEDED_START) {
         return false;
     }
     let plain = without_escapes(line);
     let line = plain.trim_end();
     let line = line.rsplit('\r').next().unwrap_or(line);
-    let line = line.strip_prefix("==>").or_else(|| behind_time(line)?.strip_prefix("==>"));
+    let line = line.strip_prefix("==>").or_else(|| without_timestamp(line)?.strip_prefix("==>"));
     let Some(line) = line.map(str::trim_start) else { return false };
     let line = match line.strip_prefix('[').and_then(|time| time.split_once(']')) {
         Some((_time, rest)) => rest.trim_start(),
         None => line,
     };
-    let Some(rest) = line.strip_prefix(UNNEEDED) else { return false };
-    let name = FOUND.iter().find_map(|found| rest.strip_suffix(found));
+    let Some(rest) = line.strip_prefix(UNNEEDED_START) else { return false };
+    let name = UNNEEDED_ENDS.iter().find_map(|found| rest.strip_suffix(found));
     name.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 /// The part of the line after the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
-fn behind_time(line: &str) -> Option<&str> {
+fn without_timestamp(line: &str) -> Option<&str> {
     let (time, rest) = line.split_once(' ')?;
     let (stream, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let is_time = time.ends_with('Z') && time.starts_with(|c: char| c.is_ascii_digit()) && time.contains('T');
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn the_runners_last_word_says_how_a_job_ended() {
         let ended = |log: &str| {
-            let End { exit, container_reason } = end_of_build(log);
+            let TraceEnd { exit, container_reason } = end_of_build(log);
             (exit, container_reason)
         };
         let section = "\u{1b}[0Ksection_end:1700000000:cleanup_file_variables\r\u{1b}[0K";

@@ -9,7 +9,7 @@ use std::{
 use plimsoll_core::domain::Fnv;
 use tokio::sync::oneshot;
 
-use super::{Ended, spool::Kept};
+use super::{EndedJob, spool::KeptHook};
 use crate::sessions::OutcomeStatus;
 
 /// Most hooks of which repetitions are recognized: those of some hours.
@@ -17,11 +17,11 @@ const REMEMBERED_HOOKS: usize = 20_000;
 
 /// A hook in the queue.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) ended: Box<Ended>,
-    pub(super) name: Name,
+pub(super) struct QueuedHook {
+    pub(super) ended: Box<EndedJob>,
+    pub(super) name: HookClaim,
     /// The file of the hook; `None` if it is only in memory.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptHook>,
     /// When the hook was processed, if that was before the server started; since then it waits for
     /// its attempt.
     pub(super) applied_since: Option<SystemTime>,
@@ -30,43 +30,43 @@ pub(super) struct Waiting {
 }
 
 /// Marks the hashes of a hook as known while the hook is processed. If dropped before
-/// [`Self::keep`], the hashes are removed again, so that a hook that was lost may be repeated.
+/// [`Self::confirm`], the hashes are removed again, so that a hook that was lost may be repeated.
 #[derive(Debug)]
-pub(super) struct Name {
-    names: Vec<u64>,
-    known: Arc<Mutex<Known>>,
+pub(super) struct HookClaim {
+    hashes: Vec<u64>,
+    all_known: Arc<Mutex<KnownHooks>>,
 }
 
-impl Name {
+impl HookClaim {
     /// Marks the hashes as known. `None` if one of them is known already: the hook is a repetition.
-    pub(super) fn claim(all: &Arc<Mutex<Known>>, names: Vec<u64>) -> Option<Self> {
+    pub(super) fn claim(all: &Arc<Mutex<KnownHooks>>, names: Vec<u64>) -> Option<Self> {
         let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.iter().any(|name| known.set.contains(name)) {
+        if names.iter().any(|name| known.hashes.contains(name)) {
             return None;
         }
         for name in &names {
             known.keep(*name);
         }
         drop(known);
-        Some(Self { names, known: Arc::clone(all) })
+        Some(Self { hashes: names, all_known: Arc::clone(all) })
     }
 
     /// Keeps the hashes as known, because the hook was accepted.
-    pub(super) fn keep(mut self) {
-        self.names.clear();
+    pub(super) fn confirm(mut self) {
+        self.hashes.clear();
     }
 }
 
-impl Drop for Name {
+impl Drop for HookClaim {
     fn drop(&mut self) {
-        if !self.names.is_empty() {
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).forget(&self.names);
+        if !self.hashes.is_empty() {
+            self.all_known.lock().unwrap_or_else(PoisonError::into_inner).forget(&self.hashes);
         }
     }
 }
 
 /// The hashes of a hook. They are stable over releases, because the first one names its file.
-pub(super) fn hook_hashes(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
+pub(super) fn hook_hashes(ended: &EndedJob, delivery: Option<&str>) -> Vec<u64> {
     let job = &ended.job;
     let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
     // the sender is included: a report by another project must not suppress the report by the job's
@@ -84,26 +84,26 @@ pub(super) fn hook_hashes(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
 
 /// Hashes of hooks, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    set: HashSet<u64>,
-    order: VecDeque<u64>,
+pub(super) struct KnownHooks {
+    hashes: HashSet<u64>,
+    oldest_first: VecDeque<u64>,
 }
 
-impl Known {
+impl KnownHooks {
     fn forget(&mut self, names: &[u64]) {
         for name in names {
-            self.set.remove(name);
+            self.hashes.remove(name);
         }
-        self.order.retain(|name| !names.contains(name));
+        self.oldest_first.retain(|name| !names.contains(name));
     }
 
     fn keep(&mut self, name: u64) {
-        if self.set.insert(name) {
-            self.order.push_back(name);
+        if self.hashes.insert(name) {
+            self.oldest_first.push_back(name);
         }
-        while self.order.len() > REMEMBERED_HOOKS {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.set.remove(&oldest);
+        while self.oldest_first.len() > REMEMBERED_HOOKS {
+            let Some(oldest) = self.oldest_first.pop_front() else { break };
+            self.hashes.remove(&oldest);
         }
     }
 }

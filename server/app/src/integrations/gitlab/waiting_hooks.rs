@@ -14,7 +14,7 @@ use std::{
 
 use plimsoll_core::domain::AttemptId;
 
-use super::{QUEUE, spool::Kept};
+use super::{QUEUE, spool::KeptHook};
 use crate::sessions::Ingest;
 
 /// How long a hook waits for an unknown attempt, and how often it is checked whether an attempt is
@@ -30,32 +30,32 @@ pub(super) struct WaitingHook {
     pub(super) since: SystemTime,
     /// Ids that the hook's attempt may have.
     pub(super) attempts: Vec<AttemptId>,
-    pub(super) kept: Kept,
+    pub(super) kept_hook: KeptHook,
 }
 
 /// The waiting hooks, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct WaitingHooks {
     /// Hooks that have not yet been checked for an open attempt.
     new: VecDeque<WaitingHook>,
     /// Hooks with an attempt that was open at the last check.
     open: VecDeque<WaitingHook>,
 }
 
-impl Waits {
+impl WaitingHooks {
     /// Adds a hook.
     pub(super) fn add(&mut self, hook: WaitingHook) {
         self.new.push_back(hook);
     }
 
     /// Removes and returns the hooks that have waited long enough or exceed the bound.
-    pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<Kept> {
+    pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<KeptHook> {
         let mut going = Vec::new();
         while let Some(hook) = next(&mut self.new, now) {
             if hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
-                going.push(hook.kept);
+                going.push(hook.kept_hook);
             }
         }
         while let Some(hook) = next(&mut self.open, now) {
@@ -63,7 +63,7 @@ impl Waits {
             if self.open.len() < MOST_HOOKS && hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
-                going.push(hook.kept);
+                going.push(hook.kept_hook);
             }
         }
         going

@@ -35,12 +35,12 @@ use plimsoll_core::{
     placement::{PlacementTarget, ResourceNeeds},
 };
 
-pub(crate) use pod::{Job, job, job_id, of_job};
+pub(crate) use pod::{PodJob, job_id, job_of_pod, job_pod};
 pub(crate) use review::PodReviewer;
 pub(crate) use reviewed::begin_counts;
 pub(crate) use skip_reason::SkipReason;
 
-pub use crate::runtime::settings::by_module::admission::{Mode, Settings, Size};
+pub use crate::runtime::settings::by_module::admission::{AdmissionMode, PodSize, Settings};
 use crate::{runtime::skipped_facts::SkippedFacts, service::admission::SizeSource};
 
 /// Annotation that lists values of the pod that could not be used.
@@ -72,25 +72,26 @@ pub(crate) struct Plan {
 /// The patch cannot be serialized.
 pub(crate) fn plan(
     before: &Pod,
-    job: &Job,
+    job: &PodJob,
     prediction: Option<(&Prediction, SizeSource)>,
     settings: &Settings,
     aim: impl FnOnce(&ResourceNeeds) -> Option<PlacementTarget>,
 ) -> Result<Plan, FieldViolation> {
     let mut pod = before.clone();
     let (mut lines, skip_reason, skipped) = match prediction {
-        Some(known) => sizes::apply(&mut pod, job, known, settings),
+        Some(known) => sizes::apply_sizes(&mut pod, job, known, settings),
         None => (Vec::new(), SkipReason::OtherSystem, SkippedFacts::default()),
     };
     let sized = !lines.is_empty();
     let skip_reason = (!sized).then_some(skip_reason);
-    let needs = place::needs(&pod, job, prediction.map(|(prediction, _)| prediction));
-    let there = aim(&needs).map(|aim| place::apply(&mut pod, &aim)).unwrap_or_default();
-    let timed =
-        prediction.map(|(prediction, _)| time::apply(&mut pod, prediction, settings)).unwrap_or_default();
+    let needs = place::placement_needs(&pod, job, prediction.map(|(prediction, _)| prediction));
+    let there = aim(&needs).map(|aim| place::apply_placement(&mut pod, &aim)).unwrap_or_default();
+    let timed = prediction
+        .map(|(prediction, _)| time::add_time_labels(&mut pod, prediction, settings))
+        .unwrap_or_default();
     let placed = !there.lines.is_empty() || !timed.is_empty();
     lines.extend(there.lines.into_iter().chain(timed));
-    let agent = sidecar::apply(&mut pod, job, settings, &there.pool);
+    let agent = sidecar::add_agent(&mut pod, job, settings, &there.pool);
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
     if !skipped.is_empty() {
         pod.metadata.annotations.get_or_insert_default().insert(SKIPPED.to_owned(), skipped.words());

@@ -9,18 +9,18 @@ use k8s_openapi::{
 use plimsoll_core::{domain::FieldViolation, validated::Validated};
 use plimsoll_proto::quantity;
 
-use super::{Job, Size};
+use super::{PodJob, PodSize};
 
 /// Longest text of a size, in bytes; longer texts are invalid. Kubernetes' own have at most 20.
 const LONGEST_SIZE_TEXT: usize = 40;
 
 /// Whether a size is of memory; otherwise of CPU.
-pub(super) fn is_memory(size: Size) -> bool {
-    matches!(size, Size::MemoryRequest | Size::MemoryLimit)
+pub(super) fn is_memory(size: PodSize) -> bool {
+    matches!(size, PodSize::MemoryRequest | PodSize::MemoryLimit)
 }
 
 /// Name of the annotation that sets a size, or with `off` keeps the pod's own size.
-pub(super) fn annotation_of(size: Size) -> String {
+pub(super) fn annotation_of(size: PodSize) -> String {
     format!("plimsoll/{}", size.as_str().replace('_', "-"))
 }
 
@@ -28,7 +28,7 @@ pub(super) fn annotation_of(size: Size) -> String {
 ///
 /// # Errors
 /// The text is not a size, or is a size that a container cannot have.
-pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
+pub(super) fn parse_annotation(size: PodSize, text: &str) -> Validated<u64> {
     let wrong = |why: String| FieldViolation::new(annotation_of(size), why);
     if text.chars().count() > LONGEST_SIZE_TEXT {
         return Err(wrong("is too long to be a size".to_owned()));
@@ -36,14 +36,14 @@ pub(super) fn by_annotation(size: Size, text: &str) -> Validated<u64> {
     let value = if is_memory(size) {
         quantity::memory_or_zero(text).map_err(wrong)?
     } else {
-        quantity::millicores(quantity::cores(text).map_err(wrong)?)
+        quantity::rounded_millicores(quantity::parse_cores(text).map_err(wrong)?)
     };
     let none = || wrong(format!("{text:?} sets no size; \"off\" keeps the size that the pod has"));
     if value > 0 { Ok(value) } else { Err(none()) }
 }
 
 /// A size as a Kubernetes quantity.
-pub(super) fn written(size: Size, value: u64) -> String {
+pub(super) fn quantity_text(size: PodSize, value: u64) -> String {
     if is_memory(size) { quantity::written_bytes(value) } else { format!("{value}m") }
 }
 
@@ -55,42 +55,42 @@ pub(super) fn is_valid(request: Option<&str>, limit: Option<&str>) -> bool {
 }
 
 /// Where a size is in the container's resources: whether among the limits, and its name there.
-fn place(size: Size) -> (bool, &'static str) {
-    let request = matches!(size, Size::MemoryRequest | Size::CpuRequest);
+fn spec_place(size: PodSize) -> (bool, &'static str) {
+    let request = matches!(size, PodSize::MemoryRequest | PodSize::CpuRequest);
     (request, if is_memory(size) { "memory" } else { "cpu" })
 }
 
 /// JSON path of a size in the container.
-pub(super) fn path(size: Size) -> String {
-    let (request, name) = place(size);
+pub(super) fn path(size: PodSize) -> String {
+    let (request, name) = spec_place(size);
     format!("resources.{}.{name}", if request { "requests" } else { "limits" })
 }
 
 /// A size of the build's container, as it is written in the pod.
-pub(super) fn raw<'p>(pod: &'p Pod, job: &Job, size: Size) -> Option<&'p str> {
+pub(super) fn size_text<'p>(pod: &'p Pod, job: &PodJob, size: PodSize) -> Option<&'p str> {
     let sizes = pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?;
-    let (request, name) = place(size);
+    let (request, name) = spec_place(size);
     let list = if request { &sizes.requests } else { &sizes.limits };
     Some(&list.as_ref()?.get(name)?.0)
 }
 
 /// A size of the build's container: bytes, or thousandths of a core. `None` for 0, and for sizes
 /// that no machine has.
-pub(super) fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
-    let text = raw(pod, job, size)?;
+pub(super) fn size_of(pod: &Pod, job: &PodJob, size: PodSize) -> Option<u64> {
+    let text = size_text(pod, job, size)?;
     let value = if is_memory(size) {
         quantity::bytes(text).ok()?
     } else {
-        quantity::millicores(quantity::cores(text).ok()?)
+        quantity::rounded_millicores(quantity::parse_cores(text).ok()?)
     };
     Some(value).filter(|value| *value > 0)
 }
 
 /// Sets a size of the build's container; returns the earlier text.
-pub(super) fn set(pod: &mut Pod, job: &Job, size: Size, text: &str) -> Option<String> {
+pub(super) fn set_size(pod: &mut Pod, job: &PodJob, size: PodSize, text: &str) -> Option<String> {
     let container = pod.spec.as_mut()?.containers.get_mut(job.container)?;
     let sizes: &mut ResourceRequirements = container.resources.get_or_insert_default();
-    let (request, name) = place(size);
+    let (request, name) = spec_place(size);
     let list: &mut BTreeMap<String, Quantity> =
         if request { sizes.requests.get_or_insert_default() } else { sizes.limits.get_or_insert_default() };
     list.insert(name.to_owned(), Quantity(text.to_owned())).map(|was| was.0)

@@ -8,22 +8,22 @@ use plimsoll_core::{
 use plimsoll_proto::quantity;
 
 use super::{
-    Job,
-    pod::{OFF, annotation},
+    PodJob,
+    pod::{OPT_OUT, annotation},
 };
 
 /// Annotation that lists the changes and their reasons. A pod that has it is not placed again.
-const PLACED: &str = "plimsoll/placed";
+const PLACED_ANNOTATION: &str = "plimsoll/placed";
 /// Annotation: `off` keeps the pod's placement. The annotations below keep one part of the
 /// placement each.
-const POOL: &str = "plimsoll/pool";
-const NODE_SELECTOR: &str = "plimsoll/node-selector";
-const TOLERATIONS: &str = "plimsoll/tolerations";
-const PRIORITY_CLASS: &str = "plimsoll/priority-class";
+const POOL_ANNOTATION: &str = "plimsoll/pool";
+const NODE_SELECTOR_ANNOTATION: &str = "plimsoll/node-selector";
+const TOLERATIONS_ANNOTATION: &str = "plimsoll/tolerations";
+const PRIORITY_CLASS_ANNOTATION: &str = "plimsoll/priority-class";
 
 /// Result of placing a pod.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct PlacedPod {
     /// Descriptions of the changes.
     pub(super) lines: Vec<String>,
     /// The pool on whose nodes the pod will run; empty if that is not certain.
@@ -32,7 +32,7 @@ pub(super) struct Placed {
 
 /// What the build needs: its requests and its predicted duration. Limits do not count, because only
 /// requests decide whether a node fits.
-pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> ResourceNeeds {
+pub(super) fn placement_needs(pod: &Pod, job: &PodJob, prediction: Option<&Prediction>) -> ResourceNeeds {
     let build = || pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?.requests.as_ref();
     let of = |name: &str| build().and_then(|requests| requests.get(name)).map(|size| size.0.as_str());
     let bytes = |name: &str| Bytes(of(name).and_then(|text| quantity::bytes(text).ok()).unwrap_or_default());
@@ -40,7 +40,7 @@ pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> Re
     ResourceNeeds {
         memory_request: bytes("memory"),
         memory_limit: bytes("memory"),
-        cpu_request: Cores(of("cpu").and_then(|text| quantity::cores(text).ok()).unwrap_or_default()),
+        cpu_request: Cores(of("cpu").and_then(|text| quantity::parse_cores(text).ok()).unwrap_or_default()),
         disk: bytes("ephemeral-storage"),
         wall_p50: wall(|prediction| prediction.wall_p50.value),
         wall_p95: wall(|prediction| prediction.wall_p95.value),
@@ -49,37 +49,39 @@ pub(super) fn needs(pod: &Pod, job: &Job, prediction: Option<&Prediction>) -> Re
 
 /// Places a pod, unless its own values contradict the placement, and records the changes in an
 /// annotation.
-pub(super) fn apply(pod: &mut Pod, aim: &PlacementTarget) -> Placed {
-    let is_off = |name| annotation(pod, name) == Some(OFF);
-    if is_off(POOL) || annotation(pod, PLACED).is_some() {
-        return Placed::default();
+pub(super) fn apply_placement(pod: &mut Pod, aim: &PlacementTarget) -> PlacedPod {
+    let is_off = |name| annotation(pod, name) == Some(OPT_OUT);
+    if is_off(POOL_ANNOTATION) || annotation(pod, PLACED_ANNOTATION).is_some() {
+        return PlacedPod::default();
     }
-    let [selects, tolerates, ranks] = [NODE_SELECTOR, TOLERATIONS, PRIORITY_CLASS].map(|name| !is_off(name));
+    let [selects, tolerates, ranks] =
+        [NODE_SELECTOR_ANNOTATION, TOLERATIONS_ANNOTATION, PRIORITY_CLASS_ANNOTATION]
+            .map(|name| !is_off(name));
     let Some(spec) = pod.spec.as_mut().filter(|spec| spec.node_name.is_none()) else {
-        return Placed::default();
+        return PlacedPod::default();
     };
     let mut lines = Vec::new();
-    let elsewhere = is_elsewhere(spec, &aim.place);
+    let elsewhere = contradicts(spec, &aim.place);
     if selects && !elsewhere {
-        lines.extend(select(spec, &aim.place));
+        lines.extend(add_selector(spec, &aim.place));
     }
     if tolerates && !elsewhere {
-        lines.extend(tolerate(spec, &aim.place));
+        lines.extend(add_tolerations(spec, &aim.place));
     }
     if ranks {
-        lines.extend(rank(spec, &aim.place.priority_class));
+        lines.extend(set_priority_class(spec, &aim.place.priority_class));
     }
     let is_there = selects && !elsewhere && !aim.place.node_selector.is_empty();
     if !lines.is_empty() {
         let done = format!("{}; {}", lines.join(", "), aim.reason);
-        pod.metadata.annotations.get_or_insert_default().insert(PLACED.to_owned(), done);
+        pod.metadata.annotations.get_or_insert_default().insert(PLACED_ANNOTATION.to_owned(), done);
     }
-    Placed { lines, pool: if is_there { aim.pool.clone() } else { String::new() } }
+    PlacedPod { lines, pool: if is_there { aim.pool.clone() } else { String::new() } }
 }
 
 /// Whether the pod requires another value of a label, or has node affinity of its own: with more
 /// labels there might be no node for it.
-fn is_elsewhere(spec: &PodSpec, place: &NodePlacement) -> bool {
+fn contradicts(spec: &PodSpec, place: &NodePlacement) -> bool {
     let by_node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     if by_node.is_some_and(|nodes| nodes.required_during_scheduling_ignored_during_execution.is_some()) {
         return true;
@@ -91,7 +93,7 @@ fn is_elsewhere(spec: &PodSpec, place: &NodePlacement) -> bool {
     place.node_selector.iter().any(other)
 }
 
-fn select(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
+fn add_selector(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
     let own = spec.node_selector.get_or_insert_default();
     let mut new = Vec::new();
     for (label, value) in &place.node_selector {
@@ -105,7 +107,7 @@ fn select(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
     (!new.is_empty()).then(|| format!("node_selector {}", new.join(" ")))
 }
 
-fn tolerate(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
+fn add_tolerations(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
     let text_of = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut own = spec.tolerations.take().unwrap_or_default();
     let before = own.len();
@@ -116,7 +118,7 @@ fn tolerate(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
             same && text_of(&own.value) == new.value && text_of(&own.effect) == new.effect
         };
         if !own.iter().any(is_same) {
-            own.push(written(new));
+            own.push(to_kubernetes(new));
         }
     }
     let added = own.len() - before;
@@ -124,7 +126,7 @@ fn tolerate(spec: &mut PodSpec, place: &NodePlacement) -> Option<String> {
     (added > 0).then(|| format!("{added} tolerations"))
 }
 
-fn written(toleration: &placement::Toleration) -> Toleration {
+fn to_kubernetes(toleration: &placement::Toleration) -> Toleration {
     let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     Toleration {
         key: some(&toleration.key),
@@ -138,7 +140,7 @@ fn written(toleration: &placement::Toleration) -> Toleration {
 /// Sets the priority class of a pod that has none. Before the webhook, the API server fills in the
 /// priority and the preemption policy of the default class, and later refuses a pod whose values
 /// differ from its class. So both are removed, and the API server fills them in again.
-fn rank(spec: &mut PodSpec, class: &str) -> Option<String> {
+fn set_priority_class(spec: &mut PodSpec, class: &str) -> Option<String> {
     let has_one = spec.priority_class_name.as_ref().is_some_and(|own| !own.is_empty());
     if class.is_empty() || has_one {
         return None;

@@ -17,8 +17,8 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Job, Mode, Plan, Settings, SkipReason, job as job_of, of_job,
-    reviewed::{PodName, note_skipped, planned, withheld},
+    AdmissionMode, Plan, PodJob, Settings, SkipReason, job_of_pod as job_of, job_pod,
+    reviewed::{PodName, note_planned, note_skipped, note_withheld},
 };
 use crate::{
     runtime::metrics::Metrics,
@@ -59,7 +59,7 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
         }
     };
     name = name.with_job(&pod);
-    let planned = timeout_at(until, plan(reviewer, (&pod, &namespace, &name), until)).await;
+    let planned = timeout_at(until, plan_changes(reviewer, (&pod, &namespace, &name), until)).await;
     let (response, pod) = match planned.unwrap_or(Err(SkipReason::Late)) {
         Ok(plan) => carry_out(reviewer, response, (plan, pod), &name),
         Err(why) => {
@@ -71,7 +71,7 @@ async fn decide(reviewer: &PodReviewer, asked: AdmissionRequest<DynamicObject>) 
     // operator's maximum, because later sizes are derived from them
     let most = reviewer.settings.max_memory;
     if let Some(pod) =
-        of_job(&pod, &namespace, &reviewer.settings).filter(|pod| !is_trial && pod.is_within(most))
+        job_pod(&pod, &namespace, &reviewer.settings).filter(|pod| !is_trial && pod.is_within(most))
     {
         reviewer.admission.note_pod(pod);
     }
@@ -93,10 +93,10 @@ fn pod(asked: AdmissionRequest<DynamicObject>) -> Result<Pod, SkipReason> {
 }
 
 /// Plans the changes for the pod. The error is the reason why the pod is skipped.
-async fn plan(
+async fn plan_changes(
     reviewer: &PodReviewer,
     (pod, namespace, name): (&Pod, &str, &PodName),
-    until: Instant,
+    deadline: Instant,
 ) -> Result<Plan, SkipReason> {
     let job = job_of(pod, namespace, &reviewer.settings)?;
     let key = key_of(&job).map_err(|fault| {
@@ -107,20 +107,21 @@ async fn plan(
     let os = job.os.unwrap_or_else(|| OperatingSystem::of_arch(&key.arch));
     let key = Arc::new(key);
     let settings = &reviewer.settings;
-    let terms = AnswerTerms { until, within: settings.answer_within, confidence: settings.confidence };
+    let terms = AnswerTerms { deadline, time_limit: settings.answer_within, confidence: settings.confidence };
     let sizes = match os {
         OperatingSystem::Linux => {
-            Some(reviewer.admission.size(Arc::clone(&key), terms).await.ok_or(SkipReason::Failed)?)
+            Some(reviewer.admission.size_job(Arc::clone(&key), terms).await.ok_or(SkipReason::Failed)?)
         }
         // attempts are measured on Linux only
         _ => None,
     };
     let known = sizes.as_ref().map(|(prediction, from)| (&**prediction, *from));
-    let vouched = job.vouched(&key, &reviewer.settings);
+    let vouched = job.trusted_key(&key, &reviewer.settings);
     // a predicted pool is not used if it may result from values that the job's author chose
     let predicted = known.filter(|_| vouched == *key).map(|(known, _)| known.placed.pool.as_str());
-    let aim =
-        |needs: &ResourceNeeds| reviewer.admission.target(&vouched, os, needs, predicted.unwrap_or_default());
+    let aim = |needs: &ResourceNeeds| {
+        reviewer.admission.placement_target(&vouched, os, needs, predicted.unwrap_or_default())
+    };
     let plan = |settings: &Settings, placed: bool| {
         let aim = |needs: &ResourceNeeds| placed.then(|| aim(needs)).flatten();
         super::plan(pod, &job, known, settings, aim).map_err(|fault| {
@@ -128,19 +129,19 @@ async fn plan(
             SkipReason::Failed
         })
     };
-    if withholds { in_shadow(reviewer, name, plan) } else { plan(&reviewer.settings, true) }
+    if withholds { plan_in_shadow(reviewer, name, plan) } else { plan(&reviewer.settings, true) }
 }
 
 /// Plans the changes in shadow mode: placement and sizes are not changed, except sizes in the pod's
 /// own annotations. The agent is added as usual.
-fn in_shadow(
+fn plan_in_shadow(
     reviewer: &PodReviewer,
     name: &PodName,
     plan: impl Fn(&Settings, bool) -> Result<Plan, SkipReason>,
 ) -> Result<Plan, SkipReason> {
     let would = plan(&reviewer.settings, true)?;
     if would.sized || would.placed {
-        withheld(&reviewer.admission, name, &would);
+        note_withheld(&reviewer.admission, name, &would);
     }
     let settings =
         Settings { sizes: Vec::new(), max_time: None, long_from: None, ..(*reviewer.settings).clone() };
@@ -149,7 +150,7 @@ fn in_shadow(
     if plan.patch.is_none() { Err(SkipReason::Shadow) } else { Ok(Plan { skip_reason, ..plan }) }
 }
 
-fn key_of(job: &Job) -> Result<Key, FieldViolation> {
+fn key_of(job: &PodJob) -> Result<Key, FieldViolation> {
     let mut key = plimsoll_proto::job::key(|name| job.variable(name));
     if key.arch.is_empty() {
         key.arch = job.arch.clone().unwrap_or_default();
@@ -168,8 +169,8 @@ fn carry_out(
         note_skipped(&reviewer.metrics, name, plan.skip_reason.unwrap_or(SkipReason::Fits));
         return (response, pod);
     };
-    planned(&reviewer.metrics, reviewer.settings.mode, name, &plan);
-    if reviewer.settings.mode == Mode::DryRun {
+    note_planned(&reviewer.metrics, reviewer.settings.mode, name, &plan);
+    if reviewer.settings.mode == AdmissionMode::DryRun {
         return (response, pod);
     }
     let unchanged = response.clone();

@@ -8,22 +8,25 @@ use plimsoll_core::{
 use plimsoll_proto::{figures, quantity};
 
 use super::{
-    Job, Settings, Size, SizeSource, SkipReason,
-    own_sizes::{annotation_of, by_annotation, has, is_memory, is_valid, path, raw, set, written},
-    pod::{DONE, OFF, annotation},
+    PodJob, PodSize, Settings, SizeSource, SkipReason,
+    own_sizes::{
+        annotation_of, is_memory, is_valid, parse_annotation, path, quantity_text, set_size, size_of,
+        size_text,
+    },
+    pod::{DONE_ANNOTATION, OPT_OUT, annotation},
 };
 use crate::runtime::skipped_facts::SkippedFacts;
 
 /// A request or limit that may be set: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Chosen {
+struct ChosenSize {
     value: u64,
     /// Whether a person set the value, or it is the pod's own: then it is not adjusted to fit
     /// another size.
     fixed: bool,
     /// Whether the value differs from the pod's.
     new: bool,
-    why: SizeReason,
+    reason: SizeReason,
 }
 
 /// Source of a size.
@@ -41,24 +44,26 @@ enum SizeReason {
 
 /// Sets the sizes that are known well enough, and records them in an annotation. Returns a line for
 /// each changed size, the reason if none is changed, and values of the pod that could not be used.
-pub(super) fn apply(
+pub(super) fn apply_sizes(
     pod: &mut Pod,
-    job: &Job,
+    job: &PodJob,
     (prediction, from): (&Prediction, SizeSource),
     settings: &Settings,
 ) -> (Vec<String>, SkipReason, SkippedFacts) {
     let mut skipped = SkippedFacts::default();
-    let choices =
-        Size::ALL.map(|size| (size, choose(pod, job, size, (prediction, from), (settings, &mut skipped))));
+    let choices = PodSize::ALL
+        .map(|size| (size, choose_size(pod, job, size, (prediction, from), (settings, &mut skipped))));
     let get = |size| choices.iter().find(|(known, _)| *known == size).and_then(|(_, choice)| choice.chosen);
-    let (mut lines, mut reasons) = (Vec::new(), Reasons::default());
-    for (request, limit) in [(Size::MemoryRequest, Size::MemoryLimit), (Size::CpuRequest, Size::CpuLimit)] {
-        let pair = checked(pod, job, [(request, get(request)), (limit, get(limit))]);
+    let (mut lines, mut reasons) = (Vec::new(), SizeReasons::default());
+    for (request, limit) in
+        [(PodSize::MemoryRequest, PodSize::MemoryLimit), (PodSize::CpuRequest, PodSize::CpuLimit)]
+    {
+        let pair = consistent_pair(pod, job, [(request, get(request)), (limit, get(limit))]);
         let Some((asked, most)) = skipped.keep(pair) else { continue };
         for (size, chosen) in [(request, asked), (limit, most)] {
             let Some(chosen) = chosen.filter(|chosen| chosen.new) else { continue };
-            let text = written(size, chosen.value);
-            let was = set(pod, job, size, &text);
+            let text = quantity_text(size, chosen.value);
+            let was = set_size(pod, job, size, &text);
             if was.as_ref() != Some(&text) {
                 lines.push(format!("{} {} -> {text}", size.as_str(), was.as_deref().unwrap_or("none")));
                 reasons.add(size, chosen, get(size));
@@ -71,32 +76,32 @@ pub(super) fn apply(
     if !lines.is_empty() {
         let was_short = choices.iter().any(|(_, choice)| choice.was_short);
         let kept = if unsure.is_empty() { unsure } else { format!("; too little is known to set {unsure}") };
-        let why = reasons.sentence(prediction, from, was_short);
+        let why = reasons.sizes_reason(prediction, from, was_short);
         let done = format!("{}; {why}{kept}", lines.join(", "));
-        pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
+        pod.metadata.annotations.get_or_insert_default().insert(DONE_ANNOTATION.to_owned(), done);
     }
     (lines, skip_reason, skipped)
 }
 
 /// Reasons of the sizes, for the annotation.
 #[derive(Debug, Default)]
-struct Reasons {
+struct SizeReasons {
     /// Whether at least one size is the predicted one; then the reason of the prediction is given.
     predicted: bool,
     /// Reasons of the sizes that are not the predicted ones.
     own: Vec<String>,
 }
 
-impl Reasons {
+impl SizeReasons {
     /// Adds the reason of a size that is set. `chosen` is its value before it was adjusted to fit
     /// the request or limit.
-    fn add(&mut self, size: Size, set: Chosen, chosen: Option<Chosen>) {
+    fn add(&mut self, size: PodSize, set: ChosenSize, chosen: Option<ChosenSize>) {
         let name = size.as_str();
         if chosen.is_some_and(|chosen| chosen.value != set.value) {
             self.own.push(format!("{name}: a request is never above its limit"));
             return;
         }
-        match set.why {
+        match set.reason {
             SizeReason::Predicted => self.predicted = true,
             SizeReason::Annotation => self.own.push(format!("{name}: as the pod's annotation says")),
             SizeReason::Most => self.own.push(format!("{name}: the most that a pod may have")),
@@ -109,7 +114,7 @@ impl Reasons {
         }
     }
 
-    fn sentence(self, prediction: &Prediction, from: SizeSource, was_short: bool) -> String {
+    fn sizes_reason(self, prediction: &Prediction, from: SizeSource, was_short: bool) -> String {
         let mut parts = Vec::with_capacity(self.own.len() + 3);
         match from {
             SizeSource::ByHistory => {}
@@ -133,58 +138,60 @@ impl Reasons {
 }
 
 /// Decision about one size.
-struct Choice {
+struct SizeChoice {
     /// The size; `None` if it stays unset.
-    chosen: Option<Chosen>,
+    chosen: Option<ChosenSize>,
     /// Whether the pod's size is kept because too little is known.
     unsure: bool,
     /// Whether the pod's own size is known to be too small.
     was_short: bool,
 }
 
-fn choose(
+fn choose_size(
     pod: &Pod,
-    job: &Job,
-    size: Size,
+    job: &PodJob,
+    size: PodSize,
     (prediction, from): (&Prediction, SizeSource),
     (settings, skipped): (&Settings, &mut SkippedFacts),
-) -> Choice {
-    let sure = |chosen| Choice { chosen, unsure: false, was_short: false };
-    let own = has(pod, job, size);
+) -> SizeChoice {
+    let sure = |chosen| SizeChoice { chosen, unsure: false, was_short: false };
+    let own = size_of(pod, job, size);
     let by_prediction = SizeReason::Predicted;
-    let there = own.map(|value| Chosen { value, fixed: true, new: false, why: by_prediction });
+    let there = own.map(|value| ChosenSize { value, fixed: true, new: false, reason: by_prediction });
     match annotation(pod, &annotation_of(size)) {
-        Some(OFF) => return sure(there),
+        Some(OPT_OUT) => return sure(there),
         // an invalid size in an annotation must not break the pod, so it is skipped
         Some(text) => {
-            let value = skipped.keep(by_annotation(size, text));
-            let value = value.map(|value| value.min(capped(size, settings)));
+            let value = skipped.keep(parse_annotation(size, text));
+            let value = value.map(|value| value.min(maximum_size(size, settings)));
             let why = SizeReason::Annotation;
-            return sure(value.map(|value| Chosen { value, fixed: true, new: true, why }).or(there));
+            return sure(
+                value.map(|value| ChosenSize { value, fixed: true, new: true, reason: why }).or(there),
+            );
         }
         None => {}
     }
     if !settings.sizes.contains(&size) {
         return sure(there);
     }
-    let quantity = predicted(prediction, size);
+    let quantity = predicted_quantity(prediction, size);
     // a default does not count as known, even if the rest of the prediction does
     if prediction.is_known(quantity, settings.confidence) {
-        let (value, why) = bounded(quantity.value, by_prediction, size, settings);
+        let (value, why) = capped_size(quantity.value, by_prediction, size, settings);
         // compared as a number: the same size may be written in another way
-        return sure(Some(Chosen { value, fixed: false, new: own != Some(value), why }));
+        return sure(Some(ChosenSize { value, fixed: false, new: own != Some(value), reason: why }));
     }
     let own = own.filter(|_| is_memory(size));
     let chosen = match (from, own) {
         (SizeSource::ByVerdict { had_unknown, .. }, Some(own)) => {
-            larger(own, above_own((own, had_unknown), quantity), size, settings)
+            larger_size(own, above_own((own, had_unknown), quantity), size, settings)
         }
         (SizeSource::ByHistory, Some(own)) if is_too_little(own, prediction) => {
-            larger(own, (quantity.value, by_prediction), size, settings)
+            larger_size(own, (quantity.value, by_prediction), size, settings)
         }
-        _ => return Choice { chosen: there, unsure: true, was_short: false },
+        _ => return SizeChoice { chosen: there, unsure: true, was_short: false },
     };
-    Choice { chosen: Some(chosen), unsure: false, was_short: chosen.new }
+    SizeChoice { chosen: Some(chosen), unsure: false, was_short: chosen.new }
 }
 
 /// Whether builds of the package ran out of memory with at least the pod's size, and none succeeded
@@ -195,36 +202,36 @@ fn is_too_little(own: u64, prediction: &Prediction) -> bool {
 }
 
 /// The larger of a size, capped at the operator's maximum, and the pod's own size.
-fn larger(own: u64, (value, why): (u64, SizeReason), size: Size, settings: &Settings) -> Chosen {
-    let (value, why) = bounded(value, why, size, settings);
+fn larger_size(own: u64, (value, why): (u64, SizeReason), size: PodSize, settings: &Settings) -> ChosenSize {
+    let (value, why) = capped_size(value, why, size, settings);
     if value > own {
-        Chosen { value, fixed: false, new: true, why }
+        ChosenSize { value, fixed: false, new: true, reason: why }
     } else {
-        Chosen { value: own, fixed: true, new: false, why }
+        ChosenSize { value: own, fixed: true, new: false, reason: why }
     }
 }
 
 /// Caps a size at the operator's maximum.
-fn bounded(value: u64, why: SizeReason, size: Size, settings: &Settings) -> (u64, SizeReason) {
-    let most = capped(size, settings);
+fn capped_size(value: u64, why: SizeReason, size: PodSize, settings: &Settings) -> (u64, SizeReason) {
+    let most = maximum_size(size, settings);
     if value > most { (most, SizeReason::Most) } else { (value, why) }
 }
 
-fn predicted(prediction: &Prediction, size: Size) -> &domain::Quantity {
+fn predicted_quantity(prediction: &Prediction, size: PodSize) -> &domain::Quantity {
     match size {
-        Size::MemoryRequest => &prediction.memory_request,
-        Size::MemoryLimit => &prediction.memory_limit,
-        Size::CpuRequest => &prediction.cpu_request,
-        Size::CpuLimit => &prediction.cpu_limit,
+        PodSize::MemoryRequest => &prediction.memory_request,
+        PodSize::MemoryLimit => &prediction.memory_limit,
+        PodSize::CpuRequest => &prediction.cpu_request,
+        PodSize::CpuLimit => &prediction.cpu_limit,
     }
 }
 
 /// The operator's maximum for a size: bytes, or thousandths of a core.
-fn capped(size: Size, settings: &Settings) -> u64 {
+fn maximum_size(size: PodSize, settings: &Settings) -> u64 {
     if is_memory(size) {
         settings.max_memory.map_or(u64::MAX, |most| most.0)
     } else {
-        settings.max_cpu.map_or(u64::MAX, |most| quantity::millicores(most.0))
+        settings.max_cpu.map_or(u64::MAX, |most| quantity::rounded_millicores(most.0))
     }
 }
 
@@ -245,22 +252,22 @@ fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64,
 ///
 /// # Errors
 /// The two cannot be adjusted, so both must stay as in the pod; the error has the reason.
-fn checked(
+fn consistent_pair(
     pod: &Pod,
-    job: &Job,
-    [(request, asked), (limit, most)]: [(Size, Option<Chosen>); 2],
-) -> Result<(Option<Chosen>, Option<Chosen>), FieldViolation> {
-    let text = |size, chosen: Option<Chosen>| match chosen.filter(|chosen| chosen.new) {
-        Some(new) => Some(written(size, new.value)),
-        None => raw(pod, job, size).map(ToOwned::to_owned),
+    job: &PodJob,
+    [(request, asked), (limit, most)]: [(PodSize, Option<ChosenSize>); 2],
+) -> Result<(Option<ChosenSize>, Option<ChosenSize>), FieldViolation> {
+    let text = |size, chosen: Option<ChosenSize>| match chosen.filter(|chosen| chosen.new) {
+        Some(new) => Some(quantity_text(size, new.value)),
+        None => size_text(pod, job, size).map(ToOwned::to_owned),
     };
-    let is_changed = |chosen: &Option<Chosen>| chosen.is_some_and(|chosen| chosen.new);
+    let is_changed = |chosen: &Option<ChosenSize>| chosen.is_some_and(|chosen| chosen.new);
     let fault = |asked, most| {
         let [asked, most] = [text(request, asked), text(limit, most)].map(Option::unwrap_or_default);
         let description = format!("{asked} does not go with {} {most}: both stay as they are", path(limit));
         FieldViolation::new(path(request), description)
     };
-    let pair = together(asked, most).ok_or_else(|| fault(asked, most))?;
+    let pair = reconcile(asked, most).ok_or_else(|| fault(asked, most))?;
     let is_fit = is_valid(text(request, pair.0).as_deref(), text(limit, pair.1).as_deref());
     if is_fit || !(is_changed(&pair.0) || is_changed(&pair.1)) {
         Ok(pair)
@@ -270,13 +277,16 @@ fn checked(
 }
 
 /// A request and its limit, one of them adjusted to the other if that is allowed; `None` if neither may change.
-fn together(request: Option<Chosen>, limit: Option<Chosen>) -> Option<(Option<Chosen>, Option<Chosen>)> {
+fn reconcile(
+    request: Option<ChosenSize>,
+    limit: Option<ChosenSize>,
+) -> Option<(Option<ChosenSize>, Option<ChosenSize>)> {
     let (Some(asked), Some(most)) = (request, limit) else { return Some((request, limit)) };
     if asked.value <= most.value {
         return Some((request, limit));
     }
     if !most.fixed && asked.fixed {
-        return Some((request, Some(Chosen { value: asked.value, ..most })));
+        return Some((request, Some(ChosenSize { value: asked.value, ..most })));
     }
-    (!asked.fixed).then_some((Some(Chosen { value: most.value, ..asked }), limit))
+    (!asked.fixed).then_some((Some(ChosenSize { value: most.value, ..asked }), limit))
 }

@@ -5,30 +5,30 @@ use plimsoll_core::placement::OperatingSystem;
 
 /// Node labels with the operating system: the present one, and the one of clusters before
 /// Kubernetes 1.14.
-const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 /// A label that only nodes with Windows have.
 const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
 /// The system, from the pod's `os` field, from node labels that it selects or requires, or from options that only Windows has. `None` if
 /// unknown.
-pub(super) fn of(spec: &PodSpec) -> Option<OperatingSystem> {
+pub(super) fn system_of(spec: &PodSpec) -> Option<OperatingSystem> {
     let own = spec.os.as_ref().and_then(|os| OperatingSystem::parse(&os.name));
-    own.or_else(|| selected(spec)).or_else(|| required(spec)).or_else(|| {
+    own.or_else(|| selected_system(spec)).or_else(|| required_system(spec)).or_else(|| {
         let of_windows =
             spec.security_context.as_ref().is_some_and(|context| context.windows_options.is_some());
         of_windows.then_some(OperatingSystem::Windows)
     })
 }
 
-fn selected(spec: &PodSpec) -> Option<OperatingSystem> {
+fn selected_system(spec: &PodSpec) -> Option<OperatingSystem> {
     let labels = spec.node_selector.as_ref()?;
-    let named = LABELS.into_iter().find_map(|label| OperatingSystem::parse(labels.get(label)?));
+    let named = OS_LABELS.into_iter().find_map(|label| OperatingSystem::parse(labels.get(label)?));
     named.or_else(|| labels.contains_key(WINDOWS_BUILD).then_some(OperatingSystem::Windows))
 }
 
 /// The system that required node affinity names. A node needs to match only one of several terms,
 /// so all terms must name the same system.
-fn required(spec: &PodSpec) -> Option<OperatingSystem> {
+fn required_system(spec: &PodSpec) -> Option<OperatingSystem> {
     let nodes = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let NodeSelector { node_selector_terms } =
         nodes.required_during_scheduling_ignored_during_execution.as_ref()?;
@@ -43,7 +43,7 @@ fn by_expression(expression: &NodeSelectorRequirement) -> Option<OperatingSystem
     if expression.key == WINDOWS_BUILD && ["In", "Exists"].contains(&expression.operator.as_str()) {
         return Some(OperatingSystem::Windows);
     }
-    let names_it = LABELS.contains(&expression.key.as_str()) && expression.operator == "In";
+    let names_it = OS_LABELS.contains(&expression.key.as_str()) && expression.operator == "In";
     let values = expression.values.as_deref().filter(|_| names_it)?;
     let [only] = values else { return None };
     OperatingSystem::parse(only)

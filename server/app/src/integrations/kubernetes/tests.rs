@@ -26,7 +26,7 @@ fn parse(pod: Value) -> Pod {
 }
 
 fn on() -> Settings {
-    Settings { mode: Mode::On, ..Settings::default() }
+    Settings { mode: AdmissionMode::On, ..Settings::default() }
 }
 
 fn sizes(memory_mib: (u64, u64), milli: (u64, u64), confidence: f64) -> Prediction {
@@ -59,7 +59,7 @@ fn all_of(prediction: &mut Prediction) -> [&mut Quantity; 7] {
 /// The pod after the plan, and the plan.
 fn patched(pod: &Value, prediction: &Prediction, settings: &Settings) -> (Value, Plan) {
     let typed = parse(pod.clone());
-    let job = job(&typed, "ci-builds", settings).unwrap();
+    let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
     let plan =
         plan(&typed, &job, Some((prediction, SizeSource::ByHistory)), settings, |_needs| None).unwrap();
     let mut after = pod.clone();
@@ -69,7 +69,7 @@ fn patched(pod: &Value, prediction: &Prediction, settings: &Settings) -> (Value,
     (after, plan)
 }
 
-fn key_of(job: &Job) -> plimsoll_proto::v1::Key {
+fn key_of(job: &PodJob) -> plimsoll_proto::v1::Key {
     plimsoll_proto::job::key(|name| job.variable(name))
 }
 
@@ -79,7 +79,7 @@ fn resources(pod: &Value) -> &Value {
 
 #[test]
 fn environment_annotations_and_labels_together_are_the_job() {
-    let job = job(&parse(pod()), "ci-builds", &on()).unwrap();
+    let job = job_of_pod(&parse(pod()), "ci-builds", &on()).unwrap();
     let key = key_of(&job);
     let fields = [&key.package, &key.version, &key.compiler, &key.compiler_version, &key.arch, &key.stack];
     assert_eq!(fields, ["curl", "8.15.0", "gcc", "12.2.0", "linux-debian12-x86_64_v3", "e4s"]);
@@ -96,7 +96,7 @@ fn environment_annotations_and_labels_together_are_the_job() {
 fn without_the_project_in_the_environment_its_labels_name_it() {
     let mut value = pod();
     value["spec"]["containers"][0]["env"] = json!([]);
-    let job = job(&parse(value), "ci-builds", &on()).unwrap();
+    let job = job_of_pod(&parse(value), "ci-builds", &on()).unwrap();
     assert_eq!(key_of(&job).project, "spack/spack-packages");
 }
 
@@ -106,7 +106,7 @@ fn what_the_runner_knows_counts_before_what_the_job_says() {
     let variables = value["spec"]["containers"][0]["env"].as_array_mut().unwrap();
     variables.push(json!({ "name": "CI_JOB_ID", "value": "1" }));
     variables.push(json!({ "name": "CI_COMMIT_REF_NAME", "value": "main" }));
-    let job = job(&parse(value), "ci-builds", &on()).unwrap();
+    let job = job_of_pod(&parse(value), "ci-builds", &on()).unwrap();
     assert_eq!((job.variable("CI_JOB_ID").unwrap(), key_of(&job).r#ref), ("12345".into(), "develop".into()));
 }
 
@@ -121,11 +121,11 @@ fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
     ] {
         variables.push(json!({ "name": name, "value": fields }));
     }
-    let key = |job: &Job, settings: &Settings| {
+    let key = |job: &PodJob, settings: &Settings| {
         let key = plimsoll_core::validated::key(Some(key_of(job))).unwrap();
-        job.vouched(&key, settings)
+        job.trusted_key(&key, settings)
     };
-    let with_url = job(&parse(value.clone()), "ci-builds", &on()).unwrap();
+    let with_url = job_of_pod(&parse(value.clone()), "ci-builds", &on()).unwrap();
     let known = key(&with_url, &on());
     assert_eq!((known.project.as_str(), known.owner.as_str()), ("spack/spack-packages", ""));
     assert!(!known.labels.contains_key("kind") && !known.labels.contains_key("security"), "{known:?}");
@@ -135,7 +135,7 @@ fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
     // also its sizes are not those of another project
     assert_eq!(trusted.project, "spack/spack-packages");
     value["metadata"]["annotations"].as_object_mut().unwrap().remove("job.runner.gitlab.com/url");
-    let without = job(&parse(value), "ci-builds", &on()).unwrap();
+    let without = job_of_pod(&parse(value), "ci-builds", &on()).unwrap();
     assert_eq!(
         (key(&without, &on()).project.as_str(), key(&without, &trusting).project.as_str()),
         ("", "team/heavy")
@@ -146,7 +146,7 @@ fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
 fn a_job_without_a_spec_is_known_by_its_name_and_its_node() {
     let mut value = pod();
     value["metadata"]["annotations"] = json!({});
-    let job = job(&parse(value), "ci-builds", &on()).unwrap();
+    let job = job_of_pod(&parse(value), "ci-builds", &on()).unwrap();
     assert_eq!(
         (key_of(&job).package, job.arch),
         ("curl@8.15.0 /abcdefg".to_owned(), Some("x86_64".to_owned()))
@@ -176,7 +176,7 @@ fn a_second_look_changes_nothing() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let prediction = sizes((2048, 4096), (1500, 3000), 0.9);
     let (after, _) = patched(&pod(), &prediction, &settings);
-    assert_eq!(job(&parse(after), "ci-builds", &settings), Err(SkipReason::Done));
+    assert_eq!(job_of_pod(&parse(after), "ci-builds", &settings), Err(SkipReason::Done));
     // also where only the agent was added
     let unsure = sizes((2048, 4096), (1500, 3000), 0.0);
     let (after, plan) = patched(&pod(), &unsure, &settings);
@@ -190,7 +190,7 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
     assert!(patched(&pod(), &guess, &on()).1.patch.is_none());
     guess.memory_limit.basis.margin = 1.5;
     let typed = parse(pod());
-    let job = job(&typed, "ci-builds", &on()).unwrap();
+    let job = job_of_pod(&typed, "ci-builds", &on()).unwrap();
     let plan = plan(
         &typed,
         &job,
@@ -219,10 +219,10 @@ fn a_size_that_stays_bounds_the_one_beside_it() {
     let mut value = pod();
     value["spec"]["containers"][0]["resources"] =
         json!({ "limits": { "memory": "1Gi" }, "requests": { "memory": "1Gi" } });
-    let only = |sizes: &[Size]| Settings { sizes: sizes.to_vec(), ..on() };
-    let (after, _) = patched(&value, &sizes((2048, 4096), (1, 1), 0.9), &only(&[Size::MemoryRequest]));
+    let only = |sizes: &[PodSize]| Settings { sizes: sizes.to_vec(), ..on() };
+    let (after, _) = patched(&value, &sizes((2048, 4096), (1, 1), 0.9), &only(&[PodSize::MemoryRequest]));
     assert_eq!(resources(&after)["requests"]["memory"], json!("1024Mi"));
-    let (after, _) = patched(&value, &sizes((100, 200), (1, 1), 0.9), &only(&[Size::MemoryLimit]));
+    let (after, _) = patched(&value, &sizes((100, 200), (1, 1), 0.9), &only(&[PodSize::MemoryLimit]));
     assert_eq!(resources(&after)["limits"]["memory"], json!("1024Mi"));
 }
 
@@ -235,7 +235,7 @@ fn a_pod_keeps_what_its_annotations_say() {
     };
     let prediction = sizes((2048, 4096), (1500, 3000), 0.9);
     let off = with("plimsoll/admit", "off");
-    assert_eq!(job(&parse(off), "ci-builds", &on()), Err(SkipReason::OptedOut));
+    assert_eq!(job_of_pod(&parse(off), "ci-builds", &on()), Err(SkipReason::OptedOut));
     let (after, _) = patched(&with("plimsoll/memory-limit", "off"), &prediction, &on());
     assert_eq!(resources(&after)["limits"]["memory"], json!("96G"));
     let (after, _) = patched(&with("plimsoll/memory-limit", "5Gi"), &prediction, &on());
@@ -267,7 +267,7 @@ fn pods_that_are_not_known_are_left_alone() {
     let skip_reason = |change: fn(&mut Value)| {
         let mut value = pod();
         change(&mut value);
-        job(&parse(value), "ci-builds", &on()).unwrap_err()
+        job_of_pod(&parse(value), "ci-builds", &on()).unwrap_err()
     };
     assert_eq!(skip_reason(|pod| pod["spec"]["containers"][0]["name"] = json!("main")), SkipReason::NotAJob);
     assert_eq!(
@@ -280,7 +280,7 @@ fn pods_that_are_not_known_are_left_alone() {
     };
     assert_eq!(skip_reason(foreign), SkipReason::NotAJob);
     let elsewhere = Settings { namespaces: vec!["ci-builds".into()], ..on() };
-    assert_eq!(job(&parse(pod()), "kube-system", &elsewhere), Err(SkipReason::Namespace));
+    assert_eq!(job_of_pod(&parse(pod()), "kube-system", &elsewhere), Err(SkipReason::Namespace));
 }
 
 #[test]

@@ -9,13 +9,13 @@ use axum::{
 };
 use http_body_util::Empty;
 use plimsoll_lab::import::prometheus::{PrometheusAnswer, read_answer};
-use plimsoll_proto::job::fitting;
+use plimsoll_proto::job::clean_and_cut;
 use tokio::time::{sleep, timeout};
 
 use crate::runtime::{
     net::{
         outgoing,
-        outgoing::{Http, Keep, Unread},
+        outgoing::{BodyFailure, HttpClient, KeptPart},
     },
     reload,
     settings::by_module::gitlab::BaseUrl,
@@ -47,7 +47,7 @@ pub(crate) struct PrometheusAccess {
 
 /// A client of Prometheus. The token is never logged.
 pub(crate) struct PrometheusClient {
-    http: Http,
+    http: HttpClient,
     url: BaseUrl,
     token: Option<HeaderValue>,
     /// Wait before a request is repeated: normally [`BACKOFF`], shorter in tests.
@@ -60,7 +60,7 @@ pub(crate) struct PrometheusClient {
 
 /// Why a request failed, with a text for people.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unanswered {
+pub(super) enum QueryFailure {
     /// The answer is too large: a shorter time window may work.
     TooMuch(String),
     /// The request may succeed if it is repeated.
@@ -69,7 +69,7 @@ pub(super) enum Unanswered {
     Refused(String),
 }
 
-impl Unanswered {
+impl QueryFailure {
     /// The reason as text for people.
     pub(super) fn why(self) -> String {
         match self {
@@ -87,7 +87,7 @@ impl PrometheusClient {
         let PrometheusAccess { url, token_file, ca_file } = access;
         let token = token_file.map(|file| reload::secret(&file, "Bearer ", "a token that may read"));
         let token = token.transpose().context("--prometheus-token-file")?;
-        let http = outgoing::client(ca_file.as_deref()).context("--prometheus-ca-file")?;
+        let http = outgoing::http_client(ca_file.as_deref()).context("--prometheus-ca-file")?;
         Ok(Self {
             http,
             url,
@@ -107,21 +107,21 @@ impl PrometheusClient {
 
     /// Evaluates an expression at a time, milliseconds since 1970. Repeats the request after errors
     /// that may be temporary.
-    pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
+    pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, QueryFailure> {
         for tried in 1.. {
-            match timeout(self.answer_within, self.once(query, unix_ms)).await {
-                Ok(Err(Unanswered::Away(_))) if tried < MOST_TRIES => sleep(self.backoff * tried).await,
+            match timeout(self.answer_within, self.ask_once(query, unix_ms)).await {
+                Ok(Err(QueryFailure::Away(_))) if tried < MOST_TRIES => sleep(self.backoff * tried).await,
                 Ok(answered) => return answered,
                 Err(_slow) => {
                     let within = humantime::format_duration(self.answer_within);
-                    return Err(Unanswered::Refused(format!("did not answer within {within}")));
+                    return Err(QueryFailure::Refused(format!("did not answer within {within}")));
                 }
             }
         }
-        Err(Unanswered::Away("was not asked".to_owned()))
+        Err(QueryFailure::Away("was not asked".to_owned()))
     }
 
-    async fn once(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, Unanswered> {
+    async fn ask_once(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, QueryFailure> {
         let time = format!("{}.{:03}", unix_ms / 1000, unix_ms % 1000);
         let asked = form_urlencoded::Serializer::new(String::new())
             .append_pair("query", query)
@@ -133,26 +133,30 @@ impl PrometheusClient {
             request = request.header(header::AUTHORIZATION, token);
         }
         let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|error| Unanswered::Refused(error.to_string()))?;
+        let request = request.map_err(|error| QueryFailure::Refused(error.to_string()))?;
         let answer = self.http.request(request).await.map_err(|error| {
             let cause =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             if is_plain_text(&cause) {
-                return Unanswered::Refused("speaks no TLS there: give the address with http://".to_owned());
+                return QueryFailure::Refused(
+                    "speaks no TLS there: give the address with http://".to_owned(),
+                );
             }
-            Unanswered::Away(format!("cannot be reached: {}", fitting(&cause, SHOWN_BYTES)))
+            QueryFailure::Away(format!("cannot be reached: {}", clean_and_cut(&cause, SHOWN_BYTES)))
         })?;
         let (head, body) = answer.into_parts();
         let body =
-            outgoing::read(body, Keep::All(self.answer_bytes)).await.map_err(|unread| match unread {
-                Unread::Cut => Unanswered::Away("broke its answer off".to_owned()),
-                Unread::TooLarge => Unanswered::TooMuch("answers with too much for one question".to_owned()),
+            outgoing::read(body, KeptPart::All(self.answer_bytes)).await.map_err(|unread| match unread {
+                BodyFailure::Cut => QueryFailure::Away("broke its answer off".to_owned()),
+                BodyFailure::TooLarge => {
+                    QueryFailure::TooMuch("answers with too much for one question".to_owned())
+                }
             })?;
         let read = read_answer(&body);
         if head.status == StatusCode::OK {
-            return read.map_err(|why| Unanswered::Refused(fitting(&why, SHOWN_BYTES)));
+            return read.map_err(|why| QueryFailure::Refused(clean_and_cut(&why, SHOWN_BYTES)));
         }
-        Err(refused(head.status, read.err().map(|why| fitting(&why, SHOWN_BYTES)).unwrap_or_default()))
+        Err(refused(head.status, read.err().map(|why| clean_and_cut(&why, SHOWN_BYTES)).unwrap_or_default()))
     }
 }
 
@@ -162,23 +166,23 @@ fn is_plain_text(cause: &str) -> bool {
 }
 
 /// The error for an unsuccessful status; `message` is from the answer.
-fn refused(status: StatusCode, message: String) -> Unanswered {
+fn refused(status: StatusCode, message: String) -> QueryFailure {
     let is_api = !message.contains("not one of Prometheus");
     match status {
-        StatusCode::UNPROCESSABLE_ENTITY => Unanswered::TooMuch(message),
-        StatusCode::SERVICE_UNAVAILABLE if is_api => Unanswered::TooMuch(message),
-        StatusCode::BAD_REQUEST if is_api => Unanswered::Refused(format!(
+        StatusCode::UNPROCESSABLE_ENTITY => QueryFailure::TooMuch(message),
+        StatusCode::SERVICE_UNAVAILABLE if is_api => QueryFailure::TooMuch(message),
+        StatusCode::BAD_REQUEST if is_api => QueryFailure::Refused(format!(
             "does not understand the question: {message}; look at --prometheus-selector and --prometheus-labels"
         )),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Unanswered::Refused(format!(
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => QueryFailure::Refused(format!(
             "refuses ({status}); name a file that holds a token which may read: --prometheus-token-file"
         )),
-        StatusCode::TOO_MANY_REQUESTS => Unanswered::Away(format!("has no time ({status})")),
-        status if status.is_server_error() => Unanswered::Away(format!("fails ({status})")),
+        StatusCode::TOO_MANY_REQUESTS => QueryFailure::Away(format!("has no time ({status})")),
+        status if status.is_server_error() => QueryFailure::Away(format!("fails ({status})")),
         status if status.is_redirection() => {
-            Unanswered::Refused(format!("redirects ({status}); give the address that it leads to"))
+            QueryFailure::Refused(format!("redirects ({status}); give the address that it leads to"))
         }
-        status => Unanswered::Refused(format!(
+        status => QueryFailure::Refused(format!(
             "has no api/v1/query ({status}); give the address of Prometheus, such as http://prometheus:9090"
         )),
     }

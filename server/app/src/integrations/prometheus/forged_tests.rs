@@ -81,13 +81,13 @@ async fn forged_pods_never_lower_what_another_project_gets() {
     for readings in [1, 20] {
         let store = measured().await;
         let before = predicted(&store).await;
-        let url = server(move |line| answer(line, readings)).await;
-        let client = PrometheusClient::hasty(&url, Duration::from_mins(10), 1 << 20);
+        let server = server(move |line| answer(line, readings)).await;
+        let client = PrometheusClient::hasty(&server.url(""), Duration::from_mins(10), 1 << 20);
         let question =
             HistoryQuestion { labels: PrometheusLabels::default(), selector: String::new(), range };
         let read = read_history(&client, &question, |_| {}).await.unwrap();
         let jobs = ListedJobs::default();
-        let found = read.pods.finish(range, "", &jobs).unwrap();
+        let found = read.pods.from_source(range, "", &jobs).unwrap();
         let records = found.records().map(|record| record.map(|(record, _end)| record));
         let imported = commit_records(records, found.refusals.clone(), &store).await.unwrap();
         assert_eq!(imported.added, PODS, "they are in the store as the project's");

@@ -6,7 +6,7 @@ use plimsoll_lab::import::prometheus::{BuildPods, PrometheusLabels, PrometheusQu
 
 use plimsoll_proto::figures::float;
 
-use super::client::{PrometheusClient, Unanswered};
+use super::client::{PrometheusClient, QueryFailure};
 
 /// Longest time window of a request, seconds.
 const WINDOW_S: u64 = 3600;
@@ -81,7 +81,7 @@ impl Default for WindowParts {
 }
 
 impl WindowParts {
-    fn answered(&mut self) {
+    fn note_answered(&mut self) {
         self.good += 1;
         if self.good >= GOOD_WINDOWS {
             *self = Self { width_s: (self.width_s * 2).min(WINDOW_S), good: 0 };
@@ -124,7 +124,7 @@ async fn read_answers(
         let asked_s = (part.end_ms - start_ms).div_ceil(1000);
         let text = asked.text(&question.labels, &question.selector, asked_s);
         let answer = match client.ask(&text, part.end_ms).await {
-            Err(Unanswered::TooMuch(_)) if asked_s > LEAST_WINDOW_S => {
+            Err(QueryFailure::TooMuch(_)) if asked_s > LEAST_WINDOW_S => {
                 *parts = WindowParts { width_s: (asked_s / 2).max(LEAST_WINDOW_S), good: 0 };
                 continue;
             }
@@ -136,7 +136,7 @@ async fn read_answers(
         for series in answer.series() {
             seen |= read.pods.add(part, asked, &series.map_err(anyhow::Error::msg)?)?;
         }
-        parts.answered();
+        parts.note_answered();
         start_ms = part.end_ms;
     }
     Ok(seen)

@@ -7,13 +7,11 @@ use std::{
 
 use plimsoll_lab::import::prometheus::{PrometheusLabels, TimeRange};
 use serde_json::json;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
+use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 use tokio_util::task::TaskTracker;
 
 use super::{HistoryQuestion, PrometheusClient, read_history};
+use crate::fake_http::FakeServer;
 
 const START_MS: u64 = 1_800_000_000_000;
 const PATIENT: Duration = Duration::from_mins(10);
@@ -31,38 +29,21 @@ pub(super) fn success(result: &serde_json::Value) -> String {
     response("200 OK", &json!({"status": "success", "data": {"result": result}}).to_string())
 }
 
-/// The head of a request; of one that breaks off, what there is.
-async fn head(stream: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let Ok(byte) = stream.read_u8().await else { break };
-        head.push(byte);
-    }
-    String::from_utf8(head).unwrap()
+/// A server that answers each request line with the response that `answer` has; an empty one is never sent.
+pub(super) async fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> FakeServer {
+    FakeServer::start(move |head| {
+        Some(answer(head.lines().next().unwrap_or_default())).filter(|response| !response.is_empty())
+    })
+    .await
 }
 
-/// A server that answers each request line with what `answer` says; nothing, if that is empty.
-pub(super) async fn server(answer: impl Fn(&str) -> String + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    TaskTracker::new().spawn(async move {
-        let mut silent = Vec::new();
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let head = head(&mut stream).await;
-            let response_text = answer(head.lines().next().unwrap_or_default());
-            if response_text.is_empty() {
-                silent.push(stream);
-            } else if stream.write_all(response_text.as_bytes()).await.is_ok() {
-                // the other end may be gone already
-                let _closed = stream.shutdown().await;
-            }
-        }
-    });
-    url
-}
-
-async fn error(answer: impl Fn(&str) -> String + Send + 'static, within: Duration, bytes: usize) -> String {
-    let client = PrometheusClient::hasty(&server(answer).await, within, bytes);
+async fn error(
+    answer: impl Fn(&str) -> String + Send + Sync + 'static,
+    within: Duration,
+    bytes: usize,
+) -> String {
+    let server = server(answer).await;
+    let client = PrometheusClient::hasty(&server.url(""), within, bytes);
     format!("{:#}", read_history(&client, &question(), |_| {}).await.unwrap_err())
 }
 
@@ -155,7 +136,8 @@ async fn a_window_that_is_too_much_is_asked_about_in_parts_and_nothing_is_missed
         seen.lock().unwrap().push((time - seconds, time));
         success(&json!([{"metric": {"namespace": "ci", "pod": "p"}, "values": [[time - 1.0, "1073741824"]]}]))
     };
-    let client = PrometheusClient::hasty(&server(answer).await, PATIENT, 1 << 20);
+    let server = server(answer).await;
+    let client = PrometheusClient::hasty(&server.url(""), PATIENT, 1 << 20);
     let read = read_history(&client, &question(), |_| {}).await.unwrap();
     assert_eq!(read.empty_ms, 0);
     let windows = asked.lock().unwrap().clone();

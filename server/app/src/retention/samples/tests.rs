@@ -29,16 +29,16 @@ async fn the_rest_after_an_error_is_not_ended_by_what_is_added() {
     let retain = RetentionPolicy { max_bytes: Some(Bytes(100)), ..RetentionPolicy::default() };
     memory.refuse_commits("the disk is full");
     worker.retain_step().await;
-    let rest = worker.retention.samples.rest_until_unix_ms;
+    let rest = worker.retention.samples.paused_until_unix_ms;
     assert!(rest > 0);
     worker.retention.samples.add(&retain, 1000);
-    assert_eq!(worker.retention.samples.rest_until_unix_ms, rest);
+    assert_eq!(worker.retention.samples.paused_until_unix_ms, rest);
     memory.accept_commits();
-    worker.retention.samples.rest_until_unix_ms = 0;
+    worker.retention.samples.paused_until_unix_ms = 0;
     worker.retain_step().await;
-    assert_eq!(worker.parts.metrics.series_blocks.get_or_create(&Kind::of("removed")).get(), 1);
+    assert_eq!(worker.parts.metrics.series_blocks.get_or_create(&KindLabel::of("removed")).get(), 1);
     worker.retention.samples.add(&retain, 1000);
-    assert_eq!(worker.retention.samples.rest_until_unix_ms, 0, "after a pass that was through it is");
+    assert_eq!(worker.retention.samples.paused_until_unix_ms, 0, "after a pass that was through it is");
 }
 
 /// A worker with an attempt that runs, and two sealed blocks of 600 samples of it: from its start, and from `later` on.

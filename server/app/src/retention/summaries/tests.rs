@@ -37,7 +37,7 @@ async fn summaries_go_after_the_configured_time_with_all_that_belongs_to_them() 
     assert!(all > 200, "nothing goes unless it is configured: {all}");
     assert_eq!(left.len(), 2, "the summary and the block of the young one");
     assert_eq!(worker.parts.metrics.summaries_removed.get(), 100);
-    assert!(worker.retention.summaries.rest_until_unix_ms > now);
+    assert!(worker.retention.summaries.paused_until_unix_ms > now);
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn summaries_go_also_while_there_are_always_too_many_samples() {
         ..worker.retention.parts.policy
     };
     for _step in 0..4 {
-        worker.retention.samples.rest_until_unix_ms = 0;
+        worker.retention.samples.paused_until_unix_ms = 0;
         worker.retain_step().await;
     }
     assert_eq!(worker.parts.metrics.summaries_removed.get(), 1);
@@ -71,7 +71,7 @@ async fn a_damaged_summary_keeps_no_other_attempt_and_no_samples_from_going() {
     worker.retention.parts.policy.keep_for = Duration::from_hours(1);
     worker.retain_step().await;
     assert!(
-        worker.retention.samples.after.is_none() && worker.retention.samples.rest_until_unix_ms > 0,
+        worker.retention.samples.after_key.is_none() && worker.retention.samples.paused_until_unix_ms > 0,
         "it is through"
     );
     let mut extents = Vec::new();
@@ -94,8 +94,8 @@ fn the_walk_rests_for_less_than_what_is_kept_gets_old_in() {
         ..RetentionPolicy::default()
     };
     let [short, long] = [Duration::from_mins(2), Duration::from_hours(24 * 365)].map(Some);
-    assert_eq!([of(long, short), of(short, None)].map(|retain| rest_ms(&retain)), [12_000; 2]);
-    assert_eq!([of(long, None), of(None, None)].map(|retain| rest_ms(&retain)), [REST_MS; 2]);
+    assert_eq!([of(long, short), of(short, None)].map(|retain| pause_ms(&retain)), [12_000; 2]);
+    assert_eq!([of(long, None), of(None, None)].map(|retain| pause_ms(&retain)), [PAUSE_MS; 2]);
 }
 
 #[tokio::test]

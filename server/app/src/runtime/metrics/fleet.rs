@@ -11,7 +11,7 @@ use super::Metrics;
 
 /// Labels for how an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Ended {
+pub(crate) struct EndedLabels {
     /// `succeeded`, `failed`, `lost`, `ended` (its exit status is unknown), or `canceled`, which
     /// does not count as a failure.
     pub(crate) outcome: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Ended {
 
 /// Labels for a change of the cause after the attempt was counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct CauseChanged {
+pub(crate) struct CauseChangedLabels {
     /// The cause with which the attempt was counted.
     pub(crate) from: &'static str,
     /// The cause now.
@@ -30,7 +30,7 @@ pub(crate) struct CauseChanged {
 
 /// Labels for whether a predicted size or time was sufficient.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Held {
+pub(crate) struct HeldLabels {
     /// The predicted value: `memory_limit`, `memory_request` or `wall_p95`.
     pub(crate) of: &'static str,
     /// Whether the predicted value was sufficient: `true` or `false`.
@@ -38,17 +38,17 @@ pub(crate) struct Held {
 }
 
 /// The predicted values that are compared with measurements.
-const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
+const COMPARED_NUMBERS: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
 
 /// Memory multiplied by the time for which it is held, bytes x seconds.
-fn held(memory: Bytes, time: Millis) -> f64 {
+fn byte_seconds(memory: Bytes, time: Millis) -> f64 {
     memory.as_f64() * time.as_f64() / 1000.0
 }
 
 /// Requested and used memory, bytes x seconds; `None` if the attempt requested none, or its need
 /// was not measured.
 pub(super) fn memory_use(summary: &Summary) -> Option<RequestUsage> {
-    let over_time = |memory| held(memory, summary.wall);
+    let over_time = |memory| byte_seconds(memory, summary.wall);
     let (asked, used) = (summary.resources.memory_size_asked(), summary.measured_need_mean());
     RequestUsage::of(asked.map(over_time), used.map(over_time), summary.outcome == Outcome::Succeeded)
 }
@@ -64,17 +64,17 @@ fn cpu_use(summary: &Summary) -> Option<RequestUsage> {
 impl Metrics {
     /// Creates all series with known labels at zero, so that the first event of each is visible in
     /// rates.
-    pub(super) fn begin(&self) {
-        let begin = |outcome, cause| drop(self.fleet_attempts.get_or_create(&Ended { outcome, cause }));
+    pub(super) fn begin_series(&self) {
+        let begin = |outcome, cause| drop(self.fleet_attempts.get_or_create(&EndedLabels { outcome, cause }));
         begin("succeeded", "none");
         for cause in Cause::ALL {
             begin(if cause == Cause::Canceled { "canceled" } else { "failed" }, cause.as_str());
         }
         begin("lost", "unknown");
         begin("ended", "unknown");
-        for of in JUDGED {
+        for of in COMPARED_NUMBERS {
             for held in ["true", "false"] {
-                drop(self.fleet_predictions.get_or_create(&Held { of, held }));
+                drop(self.fleet_predictions.get_or_create(&HeldLabels { of, held }));
             }
         }
     }
@@ -90,7 +90,7 @@ impl Metrics {
             Outcome::Lost => "lost",
             Outcome::Ended => "ended",
         };
-        self.fleet_attempts.get_or_create(&Ended { outcome, cause }).inc();
+        self.fleet_attempts.get_or_create(&EndedLabels { outcome, cause }).inc();
         if is_retry {
             self.fleet_retries.inc();
         }
@@ -127,7 +127,7 @@ impl Metrics {
         let word = |summary: &Summary| summary.cause.map_or("none", Cause::as_str);
         let (from, cause) = (word(before), word(now));
         if is_counted && from != cause {
-            self.fleet_cause_changes.get_or_create(&CauseChanged { from, cause }).inc();
+            self.fleet_cause_changes.get_or_create(&CauseChangedLabels { from, cause }).inc();
         }
         self.packages.replace(before, now);
     }
@@ -141,9 +141,9 @@ impl Metrics {
             shadow::holds(summary, predicted.memory_request.0),
             in_time.then_some(summary.wall <= predicted.wall_p95),
         ];
-        for (of, held) in JUDGED.into_iter().zip(held).filter_map(|(of, held)| Some((of, held?))) {
+        for (of, held) in COMPARED_NUMBERS.into_iter().zip(held).filter_map(|(of, held)| Some((of, held?))) {
             let held = if held { "true" } else { "false" };
-            self.fleet_predictions.get_or_create(&Held { of, held }).inc();
+            self.fleet_predictions.get_or_create(&HeldLabels { of, held }).inc();
         }
         if summary.counts_for_memory() && !summary.censored {
             let over = predicted.memory_limit.as_f64() / summary.need_peak.as_f64();
@@ -183,7 +183,7 @@ mod tests {
     fn waste_is_what_was_not_used_and_all_that_a_failed_attempt_held() {
         let metrics = Metrics::new();
         metrics.ended(&hour("a"), false);
-        let gib_hours = |counter: &super::super::Amount| counter.get() / 3600.0 / Bytes::GIB.as_f64();
+        let gib_hours = |counter: &super::super::AmountCounter| counter.get() / 3600.0 / Bytes::GIB.as_f64();
         assert!(near(gib_hours(&metrics.fleet_memory_asked), 4.0));
         assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0));
         assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0));
@@ -191,7 +191,8 @@ mod tests {
         metrics.ended(&failed, true);
         assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0 + 4.0));
         assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0 + 7200.0));
-        let ended = |outcome, cause| metrics.fleet_attempts.get_or_create(&Ended { outcome, cause }).get();
+        let ended =
+            |outcome, cause| metrics.fleet_attempts.get_or_create(&EndedLabels { outcome, cause }).get();
         assert_eq!((ended("succeeded", "none"), ended("failed", "deterministic")), (1, 1));
         assert_eq!(metrics.fleet_retries.get(), 1);
     }
@@ -220,7 +221,7 @@ mod tests {
         };
         assert_eq!(gauges(&metrics), gauges(&without));
         let changes = || {
-            let moved = CauseChanged { from: "oom", cause: "deterministic" };
+            let moved = CauseChangedLabels { from: "oom", cause: "deterministic" };
             metrics.fleet_cause_changes.get_or_create(&moved).get()
         };
         assert_eq!(changes(), 1);
@@ -244,7 +245,7 @@ mod tests {
         metrics.ended(&summary, false);
         let lost = Summary { outcome: Outcome::Lost, ..summary };
         metrics.ended(&lost, false);
-        let count = |of, held| metrics.fleet_predictions.get_or_create(&Held { of, held }).get();
+        let count = |of, held| metrics.fleet_predictions.get_or_create(&HeldLabels { of, held }).get();
         assert_eq!((count("memory_limit", "true"), count("memory_limit", "false")), (1, 0));
         assert_eq!((count("memory_request", "true"), count("memory_request", "false")), (0, 1));
         assert_eq!((count("wall_p95", "true"), count("wall_p95", "false")), (0, 1));

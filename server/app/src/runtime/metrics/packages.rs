@@ -28,12 +28,12 @@ const NAMES_AN_HOUR: usize = 4096;
 /// Name of the series with the sums of all packages without a series of their own.
 const OTHERS: &str = "(others)";
 /// Number of hours whose attempts are summed.
-const HOURS: u64 = 24;
+const COUNTED_HOURS: u64 = 24;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Totals over the attempts of one package.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Sums {
+struct PackageSums {
     attempts: f64,
     by_memory: f64,
     asked: f64,
@@ -43,7 +43,7 @@ struct Sums {
     would_fail: f64,
 }
 
-impl Sums {
+impl PackageSums {
     fn of(summary: &Summary) -> Self {
         let memory = memory_use(summary);
         let would = ShadowComparison::of(summary);
@@ -69,7 +69,7 @@ impl Sums {
 }
 
 /// Name, help text and value of a gauge for each package.
-type PackageGauge = (&'static str, &'static str, fn(&Sums) -> f64);
+type PackageGauge = (&'static str, &'static str, fn(&PackageSums) -> f64);
 
 /// The gauges for each package.
 const GAUGES: [PackageGauge; 6] = [
@@ -92,7 +92,7 @@ const GAUGES: [PackageGauge; 6] = [
 pub(crate) struct Packages {
     clock: Clock,
     /// Totals by package, by the hour in which the attempts ended (hours since 1970).
-    hours: Mutex<BTreeMap<u64, HashMap<Arc<str>, Sums>>>,
+    hours: Mutex<BTreeMap<u64, HashMap<Arc<str>, PackageSums>>>,
 }
 
 impl Packages {
@@ -104,8 +104,9 @@ impl Packages {
     /// Replaces the values of an attempt (`before`) by new ones (`now`); the end of the attempt
     /// must be the same.
     pub(crate) fn replace(&self, before: &Summary, now: &Summary) {
-        let Sums { attempts, by_memory, asked, wasted, would_save, would_fail } = Sums::of(before);
-        let without = Sums {
+        let PackageSums { attempts, by_memory, asked, wasted, would_save, would_fail } =
+            PackageSums::of(before);
+        let without = PackageSums {
             attempts: -attempts,
             by_memory: -by_memory,
             asked: -asked,
@@ -113,7 +114,7 @@ impl Packages {
             would_save: -would_save,
             would_fail: -would_fail,
         };
-        let mut change = Sums::of(now);
+        let mut change = PackageSums::of(now);
         change.merge(&without);
         let (hour, now_hour) = (now.ended_unix_ms() / HOUR_MS, self.clock.now_unix_ms() / HOUR_MS);
         let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,31 +132,32 @@ impl Packages {
         // would stay too long
         let hour = hour.min(now);
         let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
-        hours.retain(|hour, _| hour + HOURS > now);
-        if hour + HOURS <= now {
+        hours.retain(|hour, _| hour + COUNTED_HOURS > now);
+        if hour + COUNTED_HOURS <= now {
             return;
         }
         let known = hours.entry(hour).or_default();
         let name = &*summary.key.package;
         let name = if known.len() < NAMES_AN_HOUR || known.contains_key(name) { name } else { OTHERS };
         match known.get_mut(name) {
-            Some(sums) => sums.merge(&Sums::of(summary)),
-            None => drop(known.insert(name.into(), Sums::of(summary))),
+            Some(sums) => sums.merge(&PackageSums::of(summary)),
+            None => drop(known.insert(name.into(), PackageSums::of(summary))),
         }
     }
 
     /// The packages with most waste, then the total of all others.
-    fn top(&self, now_unix_ms: u64) -> Vec<(Arc<str>, Sums)> {
+    fn top(&self, now_unix_ms: u64) -> Vec<(Arc<str>, PackageSums)> {
         let now = now_unix_ms / HOUR_MS;
-        let mut all: HashMap<Arc<str>, Sums> = HashMap::new();
+        let mut all: HashMap<Arc<str>, PackageSums> = HashMap::new();
         let hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, sums) in hours.iter().filter(|(hour, _)| **hour + HOURS > now).flat_map(|(_, known)| known)
+        for (name, sums) in
+            hours.iter().filter(|(hour, _)| **hour + COUNTED_HOURS > now).flat_map(|(_, known)| known)
         {
             all.entry(Arc::clone(name)).or_default().merge(sums);
         }
         drop(hours);
         let mut others = all.remove(OTHERS).unwrap_or_default();
-        let mut top: Vec<(Arc<str>, Sums)> = all.into_iter().collect();
+        let mut top: Vec<(Arc<str>, PackageSums)> = all.into_iter().collect();
         top.sort_by(|a, b| b.1.wasted.total_cmp(&a.1.wasted).then_with(|| a.0.cmp(&b.0)));
         top.iter().skip(SHOWN_PACKAGES).for_each(|(_, sums)| others.merge(sums));
         top.truncate(SHOWN_PACKAGES);
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn a_day_later_it_is_forgotten_and_what_is_older_was_never_known() {
         let packages = Packages::default();
-        packages.add_at(&ended("old", 1, HOURS * HOUR_MS), NOW);
+        packages.add_at(&ended("old", 1, COUNTED_HOURS * HOUR_MS), NOW);
         assert_eq!(packages.top(NOW).len(), 1);
         packages.add_at(&ended("new", 1, 0), NOW);
         // an agent's clock that is ahead
@@ -223,8 +225,8 @@ mod tests {
         ahead.started_unix_ms = NOW + 1000 * HOUR_MS;
         packages.add_at(&ahead, NOW);
         assert_eq!(packages.top(NOW).len(), 3);
-        assert_eq!(packages.top(NOW + HOURS * HOUR_MS).len(), 1);
-        packages.add_at(&ended("new", 1, 0), NOW + HOURS * HOUR_MS);
+        assert_eq!(packages.top(NOW + COUNTED_HOURS * HOUR_MS).len(), 1);
+        packages.add_at(&ended("new", 1, 0), NOW + COUNTED_HOURS * HOUR_MS);
         assert_eq!(packages.hours.lock().unwrap().len(), 0, "nothing is held for longer");
     }
 

@@ -14,18 +14,18 @@ use crate::runtime::clock::Clock;
 
 /// Metrics of this process, read at each scrape. Values that cannot be read are left out.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ProcessMetrics {
     started_unix_ms: u64,
 }
 
-impl Process {
+impl ProcessMetrics {
     /// Notes the present time as the start of the process.
     pub(super) fn starting() -> Self {
         Self { started_unix_ms: Clock.now_unix_ms() }
     }
 }
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut gauge = |name: &str, help: &str, value: Option<f64>| match value {
             Some(value) => {
@@ -36,7 +36,7 @@ impl Collector for Process {
         };
         let started = Millis(self.started_unix_ms).as_f64() / 1000.0;
         gauge("process_start_time_seconds", "Start of the process, seconds since 1970", Some(started))?;
-        gauge("process_resident_memory_bytes", "Memory of the process that is in RAM", resident())?;
+        gauge("process_resident_memory_bytes", "Memory of the process that is in RAM", resident_bytes())?;
         gauge("process_open_fds", "Files and connections that are open", open_files())?;
         let most = getrlimit(Resource::Nofile).current.map(|most| Millis(most).as_f64());
         gauge("process_max_fds", "Files and connections that may be open", most)?;
@@ -48,7 +48,7 @@ impl Collector for Process {
 }
 
 /// Bytes of this process in RAM.
-fn resident() -> Option<f64> {
+fn resident_bytes() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u32 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_process_knows_what_it_takes() {
-        assert!(resident().unwrap() > 1e6, "{:?}", resident());
+        assert!(resident_bytes().unwrap() > 1e6, "{:?}", resident_bytes());
         assert!(open_files().unwrap() >= 3.0);
         let before = cpu().unwrap();
         let mut n = 0_u64;

@@ -22,7 +22,7 @@ impl Use for Counter {
     }
 }
 
-impl Use for Amount {
+impl Use for AmountCounter {
     fn once(&self) {
         self.inc_by(0.5);
     }
@@ -34,7 +34,7 @@ impl Use for Gauge {
     }
 }
 
-impl Use for Bytes {
+impl Use for BytesGauge {
     fn once(&self) {
         self.set(1);
     }
@@ -46,9 +46,9 @@ impl Use for Histogram {
     }
 }
 
-impl Use for Kinds {
+impl Use for KindCounters {
     fn once(&self) {
-        self.get_or_create(&Kind::of("some")).inc();
+        self.get_or_create(&KindLabel::of("some")).inc();
     }
 }
 
@@ -64,66 +64,66 @@ impl Use for Family<AtUpstream, Counter> {
     }
 }
 
-impl Use for Family<Kind, Gauge> {
+impl Use for Family<KindLabel, Gauge> {
     fn once(&self) {
-        self.get_or_create(&Kind::of("some")).set(1);
+        self.get_or_create(&KindLabel::of("some")).set(1);
     }
 }
 
-impl Use for Times {
+impl Use for KindHistograms {
     fn once(&self) {
-        self.get_or_create(&Kind::of("some")).observe(1.0);
+        self.get_or_create(&KindLabel::of("some")).observe(1.0);
     }
 }
 
-impl Use for Family<CauseChanged, Counter> {
+impl Use for Family<CauseChangedLabels, Counter> {
     fn once(&self) {
-        self.get_or_create(&CauseChanged { from: "unknown", cause: "oom" }).inc();
+        self.get_or_create(&CauseChangedLabels { from: "unknown", cause: "oom" }).inc();
     }
 }
 
-impl Use for Family<Judged, Counter> {
+impl Use for Family<JudgedLabels, Counter> {
     fn once(&self) {
-        self.get_or_create(&Judged { kind: "oom", action: "bigger" }).inc();
+        self.get_or_create(&JudgedLabels { kind: "oom", action: "bigger" }).inc();
     }
 }
 
-impl Use for Family<OfIssuer, Gauge> {
+impl Use for Family<IssuerLabel, Gauge> {
     fn once(&self) {
-        self.get_or_create(&OfIssuer { issuer: "some".to_owned() }).set(1);
+        self.get_or_create(&IssuerLabel { issuer: "some".to_owned() }).set(1);
     }
 }
 
-impl Use for Family<OfRule, Gauge> {
+impl Use for Family<RuleLabel, Gauge> {
     fn once(&self) {
-        self.get_or_create(&OfRule { rule: "some".to_owned() }).set(1);
+        self.get_or_create(&RuleLabel { rule: "some".to_owned() }).set(1);
     }
 }
 
-impl Use for Family<InPool, Gauge> {
+impl Use for Family<PoolLabels, Gauge> {
     fn once(&self) {
-        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);
+        self.get_or_create(&PoolLabels { pool: "some".to_owned(), state: "wanted" }).set(1);
     }
 }
 
-impl Use for Family<InPool, Gauge<f64, AtomicU64>> {
+impl Use for Family<PoolLabels, Gauge<f64, AtomicU64>> {
     fn once(&self) {
-        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1.5);
+        self.get_or_create(&PoolLabels { pool: "some".to_owned(), state: "wanted" }).set(1.5);
     }
 }
 
-impl Use for Family<InPool, Bytes> {
+impl Use for Family<PoolLabels, BytesGauge> {
     fn once(&self) {
-        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);
+        self.get_or_create(&PoolLabels { pool: "some".to_owned(), state: "wanted" }).set(1);
     }
 }
 
 // a closed set, which begins at zero
-impl Use for Family<Ended, Counter> {
+impl Use for Family<EndedLabels, Counter> {
     fn once(&self) {}
 }
 
-impl Use for Family<Held, Counter> {
+impl Use for Family<HeldLabels, Counter> {
     fn once(&self) {}
 }
 

@@ -4,7 +4,7 @@
 //! files, too. A connection beyond the limit is accepted, closed at once and counted, so that its
 //! client tries again later instead of waiting. If the system has no file for a connection, the
 //! next try waits a moment, because trying again at once would use a whole core. A listener with a
-//! [`SpareFile`] closes a spare file instead, accepts one connection in its place, and waits until
+//! [`SpareFiles`] closes a spare file instead, accepts one connection in its place, and waits until
 //! that connection has ended.
 
 mod places;
@@ -16,11 +16,11 @@ use std::{
     sync::Arc,
 };
 
-pub(crate) use places::network;
-use places::{ConnectionSlot, Places};
+pub(crate) use places::network_of;
+use places::{ConnectionSlot, ConnectionSlots};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
-pub(crate) use requests::{Requests, Running};
-pub(crate) use spare::SpareFile;
+pub(crate) use requests::{ConnectionRequests, RunningRequest};
+pub(crate) use spare::SpareFiles;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
@@ -37,7 +37,7 @@ pub(crate) struct Listener {
 
 /// Metrics of connections. Listeners may share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Counts {
+pub(crate) struct ConnectionCounts {
     /// Open connections.
     pub(crate) open: Gauge,
     /// Connections that were closed because the limit was reached.
@@ -49,8 +49,8 @@ pub(crate) struct Counts {
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
-    pub(crate) requests: Requests,
-    open: Gauge,
+    pub(crate) requests: ConnectionRequests,
+    open_gauge: Gauge,
     /// Dropped at the end of a connection that uses the place of a spare file, to signal the end.
     /// `None` for all other connections.
     borrowed: Option<oneshot::Sender<()>>,
@@ -60,32 +60,39 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     tcp: TcpListener,
-    places: Arc<Places>,
-    counts: Counts,
-    spare: SpareFile,
+    slots: Arc<ConnectionSlots>,
+    counts: ConnectionCounts,
+    spare_files: SpareFiles,
     /// Whether the last connection was refused because the limit was reached.
-    full: bool,
+    was_full: bool,
     /// Completes when the connection that uses the place of a spare file has ended.
     borrowed: Option<oneshot::Receiver<()>>,
 }
 
 impl Acceptor {
-    pub(crate) fn new(tcp: TcpListener, bound: usize, counts: Counts, spare: SpareFile) -> Self {
-        Self { tcp, places: Places::of(bound), counts, spare, full: false, borrowed: None }
+    pub(crate) fn new(tcp: TcpListener, bound: usize, counts: ConnectionCounts, spare: SpareFiles) -> Self {
+        Self {
+            tcp,
+            slots: ConnectionSlots::of(bound),
+            counts,
+            spare_files: spare,
+            was_full: false,
+            borrowed: None,
+        }
     }
 
     /// Accepts the next connection. Connections beyond the limit are closed and counted.
     pub(crate) async fn next(&mut self) -> Connection {
-        self.spare.returned(self.borrowed.take()).await;
+        self.spare_files.wait_for_end(self.borrowed.take()).await;
         loop {
             let (stream, peer) = match self.tcp.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    self.spare.after_failed_accept(&error).await;
+                    self.spare_files.after_failed_accept(&error).await;
                     continue;
                 }
             };
-            let Some(place) = self.place(peer) else { continue };
+            let Some(place) = self.take_slot(peer) else { continue };
             // without this, small answers wait up to 40 ms for the delayed acknowledgement of the
             // one before
             if let Err(error) = stream.set_nodelay(true) {
@@ -94,21 +101,27 @@ impl Acceptor {
             }
             self.counts.open.inc();
             let open = self.counts.open.clone();
-            let (borrowed, ended) = self.spare.borrow();
+            let (borrowed, ended) = self.spare_files.borrow();
             self.borrowed = ended;
-            return Connection { stream, peer, requests: Requests::new(place), open, borrowed };
+            return Connection {
+                stream,
+                peer,
+                requests: ConnectionRequests::new(place),
+                open_gauge: open,
+                borrowed,
+            };
         }
     }
 
     /// Takes a slot for a new connection; `None` if there is none.
-    fn place(&mut self, peer: SocketAddr) -> Option<ConnectionSlot> {
-        let place = self.places.take(peer.ip());
-        let was_full = std::mem::replace(&mut self.full, place.is_none());
-        if self.full {
+    fn take_slot(&mut self, peer: SocketAddr) -> Option<ConnectionSlot> {
+        let place = self.slots.take_slot(peer.ip());
+        let was_full = std::mem::replace(&mut self.was_full, place.is_none());
+        if self.was_full {
             self.counts.refused.inc();
         }
-        if self.full && !was_full {
-            let bound = self.places.bound();
+        if self.was_full && !was_full {
+            let bound = self.slots.bound();
             tracing::warn!(bound, %peer, "connection limit reached; more connections are closed at once");
         }
         place
@@ -123,15 +136,15 @@ impl Connection {
     }
 
     /// This machine's address of the connection; `None` if the connection is closed.
-    pub(crate) fn local(&self) -> Option<IpAddr> {
+    pub(crate) fn local_address(&self) -> Option<IpAddr> {
         Some(self.stream.local_addr().ok()?.ip())
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.requests.leave();
-        self.open.dec();
+        self.requests.end_request();
+        self.open_gauge.dec();
     }
 }
 
@@ -145,8 +158,8 @@ mod tests {
     async fn one_connection_too_many_is_closed_at_once_and_a_place_that_is_given_back_is_free() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let counts = Counts { open: Gauge::default(), refused: Counter::default() };
-        let mut acceptor = Acceptor::new(tcp, 1, counts.clone(), SpareFile::none());
+        let counts = ConnectionCounts { open: Gauge::default(), refused: Counter::default() };
+        let mut acceptor = Acceptor::new(tcp, 1, counts.clone(), SpareFiles::none());
         let _first = TcpStream::connect(address).await.unwrap();
         let held = acceptor.next().await;
         let mut second = TcpStream::connect(address).await.unwrap();

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::runtime::net::accept::Requests;
+use crate::runtime::net::accept::ConnectionRequests;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -20,9 +20,9 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct BodyTimeout<B: Body> {
     inner: B,
     /// The requests of the connection, if it matters whether the body is read to its end.
-    requests: Option<Requests>,
-    within: Duration,
-    until: Instant,
+    requests: Option<ConnectionRequests>,
+    time_limit: Duration,
+    deadline: Instant,
     /// Makes the error for a body that was late.
     late: fn(Duration) -> BoxError,
     /// Created when the body has to be waited for.
@@ -32,11 +32,18 @@ pub(crate) struct BodyTimeout<B: Body> {
 impl<B: Body> BodyTimeout<B> {
     /// Starts the time limit for a body.
     pub(crate) fn new(inner: B, within: Duration, late: fn(Duration) -> BoxError) -> Self {
-        Self { inner, requests: None, within, until: Instant::now() + within, late, timer: None }
+        Self {
+            inner,
+            requests: None,
+            time_limit: within,
+            deadline: Instant::now() + within,
+            late,
+            timer: None,
+        }
     }
 
     /// Sets the requests of the connection. They are notified if the body is not read to its end.
-    pub(crate) fn of(mut self, requests: Option<Requests>) -> Self {
+    pub(crate) fn watched_by(mut self, requests: Option<ConnectionRequests>) -> Self {
         self.requests = requests;
         self
     }
@@ -61,7 +68,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for BodyTimeout<
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let Self { until, within, late, .. } = *self;
+        let Self { deadline: until, time_limit: within, late, .. } = *self;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
         timer.as_mut().poll(cx).map(|()| Some(Err(late(within))))
     }

@@ -7,18 +7,18 @@ use std::{io, time::Duration};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files reserved for the store and the log.
-const RESERVED: u64 = 128;
+const RESERVED_FILES: u64 = 128;
 /// Pause after a failed accept that affects all connections.
-const PAUSE: Duration = Duration::from_millis(100);
+const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 /// Most connections of the gRPC listener; each holds some 20 KiB.
-const MOST: u64 = 65_536;
+const MOST_CONNECTIONS: u64 = 65_536;
 /// Default of the most connections of an HTTP listener. Its clients connect only briefly, and each
 /// may make the server hold 64 KiB of a request's head.
 pub(crate) const MOST_HTTP: usize = 1024;
 
 /// Most connections of each listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Connections {
+pub(crate) struct ConnectionLimits {
     /// Most connections of the gRPC listener.
     pub(crate) grpc: usize,
     /// Most connections of the HTTP listener.
@@ -30,13 +30,13 @@ pub(crate) struct Connections {
 /// Raises the soft limit of open files to the hard limit, and divides the files among the
 /// listeners: seven eighths for gRPC, the rest for the two HTTP listeners. If `most_http` is above
 /// the default, the HTTP listener gets up to a half.
-pub(crate) fn connections(most_http: usize) -> Connections {
+pub(crate) fn connection_limits(most_http: usize) -> ConnectionLimits {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let files = if raised.is_ok() { maximum } else { current };
-    let [grpc, http, webhook] = room(files.unwrap_or(u64::MAX), most_http as u64)
+    let [grpc, http, webhook] = share_files(files.unwrap_or(u64::MAX), most_http as u64)
         .map(|room| usize::try_from(room).unwrap_or(usize::MAX));
-    Connections { grpc, http, webhook }
+    ConnectionLimits { grpc, http, webhook }
 }
 
 /// Waits after a failed accept until the next one may be tried: not at all if only one connection
@@ -48,15 +48,15 @@ pub(crate) async fn after_failed_accept(error: &io::Error) {
         return;
     }
     tracing::warn!(%error, "cannot take connections; trying again");
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(FAILURE_PAUSE).await;
 }
 
-fn room(files: u64, most_http: u64) -> [u64; 3] {
-    let room = files.saturating_sub(RESERVED);
+fn share_files(files: u64, most_http: u64) -> [u64; 3] {
+    let room = files.saturating_sub(RESERVED_FILES);
     let usual = (room / 16).clamp(8, MOST_HTTP as u64);
     let http =
         if most_http > MOST_HTTP as u64 { most_http.min(room / 2).max(usual) } else { usual.min(most_http) };
-    [(room / 8 * 7).min(room.saturating_sub(http + usual)).clamp(8, MOST), http, usual]
+    [(room / 8 * 7).min(room.saturating_sub(http + usual)).clamp(8, MOST_CONNECTIONS), http, usual]
 }
 
 #[cfg(test)]
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn connections_never_take_the_last_files() {
-        let rooms = [0, 1024, 20_000, u64::MAX].map(|files| room(files, 1024));
-        assert_eq!(rooms, [[8, 8, 8], [784, 56, 56], [17_388, 1024, 1024], [MOST, 1024, 1024]]);
-        let rooms = [0, 1024, 20_000, u64::MAX].map(|files| room(files, 16_384));
-        assert_eq!(rooms, [[8, 8, 8], [392, 448, 56], [8912, 9936, 1024], [MOST, 16_384, 1024]]);
-        assert_eq!(room(20_000, 10), [17_388, 10, 1024]);
+        let rooms = [0, 1024, 20_000, u64::MAX].map(|files| share_files(files, 1024));
+        assert_eq!(rooms, [[8, 8, 8], [784, 56, 56], [17_388, 1024, 1024], [MOST_CONNECTIONS, 1024, 1024]]);
+        let rooms = [0, 1024, 20_000, u64::MAX].map(|files| share_files(files, 16_384));
+        assert_eq!(rooms, [[8, 8, 8], [392, 448, 56], [8912, 9936, 1024], [MOST_CONNECTIONS, 16_384, 1024]]);
+        assert_eq!(share_files(20_000, 10), [17_388, 10, 1024]);
     }
 }

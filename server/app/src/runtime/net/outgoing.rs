@@ -22,26 +22,26 @@ const READ_BYTES: usize = 64 * 1024 * 1024;
 
 /// An HTTP client for requests with bodies of the type `B`; by default they have no body. It does not
 /// follow redirections.
-pub(crate) type Http<B = Empty<Bytes>> = Client<HttpsConnector<HttpConnector>, B>;
+pub(crate) type HttpClient<B = Empty<Bytes>> = Client<HttpsConnector<HttpConnector>, B>;
 
 /// A client that trusts the system's CAs and the CA in this PEM file.
 ///
 /// # Errors
 /// The file cannot be read, or does not contain the certificate of a CA.
-pub(crate) fn client<B>(ca_file: Option<&Path>) -> anyhow::Result<Http<B>>
+pub(crate) fn http_client<B>(ca_file: Option<&Path>) -> anyhow::Result<HttpClient<B>>
 where
     B: Body + Send,
     B::Data: Send,
 {
     let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(trusting(ca_file)?)
+        .with_tls_config(tls_config(ca_file)?)
         .https_or_http()
         .enable_http1()
         .build();
     Ok(Client::builder(TokioExecutor::new()).build(connector))
 }
 
-fn trusting(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
+fn tls_config(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = ca_file {
@@ -59,7 +59,7 @@ fn trusting(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
 
 /// Which part of an answer is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum KeptPart {
     /// The whole answer, if it has at most this many bytes.
     All(usize),
     /// The last bytes, at most this many.
@@ -68,7 +68,7 @@ pub(crate) enum Keep {
 
 /// Why the body of an answer was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum BodyFailure {
     /// The connection broke off.
     Cut,
     /// The body is larger than what may be kept or read.
@@ -79,23 +79,23 @@ pub(crate) enum Unread {
 ///
 /// # Errors
 /// The connection breaks off, or the body is too large.
-pub(crate) async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unread> {
+pub(crate) async fn read(mut body: Incoming, keep: KeptPart) -> Result<Vec<u8>, BodyFailure> {
     let (mut kept, mut read) = (Vec::new(), 0_usize);
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_broken| Unread::Cut)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_broken| BodyFailure::Cut)?.into_data() else { continue };
         read = read.saturating_add(data.len());
         kept.extend_from_slice(&data);
         match keep {
-            Keep::All(most) if kept.len() > most => return Err(Unread::TooLarge),
+            KeptPart::All(most) if kept.len() > most => return Err(BodyFailure::TooLarge),
             // not after each piece, because moving the kept bytes takes time
-            Keep::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
+            KeptPart::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
             _ => {}
         }
         if read > READ_BYTES {
-            return Err(Unread::TooLarge);
+            return Err(BodyFailure::TooLarge);
         }
     }
-    if let Keep::Last(most) = keep {
+    if let KeptPart::Last(most) = keep {
         cut_front(&mut kept, most);
     }
     Ok(kept)
@@ -115,7 +115,7 @@ mod tests {
         let file = dir.path().join("ca.pem");
         for wrong in ["", "no certificate at all\n"] {
             std::fs::write(&file, wrong).unwrap();
-            let error = format!("{:#}", client::<Empty<Bytes>>(Some(&file)).unwrap_err());
+            let error = format!("{:#}", http_client::<Empty<Bytes>>(Some(&file)).unwrap_err());
             assert!(error.ends_with("ca.pem holds no certificate"), "{error}");
         }
     }

@@ -25,7 +25,7 @@ use webpki::EndEntityCert;
 use crate::runtime::{
     metrics::Metrics,
     reload,
-    reload::{Kept, Stamp},
+    reload::{FileStamp, Kept},
 };
 
 /// Name of the files, for log messages.
@@ -37,14 +37,14 @@ pub(crate) struct Certificate {
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
     /// How client certificates are checked; `None` if clients need none.
-    pub(crate) clients: Option<Clients>,
+    pub(crate) clients: Option<ClientCertificates>,
     /// Protocols for ALPN. Of these the client's first choice is used.
     pub(crate) protocols: &'static [&'static [u8]],
 }
 
 /// How client certificates are checked.
 #[derive(Debug, Clone)]
-pub(crate) struct Clients {
+pub(crate) struct ClientCertificates {
     /// File of the CA that signs the clients' certificates.
     pub(crate) ca: PathBuf,
     /// Whether a client without a certificate is refused. If not, it may connect, but has no
@@ -76,7 +76,7 @@ impl Certificate {
     }
 
     /// The states of the files on disk; `None` for one that cannot be read.
-    fn stamps(&self) -> [Option<Stamp>; 3] {
+    fn stamps(&self) -> [Option<FileStamp>; 3] {
         let stamp = |path: &Path| reload::stamp(path).ok();
         [stamp(&self.chain), stamp(&self.key), self.clients.as_ref().and_then(|clients| stamp(&clients.ca))]
     }
@@ -106,7 +106,7 @@ pub(crate) fn private_key(file: &Path) -> anyhow::Result<PrivateKeyDer<'static>>
 
 /// Accepts client certificates that a CA in the file signed. Clients without a certificate are
 /// accepted unless one is required.
-fn verifier(clients: &Clients) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+fn verifier(clients: &ClientCertificates) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let file = clients.ca.as_path();
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
@@ -125,7 +125,7 @@ pub(crate) struct Tls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: Certificate,
-    kept: Kept<ServerConfig, [Option<Stamp>; 3]>,
+    kept_config: Kept<ServerConfig, [Option<FileStamp>; 3]>,
 }
 
 impl Tls {
@@ -136,19 +136,19 @@ impl Tls {
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         let stamps = files.stamps();
         let kept = Kept::new(WHAT, files.read()?, stamps);
-        Ok(Self(Arc::new(Shared { files, kept })))
+        Ok(Self(Arc::new(Shared { files, kept_config: kept })))
     }
 
     /// Performs the handshake with the next client. Reads no file, so that accepting connections
     /// never waits for a disk.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.kept.now())
+        TlsAcceptor::from(self.0.kept_config.in_force_now())
     }
 
     /// Reads the files again if they have changed. Invalid files are logged and counted, and the
     /// certificate in force stays.
     fn reload_if_changed(&self, asked: bool, metrics: &Metrics) {
-        let Shared { files, kept } = &*self.0;
+        let Shared { files, kept_config: kept } = &*self.0;
         let stamps = |_before: &_| files.stamps();
         if kept.reload_if_changed(asked, stamps, |_now| files.read(), &metrics.certificates_reloads).is_some()
         {
@@ -162,11 +162,11 @@ impl Tls {
 /// # Errors
 /// The signal handler cannot be installed.
 pub(crate) async fn watch(
-    all: Arc<[Tls]>,
+    all_tls: Arc<[Tls]>,
     metrics: Arc<Metrics>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    reload::watch(WHAT, end, move |asked| reload_all(&all, asked, &metrics)).await
+    reload::watch_files(WHAT, end, move |asked| reload_all(&all_tls, asked, &metrics)).await
 }
 
 /// Reloads the changed files of all listeners, and sets the metric of listeners with invalid files.
@@ -174,7 +174,7 @@ fn reload_all(all: &[Tls], asked: bool, metrics: &Metrics) {
     for tls in all {
         tls.reload_if_changed(asked, metrics);
     }
-    let refused = all.iter().filter(|tls| tls.0.kept.is_refused()).count();
+    let refused = all.iter().filter(|tls| tls.0.kept_config.is_refused()).count();
     metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::runtime::metrics::Kind;
+    use crate::runtime::metrics::KindLabel;
 
     #[test]
     fn a_renewed_certificate_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
@@ -212,7 +212,7 @@ mod tests {
         let files =
             Certificate { chain: chain.clone(), key: key.clone(), clients: None, protocols: &[b"h2"] };
         let tls = Tls::new(files).unwrap();
-        let in_force = || tls.0.kept.now();
+        let in_force = || tls.0.kept_config.in_force_now();
         let (first, metrics) = (in_force(), Metrics::new());
         let look = |asked| reload_all(std::slice::from_ref(&tls), asked, &metrics);
         look(false);
@@ -225,7 +225,7 @@ mod tests {
         renew();
         look(true);
         assert!(!Arc::ptr_eq(&first, &in_force()));
-        let count = |kind| metrics.certificates_reloads.get_or_create(&Kind::of(kind)).get();
+        let count = |kind| metrics.certificates_reloads.get_or_create(&KindLabel::of(kind)).get();
         assert_eq!((metrics.certificates_refused.get(), count("refused"), count("taken")), (0, 1, 1));
     }
 }

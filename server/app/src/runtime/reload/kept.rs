@@ -7,7 +7,7 @@ use std::sync::{
 
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
-use crate::runtime::metrics::Kind;
+use crate::runtime::metrics::KindLabel;
 
 /// The last valid content of some files. `L` is their state on disk, by which changes are noticed.
 /// An invalid file is logged once and counted, and the earlier content stays in force.
@@ -31,7 +31,7 @@ impl<T, L: PartialEq> Kept<T, L> {
     }
 
     /// The content in force.
-    pub(crate) fn now(&self) -> Arc<T> {
+    pub(crate) fn in_force_now(&self) -> Arc<T> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -48,7 +48,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         asked: bool,
         look: impl FnOnce(&L) -> L,
         read: impl FnOnce(&mut L) -> anyhow::Result<Arc<T>>,
-        reloads: &Family<Kind, Counter>,
+        reloads: &Family<KindLabel, Counter>,
     ) -> Option<Arc<T>> {
         let mut known = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let now = look(&known);
@@ -60,7 +60,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         let read = read(&mut known);
         self.refused.store(read.is_err(), Relaxed);
         let kind = if read.is_ok() { "taken" } else { "refused" };
-        reloads.get_or_create(&Kind::of(kind)).inc();
+        reloads.get_or_create(&KindLabel::of(kind)).inc();
         match read {
             Ok(value) => {
                 *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&value);
@@ -99,7 +99,7 @@ mod tests {
                 },
                 &reloads,
             );
-            (is_read, taken.as_deref().copied(), *kept.now(), kept.is_refused())
+            (is_read, taken.as_deref().copied(), *kept.in_force_now(), kept.is_refused())
         };
         assert_eq!(look(false, 1, Ok(9)), (false, None, 1, false), "nothing has changed");
         assert_eq!(look(false, 2, Err(anyhow::anyhow!("wrong"))), (true, None, 1, true));
@@ -110,7 +110,7 @@ mod tests {
             "a reload was asked for"
         );
         assert_eq!(look(false, 3, Ok(3)), (true, Some(3), 3, false));
-        let count = |kind| reloads.get_or_create(&Kind::of(kind)).get();
+        let count = |kind| reloads.get_or_create(&KindLabel::of(kind)).get();
         assert_eq!((count("taken"), count("refused")), (1, 2));
     }
 }

@@ -111,7 +111,7 @@ impl Config {
         );
         let wrong = self.otlp_endpoint.is_some() && !cfg!(feature = "otlp");
         check(wrong, "otlp_endpoint", NO_TRACES);
-        let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
+        let wrong = !self.shadow.is_on && !self.shadow.apply.is_empty();
         check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
         let wrong = self.stats.currency.is_empty() != self.stats.prices.is_free();
         check(wrong, "currency", "and prices belong together: set both, or none");

@@ -38,30 +38,30 @@ impl MachineMemory {
     pub fn read(root: &Path) -> Option<Self> {
         let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
         let limit = |(folder, files): &(String, &CgroupFiles)| {
-            let source = format!("{folder}/{}", files.limit);
+            let source = format!("{folder}/{}", files.limit_file);
             let bytes = text(&source)?.trim().parse().ok().map(Bytes)?;
             Some(Self { bytes, source })
         };
         let source = "/proc/meminfo".to_owned();
         let ram = text(&source).as_deref().and_then(parse_ram).map(|bytes| Self { bytes, source });
-        let folders = text("/proc/self/cgroup").map(|groups| folders(&groups)).unwrap_or_default();
+        let folders = text("/proc/self/cgroup").map(|groups| limiting_folders(&groups)).unwrap_or_default();
         // of equal limits the innermost one is named, because an operator finds it first
         folders.iter().filter_map(limit).chain(ram).min_by_key(|memory| memory.bytes)
     }
 
     /// Memory that this process can still use before the kernel kills it, from the files below
     /// `root`; `None` if unknown.
-    pub(crate) fn left(root: &Path) -> Option<Bytes> {
+    pub(crate) fn memory_left(root: &Path) -> Option<Bytes> {
         let text = |path: &str| fs::read_to_string(root.join(path.trim_start_matches('/'))).ok();
         let number = |path: &str| text(path)?.trim().parse::<u64>().ok();
         let of_group = |(folder, files): (String, &CgroupFiles)| {
-            let limit = number(&format!("{folder}/{}", files.limit))?;
-            let taken = number(&format!("{folder}/{}", files.taken))?;
+            let limit = number(&format!("{folder}/{}", files.limit_file))?;
+            let taken = number(&format!("{folder}/{}", files.usage_file))?;
             let stat = text(&format!("{folder}/memory.stat")).unwrap_or_default();
             let of_files: u64 = files.file_pages.iter().filter_map(|name| field(&stat, name)).sum();
             Some(limit.saturating_sub(taken.saturating_sub(of_files)))
         };
-        let groups = text("/proc/self/cgroup").map(|groups| folders(&groups)).unwrap_or_default();
+        let groups = text("/proc/self/cgroup").map(|groups| limiting_folders(&groups)).unwrap_or_default();
         let meminfo = text("/proc/meminfo").unwrap_or_default();
         let available = field(&meminfo, "MemAvailable:").map(|kib| kib.saturating_mul(1024));
         groups.into_iter().filter_map(of_group).chain(available).min().map(Bytes)
@@ -79,33 +79,33 @@ fn field(text: &str, name: &str) -> Option<u64> {
 /// Names of the files of one version of cgroups.
 #[derive(Debug)]
 struct CgroupFiles {
-    limit: &'static str,
-    taken: &'static str,
+    limit_file: &'static str,
+    usage_file: &'static str,
     /// Fields of `memory.stat` with pages of files, which the kernel can reclaim.
     file_pages: [&'static str; 2],
 }
 
-const V1: CgroupFiles = CgroupFiles {
-    limit: "memory.limit_in_bytes",
-    taken: "memory.usage_in_bytes",
+const CGROUP_V1: CgroupFiles = CgroupFiles {
+    limit_file: "memory.limit_in_bytes",
+    usage_file: "memory.usage_in_bytes",
     file_pages: ["total_inactive_file", "total_active_file"],
 };
-const V2: CgroupFiles = CgroupFiles {
-    limit: "memory.max",
-    taken: "memory.current",
+const CGROUP_V2: CgroupFiles = CgroupFiles {
+    limit_file: "memory.max",
+    usage_file: "memory.current",
     file_pages: ["inactive_file", "active_file"],
 };
 
 /// Directories that may have a limit for this process, innermost first, with the names of their
 /// files.
-fn folders(groups: &str) -> Vec<(String, &'static CgroupFiles)> {
+fn limiting_folders(groups: &str) -> Vec<(String, &'static CgroupFiles)> {
     let of_line = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?.to_owned(), parts.next()?.to_owned());
         let mounts: &[(&str, &'static CgroupFiles)] = if controllers.is_empty() {
-            &[("/sys/fs/cgroup", &V2), ("/sys/fs/cgroup/unified", &V2)]
+            &[("/sys/fs/cgroup", &CGROUP_V2), ("/sys/fs/cgroup/unified", &CGROUP_V2)]
         } else if controllers.split(',').any(|controller| controller == "memory") {
-            &[("/sys/fs/cgroup/memory", &V1)]
+            &[("/sys/fs/cgroup/memory", &CGROUP_V1)]
         } else {
             &[]
         };
@@ -150,7 +150,7 @@ const TAKEN_FOR_HISTORY: (u64, u64) = (8, 5);
 const ANSWER_BYTES: u64 = 64 << 20;
 
 /// Memory of the server without its history, in bytes.
-pub(super) fn beside(config: &Config) -> u64 {
+pub(super) fn bytes_without_history(config: &Config) -> u64 {
     let engine =
         config.store_cache.0.saturating_mul(CACHE_MULTIPLE).saturating_add(config.log_bytes / LOG_PER_BYTE);
     engine.saturating_add(PROGRAM_BYTES)
@@ -160,13 +160,14 @@ pub(super) fn beside(config: &Config) -> u64 {
 /// of the store's files.
 pub(super) fn beside_an_empty_store(config: &Config) -> (f64, f64) {
     let empty = Config { log_bytes: 0, ..config.clone() };
-    (Bytes(beside(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
+    (Bytes(bytes_without_history(&empty)).as_f64(), 1.0 / Bytes(LOG_PER_BYTE).as_f64())
 }
 
 /// Bytes that a machine has for the history, after the kernel, the program, answers and backups.
-pub(super) fn left(machine: u64, config: &Config) -> u64 {
+pub(super) fn bytes_for_history(machine: u64, config: &Config) -> u64 {
     let (taken, of) = TAKEN_FOR_HISTORY;
-    let kept = (machine / KERNEL_PART).saturating_add(beside(config)).saturating_add(ANSWER_BYTES);
+    let kept =
+        (machine / KERNEL_PART).saturating_add(bytes_without_history(config)).saturating_add(ANSWER_BYTES);
     machine.saturating_sub(kept) / taken * of
 }
 
@@ -202,11 +203,13 @@ impl MemoryPlan {
             Some(machine) => format!("the default for {machine}"),
             None => "the default, 480 MiB for each million of history_attempts".to_owned(),
         };
-        let all = Bytes(history.saturating_add(beside(config)));
-        let has_room = |machine: &&MachineMemory| Config::LEAST_HISTORY + beside(config) <= machine.bytes.0;
+        let all = Bytes(history.saturating_add(bytes_without_history(config)));
+        let has_room = |machine: &&MachineMemory| {
+            Config::LEAST_HISTORY + bytes_without_history(config) <= machine.bytes.0
+        };
         let most_history = machine.filter(has_room);
         let most_history =
-            most_history.map(|machine| left(machine.bytes.0, config).max(Config::LEAST_HISTORY));
+            most_history.map(|machine| bytes_for_history(machine.bytes.0, config).max(Config::LEAST_HISTORY));
         Self { history: Bytes(history), all, reason, machine: machine.cloned(), most_history }
     }
 
@@ -249,7 +252,7 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, text).unwrap();
             }
-            MachineMemory::left(root.path())
+            MachineMemory::memory_left(root.path())
         };
         let meminfo = ("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:    1024 kB\n");
         assert_eq!(left(&[]), None);

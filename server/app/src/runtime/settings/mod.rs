@@ -263,8 +263,8 @@ impl Config {
             // the strongest source is applied last
             for entry in entries.iter().filter(|entry| entry.name == setting.name) {
                 match (setting.set)(&mut config, &entry.text) {
-                    Ok(()) => place.clone_from(&entry.place),
-                    Err(text) => mistakes.push(Mistake { place: entry.place.clone(), text }),
+                    Ok(()) => place.clone_from(&entry.set_at),
+                    Err(text) => mistakes.push(Mistake { place: entry.set_at.clone(), text }),
                 }
             }
             rows.push((setting.name, (setting.get)(&config), place.clone()));
@@ -281,7 +281,7 @@ impl Config {
     /// Default memory of the history on a machine with this much memory: 40 %, or on a small
     /// machine what the rest of the server leaves.
     fn share_of(&self, Bytes(machine): Bytes) -> Bytes {
-        let left = machine::left(machine, self);
+        let left = machine::bytes_for_history(machine, self);
         Bytes((machine / 5 * 2).min(left).max(Self::LEAST_HISTORY))
     }
 

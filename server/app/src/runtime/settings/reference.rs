@@ -24,7 +24,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn page() -> String {
+fn reference_page() -> String {
     let (mut page, defaults) = (HEAD.to_owned(), Config::default());
     for group in groups::ALL {
         write!(page, "\n## {}\n\n| setting | value | default | meaning |\n|---|---|---|---|\n", group.title)
@@ -44,5 +44,5 @@ fn page() -> String {
 
 #[test]
 fn the_reference_of_settings_is_what_is_declared() {
-    assert_pinned(&page(), include_str!("../../../../../deploy/docs/settings.md"), "settings.md");
+    assert_pinned(&reference_page(), include_str!("../../../../../deploy/docs/settings.md"), "settings.md");
 }

@@ -15,7 +15,7 @@ const ALIKE: f64 = 0.88;
 pub(super) struct SettingValue {
     pub(super) name: String,
     pub(super) text: String,
-    pub(super) place: String,
+    pub(super) set_at: String,
 }
 
 /// The entries of all sources, weakest source first.
@@ -32,12 +32,12 @@ pub(super) fn gather(
     for setting in groups::all() {
         let variable = setting.variable();
         if let Some(text) = env(&variable) {
-            entries.push(SettingValue { name: setting.name.to_owned(), text, place: variable });
+            entries.push(SettingValue { name: setting.name.to_owned(), text, set_at: variable });
         }
     }
     for (name, text) in args.values() {
         let place = format!("--{}", name.replace('_', "-"));
-        entries.push(SettingValue { name: name.to_owned(), text: text.to_owned(), place });
+        entries.push(SettingValue { name: name.to_owned(), text: text.to_owned(), set_at: place });
     }
     entries
 }
@@ -67,8 +67,8 @@ pub(super) fn parse_file(
         let place = format!("{file}:{}", line(name.span().start));
         let name = name.get_ref().to_string();
         let known = groups::named(&name).is_some();
-        match (known, plain(value.get_ref())) {
-            (true, Some(text)) => entries.push(SettingValue { name, text, place }),
+        match (known, plain_text(value.get_ref())) {
+            (true, Some(text)) => entries.push(SettingValue { name, text, set_at: place }),
             (true, None) => {
                 mistakes.push(Mistake { place, text: format!("{name} must be a text or a number") });
             }
@@ -101,7 +101,7 @@ fn unknown(name: &str) -> String {
     format!("{name} is not a setting{hint}; --print-config lists them")
 }
 
-fn plain(value: &DeValue<'_>) -> Option<String> {
+fn plain_text(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => Some(number.to_string()),

@@ -12,7 +12,7 @@ use plimsoll_core::{
 use super::{
     LogFormat,
     by_module::{
-        admission::{Mode, Size},
+        admission::{AdmissionMode, PodSize},
         gitlab::BaseUrl,
     },
     parse,
@@ -76,8 +76,8 @@ read_by! {
     Prices: Prices::parse,
     RefClasses: RefClasses::parse,
     LogFormat: parse::log_format,
-    Mode: |text| parse::word(text, &Mode::ALL, Mode::as_str),
-    Vec<Size>: |text| parse::words(text, &Size::ALL, Size::as_str),
+    AdmissionMode: |text| parse::word(text, &AdmissionMode::ALL, AdmissionMode::as_str),
+    Vec<PodSize>: |text| parse::words(text, &PodSize::ALL, PodSize::as_str),
     Vec<ExtraVariable>: |text| parse::words(text, &ExtraVariable::ALL, ExtraVariable::as_str),
     Vec<(String, Bytes)>: parse::sizes,
     Vec<(String, f64)>: parse::shares,
@@ -137,13 +137,13 @@ impl Written for LogFormat {
     }
 }
 
-impl Written for Mode {
+impl Written for AdmissionMode {
     fn written(&self) -> String {
         self.as_str().to_owned()
     }
 }
 
-impl Written for Size {
+impl Written for PodSize {
     fn written(&self) -> String {
         self.as_str().to_owned()
     }

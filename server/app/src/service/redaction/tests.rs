@@ -67,14 +67,16 @@ fn group() -> FailureGroup {
 fn shown(redactor: &Redactor) -> String {
     let summary = redactor.summary(Summary { key: key(), ..test_summary("1", "zlib", "1", 10) });
     let attempt = plimsoll_core::domain::Attempt { key: key(), ..fixture::attempt("1") };
-    let running =
-        Running { attempt: Arc::new(attempt), progress: plimsoll_core::domain::SampleAccumulator::default() };
-    let running = redactor.running(running);
+    let running = RunningAttempt {
+        attempt: Arc::new(attempt),
+        progress: plimsoll_core::domain::SampleAccumulator::default(),
+    };
+    let running = redactor.redact_running(running);
     let mut flaky =
         [FlakyFailure { key: String::new(), signature: signature(), helped: RetrySuccess::default() }];
-    redactor.flaky(&mut flaky);
+    redactor.redact_flaky(&mut flaky);
     let mut group = group();
-    redactor.failures(&mut group);
+    redactor.redact_failures(&mut group);
     let verdict = redactor.verdict(verdict(), "spack/packages");
     format!("{summary:?} {running:?} {verdict:?} {flaky:?} {group:?}")
 }

@@ -15,15 +15,15 @@ use plimsoll_core::{
 use tokio::time::timeout;
 
 use super::{SizingService, WithheldAnswer, known_answers::RepeatableAnswer, prediction::AnswerIfUnsure};
-use crate::runtime::metrics::Kind;
+use crate::runtime::metrics::KindLabel;
 
 /// Newest attempts that are searched for one with a project.
-const LOOKED_AT: usize = 128;
+const SEARCHED_ATTEMPTS: usize = 128;
 
 /// Newest attempts that are searched for other projects with the same package.
-const LOOKED_IN: usize = 4096;
+const SEARCHED_FOR_OTHERS: usize = 4096;
 /// Most projects for which a mismatch is logged, each once.
-const NAMED: usize = 64;
+const MOST_LOGGED: usize = 64;
 
 /// Projects for which a mismatch was logged: they have no attempt of a requested package, but
 /// another project has.
@@ -32,10 +32,10 @@ pub(crate) struct UnmatchedProjects(Mutex<BTreeSet<String>>);
 
 impl UnmatchedProjects {
     /// Warns that only the project `other` has attempts of the package. Does nothing if the key's
-    /// project was logged before, or if `NAMED` projects were.
-    fn tell(&self, key: &Key, other: &str) {
+    /// project was logged before, or if `MOST_NAMED` projects were.
+    fn log_mismatch(&self, key: &Key, other: &str) {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.len() < NAMED && named.insert(key.project.clone()) {
+        if named.len() < MOST_LOGGED && named.insert(key.project.clone()) {
             let other = if other.is_empty() { "(no project)" } else { other };
             tracing::warn!(
                 project = key.project,
@@ -52,7 +52,7 @@ fn other_project(history: &History, key: &Key) -> Option<String> {
     if history.on_rung(Rung::Package, key).next().is_some() {
         return None;
     }
-    let mut looked = history.newest_trusted().take(LOOKED_IN).map(|brief| &brief.key);
+    let mut looked = history.newest_trusted().take(SEARCHED_FOR_OTHERS).map(|brief| &brief.key);
     looked
         .find(|other| other.package == key.package && other.project != key.project)
         .map(|other| other.project.clone())
@@ -98,7 +98,7 @@ impl SizingService {
         if self.has_pools() {
             return None;
         }
-        let (body, answer) = self.answers.get(text, self.history_version())?;
+        let (body, answer) = self.known_answers.get(text, self.history_version())?;
         self.metrics.predicted(answer.rung, began.elapsed());
         self.count_allocation(answer.kind);
         Some(body)
@@ -111,12 +111,12 @@ impl SizingService {
 
     /// Caches the answer to a request, for [`Self::repeated_answer`].
     pub(crate) fn keep_answer(&self, text: &str, body: Bytes, answer: RepeatableAnswer) {
-        self.answers.keep(text, body, answer, self.history_version());
+        self.known_answers.store_answer(text, body, answer, self.history_version());
     }
 
     /// Counts an answer to Spack by its kind.
     pub(crate) fn count_allocation(&self, kind: &'static str) {
-        self.metrics.allocations.get_or_create(&Kind::of(kind)).inc();
+        self.metrics.allocations.get_or_create(&KindLabel::of(kind)).inc();
     }
 
     /// The prediction if it is confident enough, else the defaults raised to the known need of the
@@ -125,17 +125,17 @@ impl SizingService {
         let sizes = self.sizes_in_background(&key).await?;
         let rung = sizes.predicted.memory_limit.basis.rung;
         if sizes.predicted.is_known(&sizes.predicted.memory_request, gantry.confidence) {
-            return Some(("answered", rung, self.placed(&key, sizes.predicted)));
+            return Some(("answered", rung, self.with_pool(&key, sizes.predicted)));
         }
         let AnswerIfUnsure { least, other_project } = match sizes.if_unsure.get() {
             Some(known) => known.clone(),
             None => self.answer_if_unsure(Arc::clone(&key), sizes.if_unsure).await?,
         };
         if let Some(other) = &other_project {
-            self.unmatched.tell(&key, other);
+            self.unmatched_projects.log_mismatch(&key, other);
         }
         let kind = if other_project.is_some() { "other_project" } else { "unsure" };
-        Some((kind, rung, self.placed(&key, least)))
+        Some((kind, rung, self.with_pool(&key, least)))
     }
 
     /// Computes the answer on a blocking thread, because it reads the history, and stores it in
@@ -162,7 +162,8 @@ impl SizingService {
     /// one is used if neither a header nor a setting names one.
     pub(crate) fn usual_project(&self) -> String {
         self.history.read(|history| {
-            let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);
+            let mut projects =
+                history.newest_trusted().take(SEARCHED_ATTEMPTS).map(|summary| &summary.key.project);
             projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
         })
     }

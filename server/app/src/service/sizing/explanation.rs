@@ -41,13 +41,13 @@ impl SizingService {
             (prediction, used, members.unwrap_or_default())
         });
         if let Some(groups) = prediction.need_groups.take() {
-            let groups = self.tell_apart(NeedGroups::clone(&groups), &key, &members, caller).await?;
+            let groups = self.distinguish(NeedGroups::clone(&groups), &key, &members, caller).await?;
             prediction.need_groups = Some(Arc::new(groups));
         }
         let as_answer = |history: &History| predict::as_answer(prediction, history, &key, &self.settings);
         let prediction = self.history.read(as_answer);
         let limit = limit.or(self.settings.memory_cap);
-        let answer = self.answer(&key, self.placed(&key, Arc::new(prediction)));
+        let answer = self.answer(&key, self.with_pool(&key, Arc::new(prediction)));
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Explanation { answer, attempts, jobs: self.history.read(curve) })
     }

@@ -29,7 +29,7 @@ pub(crate) use prediction::PredictionCache;
 
 use crate::{
     access::{identity::Identity, privacy::Private},
-    runtime::metrics::{Kind, Metrics},
+    runtime::metrics::{KindLabel, Metrics},
     sessions::Ingest,
     state::pools::PoolRegistry,
 };
@@ -39,14 +39,14 @@ use crate::{
 pub(crate) struct SizingService {
     pub(crate) history: SharedHistory,
     pub(crate) private: Arc<Private>,
-    pub(crate) cache: Arc<PredictionCache>,
-    pub(crate) answers: Arc<KnownAnswers>,
+    pub(crate) prediction_cache: Arc<PredictionCache>,
+    pub(crate) known_answers: Arc<KnownAnswers>,
     pub(crate) settings: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) ingest: Ingest,
     pub(crate) pools: PoolRegistry,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) unmatched: Arc<UnmatchedProjects>,
+    pub(crate) unmatched_projects: Arc<UnmatchedProjects>,
 }
 
 /// A prediction, and whether it may be applied.
@@ -106,6 +106,6 @@ impl SizingService {
 
     /// Counts an answer that shadow mode withheld.
     pub(super) fn withheld(&self, answer: WithheldAnswer) {
-        self.metrics.withheld.get_or_create(&Kind::of(answer.as_str())).inc();
+        self.metrics.withheld.get_or_create(&KindLabel::of(answer.as_str())).inc();
     }
 }

@@ -19,7 +19,7 @@ use crate::{access::identity::Identity, service::Refusal};
 impl SizingService {
     /// Adds the field that distinguishes the groups, found in attempts that `caller` may see.
     /// `members`: the attempts, each with the index of its group.
-    pub(super) async fn tell_apart(
+    pub(super) async fn distinguish(
         &self,
         groups: NeedGroups,
         key: &Key,
@@ -51,7 +51,7 @@ impl SizingService {
         fields.push(("ref_class".into(), self.history.stats().ref_class(&key.git_ref).into()));
         let hides = self.private.hides_from(caller, &key.project);
         let shown = key.labels.iter().filter(|(name, _)| !(hides && self.private.has_label(name)));
-        fields.extend(shown.map(|(name, value)| (label(name), value.as_str().into())));
+        fields.extend(shown.map(|(name, value)| (label_field(name), value.as_str().into())));
         fields
     }
 
@@ -59,11 +59,11 @@ impl SizingService {
     fn asked_fields<'k>(&'k self, key: &'k Key) -> Vec<FieldValue<'k>> {
         let mut fields = fields_of_key(key);
         fields.push(("ref_class".into(), self.history.stats().ref_class(&key.git_ref).into()));
-        fields.extend(key.labels.iter().map(|(name, value)| (label(name), value.as_str().into())));
+        fields.extend(key.labels.iter().map(|(name, value)| (label_field(name), value.as_str().into())));
         fields
     }
 }
 
-fn label(name: &str) -> Cow<'_, str> {
+fn label_field(name: &str) -> Cow<'_, str> {
     format!("label {name}").into()
 }

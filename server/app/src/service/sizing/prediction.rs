@@ -24,18 +24,18 @@ use plimsoll_core::{
 use super::SizingService;
 
 /// Most keys in the cache: the specs of a large stack. About 4 MB.
-const MOST: usize = 4096;
+const CACHED_KEYS: usize = 4096;
 
 impl SizingService {
     /// The prediction for the next attempt of the key, with its pool; a guess is replaced by the
     /// defaults. Counted in the metrics.
     pub(super) fn next_size(&self, key: &Key) -> Arc<Prediction> {
-        self.placed(key, self.counted(Instant::now(), self.sizes(key)).answer)
+        self.with_pool(key, self.counted(Instant::now(), self.sizes(key)).answer)
     }
 
     /// Assigns a prediction to a pool and counts the assignment. Without pools the prediction is
     /// returned unchanged.
-    pub(super) fn placed(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
+    pub(super) fn with_pool(&self, key: &Key, prediction: Arc<Prediction>) -> Arc<Prediction> {
         if !self.has_pools() {
             return prediction;
         }
@@ -48,7 +48,7 @@ impl SizingService {
     }
 
     fn sizes(&self, key: &Key) -> Sizes {
-        self.cache.sizes(&self.history, key, &self.settings)
+        self.prediction_cache.sizes(&self.history, key, &self.settings)
     }
 
     /// Counts a prediction in the metrics, with the time since `began`.
@@ -61,14 +61,14 @@ impl SizingService {
     /// `None` if the computation failed.
     pub(in crate::service) async fn size_in_background(&self, key: Arc<Key>) -> Option<Arc<Prediction>> {
         let sizes = self.sizes_in_background(&key).await?;
-        Some(self.placed(&key, sizes.predicted))
+        Some(self.with_pool(&key, sizes.predicted))
     }
 
     /// The predictions for a key without a pool, counted. What is not cached is computed on a
     /// blocking thread. Returns `None` if the computation failed.
     pub(super) async fn sizes_in_background(&self, key: &Arc<Key>) -> Option<Sizes> {
         let began = Instant::now();
-        if let Some(known) = self.cache.known(&self.history, key) {
+        if let Some(known) = self.prediction_cache.cached(&self.history, key) {
             return Some(self.counted(began, known));
         }
         let (service, key) = (self.clone(), Arc::clone(key));
@@ -87,7 +87,7 @@ impl SizingService {
 
     /// The prediction for a key without a pool, for callers that choose the pool themselves. Not
     /// counted.
-    pub(in crate::service) fn unplaced(&self, key: &Key) -> Prediction {
+    pub(in crate::service) fn sizes_without_pool(&self, key: &Key) -> Prediction {
         Arc::unwrap_or_clone(self.sizes(key).predicted)
     }
 }
@@ -114,7 +114,7 @@ pub(super) struct AnswerIfUnsure {
 }
 
 impl Sizes {
-    fn work_out(history: &History, key: &Key, settings: &predict::Settings) -> Self {
+    fn compute(history: &History, key: &Key, settings: &predict::Settings) -> Self {
         let predicted = Arc::new(predict::predict_grouped(history, key, settings));
         let answer = if predict::is_guess(&predicted) {
             Arc::new(predict::as_answer(Prediction::clone(&predicted), history, key, settings))
@@ -128,34 +128,34 @@ impl Sizes {
 /// Cache of predictions by key, for one version of the history and one set of settings.
 #[derive(Debug, Default)]
 pub(crate) struct PredictionCache {
-    table: Mutex<Table>,
+    table: Mutex<CacheTable>,
     hasher: RandomState,
 }
 
 /// Predictions by the hash of the key, so that a lookup copies no text. The key is stored too, to
 /// detect two keys with the same hash.
-type Known = HashMap<u64, (Key, Sizes), RandomState>;
+type SizesByHash = HashMap<u64, (Key, Sizes), RandomState>;
 
 #[derive(Debug, Default)]
-struct Table {
+struct CacheTable {
     /// Version of the history from which all predictions in the table were computed.
     changes: u64,
-    known: Known,
+    sizes_by_hash: SizesByHash,
 }
 
 impl PredictionCache {
     /// The cached predictions for `key` and this version of the history.
-    fn known(&self, history: &SharedHistory, key: &Key) -> Option<Sizes> {
-        let built = Built::of(key);
-        self.known_by(self.hasher.hash_one(&built), &built, history.read(History::changes))
+    fn cached(&self, history: &SharedHistory, key: &Key) -> Option<Sizes> {
+        let built = BuildKey::of(key);
+        self.cached_by_hash(self.hasher.hash_one(&built), &built, history.read(History::changes))
     }
 
-    fn known_by(&self, hash: u64, built: &Built<'_>, now: u64) -> Option<Sizes> {
-        let (known, old) = self.table(|table| {
-            let old = table.renew(now);
+    fn cached_by_hash(&self, hash: u64, built: &BuildKey<'_>, now: u64) -> Option<Sizes> {
+        let (known, old) = self.with_table(|table| {
+            let old = table.clear_if_newer(now);
             let known = table.at(now).and_then(|known| known.get(&hash));
             // two keys may have the same hash
-            let known = known.filter(|(key, _)| Built::of(key) == *built);
+            let known = known.filter(|(key, _)| BuildKey::of(key) == *built);
             (known.map(|(_, sizes)| sizes.clone()), old)
         });
         drop(old);
@@ -164,20 +164,20 @@ impl PredictionCache {
 
     /// The predictions for the next attempt of `key`. `settings` must be the same in every call.
     fn sizes(&self, history: &SharedHistory, key: &Key, settings: &predict::Settings) -> Sizes {
-        let built = Built::of(key);
+        let built = BuildKey::of(key);
         let hash = self.hasher.hash_one(&built);
-        if let Some(known) = self.known_by(hash, &built, history.read(History::changes)) {
+        if let Some(known) = self.cached_by_hash(hash, &built, history.read(History::changes)) {
             return known;
         }
         let key = built.key();
         // read under one lock, so that the sizes belong to exactly this version of the history
         let (changes, sizes) =
-            history.read(|history| (history.changes(), Sizes::work_out(history, &key, settings)));
+            history.read(|history| (history.changes(), Sizes::compute(history, &key, settings)));
         let kept = sizes.clone();
-        let old = self.table(|table| {
-            let old = table.renew(changes);
+        let old = self.with_table(|table| {
+            let old = table.clear_if_newer(changes);
             let Some(known) = table.at(changes) else { return old };
-            let full = if known.len() >= MOST { mem::take(known) } else { old };
+            let full = if known.len() >= CACHED_KEYS { mem::take(known) } else { old };
             known.insert(hash, (key, kept));
             full
         });
@@ -185,36 +185,36 @@ impl PredictionCache {
         sizes
     }
 
-    fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
+    fn with_table<T>(&self, with: impl FnOnce(&mut CacheTable) -> T) -> T {
         with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Table {
+impl CacheTable {
     /// Clears the cache if `changes` is a newer version of the history; returns the old entries.
-    fn renew(&mut self, changes: u64) -> Known {
+    fn clear_if_newer(&mut self, changes: u64) -> SizesByHash {
         if changes <= self.changes {
-            return Known::default();
+            return SizesByHash::default();
         }
         self.changes = changes;
-        mem::take(&mut self.known)
+        mem::take(&mut self.sizes_by_hash)
     }
 
     /// The cached predictions, if they belong to this version of the history; else `None`.
-    fn at(&mut self, changes: u64) -> Option<&mut Known> {
-        (changes == self.changes).then_some(&mut self.known)
+    fn at(&mut self, changes: u64) -> Option<&mut SizesByHash> {
+        (changes == self.changes).then_some(&mut self.sizes_by_hash)
     }
 }
 
 /// The key without the fields that differ between pipelines (such as the ref). Predictions are
 /// computed from [`Self::key`], so the other fields cannot affect them.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Built<'k> {
+struct BuildKey<'k> {
     texts: [&'k str; 9],
     hints: Hints,
 }
 
-impl<'k> Built<'k> {
+impl<'k> BuildKey<'k> {
     fn of(key: &'k Key) -> Self {
         let Key { project, stack, package, version, variants, hints, .. } = key;
         let Key { compiler, compiler_version, arch, build_system, .. } = key;
@@ -278,15 +278,15 @@ mod tests {
     fn answers_are_bounded() {
         let (history, cache) = (SharedHistory::new(History::new(100)), PredictionCache::default());
         let settings = predict::Settings::default();
-        for n in 0..MOST + 5 {
+        for n in 0..CACHED_KEYS + 5 {
             let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
             for asked in [key(&n.to_string()), of_a_pipeline] {
                 cache.sizes(&history, &asked, &settings);
             }
         }
-        assert_eq!(cache.table(|table| table.known.len()), 5);
+        assert_eq!(cache.with_table(|table| table.sizes_by_hash.len()), 5);
         history.learn(&test_summary("1", "zlib", "1", 100));
         cache.sizes(&history, &key("zlib"), &settings);
-        assert_eq!(cache.table(|table| (table.changes, table.known.len())), (1, 1));
+        assert_eq!(cache.with_table(|table| (table.changes, table.sizes_by_hash.len())), (1, 1));
     }
 }

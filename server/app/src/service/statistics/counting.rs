@@ -12,28 +12,28 @@ use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 /// Queries that run at once: each uses a core.
 const QUERIES_AT_ONCE: usize = 4;
 /// Most queries that run or wait at the same time.
-const HELD: usize = 64;
+const MOST_QUESTIONS: usize = 64;
 
 /// The slots for queries, and the memory that they reserve. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Counting {
-    held: Arc<Semaphore>,
-    working: Arc<Semaphore>,
+pub(crate) struct QuestionSlots {
+    accepted_slots: Arc<Semaphore>,
+    working_slots: Arc<Semaphore>,
     pub(super) memory: AnswerMemory,
 }
 
-impl Counting {
+impl QuestionSlots {
     /// Creates the slots for queries, which reserve their memory from `memory`.
     pub(crate) fn new(memory: AnswerMemory) -> Self {
         Self {
-            held: Arc::new(Semaphore::new(HELD)),
-            working: Arc::new(Semaphore::new(QUERIES_AT_ONCE)),
+            accepted_slots: Arc::new(Semaphore::new(MOST_QUESTIONS)),
+            working_slots: Arc::new(Semaphore::new(QUERIES_AT_ONCE)),
             memory,
         }
     }
 }
 
-impl Counting {
+impl QuestionSlots {
     /// Runs `work`, which needs this much memory, on a blocking thread.
     ///
     /// # Errors
@@ -43,10 +43,12 @@ impl Counting {
         needed: Bytes,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let held = Arc::clone(&self.held).try_acquire_owned();
-        let held =
-            held.map_err(|_full| Refusal::Crowded { what: "questions about all attempts", most: HELD })?;
-        let working = Arc::clone(&self.working).acquire_owned().await;
+        let held = Arc::clone(&self.accepted_slots).try_acquire_owned();
+        let held = held.map_err(|_full| Refusal::Crowded {
+            what: "questions about all attempts",
+            most: MOST_QUESTIONS,
+        })?;
+        let working = Arc::clone(&self.working_slots).acquire_owned().await;
         let working = working.map_err(|_closed| Refusal::Stopping)?;
         let memory = self.memory.take("a look at all attempts", needed)?;
         // the work itself holds its slots and memory, because it continues after its caller has
@@ -71,37 +73,43 @@ mod tests {
     #[tokio::test]
     async fn a_question_that_needs_more_memory_than_is_left_is_refused_and_the_next_one_answered() {
         let (_root, memory) = kernel(100);
-        let counting = Counting::new(memory);
+        let counting = QuestionSlots::new(memory);
         let refused = counting.run(Bytes(101 << 20), || ()).await;
         assert!(matches!(refused, Err(Refusal::TooLittleMemory(_))), "{refused:?}");
         counting.run(Bytes(10 << 20), || ()).await.unwrap();
         assert_eq!(
-            (counting.working.available_permits(), counting.held.available_permits()),
-            (QUERIES_AT_ONCE, HELD)
+            (counting.working_slots.available_permits(), counting.accepted_slots.available_permits()),
+            (QUERIES_AT_ONCE, MOST_QUESTIONS)
         );
     }
 
     #[tokio::test]
     async fn work_for_a_caller_that_has_gone_keeps_its_place_and_one_question_too_many_is_refused() {
-        let counting = Counting::new(AnswerMemory::below("/nowhere".into()));
+        let counting = QuestionSlots::new(AnswerMemory::below("/nowhere".into()));
         let (go, wait) = mpsc::channel::<()>();
         let (counts, tasks) = (counting.clone(), TaskTracker::new());
         let asked = tasks.spawn(async move { counts.run(Bytes(0), move || wait.recv()).await });
-        while counting.working.available_permits() == QUERIES_AT_ONCE {
+        while counting.working_slots.available_permits() == QUERIES_AT_ONCE {
             task::yield_now().await;
         }
         asked.abort();
         assert!(asked.await.unwrap_err().is_cancelled());
-        assert_eq!((counting.working.available_permits(), counting.held.available_permits()), (3, 63));
-        let others = Arc::clone(&counting.held).try_acquire_many_owned(63).unwrap();
-        assert!(matches!(counting.run(Bytes(0), || ()).await, Err(Refusal::Crowded { most: HELD, .. })));
+        assert_eq!(
+            (counting.working_slots.available_permits(), counting.accepted_slots.available_permits()),
+            (3, 63)
+        );
+        let others = Arc::clone(&counting.accepted_slots).try_acquire_many_owned(63).unwrap();
+        assert!(matches!(
+            counting.run(Bytes(0), || ()).await,
+            Err(Refusal::Crowded { most: MOST_QUESTIONS, .. })
+        ));
         drop((others, go));
         counting.run(Bytes(0), || ()).await.unwrap();
-        while counting.working.available_permits() < QUERIES_AT_ONCE {
+        while counting.working_slots.available_permits() < QUERIES_AT_ONCE {
             task::yield_now().await;
         }
         let panicked = counting.run(Bytes(0), || panic!("on purpose")).await.map(|()| 0);
         assert!(matches!(panicked, Err(Refusal::Panicked(_))));
-        assert_eq!(counting.held.available_permits(), HELD);
+        assert_eq!(counting.accepted_slots.available_permits(), MOST_QUESTIONS);
     }
 }

@@ -5,7 +5,7 @@ mod recommendations;
 
 use std::sync::Arc;
 
-pub(crate) use counting::Counting;
+pub(crate) use counting::QuestionSlots;
 use plimsoll_core::{
     domain::{AttemptBrief, Bytes, FieldViolation, History, Outcome, Summary},
     placement::{Placement, Pool},
@@ -14,7 +14,7 @@ use plimsoll_core::{
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
 use plimsoll_proto::reasons::failure_line;
-pub(crate) use recommendations::{ProposalPlaces, RecommendQuestion, RecommendationAnswer};
+pub(crate) use recommendations::{ProposalSlots, RecommendQuestion, RecommendationAnswer};
 
 use super::{Refusal, SizingService, redaction::Redactor};
 use crate::{
@@ -25,16 +25,16 @@ use crate::{
 };
 
 /// Memory of an answer over all attempts, bytes: its groups and steps with their texts, and the message.
-const ANSWER: u64 = 12 << 20;
+const ANSWER_BYTES: u64 = 12 << 20;
 /// Further bytes for each attempt of the history: row positions while shifts of need are computed,
 /// and chunks of rows that are copied because they change during the query.
-const PER_ATTEMPT: u64 = 12;
+const BYTES_PER_ATTEMPT: u64 = 12;
 /// Most flaky failures in an answer.
-const FLAKY: usize = 100;
+const MOST_FLAKY: usize = 100;
 /// Most groups of equal failures in an answer.
-const FAILURES: usize = 100;
+const MOST_FAILURES: usize = 100;
 /// Most rules with corrected causes in an answer.
-const WRONG: usize = 100;
+const MOST_WRONG: usize = 100;
 
 /// Answers queries for totals and lists. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ pub(crate) struct StatisticsService {
     pub(crate) history: SharedHistory,
     pub(crate) ingest: Ingest,
     pub(crate) pools: PoolRegistry,
-    pub(crate) counting: Counting,
-    pub(crate) proposals: ProposalPlaces,
+    pub(crate) question_slots: QuestionSlots,
+    pub(crate) proposal_slots: ProposalSlots,
     pub(crate) private: Arc<Private>,
 }
 
@@ -80,13 +80,13 @@ pub(crate) struct ListedAttempts {
 impl StatisticsService {
     /// The memory for large answers.
     pub(crate) fn memory(&self) -> &AnswerMemory {
-        &self.counting.memory
+        &self.question_slots.memory
     }
 
     /// Memory that a query over all attempts needs, with `per_attempt` bytes for each attempt.
-    fn needed(&self, per_attempt: u64) -> Bytes {
+    fn memory_needed(&self, per_attempt: u64) -> Bytes {
         let attempts = self.history.read(History::len) as u64;
-        Bytes(ANSWER.saturating_add(attempts.saturating_mul(per_attempt)))
+        Bytes(ANSWER_BYTES.saturating_add(attempts.saturating_mul(per_attempt)))
     }
 
     /// Answers a query for totals.
@@ -98,7 +98,7 @@ impl StatisticsService {
         caller: &Arc<Identity>,
         question: Question,
     ) -> Result<StatisticsAnswer, Refusal> {
-        let redactor = self.allowed(caller, &question.filter, &question.group_by)?;
+        let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
         let (stats, ingest) = (self.history.stats().clone(), self.ingest.clone());
@@ -107,28 +107,28 @@ impl StatisticsService {
         let mut wrong = self
             .ingest
             .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
-        wrong.truncate(WRONG);
+        wrong.truncate(MOST_WRONG);
         // a million attempts take a while, so the work runs on a blocking thread
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
-            let failures = ingest.failure_groups(takes, FAILURES);
-            Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY), failures))
+            let failures = ingest.failure_groups(takes, MOST_FAILURES);
+            Ok((stats.report(&question, &prices)?, ingest.flaky(MOST_FLAKY), failures))
         };
         let (report, mut flaky, mut failures) = self
-            .counting
-            .run(self.needed(PER_ATTEMPT), counting)
+            .question_slots
+            .run(self.memory_needed(BYTES_PER_ATTEMPT), counting)
             .await?
             .map_err(|fault: FieldViolation| Refusal::Fault(fault))?;
         for group in &mut failures {
-            redactor.failures(group);
+            redactor.redact_failures(group);
         }
         if confined {
             // these are counted over all projects, so a caller for some projects must not see them
             flaky.clear();
         }
-        redactor.flaky(&mut flaky);
+        redactor.redact_flaky(&mut flaky);
         Ok(StatisticsAnswer { report, flaky, failures, wrong })
     }
 
@@ -143,11 +143,14 @@ impl StatisticsService {
         page: PageBuilder,
         mut take: impl FnMut(&ListCursor, ListedAttempt) -> bool + Send,
     ) -> Result<ListedAttempts, Refusal> {
-        let redactor = self.allowed(caller, &filter, &GroupBy::Nothing)?;
+        let redactor = self.check_allowed(caller, &filter, &GroupBy::Nothing)?;
         let stats = self.history.stats().clone();
         // a pass over a million attempts takes a while, so it runs on a blocking thread
-        let page = self.counting.run(self.needed(PER_ATTEMPT), move || stats.list(&filter, page)).await?;
-        for place in &page.places {
+        let page = self
+            .question_slots
+            .run(self.memory_needed(BYTES_PER_ATTEMPT), move || stats.list(&filter, page))
+            .await?;
+        for place in &page.cursors {
             // skip an attempt that was deleted meanwhile
             let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
             let line = self.failure_line(&redactor, &summary).await?;
@@ -173,7 +176,7 @@ impl StatisticsService {
 
     /// Checks that `caller` may see totals and lists over these attempts: a caller for some
     /// projects must name one of them, and no label may be hidden from the caller.
-    fn allowed(
+    fn check_allowed(
         &self,
         caller: &Arc<Identity>,
         filter: &Filter,

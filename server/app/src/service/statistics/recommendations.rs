@@ -30,25 +30,25 @@ pub(crate) struct RecommendQuestion {
 
 /// Most queries for proposals at once: each holds the attempts of its packages in memory until its
 /// rows are read from disk.
-const PROPOSALS: usize = 4;
+const PROPOSALS_AT_ONCE: usize = 4;
 
 /// Bytes for each attempt of the history: an entry in the list of its package, for which twice the
 /// needed memory may be allocated, and the values that a proposal uses.
-const PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
+const BYTES_PER_ATTEMPT: u64 = 2 * size_of::<usize>() as u64 + size_of::<WorkloadAttempt>() as u64;
 
 /// Slots for queries for proposals. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct ProposalPlaces(Arc<Semaphore>);
+pub(crate) struct ProposalSlots(Arc<Semaphore>);
 
-impl Default for ProposalPlaces {
+impl Default for ProposalSlots {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(PROPOSALS)))
+        Self(Arc::new(Semaphore::new(PROPOSALS_AT_ONCE)))
     }
 }
 
-impl ProposalPlaces {
+impl ProposalSlots {
     fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS };
+        let full = |_| Refusal::Crowded { what: "questions about proposals", most: PROPOSALS_AT_ONCE };
         Arc::clone(&self.0).try_acquire_owned().map_err(full)
     }
 }
@@ -69,12 +69,12 @@ pub(crate) struct RecommendationAnswer {
 
 /// The time range of a question, milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
-struct AskedTime {
+struct AskedRange {
     from: u64,
     until: u64,
 }
 
-impl AskedTime {
+impl AskedRange {
     /// The range of the query; without a start time it begins a month before its end. It never ends
     /// in the future.
     fn of(filter: &Filter, now: u64) -> Self {
@@ -104,10 +104,13 @@ impl StatisticsService {
     ) -> Result<RecommendationAnswer, Refusal> {
         let RecommendQuestion { mut filter, gib_hour, least_confidence, most } = question;
         caller.may_see("project", &filter.project).map_err(Refusal::Forbidden)?;
-        let place = self.proposals.take()?;
+        let place = self.proposal_slots.take()?;
         // held until the rows are read from disk, which is longer than the pass over all attempts
-        let _memory = self.counting.memory.take("a look at all packages", self.needed(PER_ATTEMPT))?;
-        let time = AskedTime::of(&filter, Clock.now_unix_ms());
+        let _memory = self
+            .question_slots
+            .memory
+            .take("a look at all packages", self.memory_needed(BYTES_PER_ATTEMPT))?;
+        let time = AskedRange::of(&filter, Clock.now_unix_ms());
         filter.from_unix_ms = Some(time.from);
         let asked = WorkloadQuestion { filter, gib_hour, confined: !caller.projects.is_all() };
         let (stats, sizing) = (self.history.stats().clone(), sizing.clone());
@@ -115,7 +118,7 @@ impl StatisticsService {
         // a million attempts and some thousand predictions take a while, so the work runs on a
         // blocking thread
         let counting = move || {
-            let Workloads { found, left_out, first_ended_unix_ms, priced, currency, notes } =
+            let Workloads { largest: found, left_out, first_ended_unix_ms, priced, currency, notes } =
                 stats.workloads(&asked, &prices);
             let window = time.window(first_ended_unix_ms);
             let terms = ProposalTerms { least_confidence, window };
@@ -129,7 +132,7 @@ impl StatisticsService {
             let rows = Vec::new();
             (place, drafts, RecommendationAnswer { rows, left_out, savings, window, priced, currency, notes })
         };
-        let (_place, drafts, answer) = self.counting.run(Bytes(0), counting).await?;
+        let (_place, drafts, answer) = self.question_slots.run(Bytes(0), counting).await?;
         let mut rows = Vec::with_capacity(drafts.len());
         for draft in drafts {
             let newest = self.sizes_of(&draft).await?;
@@ -167,12 +170,13 @@ mod tests {
             least_confidence: 0.1,
             most: 10,
         };
-        let held: Vec<_> = (0..PROPOSALS).map(|_| api.statistics.proposals.take().unwrap()).collect();
+        let held: Vec<_> =
+            (0..PROPOSALS_AT_ONCE).map(|_| api.statistics.proposal_slots.take().unwrap()).collect();
         let refused = api.statistics.recommend(&caller, &api.sizing, question()).await;
-        assert!(matches!(refused, Err(Refusal::Crowded { most: PROPOSALS, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Refusal::Crowded { most: PROPOSALS_AT_ONCE, .. })), "{refused:?}");
         drop(held);
         api.statistics.recommend(&caller, &api.sizing, question()).await.unwrap();
-        assert_eq!(api.statistics.proposals.0.available_permits(), PROPOSALS);
+        assert_eq!(api.statistics.proposal_slots.0.available_permits(), PROPOSALS_AT_ONCE);
     }
 
     #[test]
@@ -180,7 +184,7 @@ mod tests {
         let window = |from: Option<u64>, to: Option<u64>, first: Option<u64>| {
             let days = |days: Option<u64>| days.map(|days| days * DAY.0);
             let filter = Filter { from_unix_ms: days(from), to_unix_ms: days(to), ..Filter::default() };
-            AskedTime::of(&filter, 100 * DAY.0).window(days(first)).0 / DAY.0
+            AskedRange::of(&filter, 100 * DAY.0).window(days(first)).0 / DAY.0
         };
         assert_eq!(window(None, None, Some(10)), 30, "the last month, all of it known");
         assert_eq!(window(None, None, Some(95)), 5, "the history begins within it");

@@ -4,7 +4,7 @@
 use plimsoll_core::{
     domain::{FieldViolation, Fnv, Key, Millis, Prediction, TicketClaim, TicketId},
     mask,
-    placement::{BuildKind, LABEL, Placement, Pool, ResourceNeeds, RuleSubject, tickets::LimitKey},
+    placement::{BuildKind, KIND_LABEL, Placement, Pool, ResourceNeeds, RuleSubject, tickets::LimitKey},
 };
 
 use super::TicketService;
@@ -125,7 +125,7 @@ impl TicketService {
         mask::mask(&mut owner);
         let owner = owner_of(caller, owner, &key)?;
         if let Some(kind) = kind {
-            key.labels.insert(LABEL.to_owned(), kind.as_str().to_owned());
+            key.labels.insert(KIND_LABEL.to_owned(), kind.as_str().to_owned());
         }
         let placement = self.sizing.pools.now();
         if let Some(unknown) = tags.iter().find(|tag| !placement.knows_tag(tag)) {
@@ -133,7 +133,7 @@ impl TicketService {
             return Err(FieldViolation::new("tags", description).into());
         }
         let subject = RuleSubject::of(&key);
-        let prediction = self.sizing.unplaced(&key);
+        let prediction = self.sizing.sizes_without_pool(&key);
         let (pool, prediction) = match selection {
             PoolSelection::Name(name) => self.pool(&placement, &subject, name, prediction)?,
             PoolSelection::Tags(tags) => {
@@ -144,7 +144,7 @@ impl TicketService {
         let upstream_tags = pool.map_or_else(|| Ok(Vec::new()), |pool| upstream_tags(pool, &tags))?;
         let mut tags = [tags, pool.map(|pool| pool.tags.clone()).unwrap_or_default()].concat();
         // only tags with a limit are kept, so that the ticket's record stays small
-        tags.retain(|tag| placement.terms().limits.most.contains_key(&LimitKey::Tag(tag.clone())));
+        tags.retain(|tag| placement.terms().limits.other_limits.contains_key(&LimitKey::Tag(tag.clone())));
         tags.sort_unstable();
         tags.dedup();
         Ok(TicketClaim {
@@ -176,7 +176,7 @@ impl TicketService {
         prediction: &Prediction,
     ) -> Result<Option<&'p Pool>, Refusal> {
         let needs = ResourceNeeds::of(prediction);
-        let pool = placement.tagged(subject, &needs, tags, &|pool| self.sizing.pools.busy(pool));
+        let pool = placement.choose_by_tags(subject, &needs, tags, &|pool| self.sizing.pools.busy(pool));
         if pool.is_none() && !placement.pools().is_empty() {
             let description =
                 format!("no pool has all of {}, and lets {:?} in", tags.join(", "), subject.owner_project);
@@ -213,7 +213,7 @@ impl TicketService {
         if placement.pools().is_empty() {
             return Ok((None, prediction));
         }
-        let put = placement.put(subject, prediction, &|pool| self.sizing.pools.busy(pool));
+        let put = placement.put_in_pool(subject, prediction, &|pool| self.sizing.pools.busy(pool));
         match placement.pool(&put.placed.pool) {
             Some(pool) => Ok((Some(pool), put)),
             None => {

@@ -74,9 +74,9 @@ async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_an
         let service = VerdictService { private: Arc::new(private), ..verdicts(&store).await };
         let caller = Identity { roles: roles.iter().copied().collect(), ..caller };
         let mut question = Evidence::about(AttemptId::parse("ci:7").unwrap());
-        question.key.project = caller.projects.whole().next().unwrap_or_default().to_owned();
+        question.key.project = caller.projects.whole_names().next().unwrap_or_default().to_owned();
         let (_scope, asker) = service.scope(&caller, &mut question).await.unwrap();
-        (asker.reads.logs, asker.reads.corrections)
+        (asker.readable_words.logs, asker.readable_words.corrections)
     };
     let everywhere = || Identity { projects: Vec::new().into(), ..job(false) };
     let other = |projects: &[&str]| {

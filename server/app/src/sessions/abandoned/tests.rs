@@ -75,7 +75,7 @@ async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attemp
     worker.parts.tickets.resume([&attempt]).await.unwrap();
     let places = |worker: &mut Worker| {
         worker.free_silent();
-        worker.parts.tickets.demand().iter().map(|demand| demand.held.places).sum::<u32>()
+        worker.parts.tickets.demand().iter().map(|demand| demand.held.slots).sum::<u32>()
     };
     tokio::time::advance(Duration::from_mins(9)).await;
     assert_eq!(places(&mut worker), 1);
@@ -89,7 +89,7 @@ async fn a_silent_agent_without_a_ticket_makes_its_pool_no_busier_until_it_sends
     let mut attempt = fixture::attempt("a");
     attempt.opening.pool = "big".to_owned();
     let place = worker.parts.pools.hold(&attempt);
-    let session = Session { place, ..Session::new(attempt.clone().into(), worker.now()) };
+    let session = Session { slot: place, ..Session::new(attempt.clone().into(), worker.now()) };
     worker.sessions.insert(session);
     let mut busy = async |minutes| {
         tokio::time::advance(Duration::from_mins(minutes)).await;

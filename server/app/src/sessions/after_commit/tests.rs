@@ -12,7 +12,7 @@ fn held(memory: &MemoryStore) -> (Worker, AttemptId, StreamHandle) {
     let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
     let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());
     let mut session = Session::new(attempt.clone().into(), worker.now());
-    session.take(&attempt, &stream).unwrap();
+    session.hand_to(&attempt, &stream).unwrap();
     worker.sessions.insert(session);
     (worker, attempt.id, stream)
 }
@@ -31,7 +31,7 @@ async fn append(
         lost: 0,
         samples: numbers.map(|n| Some(sample(n))).collect(),
     };
-    worker.work([Request::Append { append, stream: stream.clone(), answer }].into_iter()).await;
+    worker.handle_requests([Request::Append { append, stream: stream.clone(), answer }].into_iter()).await;
     answered
 }
 
@@ -83,7 +83,7 @@ async fn a_roll_and_a_stream_that_leaves_count_although_a_round_is_on_its_way() 
     let _answer = append(&mut worker, &stream, 6..=9).await;
     worker.sessions.get_mut(&id).unwrap().loose = 0;
     let leave = Request::Leave { stream: stream.clone(), attempts: vec![id.clone()] };
-    worker.work([leave].into_iter()).await;
+    worker.handle_requests([leave].into_iter()).await;
     worker.commit_all().await;
     let session = &worker.sessions[&id];
     assert_eq!((session.loose, session.acknowledged), (9, 9));
@@ -105,7 +105,7 @@ async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_di
                 Request::Open { attempt, stream: stream.clone(), takes_new_id: false, answer }
             })
             .collect();
-        worker.work(requests.into_iter()).await;
+        worker.handle_requests(requests.into_iter()).await;
     }
     assert!(!worker.commits.is_idle() && !worker.commits.filling().is_empty());
     worker.commit_all().await;
@@ -128,9 +128,9 @@ async fn a_verdict_waits_for_others_on_the_same_attempt_alone_and_the_first_of_t
     let mut samples = append(&mut worker, &stream, 1..=5).await;
     let [(x, mut of_x), (y, mut of_y), (again, of_again)] =
         [("x", "first"), ("y", "first"), ("x", "second")].map(|(id, reason)| record(id, reason));
-    worker.work([x, y].into_iter()).await;
+    worker.handle_requests([x, y].into_iter()).await;
     assert!(samples.try_recv().is_err() && of_x.try_recv().is_err() && of_y.try_recv().is_err());
-    worker.work([again].into_iter()).await;
+    worker.handle_requests([again].into_iter()).await;
     for answered in [of_x, of_y, of_again] {
         assert_eq!(answered.await.unwrap().unwrap().reason, "first");
     }

@@ -14,7 +14,7 @@ use crate::{
     ci_outcomes::{EarlyReports, FleetCounters, OutcomeStatus, with_report},
     runtime::{
         audit::AUDIT,
-        metrics::{Kind, Metrics},
+        metrics::{KindLabel, Metrics},
     },
     sessions::{request::CiReport, table::SessionTable},
 };
@@ -42,8 +42,8 @@ enum ReportError {
 #[derive(Debug, Default)]
 struct OutcomeBatch {
     batch: Batch,
-    changed: HashMap<AttemptId, Summary>,
-    waiting: Vec<Option<oneshot::Sender<OutcomeStatus>>>,
+    changed_summaries: HashMap<AttemptId, Summary>,
+    waiting_callers: Vec<Option<oneshot::Sender<OutcomeStatus>>>,
 }
 
 impl OutcomeBatch {
@@ -60,18 +60,18 @@ pub(crate) struct CiReports {
     pub(super) store: Store,
     history: SharedHistory,
     metrics: Arc<Metrics>,
-    early: EarlyReports,
+    early_reports: EarlyReports,
 }
 
 impl CiReports {
     /// Starts without reports.
     pub(crate) fn new(store: Store, history: SharedHistory, metrics: Arc<Metrics>) -> Self {
-        Self { store, history, metrics, early: EarlyReports::default() }
+        Self { store, history, metrics, early_reports: EarlyReports::default() }
     }
 
     /// The kept report that applies to a new attempt of this project, if there is one.
     pub(crate) fn waiting_for(&self, id: &AttemptId, project: &str) -> Option<Arc<ReportedOutcome>> {
-        self.early.of(id, project).cloned()
+        self.early_reports.report_for(id, project).cloned()
     }
 
     /// Applies reports: at once, or when their attempts end.
@@ -86,11 +86,11 @@ impl CiReports {
             let reported = self.with_own_runs(reported, open).await;
             // only the first of two reports on an attempt counts: the second must find the first
             // one's result on disk
-            if ends.is_full() || reported.attempts.iter().any(|id| ends.changed.contains_key(id)) {
-                self.put(std::mem::take(&mut ends), fleet).await;
+            if ends.is_full() || reported.attempts.iter().any(|id| ends.changed_summaries.contains_key(id)) {
+                self.write_outcomes(std::mem::take(&mut ends), fleet).await;
             }
             match self.apply_one(&reported, open, &mut ends).await {
-                Ok(OutcomeStatus::Now) => ends.waiting.push(answer),
+                Ok(OutcomeStatus::Now) => ends.waiting_callers.push(answer),
                 Ok(status) => self.answer(answer, status),
                 Err(error) => {
                     tracing::warn!(attempt = ?reported.attempts.first(), %error, "could not apply the reported outcome of an attempt");
@@ -98,7 +98,7 @@ impl CiReports {
                 }
             }
         }
-        self.put(ends, fleet).await;
+        self.write_outcomes(ends, fleet).await;
     }
 
     /// Applies one report. With [`OutcomeStatus::Now`] the result is on disk only when the batch
@@ -128,16 +128,16 @@ impl CiReports {
             let Some(changed) = with_report(&summary, reported) else { return Ok(OutcomeStatus::Known) };
             store::put_summary(&mut ends.batch, &changed)
                 .map_err(|error| ReportError::Unwritable(error.to_string()))?;
-            ends.changed.insert(id.clone(), changed);
+            ends.changed_summaries.insert(id.clone(), changed);
             return Ok(OutcomeStatus::Now);
         }
-        Ok(self.remember(reported, open, &of_others))
+        Ok(self.keep_report(reported, open, &of_others))
     }
 
     /// Keeps a report until its attempt ends: with the attempt if it is open, else in memory within
     /// bounds. A report on an attempt of another project is kept, too, because the job's own agent
     /// may still take the id.
-    fn remember(
+    fn keep_report(
         &mut self,
         reported: &ReportedOutcome,
         open: &mut SessionTable,
@@ -159,7 +159,7 @@ impl CiReports {
                 None => ended.iter().any(|other| other.id == *id && other.is_proven),
             };
             if !is_taken {
-                let is_kept = self.early.keep(id.clone(), &reported);
+                let is_kept = self.early_reports.keep_first(id.clone(), &reported);
                 self.metrics.ends_left_out.inc_by(u64::from(!is_kept));
                 kept = true;
             }
@@ -172,8 +172,8 @@ impl CiReports {
     }
 
     /// Writes the outcomes to disk, and answers their callers.
-    async fn put(&mut self, ends: OutcomeBatch, fleet: &mut FleetCounters) {
-        let OutcomeBatch { batch, changed, waiting } = ends;
+    async fn write_outcomes(&mut self, ends: OutcomeBatch, fleet: &mut FleetCounters) {
+        let OutcomeBatch { batch, changed_summaries: changed, waiting_callers: waiting } = ends;
         if waiting.is_empty() {
             return;
         }
@@ -204,7 +204,7 @@ impl CiReports {
 
     /// Counts the result of a report, and sends it to the caller.
     fn answer(&self, answer: Option<oneshot::Sender<OutcomeStatus>>, status: OutcomeStatus) {
-        self.metrics.hooks.get_or_create(&Kind::of(status.as_str())).inc();
+        self.metrics.hooks.get_or_create(&KindLabel::of(status.as_str())).inc();
         // the caller may no longer wait
         let _applied = answer.map(|answer| answer.send(status));
     }

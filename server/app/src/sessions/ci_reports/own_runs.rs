@@ -44,7 +44,8 @@ impl CiReports {
     /// the first free id.
     async fn runs(&self, first: &AttemptId, by: &Reporter, open: &SessionTable) -> Vec<AttemptId> {
         let (mut own, mut others) = (None, Vec::new());
-        let later = (2..=job::RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
+        let later =
+            (2..=job::MOST_RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
         for id in std::iter::once(Some(first.clone())).chain(later).flatten() {
             match self.owner(&id, by, open).await {
                 RunOwner::Job => own = Some(id),

@@ -7,7 +7,7 @@ use plimsoll_store::{self as store, Batch, MemoryStore, Store};
 
 use super::*;
 use crate::sessions::{
-    abandoned::abandoned,
+    abandoned::end_of_abandoned,
     ending::tests::held,
     fixture,
     request::{EndRequest, Finish},
@@ -89,7 +89,7 @@ async fn the_report_on_an_open_attempt_outlasts_those_on_any_number_of_unmeasure
     worker.apply_reports(vec![preempted, word("later", JobStatus::Canceled).0]).await;
     let others = (0..30_000).map(|n| word(&n.to_string(), JobStatus::Succeeded).0);
     worker.apply_reports(others.collect()).await;
-    let finish = abandoned(&worker.sessions.values().next().unwrap().clone());
+    let finish = end_of_abandoned(&worker.sessions.values().next().unwrap().clone());
     let (id, ending) = (finish.attempt.clone(), EndRequest { finish, stream: None, answer: None });
     worker.seal_all(vec![ending]).await;
     let summary = store::read_summary(&store, &id).await.unwrap().unwrap();
@@ -102,7 +102,7 @@ async fn an_end_without_an_exit_status_is_not_lost_and_the_report_on_the_job_say
     for (ended, outcome) in [(true, Outcome::Ended), (false, Outcome::Lost)] {
         let (store, stream) = (Store::memory(), StreamHandle::new());
         let (mut worker, _new) = held(&store, &stream);
-        let finish = abandoned(&worker.sessions.values().next().unwrap().clone());
+        let finish = end_of_abandoned(&worker.sessions.values().next().unwrap().clone());
         let (id, finish) = (finish.attempt.clone(), Finish { ended, ..finish });
         worker.seal_all(vec![EndRequest { finish, stream: None, answer: None }]).await;
         let summary = store::read_summary(&store, &id).await.unwrap().unwrap();

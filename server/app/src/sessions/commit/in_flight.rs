@@ -51,21 +51,21 @@ impl CommitInFlight {
 
     /// An attempt as the commit changes it.
     pub(super) fn staged_session(&self, id: &AttemptId) -> Option<&StagedSession> {
-        self.0.as_ref()?.staged.staged.get(id)
+        self.0.as_ref()?.staged.staged_sessions.get(id)
     }
 
     /// An attempt as the commit changes it, mutable.
     pub(super) fn staged_session_mut(&mut self, id: &AttemptId) -> Option<&mut StagedSession> {
-        self.0.as_mut()?.staged.staged.get_mut(id)
+        self.0.as_mut()?.staged.staged_sessions.get_mut(id)
     }
 
     /// Number of new attempts in the commit.
-    pub(super) fn begun(&self) -> usize {
-        self.0.as_ref().map_or(0, |sent| sent.staged.begun.len())
+    pub(super) fn new_attempts(&self) -> usize {
+        self.0.as_ref().map_or(0, |sent| sent.staged.new_attempts.len())
     }
 
     /// Whether the commit has a verdict on this attempt.
     pub(super) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
-        self.0.as_ref().is_some_and(|sent| sent.staged.judged.contains(id))
+        self.0.as_ref().is_some_and(|sent| sent.staged.newly_judged.contains(id))
     }
 }

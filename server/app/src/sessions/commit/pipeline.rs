@@ -54,22 +54,22 @@ impl CommitPipeline {
 
     /// An attempt as it will be when everything staged is on disk.
     pub(crate) fn staged_session(&self, id: &AttemptId) -> Option<&StagedSession> {
-        self.filling.staged.get(id).or_else(|| self.in_flight.staged_session(id))
+        self.filling.staged_sessions.get(id).or_else(|| self.in_flight.staged_session(id))
     }
 
     /// The states of an attempt in both commits.
     pub(crate) fn staged_sessions_mut(&mut self, id: &AttemptId) -> impl Iterator<Item = &mut StagedSession> {
-        self.filling.staged.get_mut(id).into_iter().chain(self.in_flight.staged_session_mut(id))
+        self.filling.staged_sessions.get_mut(id).into_iter().chain(self.in_flight.staged_session_mut(id))
     }
 
     /// Number of new attempts in both commits.
-    pub(crate) fn begun(&self) -> usize {
-        self.filling.begun.len() + self.in_flight.begun()
+    pub(crate) fn new_attempts(&self) -> usize {
+        self.filling.new_attempts.len() + self.in_flight.new_attempts()
     }
 
     /// Whether a verdict on this attempt is in one of the commits.
     pub(crate) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
-        self.filling.judged.contains(id) || self.in_flight.holds_verdict_on(id)
+        self.filling.newly_judged.contains(id) || self.in_flight.holds_verdict_on(id)
     }
 
     /// Waits for the result of the running commit; waits for ever if none runs. The future may be
@@ -89,7 +89,7 @@ impl CommitPipeline {
         match committing {
             Ok(committing) => self.in_flight.put(SentCommit { staged, began, committing }),
             Err(error) => {
-                let refusal = self.failed(&error, staged.promises.len());
+                let refusal = self.failed(&error, staged.promised_answers.len());
                 staged.refuse(&refusal);
             }
         }
@@ -97,20 +97,20 @@ impl CommitPipeline {
 
     /// Ends the running commit; returns its changes if they are on disk. If it failed, the commit
     /// being filled fails, too.
-    pub(crate) fn land(&mut self, outcome: CommitOutcome) -> Option<StagedCommit> {
+    pub(crate) fn end_commit(&mut self, outcome: CommitOutcome) -> Option<StagedCommit> {
         let SentCommit { staged, began, committing } = self.in_flight.take()?;
         if committing.is_some() {
             self.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
         }
         if let Err(error) = outcome {
             let next = std::mem::take(&mut self.filling);
-            let refusal = self.failed(&error, staged.promises.len() + next.promises.len());
+            let refusal = self.failed(&error, staged.promised_answers.len() + next.promised_answers.len());
             staged.refuse(&refusal);
             next.refuse(&refusal);
             return None;
         }
         self.metrics.samples.inc_by(staged.samples);
-        self.metrics.samples_lost.inc_by(staged.lost);
+        self.metrics.samples_lost.inc_by(staged.samples_lost);
         Some(staged)
     }
 

@@ -13,7 +13,7 @@ use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
 use crate::{
     sessions::{
         refusal::{Refusal, unwritable},
-        request::{Answer, Opened},
+        request::{Answer, OpenedAttempt},
         session::Session,
     },
     verdict_records::causes::CauseChange,
@@ -28,16 +28,16 @@ const RESERVE_BYTES: usize = 192 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct StagedCommit {
     pub(crate) batch: Batch,
-    pub(crate) staged: HashMap<AttemptId, StagedSession>,
-    pub(crate) promises: Vec<PromisedAnswer>,
+    pub(crate) staged_sessions: HashMap<AttemptId, StagedSession>,
+    pub(crate) promised_answers: Vec<PromisedAnswer>,
     /// New attempts.
-    pub(crate) begun: Vec<Arc<Attempt>>,
+    pub(crate) new_attempts: Vec<Arc<Attempt>>,
     /// Attempts with a new verdict.
-    pub(crate) judged: HashSet<AttemptId>,
+    pub(crate) newly_judged: HashSet<AttemptId>,
     /// Summaries with a changed cause.
     pub(crate) causes: Vec<CauseChange>,
     pub(crate) samples: u64,
-    pub(crate) lost: u64,
+    pub(crate) samples_lost: u64,
 }
 
 /// An attempt as it will be when the commit is on disk.
@@ -51,7 +51,7 @@ pub(crate) struct StagedSession {
 /// An answer that is sent when the commit is on disk.
 #[derive(Debug)]
 pub(crate) enum PromisedAnswer {
-    Opened(AttemptId, Answer<Opened>, Opened),
+    Opened(AttemptId, Answer<OpenedAttempt>, OpenedAttempt),
     Acknowledged(AttemptId, Answer<u64>, u64),
     Recorded(Answer<Verdict>, Box<Verdict>),
 }
@@ -59,14 +59,14 @@ pub(crate) enum PromisedAnswer {
 impl StagedCommit {
     /// Whether there is nothing to commit and nothing to answer.
     pub(crate) fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.promises.is_empty() && self.staged.is_empty()
+        self.batch.is_empty() && self.promised_answers.is_empty() && self.staged_sessions.is_empty()
     }
 
     /// Sets the new state of an attempt.
     pub(crate) fn stage(&mut self, session: Session, fresh: u64) {
-        let earlier = self.staged.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
+        let earlier = self.staged_sessions.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
         let staged = StagedSession { session, fresh: earlier.saturating_add(fresh) };
-        self.staged.insert(staged.session.attempt.id.clone(), staged);
+        self.staged_sessions.insert(staged.session.attempt.id.clone(), staged);
     }
 
     /// Adds a summary with a changed cause, if there is one.
@@ -91,7 +91,7 @@ impl StagedCommit {
 
     /// Answers every request with an error.
     pub(crate) fn refuse(self, refusal: &Refusal) {
-        self.promises.into_iter().for_each(|promise| promise.refuse_with(refusal.clone()));
+        self.promised_answers.into_iter().for_each(|promise| promise.refuse_with(refusal.clone()));
     }
 
     /// Whether another request might not fit.

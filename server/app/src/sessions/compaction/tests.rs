@@ -56,7 +56,7 @@ async fn an_attempt_ends_after_its_roll() {
     let memory = MemoryStore::default();
     let (mut worker, id) = with_loose(&memory, COMPACT_AFTER).await;
     worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
-    worker.stop_rolling([&id].into_iter()).await;
+    worker.stop_compactions([&id].into_iter()).await;
     assert!(!worker.compactions.queue.is_busy_with(&id));
     let store = Store::Memory(memory);
     store::seal(&store, &worker.sessions[&id].attempt, &test_summary("a", "zlib", "1", 1)).await.unwrap();
@@ -86,7 +86,7 @@ async fn only_the_answers_of_an_attempt_far_behind_wait_for_its_roll_also_for_on
     assert_eq!(answered[0].try_recv(), Ok(Ok(5)), "what it says is on disk");
     memory.accept_commits();
     worker.compactions.compact_long(&mut worker.sessions, slice::from_ref(&id));
-    worker.stop_rolling([&id].into_iter()).await;
+    worker.stop_compactions([&id].into_iter()).await;
     assert_eq!(worker.sessions.loose(&id), 0);
     let store = Store::Memory(memory);
     assert_eq!(store::read_series(&store, &id).await.unwrap().extent.loose, 0);

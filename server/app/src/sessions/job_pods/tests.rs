@@ -99,15 +99,15 @@ async fn a_start_knows_the_pods_of_some_days_and_older_ones_leave_the_disk() {
         ingest.note_pod(pod(job, mib));
     }
     let mut queued = Vec::new();
-    while let Some(request) = worker.queued() {
+    while let Some(request) = worker.next_queued() {
         queued.push(request);
     }
-    worker.work(queued.into_iter()).await;
+    worker.handle_requests(queued.into_iter()).await;
     worker.commit_all().await;
     let mut batch = Batch::default();
     let now = crate::runtime::clock::Clock.now_unix_ms();
-    store::put_pod(&mut batch, &JobPod { seen_unix_ms: now - KEPT_MS - 1000, ..pod("3", 1) }).unwrap();
-    store::put_pod(&mut batch, &JobPod { seen_unix_ms: now + 10 * KEPT_MS, ..pod("4", 1) }).unwrap();
+    store::put_pod(&mut batch, &JobPod { seen_unix_ms: now - REMEMBERED_MS - 1000, ..pod("3", 1) }).unwrap();
+    store::put_pod(&mut batch, &JobPod { seen_unix_ms: now + 10 * REMEMBERED_MS, ..pod("4", 1) }).unwrap();
     store.commit(batch).await.unwrap();
     assert_eq!(on_disk(&store).await, 4);
     let (ingest, mut worker) = fixture::ingest(&store, 10);

@@ -37,7 +37,7 @@ fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
 }
 
 fn accept(session: &mut Session, batch: Append) -> Result<Option<NewSamples>, Refusal> {
-    session.accept(batch, &mut SkippedFacts::default())
+    session.accept_batch(batch, &mut SkippedFacts::default())
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_sample_out_of_order_costs_itself_and_its_number_counts_as_lost() {
         accept(&mut session, batch(1, 0, 5)).unwrap();
         let mut skipped = SkippedFacts::default();
         let odd = Append { samples: at(&times), ..batch(6, 0, 0) };
-        let new = session.accept(odd.clone(), &mut skipped).unwrap().unwrap();
+        let new = session.accept_batch(odd.clone(), &mut skipped).unwrap().unwrap();
         let (count, elapsed) = (kept.len() as u64, new.samples.iter().map(|sample| sample.elapsed.0));
         assert_eq!(elapsed.collect::<Vec<_>>(), kept, "{times:?}");
         assert_eq!((new.first_sequence, new.lost), (9 - count, 3 - count), "{times:?}");
@@ -96,7 +96,7 @@ fn a_counter_that_goes_back_costs_itself_and_the_sample_is_kept() {
     kills(&mut counted.samples[0], 2);
     kills(&mut counted.samples[1], 1);
     let mut skipped = SkippedFacts::default();
-    let new = session.accept(counted, &mut skipped).unwrap().unwrap();
+    let new = session.accept_batch(counted, &mut skipped).unwrap().unwrap();
     assert_eq!(new.samples.iter().map(|sample| sample.oom_kill).collect::<Vec<_>>(), [Some(2), None]);
     assert_eq!((new.lost, skipped.fields()), (0, vec!["batch.samples.oom_kill"]));
 }
@@ -133,7 +133,7 @@ fn an_end_needs_all_numbers() {
 fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_says() {
     let (hour, year_ms) = (Duration::from_hours(1), 365 * 24 * 3_600_000);
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
-    session.take(&attempt("s"), &StreamHandle::new()).unwrap();
+    session.hand_to(&attempt("s"), &StreamHandle::new()).unwrap();
     let now = session.last_message.moment;
     for unix_ms in [0, year_ms, u64::MAX] {
         session.last_message.unix_ms = unix_ms;
@@ -146,16 +146,16 @@ fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_say
 fn only_the_same_agent_takes_an_attempt_over() {
     let mut session = Session::new(Arc::new(attempt("s")), last_message());
     let (old, new) = (StreamHandle::new(), StreamHandle::new());
-    session.take(&attempt("s"), &old).unwrap();
-    assert_eq!(session.take(&attempt("other"), &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
+    session.hand_to(&attempt("s"), &old).unwrap();
+    assert_eq!(session.hand_to(&attempt("other"), &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
     let mut forged = attempt("s");
     forged.key.project = "another".into();
-    assert_eq!(session.take(&forged, &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
+    assert_eq!(session.hand_to(&forged, &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
     let mut forged = attempt("s");
     forged.opening.untrusted = true;
-    assert_eq!(session.take(&forged, &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
+    assert_eq!(session.hand_to(&forged, &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
     assert!(!old.replaced.is_cancelled(), "a stranger does not disturb the holder");
-    session.take(&attempt("s"), &new).unwrap();
+    session.hand_to(&attempt("s"), &new).unwrap();
     assert!(old.replaced.is_cancelled());
     assert!(session.check_holder(&old).is_err());
     assert!(session.check_holder(&new).is_ok());

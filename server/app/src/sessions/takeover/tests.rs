@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::sessions::{
     Append, Finish, StreamHandle, fixture,
-    request::{Opened, Request},
+    request::{OpenedAttempt, Request},
 };
 
 /// An attempt of a caller that proves no job, whatever it says.
@@ -30,19 +30,23 @@ async fn asked<T>(
     request: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Request,
 ) -> Result<T, Refusal> {
     let (answer, answered) = oneshot::channel();
-    worker.work([request(answer)].into_iter()).await;
+    worker.handle_requests([request(answer)].into_iter()).await;
     worker.commit_all().await;
     answered.await.unwrap()
 }
 
-async fn open(worker: &mut Worker, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+async fn open(
+    worker: &mut Worker,
+    attempt: Attempt,
+    stream: &StreamHandle,
+) -> Result<OpenedAttempt, Refusal> {
     let attempt = Box::new(attempt);
     asked(worker, |answer| Request::Open { attempt, stream: stream.clone(), takes_new_id: false, answer })
         .await
 }
 
-fn opens(acknowledged: u64, sealed: bool) -> Opened {
-    Opened { acknowledged, sealed, attempt: proven().id }
+fn opens(acknowledged: u64, sealed: bool) -> OpenedAttempt {
+    OpenedAttempt { acknowledged, sealed, attempt: proven().id }
 }
 
 fn samples(numbers: std::ops::RangeInclusive<u64>) -> Append {
@@ -107,7 +111,7 @@ async fn a_jobs_own_agent_has_its_attempt_even_if_another_caller_opened_it_also_
     let again = open(&mut worker, squatted(), &StreamHandle::new()).await;
     assert_eq!(again, Err(Refusal::Held(proven().id)), "who came before does not get it back");
     assert_eq!(append(&mut worker, samples(1..=2), &own).await, Ok(2));
-    assert_eq!(worker.parts.metrics.taken_over.get_or_create(&Kind::of("open")).get(), 1);
+    assert_eq!(worker.parts.metrics.taken_over.get_or_create(&KindLabel::of("open")).get(), 1);
     drop(worker);
 
     let mut worker = started(&memory).await;
@@ -196,7 +200,7 @@ async fn what_is_gathered_with_the_jobs_opening_is_refused_and_not_half_kept() {
         Request::Open { attempt: Box::new(proven()), stream: own.clone(), takes_new_id: false, answer };
     let (answer, late) = oneshot::channel();
     let behind = Request::Append { append: samples(10..=11), stream: squatter, answer };
-    worker.work([before, opening, behind].into_iter()).await;
+    worker.handle_requests([before, opening, behind].into_iter()).await;
     worker.commit_all().await;
     assert_eq!(more.await.unwrap(), Ok(9), "it was there first");
     assert_eq!(opened.await.unwrap(), Ok(opens(0, false)));

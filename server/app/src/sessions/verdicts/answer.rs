@@ -38,13 +38,13 @@ impl OwnLog {
 
     /// Whether `text`, the text of an evidence line, is `rule: line` of one of [`Self::lines`], so
     /// that the caller itself sent it.
-    pub(super) fn has(&self, text: &str) -> bool {
+    pub(super) fn has_line(&self, text: &str) -> bool {
         self.lines.iter().any(|line| !line.line.is_empty() && text == format!("{}: {}", line.rule, line.line))
     }
 
     /// Whether `first`, the first line of the log that shows the failure, is a line that the caller
     /// itself sent: one in [`Self::lines`] or [`Self::words`].
-    pub(super) fn begins(&self, first: &str) -> bool {
+    pub(super) fn begins_with_line(&self, first: &str) -> bool {
         let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
         lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)
     }
@@ -61,7 +61,7 @@ impl WeighedVerdict {
         let mut hidden = false;
         let is_of_others = |line: &&mut EvidenceLine| line.source == EvidenceSource::Log;
         for line in verdict.evidence.iter_mut().filter(is_of_others) {
-            if !own.has(&line.text) {
+            if !own.has_line(&line.text) {
                 HIDDEN.clone_into(&mut line.text);
                 hidden = true;
             }
@@ -72,7 +72,7 @@ impl WeighedVerdict {
             verdict.outlook.own_failure = None;
         }
         let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
-        if let Some(named) = named.filter(|named| hidden || !own.begins(&named.first)) {
+        if let Some(named) = named.filter(|named| hidden || !own.begins_with_line(&named.first)) {
             HIDDEN.clone_into(&mut named.line);
             named.first.clear();
         }

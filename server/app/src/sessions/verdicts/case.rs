@@ -15,18 +15,18 @@ use super::{
     numbers::evidence_number,
 };
 use crate::{
-    sessions::{Asker, Parts},
+    sessions::{Asker, IngestParts},
     verdict_records::known::KnownVerdicts,
 };
 
 /// A question with everything known about its attempt.
 #[derive(Debug)]
 pub(super) struct VerdictCase {
-    pub(super) asked: Evidence,
+    pub(super) asked_evidence: Evidence,
     /// Fingerprint of the question.
     pub(super) question: u64,
     pub(super) asker: Asker,
-    pub(super) known: KnownVerdicts,
+    pub(super) known_verdicts: KnownVerdicts,
     /// The summary of the attempt, and whether it is still running.
     pub(super) measured: Option<(Arc<Summary>, bool)>,
     pub(super) growth: Option<MemoryGrowth>,
@@ -40,25 +40,29 @@ impl VerdictCase {
     /// Computes the verdict from all reports and the measurements. The key is taken from the
     /// measurements; how the attempt ended, from the reports. Matches the log, so call it only on a
     /// thread that may be busy for long.
-    pub(super) fn weigh(self, parts: &Parts) -> WeighedVerdict {
-        let before = self.known.reported();
-        let was_asked = self.correcting.is_none() && self.known.was_asked(self.question);
-        let own = if was_asked && self.asker.reads.logs { None } else { Some(self.reported(parts)) };
-        let readable = (!self.asker.reads.logs).then(|| own.as_ref().map(OwnLog::of).unwrap_or_default());
-        let reads_corrections = self.asker.reads.corrections;
+    pub(super) fn weigh(self, parts: &IngestParts) -> WeighedVerdict {
+        let before = self.known_verdicts.reported();
+        let was_asked = self.correcting.is_none() && self.known_verdicts.was_asked(self.question);
+        let own =
+            if was_asked && self.asker.readable_words.logs { None } else { Some(self.all_reports(parts)) };
+        let readable =
+            (!self.asker.readable_words.logs).then(|| own.as_ref().map(OwnLog::of).unwrap_or_default());
+        let reads_corrections = self.asker.readable_words.corrections;
         let own = own.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
         let measured = self.measured.as_ref().map(|(one, running)| (&**one, *running));
         let number = evidence_number(&reported, measured, self.has_retry_passed(&reported, parts));
         let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
-        if let Some(verdict) = self.known.standing(number).filter(|_| !adds && self.correcting.is_none()) {
+        if let Some(verdict) =
+            self.known_verdicts.unchanged_verdict(number).filter(|_| !adds && self.correcting.is_none())
+        {
             return WeighedVerdict { verdict: verdict.clone(), new: None, readable, reads_corrections };
         }
         let evidence = self.evidence(reported);
         let unchanged = || evidence.measured.as_deref().and_then(RecordedCause::of);
         let recorded = evidence.recorded.or_else(unchanged);
-        let mut verdict = placed(&evidence, parts);
+        let mut verdict = with_pool(&evidence, parts);
         verdict.basis = VerdictBasis {
             // a correction is not a question
             question: self.correcting.is_none().then_some(self.question),
@@ -74,7 +78,7 @@ impl VerdictCase {
 
     /// Whether a later retry of the attempt succeeded. False if measurements or a person explain
     /// the failure: then that is no sign of a flaky failure.
-    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &Parts) -> bool {
+    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &IngestParts) -> bool {
         let measured = self.measured.as_ref().map(|(summary, _running)| &**summary);
         let is_measured =
             |source: EvidenceSource| source < EvidenceSource::Exit || source == EvidenceSource::Person;
@@ -83,14 +87,15 @@ impl VerdictCase {
         }
         let key = measured.map(|summary| &summary.key).or(reported.key.as_deref());
         key.is_some_and(|key| {
-            parts.history.read(|history| history.has_retry_passed(&self.asked.attempt, key))
+            parts.history.read(|history| history.has_retry_passed(&self.asked_evidence.attempt, key))
         })
     }
 
-    fn reported(&self, parts: &Parts) -> ReportedEvidence {
+    fn all_reports(&self, parts: &IngestParts) -> ReportedEvidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let mut asked =
-            parts.verdict_engine.reported(&Evidence { measured: measured.clone(), ..self.asked.clone() });
+        let mut asked = parts
+            .verdict_engine
+            .reported(&Evidence { measured: measured.clone(), ..self.asked_evidence.clone() });
         if let Some(summary) = measured.filter(|_| asked.project.is_empty()) {
             asked.project.clone_from(&summary.key.project);
         }
@@ -100,7 +105,7 @@ impl VerdictCase {
     /// Combines all evidence.
     fn evidence(&self, reported: ReportedEvidence) -> Evidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let about = Evidence::about(self.asked.attempt.clone());
+        let about = Evidence::about(self.asked_evidence.attempt.clone());
         let (key, number, ended) = match measured.as_deref() {
             Some(summary) => (summary.key.clone(), summary.number, summary.exit),
             None => (reported.key.as_deref().cloned().unwrap_or_default(), reported.number.max(1), None),
@@ -108,8 +113,8 @@ impl VerdictCase {
         let exit = reported.exit.or(ended);
         let failure_reason = measured.as_deref().map(|summary| summary.ci_reason.clone()).unwrap_or_default();
         let (time_limit, growth, named_before) = (reported.time_limit, self.growth, self.named_before);
-        let correction = self.correcting.clone().or_else(|| self.known.correction());
-        let recorded = self.known.recorded();
+        let correction = self.correcting.clone().or_else(|| self.known_verdicts.correction());
+        let recorded = self.known_verdicts.recorded();
         let about = Evidence { time_limit, growth, reported, named_before, recorded, correction, ..about };
         Evidence { key, number, measured, exit, failure_reason, ..about }
     }
@@ -118,8 +123,8 @@ impl VerdictCase {
 /// Computes the verdict, and chooses a pool for its next size. If no pool offers that size, the
 /// verdict is computed again with the largest pool's memory as the cap: otherwise it would advise a
 /// bigger size although the pool lowers it.
-pub(super) fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
-    let Parts { verdict_engine, history, predict, pools, pods, .. } = parts;
+pub(super) fn with_pool(evidence: &Evidence, parts: &IngestParts) -> Verdict {
+    let IngestParts { verdict_engine, history, predict, pools, pods, .. } = parts;
     let evidence = &*pods.join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {

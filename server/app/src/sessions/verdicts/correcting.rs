@@ -15,7 +15,7 @@ use plimsoll_store as store;
 
 use super::{case::VerdictCase, judge::Known};
 use crate::{
-    runtime::{audit::AUDIT, metrics::Kind},
+    runtime::{audit::AUDIT, metrics::KindLabel},
     sessions::{Asker, Ingest, Refusal, refusal::unreadable},
     verdict_records::known::in_order,
 };
@@ -41,18 +41,22 @@ impl Ingest {
     /// a correction changes nothing.
     pub(crate) async fn correct(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
         // a question about the attempt must not be judged at the same time
-        let _turn = self.line.turn_on(&correcting.attempt).await;
+        let _turn = self.verdict_queue.wait_for_turn(&correcting.attempt).await;
         let key = Key { project: correcting.project.clone(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(correcting.attempt.clone()) };
         let mut case = Box::pin(self.case(asked, correcting.asker.clone(), Known::Here)).await?;
         check_failed(&case)?;
         let now = self.parts.clock.now_unix_ms();
         let Some(correction) = correcting.correction(&case, now)? else {
-            return case.known.in_force().cloned().ok_or_else(|| nothing_to_undo(&correcting.attempt).into());
+            return case
+                .known_verdicts
+                .in_force()
+                .cloned()
+                .ok_or_else(|| nothing_to_undo(&correcting.attempt).into());
         };
         case.correcting = Some(Box::new(correction));
-        let (earlier, time) = (case.known.in_force().cloned(), case.known.next_time(now));
-        if let Some(given) = case.known.gives_way {
+        let (earlier, time) = (case.known_verdicts.in_force().cloned(), case.known_verdicts.next_time(now));
+        if let Some(given) = case.known_verdicts.gives_way {
             self.make_room(&correcting.attempt, given).await?;
         }
         let mut weighed = self.weighed(case).await?;
@@ -62,9 +66,9 @@ impl Ingest {
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
         self.parts.verdict_engine.note_correction(&weighed.verdict);
         let kind = if correcting.cause.is_some() { "made" } else { "undone" };
-        self.parts.metrics.corrections.get_or_create(&Kind::of(kind)).inc();
+        self.parts.metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
         self.drop_earlier_words(&correcting.attempt, time).await;
-        audit(&weighed.verdict);
+        log_correction(&weighed.verdict);
         Ok(weighed.answer())
     }
 
@@ -91,11 +95,11 @@ impl Ingest {
 impl CorrectionJob {
     /// The correction to store; `None` if the same is in force already.
     fn correction(&self, case: &VerdictCase, now: u64) -> Result<Option<VerdictCorrection>, FieldViolation> {
-        let last = case.known.in_force().and_then(|verdict| verdict.basis.correction.as_deref());
+        let last = case.known_verdicts.in_force().and_then(|verdict| verdict.basis.correction.as_deref());
         let in_force = last.filter(|last| !last.undone);
         let Some(cause) = self.cause else {
             return match (in_force, last) {
-                (Some(in_force), _) => Ok(Some(self.undone(in_force, now))),
+                (Some(in_force), _) => Ok(Some(self.undo_correction(in_force, now))),
                 (None, Some(_undone)) => Ok(None),
                 (None, None) => Err(nothing_to_undo(&self.attempt)),
             };
@@ -130,7 +134,7 @@ impl CorrectionJob {
         }))
     }
 
-    fn undone(&self, in_force: &VerdictCorrection, now: u64) -> VerdictCorrection {
+    fn undo_correction(&self, in_force: &VerdictCorrection, now: u64) -> VerdictCorrection {
         let by = self.asker.by.name().to_owned();
         let why = if self.why.is_empty() { in_force.why.clone() } else { mask::text(&self.why).into_owned() };
         VerdictCorrection { undone: true, signature: None, by, why, at_unix_ms: now, ..in_force.clone() }
@@ -170,7 +174,7 @@ fn check_failed(case: &VerdictCase) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn audit(verdict: &Verdict) {
+fn log_correction(verdict: &Verdict) {
     let Some(correction) = &verdict.basis.correction else { return };
     let VerdictCorrection { cause, found, rule, why, by, signature, .. } = &**correction;
     let (attempt, cause, found) = (&verdict.attempt, cause.as_str(), found.as_str());

@@ -62,17 +62,17 @@ impl Ingest {
         let asked = self.masked(asked).await?;
         // only one question about an attempt at a time, so that each is based on the evidence of
         // the one before
-        let _turn = self.line.turn_on(&asked.attempt).await;
+        let _turn = self.verdict_queue.wait_for_turn(&asked.attempt).await;
         // boxed, because the future is large and many callers wait in it
         let case = Box::pin(self.case(asked, asker, Known::Here)).await?;
-        let (is_full, gives_way) = (case.known.is_full, case.known.gives_way);
-        let time = case.known.next_time(self.parts.clock.now_unix_ms());
-        let earlier = case.known.in_force().cloned();
-        let attempt = case.asked.attempt.clone();
+        let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
+        let time = case.known_verdicts.next_time(self.parts.clock.now_unix_ms());
+        let earlier = case.known_verdicts.in_force().cloned();
+        let attempt = case.asked_evidence.attempt.clone();
         let mut weighed = self.weighed(case).await?;
         let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
         if is_full {
-            return Err(self.line.counted(Refusal::Judged { attempt, most: VERDICTS }));
+            return Err(self.verdict_queue.count_refusal(Refusal::Judged { attempt, most: VERDICTS }));
         }
         if let Some(given) = gives_way {
             self.make_room(&attempt, given).await?;
@@ -94,17 +94,17 @@ impl Ingest {
         let time = verdict.given_unix_ms.unwrap_or_default();
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
-        verdict.basis.built = names_job.then(|| Box::new(evidence.key.built()));
+        verdict.basis.built = names_job.then(|| Box::new(evidence.key.build_key()));
         // the record gets a key of its own: the same evidence may lead to another verdict later
         let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
-        let verdict = self.record(record, verdict).await?;
+        let verdict = self.record_verdict(record, verdict).await?;
         if !evidence.is_untrusted() {
             self.learn_verdict(&evidence.key, &verdict, earlier);
         }
         if !verdict.basis.by_untrusted {
             self.parts.history.note_memory_end(&verdict);
         }
-        self.parts.history.judged(&verdict, earlier);
+        self.parts.history.count_verdict(&verdict, earlier);
         Ok(verdict)
     }
 
@@ -165,7 +165,7 @@ impl Ingest {
     /// computing a verdict.
     async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
         // never fails, because the semaphore is never closed
-        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let turn = Arc::clone(&self.weighing_slots).acquire_owned().await;
         let masked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             mask::evidence(asked)
@@ -190,13 +190,22 @@ impl Ingest {
         let ended = measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
         let named_before = self.named_before(&asked, ended).await?;
         let correcting = None;
-        Ok(VerdictCase { asked, question, asker, known, measured, growth, named_before, correcting })
+        Ok(VerdictCase {
+            asked_evidence: asked,
+            question,
+            asker,
+            known_verdicts: known,
+            measured,
+            growth,
+            named_before,
+            correcting,
+        })
     }
 
     pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
         let parts = self.parts.clone();
         // never fails, because the semaphore is never closed
-        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let turn = Arc::clone(&self.weighing_slots).acquire_owned().await;
         let weighed = tokio::task::spawn_blocking(move || {
             // the work itself holds the slot, because it continues after its caller has
             // disconnected

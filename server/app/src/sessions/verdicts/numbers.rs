@@ -59,7 +59,7 @@ fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     let numbers = [number(key.hints.build_jobs.map(u64::from)), number(key.hints.input_bytes)];
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
     let mut words: Vec<Cow<'_, str>> = Vec::new();
-    words.extend(key.texts().map(|(_, text)| Cow::Borrowed(text)));
+    words.extend(key.named_texts().map(|(_, text)| Cow::Borrowed(text)));
     words.extend(numbers.map(Cow::Owned));
     words.extend(labels.map(|text| Cow::Borrowed(text.as_str())));
     words

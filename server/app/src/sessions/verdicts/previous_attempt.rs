@@ -23,10 +23,9 @@ impl Ingest {
         let project = key.project.clone();
         let about =
             Evidence { key, measured, number: asked.number, ..Evidence::about(asked.attempt.clone()) };
-        let before = self
-            .parts
-            .history
-            .read(|history| history.before(&(&about).into()).first().map(|brief| brief.attempt.clone()));
+        let before = self.parts.history.read(|history| {
+            history.attempts_before(&(&about).into()).first().map(|brief| brief.attempt.clone())
+        });
         match before {
             Some(before) => {
                 let named = named_for_next(&self.parts.store, &before, &project).await;

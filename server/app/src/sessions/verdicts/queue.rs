@@ -10,20 +10,20 @@ use plimsoll_core::domain::AttemptId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    runtime::metrics::{Kind, Metrics},
+    runtime::metrics::{KindLabel, Metrics},
     sessions::{Ingest, refusal::Refusal},
 };
 
 /// Most requests that run or wait: the longest logs take 0.15 s each on one of two cores, so the
 /// last request waits for 20 s.
-const QUESTIONS: usize = 256;
+const MOST_QUESTIONS: usize = 256;
 /// Slots reserved for trusted callers, so that others cannot fill the queue.
-const FOR_TRUSTED: usize = 64;
+const TRUSTED_SLOTS: usize = 64;
 
 /// The queue of questions for verdicts. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictQueue {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     turns: AttemptTurns,
     metrics: Arc<Metrics>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct VerdictQueue {
 pub(crate) struct QueuedQuestion {
     metrics: Arc<Metrics>,
     #[expect(dead_code, reason = "held for its end")]
-    place: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
 }
 
 /// Attempts with requests: a semaphore for each, and the number of requests that hold or wait for
@@ -54,42 +54,44 @@ impl Ingest {
     ///
     /// # Errors
     /// The queue is full.
-    pub(crate) fn line_up(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
-        self.line.join(trusted)
+    pub(crate) fn take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
+        self.verdict_queue.try_take_slot(trusted)
     }
 }
 
 impl VerdictQueue {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        metrics.verdicts_asked_max.set(i64::try_from(QUESTIONS).unwrap_or(i64::MAX));
-        Self { places: Arc::new(Semaphore::new(QUESTIONS)), turns: Arc::default(), metrics }
+        metrics.verdicts_asked_max.set(i64::try_from(MOST_QUESTIONS).unwrap_or(i64::MAX));
+        Self { slots: Arc::new(Semaphore::new(MOST_QUESTIONS)), turns: Arc::default(), metrics }
     }
 
-    fn join(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
-        let kept_free = if trusted { 0 } else { FOR_TRUSTED };
-        let is_room = self.places.available_permits() > kept_free;
-        let place = Arc::clone(&self.places).try_acquire_owned().ok().filter(|_place| is_room);
-        let Some(place) = place else { return Err(self.counted(Refusal::Crowded(QUESTIONS - kept_free))) };
+    fn try_take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
+        let kept_free = if trusted { 0 } else { TRUSTED_SLOTS };
+        let is_room = self.slots.available_permits() > kept_free;
+        let place = Arc::clone(&self.slots).try_acquire_owned().ok().filter(|_place| is_room);
+        let Some(place) = place else {
+            return Err(self.count_refusal(Refusal::Crowded(MOST_QUESTIONS - kept_free)));
+        };
         self.metrics.verdicts_asked.inc();
-        Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), place })
+        Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), slot: place })
     }
 
     /// Waits until no other request about the attempt is judged.
-    pub(crate) async fn turn_on(&self, attempt: &AttemptId) -> AttemptTurn {
-        let (mut turn, semaphore) = AttemptTurn::wanted(attempt, &self.turns);
+    pub(crate) async fn wait_for_turn(&self, attempt: &AttemptId) -> AttemptTurn {
+        let (mut turn, semaphore) = AttemptTurn::request_turn(attempt, &self.turns);
         // never fails, because the semaphore is never closed
         turn.permit = semaphore.acquire_owned().await.ok();
         turn
     }
 
-    pub(crate) fn counted(&self, refusal: Refusal) -> Refusal {
-        self.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
+    pub(crate) fn count_refusal(&self, refusal: Refusal) -> Refusal {
+        self.metrics.refusals.get_or_create(&KindLabel::of(refusal.kind())).inc();
         refusal
     }
 }
 
 impl AttemptTurn {
-    fn wanted(attempt: &AttemptId, turns: &AttemptTurns) -> (Self, Arc<Semaphore>) {
+    fn request_turn(attempt: &AttemptId, turns: &AttemptTurns) -> (Self, Arc<Semaphore>) {
         let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || (Arc::new(Semaphore::new(1)), 0);
         let (semaphore, wanted) = all.entry(attempt.clone()).or_insert_with(new);
@@ -127,19 +129,19 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let line = VerdictQueue::new(Arc::clone(&metrics));
         let mut waiting: Vec<QueuedQuestion> =
-            std::iter::from_fn(|| line.join(false).ok()).take(QUESTIONS).collect();
-        assert_eq!(waiting.len(), QUESTIONS - FOR_TRUSTED);
-        waiting.extend(std::iter::from_fn(|| line.join(true).ok()).take(QUESTIONS));
-        assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (QUESTIONS, 256));
-        let refused = line.join(true).unwrap_err();
+            std::iter::from_fn(|| line.try_take_slot(false).ok()).take(MOST_QUESTIONS).collect();
+        assert_eq!(waiting.len(), MOST_QUESTIONS - TRUSTED_SLOTS);
+        waiting.extend(std::iter::from_fn(|| line.try_take_slot(true).ok()).take(MOST_QUESTIONS));
+        assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (MOST_QUESTIONS, 256));
+        let refused = line.try_take_slot(true).unwrap_err();
         assert!(
             refused.retry_after().is_some() && refused.to_string().contains("256 verdict requests"),
             "{refused}"
         );
-        assert_eq!(metrics.refusals.get_or_create(&Kind::of("crowded")).get(), 2 + 1);
+        assert_eq!(metrics.refusals.get_or_create(&KindLabel::of("crowded")).get(), 2 + 1);
         waiting.clear();
         assert_eq!(metrics.verdicts_asked.get(), 0);
-        assert!(line.join(false).is_ok());
+        assert!(line.try_take_slot(false).is_ok());
     }
 
     #[tokio::test]
@@ -147,9 +149,9 @@ mod tests {
         let line = VerdictQueue::new(Arc::new(Metrics::new()));
         let about = |id: &str| AttemptId::parse(id).unwrap();
         let a = about("a");
-        let first = line.turn_on(&a).await;
-        let other = line.turn_on(&about("b")).await;
-        let mut second = Box::pin(line.turn_on(&a));
+        let first = line.wait_for_turn(&a).await;
+        let other = line.wait_for_turn(&about("b")).await;
+        let mut second = Box::pin(line.wait_for_turn(&a));
         tokio::select! {
             biased;
             _turn = &mut second => panic!("the first one has the turn"),
@@ -157,7 +159,7 @@ mod tests {
         }
         drop(first);
         let second = second.await;
-        let given_up = line.turn_on(&a);
+        let given_up = line.wait_for_turn(&a);
         drop((given_up, second, other));
         assert!(line.turns.lock().unwrap().is_empty());
     }

@@ -32,10 +32,10 @@ impl Rejudging {
 
     /// Runs until `end`.
     pub(crate) async fn run(mut self, end: CancellationToken) {
-        let _ended = end.run_until_cancelled(self.work()).await;
+        let _ended = end.run_until_cancelled(self.judge_each()).await;
     }
 
-    async fn work(&mut self) {
+    async fn judge_each(&mut self) {
         while let Some(attempt) = self.ended.recv().await {
             if let Err(error) = self.ingest.judge_anew(attempt.clone()).await {
                 tracing::warn!(%attempt, %error, "could not judge an attempt again after its end");

@@ -72,7 +72,12 @@ async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_
         let verdict = Box::pin(ingest.judge(killed, Asker::TRUSTED)).await.unwrap();
         assert_eq!((verdict.cause, verdict.outlook.stopped_at), (Cause::Oom, Some(LIMIT)), "{verdict:?}");
         // the job itself has a word, too: its verdict is in force, and its word changes no prediction
-        let own = Asker { is_trusted: false, sees_all: false, reads: ReadableWords::ALL, ..Asker::TRUSTED };
+        let own = Asker {
+            is_trusted: false,
+            sees_all: false,
+            readable_words: ReadableWords::ALL,
+            ..Asker::TRUSTED
+        };
         let log = Evidence {
             exit: Some(Exit::Code(2)),
             log_tail: "a.c:1:1: error: no such thing\n".into(),

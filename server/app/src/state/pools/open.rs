@@ -1,4 +1,4 @@
-//! Counts open attempts in each pool, with their requests. Each open attempt has a [`Held`]; its
+//! Counts open attempts in each pool, with their requests. Each open attempt has a [`HeldSlot`]; its
 //! slot is freed when the last copy is dropped.
 
 use std::{
@@ -13,7 +13,7 @@ use plimsoll_core::{
 
 /// The attempts that are open in a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Open {
+pub(crate) struct OpenInPool {
     /// Number of all open attempts, also of those without a slot.
     pub(crate) attempts: u32,
     /// Number of attempts with a slot and a ticket.
@@ -25,37 +25,37 @@ pub(crate) struct Open {
 /// Open attempts by pool. Agents name pools and jobs freely, but the tables hold at most one entry
 /// for each open attempt.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenPlaces(Arc<Mutex<Counts>>);
+pub(crate) struct OpenSlots(Arc<Mutex<OpenCounts>>);
 
 #[derive(Debug, Default)]
-struct Counts {
-    pools: HashMap<String, Open>,
+struct OpenCounts {
+    pools: HashMap<String, OpenInPool>,
     /// Jobs with an attempt that has the job's only slot: untrusted attempts of a job share one.
-    seated: HashSet<String>,
+    jobs_with_slot: HashSet<String>,
 }
 
 /// An open attempt's place in the counts. Copies share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Held(Arc<Holding>);
+pub(crate) struct HeldSlot(Arc<SlotHold>);
 
-impl Held {
+impl HeldSlot {
     /// Whether the attempt has a slot. Further untrusted attempts of a job, and attempts without a
     /// proven job, have none: they are only counted as open.
     pub(crate) fn takes_place(&self) -> bool {
-        self.0.seat.is_some()
+        self.0.slot.is_some()
     }
 }
 
 #[derive(Debug)]
-struct Holding {
+struct SlotHold {
     pool: String,
-    seat: Option<PoolSlot>,
+    slot: Option<PoolSlot>,
     with_ticket: u32,
     without_ticket: Amount,
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<OpenCounts>>,
 }
 
-impl OpenPlaces {
+impl OpenSlots {
     /// Counts an attempt as open in a pool; with `seat`, also takes a slot with these sizes. A
     /// job's slot that is taken already is not taken again. Returns `None` if the name of the pool
     /// is empty.
@@ -65,26 +65,26 @@ impl OpenPlaces {
         sizes: &Resources,
         has_ticket: bool,
         seat: Option<PoolSlot>,
-    ) -> Option<Held> {
+    ) -> Option<HeldSlot> {
         if pool.is_empty() {
             return None;
         }
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seat = seat.filter(|seat| match seat {
             PoolSlot::Own => true,
-            PoolSlot::OfJob(job) => counts.seated.insert(job.clone()),
+            PoolSlot::OfJob(job) => counts.jobs_with_slot.insert(job.clone()),
         });
         let (with_ticket, without_ticket) = match (&seat, has_ticket) {
             (None, _) => Default::default(),
             (Some(_), true) => (1, Amount::default()),
-            (Some(_), false) => (0, amount(sizes)),
+            (Some(_), false) => (0, slot_amount(sizes)),
         };
         let open = counts.pools.entry(pool.to_owned()).or_default();
         open.attempts = open.attempts.saturating_add(1);
         open.with_ticket = open.with_ticket.saturating_add(with_ticket);
         open.without_ticket = sum(open.without_ticket, without_ticket);
         let (pool, counts) = (pool.to_owned(), Arc::clone(&self.0));
-        Some(Held(Arc::new(Holding { pool, seat, with_ticket, without_ticket, counts })))
+        Some(HeldSlot(Arc::new(SlotHold { pool, slot: seat, with_ticket, without_ticket, counts })))
     }
 
     /// Number of attempts that are open in a pool.
@@ -93,41 +93,43 @@ impl OpenPlaces {
     }
 
     /// The open attempts of a pool.
-    pub(crate) fn of(&self, pool: &str) -> Open {
+    pub(crate) fn of(&self, pool: &str) -> OpenInPool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pools.get(pool).copied().unwrap_or_default()
     }
 }
 
 /// One slot with the requests in `sizes`.
-fn amount(sizes: &Resources) -> Amount {
+fn slot_amount(sizes: &Resources) -> Amount {
     Amount {
-        places: 1,
+        slots: 1,
         memory_bytes: sizes.memory_asked().unwrap_or_default().0,
-        milli_cores: sizes.cpu_asked().map_or(0, |cores| plimsoll_proto::quantity::millicores(cores.0)),
+        milli_cores: sizes
+            .cpu_asked()
+            .map_or(0, |cores| plimsoll_proto::quantity::rounded_millicores(cores.0)),
     }
 }
 
 /// The sum of two amounts.
 pub(super) fn sum(one: Amount, other: Amount) -> Amount {
     Amount {
-        places: one.places.saturating_add(other.places),
+        slots: one.slots.saturating_add(other.slots),
         memory_bytes: one.memory_bytes.saturating_add(other.memory_bytes),
         milli_cores: one.milli_cores.saturating_add(other.milli_cores),
     }
 }
 
-impl Drop for Holding {
+impl Drop for SlotHold {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(PoolSlot::OfJob(job)) = &self.seat {
-            counts.seated.remove(job);
+        if let Some(PoolSlot::OfJob(job)) = &self.slot {
+            counts.jobs_with_slot.remove(job);
         }
         let Some(open) = counts.pools.get_mut(&self.pool) else { return };
         open.attempts = open.attempts.saturating_sub(1);
         open.with_ticket = open.with_ticket.saturating_sub(self.with_ticket);
         let (sum, gone) = (open.without_ticket, self.without_ticket);
         open.without_ticket = Amount {
-            places: sum.places.saturating_sub(gone.places),
+            slots: sum.slots.saturating_sub(gone.slots),
             memory_bytes: sum.memory_bytes.saturating_sub(gone.memory_bytes),
             milli_cores: sum.milli_cores.saturating_sub(gone.milli_cores),
         };
@@ -143,13 +145,13 @@ mod tests {
 
     use super::*;
 
-    fn hold(open: &OpenPlaces, pool: &str, sizes: &Resources, has_ticket: bool) -> Option<Held> {
+    fn hold(open: &OpenSlots, pool: &str, sizes: &Resources, has_ticket: bool) -> Option<HeldSlot> {
         open.hold(pool, sizes, has_ticket, Some(PoolSlot::Own))
     }
 
     #[test]
     fn a_place_is_given_back_once_when_its_last_copy_goes() {
-        let open = OpenPlaces::default();
+        let open = OpenSlots::default();
         let sizes = Resources {
             memory_request: Some(Bytes(5)),
             cpu_request: Some(Cores(1.5)),
@@ -161,10 +163,13 @@ mod tests {
         drop(one);
         assert_eq!((open.count("big"), open.count("small")), (2, 0));
         // what a ticket counts is not counted here
-        let amount = Amount { places: 1, memory_bytes: 5, milli_cores: 1500 };
+        let amount = Amount { slots: 1, memory_bytes: 5, milli_cores: 1500 };
         assert_eq!(open.of("big").without_ticket, amount);
         drop(copy);
-        assert_eq!(open.of("big"), Open { attempts: 1, with_ticket: 1, without_ticket: Amount::default() });
+        assert_eq!(
+            open.of("big"),
+            OpenInPool { attempts: 1, with_ticket: 1, without_ticket: Amount::default() }
+        );
         drop(other);
         assert_eq!(open.count("big"), 0);
         assert!(hold(&open, "", &sizes, false).is_none() && open.0.lock().unwrap().pools.is_empty());
@@ -172,21 +177,21 @@ mod tests {
 
     #[test]
     fn attempts_of_one_job_take_one_place_and_those_that_nothing_vouches_for_none() {
-        let open = OpenPlaces::default();
+        let open = OpenSlots::default();
         let sizes = Resources { memory_request: Some(Bytes(5)), ..Resources::default() };
         let job = |id: &str| Some(PoolSlot::OfJob(id.into()));
         let hold = |seat| open.hold("big", &sizes, false, seat).unwrap();
         let held = [job("x:7"), job("x:7"), job("x:7"), job("x:8"), None, None].map(hold);
-        assert_eq!(held.each_ref().map(Held::takes_place), [true, false, false, true, false, false]);
+        assert_eq!(held.each_ref().map(HeldSlot::takes_place), [true, false, false, true, false, false]);
         let with_ticket = [job("x:7"), None].map(|seat| open.hold("big", &sizes, true, seat).unwrap());
-        let amount = Amount { places: 2, memory_bytes: 10, milli_cores: 0 };
-        assert_eq!(open.of("big"), Open { attempts: 8, with_ticket: 0, without_ticket: amount });
+        let amount = Amount { slots: 2, memory_bytes: 10, milli_cores: 0 };
+        assert_eq!(open.of("big"), OpenInPool { attempts: 8, with_ticket: 0, without_ticket: amount });
         let [first, others @ ..] = held;
         drop((others, with_ticket));
         assert!(!hold(job("x:7")).takes_place(), "another has it still");
         drop(first);
         assert!(hold(job("x:7")).takes_place());
         let counts = open.0.lock().unwrap();
-        assert!(counts.pools.is_empty() && counts.seated.is_empty());
+        assert!(counts.pools.is_empty() && counts.jobs_with_slot.is_empty());
     }
 }

@@ -11,43 +11,43 @@ use std::{
 
 use plimsoll_core::placement::tickets::{Amount, PoolDemand};
 
-use super::open::{Open, sum};
+use super::open::{OpenInPool, sum};
 
 /// Demand of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct PoolOccupancy {
     /// Slots and sizes of tickets that wait.
     pub(crate) wanted: Amount,
     /// Slots and sizes of tickets that hold a slot, and of open attempts without a ticket.
     pub(crate) held: Amount,
 }
 
-impl Taken {
+impl PoolOccupancy {
     /// The demand in total.
-    pub(crate) fn all(self) -> Amount {
+    pub(crate) fn total(self) -> Amount {
         sum(self.wanted, self.held)
     }
 
     /// Adds up tickets, if the pool has any, and open attempts.
-    pub(super) fn of(tickets: Option<PoolDemand>, open: Open) -> Self {
+    pub(super) fn of(tickets: Option<PoolDemand>, open: OpenInPool) -> Self {
         let (wanted, held, attended) =
             tickets.map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
         // An attempt with a ticket need not name its pool: then the ticket is attended, and the
         // attempt is not counted in `open`.
-        let beside = open.without_ticket.places.saturating_add(open.with_ticket.saturating_sub(attended));
-        Self { wanted, held: sum(held, Amount { places: beside, ..open.without_ticket }) }
+        let beside = open.without_ticket.slots.saturating_add(open.with_ticket.saturating_sub(attended));
+        Self { wanted, held: sum(held, Amount { slots: beside, ..open.without_ticket }) }
     }
 }
 
 /// Returns the demand of a pool's tickets; `None` if the pool has none.
-type Asked = Arc<dyn Fn(&str) -> Option<PoolDemand> + Send + Sync>;
+type TicketSource = Arc<dyn Fn(&str) -> Option<PoolDemand> + Send + Sync>;
 
 /// The function that returns the demand of tickets. Empty until the ticket registry has started.
 #[derive(Default)]
-pub(super) struct OfTickets(RwLock<Option<Asked>>);
+pub(super) struct TicketDemand(RwLock<Option<TicketSource>>);
 
-impl OfTickets {
-    pub(super) fn set(&self, tickets: Asked) {
+impl TicketDemand {
+    pub(super) fn set(&self, tickets: TicketSource) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tickets);
     }
 
@@ -58,8 +58,8 @@ impl OfTickets {
     }
 }
 
-impl fmt::Debug for OfTickets {
+impl fmt::Debug for TicketDemand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OfTickets").finish_non_exhaustive()
+        f.debug_struct("TicketDemand").finish_non_exhaustive()
     }
 }

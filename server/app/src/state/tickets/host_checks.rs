@@ -18,7 +18,7 @@ use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, TicketState};
-use crate::runtime::metrics::{InPool, Kind};
+use crate::runtime::metrics::{KindLabel, PoolLabels};
 
 /// Time limit for the answer of a host. A host that works answers within some milliseconds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -246,7 +246,10 @@ impl TicketState {
     /// Applies the result of a check: if the host has answered, its ticket keeps it; otherwise the ticket waits for another one.
     pub(super) fn host_checked(&mut self, check: &HostCheck, answered: bool, now: ClockReading) {
         let HostCheck { ticket: id, number, host, port } = check;
-        self.metrics.host_checks.get_or_create(&Kind::of(if answered { "answered" } else { "failed" })).inc();
+        self.metrics
+            .host_checks
+            .get_or_create(&KindLabel::of(if answered { "answered" } else { "failed" }))
+            .inc();
         if answered {
             self.hosts.answered(host);
         } else {
@@ -283,7 +286,7 @@ impl TicketState {
             }
             let HostCounts { free, held, kept, quarantined } = self.hosts.count(&pool.hosts, now.steady_ms);
             let states = [("free", free), ("held", held), ("kept", kept), ("quarantined", quarantined)];
-            let label = |state| InPool { pool: pool.name.clone(), state };
+            let label = |state| PoolLabels { pool: pool.name.clone(), state };
             for (state, hosts) in states {
                 self.metrics.pool_hosts.get_or_create(&label(state)).set(i64::from(hosts));
             }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::{Refusal, upstream_queues::UpstreamQueues};
 use crate::runtime::{
     audit::AUDIT,
-    metrics::{Kind, Metrics},
+    metrics::{KindLabel, Metrics},
 };
 
 /// Most ended tickets that are kept, so that a late caller gets the result of its ticket and does not open the ticket again.
@@ -145,7 +145,7 @@ impl TicketState {
         };
         let Ok(changes) = self.tickets.close(id, now) else { return };
         self.note(changes, now);
-        self.metrics.taken_over.get_or_create(&Kind::of("ticket")).inc();
+        self.metrics.taken_over.get_or_create(&KindLabel::of("ticket")).inc();
         tracing::warn!(
             target: AUDIT,
             ticket = %id,
@@ -179,8 +179,8 @@ impl TicketState {
         }
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let held = self.tickets.held(&LimitKey::All) as usize;
-        self.metrics.tickets.get_or_create(&Kind::of("granted")).set(number(held));
-        self.metrics.tickets.get_or_create(&Kind::of("queued")).set(number(self.tickets.len() - held));
+        self.metrics.tickets.get_or_create(&KindLabel::of("granted")).set(number(held));
+        self.metrics.tickets.get_or_create(&KindLabel::of("queued")).set(number(self.tickets.len() - held));
         self.metrics.tickets_max.set(number(self.tickets.terms().most_open));
     }
 
@@ -197,7 +197,7 @@ impl TicketState {
             self.left.remove(id);
             self.changed(id, "attended");
         } else if self.tickets.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(&attempt.id)) {
-            self.metrics.ticket_changes.get_or_create(&Kind::of("missed")).inc();
+            self.metrics.ticket_changes.get_or_create(&KindLabel::of("missed")).inc();
             tracing::debug!(attempt = %attempt.id, ticket = %id, "the attempt's ticket holds no place for it");
             self.occupy(attempt);
         }
@@ -355,7 +355,7 @@ impl TicketState {
     }
 
     fn count(&self, kind: &'static str) {
-        self.metrics.ticket_changes.get_or_create(&Kind::of(kind)).inc();
+        self.metrics.ticket_changes.get_or_create(&KindLabel::of(kind)).inc();
     }
 
     pub(super) fn changed(&mut self, id: &TicketId, kind: &'static str) {

@@ -6,16 +6,16 @@ use std::{fs, io, path::Path, sync::Arc};
 use anyhow::{Context as _, anyhow, bail};
 use plimsoll_core::retry::{Exception, LogRules, RetryPolicy};
 
-use super::Sources;
-use crate::runtime::reload::{Stamp, stamp, text};
+use super::RuleSources;
+use crate::runtime::reload::{FileStamp, stamp, text};
 
 /// Most rule files in a directory.
-const FILES: usize = 64;
+const MOST_FILES: usize = 64;
 /// The built-in rules and the rules of the files in a directory.
 ///
 /// # Errors
 /// The directory or a file cannot be read, or a file is invalid; the text names all mistakes.
-pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
+pub(crate) fn read_rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
     let files = rule_files(dir)?;
     let rules = LogRules::extended(&files).map(Arc::new).map_err(|wrong| anyhow!(wrong.join("\n")));
     rules.context("rules_dir")
@@ -28,8 +28,8 @@ pub(crate) fn rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
 pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let read = || {
         let stamps = stamps_in(dir)?;
-        if stamps.len() > FILES {
-            bail!("{} holds {} files of rules, at most {FILES} are read", dir.display(), stamps.len());
+        if stamps.len() > MOST_FILES {
+            bail!("{} holds {} files of rules, at most {MOST_FILES} are read", dir.display(), stamps.len());
         }
         let mut files = Vec::new();
         for (name, bytes, _) in stamps {
@@ -45,7 +45,7 @@ pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
 ///
 /// # Errors
 /// The file cannot be read, or is invalid.
-pub(super) fn terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
+pub(super) fn read_terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
     let read = || {
         let bytes = stamp(path)?.1;
         let text = text(path, bytes)?;
@@ -55,7 +55,7 @@ pub(super) fn terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
 }
 
 /// Both results; or the error, or both errors together.
-pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> anyhow::Result<(A, B)> {
+pub(super) fn both_results<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> anyhow::Result<(A, B)> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
         (Err(one), Err(other)) => Err(anyhow!("{one:#}\n{other:#}")),
@@ -67,7 +67,7 @@ pub(super) fn both<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B>) -> an
 ///
 /// # Errors
 /// A file or directory cannot be read; the text names it.
-pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
+pub(super) fn file_stamps(sources: &RuleSources) -> anyhow::Result<Vec<FileStamp>> {
     let mut stamps = Vec::new();
     if let Some(dir) = &sources.rules_dir {
         stamps.extend(stamps_in(dir).context("rules_dir")?);
@@ -79,8 +79,8 @@ pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
 }
 
 /// The states on disk of the rule files in a directory, by name.
-fn stamps_in(dir: &Path) -> anyhow::Result<Vec<Stamp>> {
-    let list = || -> io::Result<Vec<Stamp>> {
+fn stamps_in(dir: &Path) -> anyhow::Result<Vec<FileStamp>> {
+    let list = || -> io::Result<Vec<FileStamp>> {
         let mut stamps = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;

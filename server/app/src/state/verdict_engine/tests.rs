@@ -5,14 +5,14 @@ use std::{fs, path::Path, time::Duration};
 use plimsoll_core::domain::{Action, AttemptId, Exit};
 
 use super::*;
-use crate::{patience::eventually, runtime::metrics::Kind};
+use crate::{patience::eventually, runtime::metrics::KindLabel};
 
 const RULE: &str = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = 'the moon is full'\n";
 const NEVER: &str = "[[terms]]\ncause = \"contention\"\nretries = 0\n";
 
 /// Rules in `rules/own.toml`, terms in `terms.toml`.
 fn open(dir: &Path) -> anyhow::Result<VerdictEngine> {
-    let sources = Sources {
+    let sources = RuleSources {
         rules_dir: Some(dir.join("rules")),
         policy_file: Some(dir.join("terms.toml")),
         policy: RetryPolicy::default(),
@@ -36,7 +36,7 @@ fn judged(verdict_engine: &VerdictEngine) -> (&'static str, Action) {
 }
 
 fn reloads(verdict_engine: &VerdictEngine, kind: &'static str) -> u64 {
-    verdict_engine.0.metrics.rules_reloads.get_or_create(&Kind::of(kind)).get()
+    verdict_engine.0.metrics.rules_reloads.get_or_create(&KindLabel::of(kind)).get()
 }
 
 #[test]
@@ -104,8 +104,11 @@ fn files_that_go_away_are_named_once_and_change_nothing() {
 fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let of = |rules_dir, policy_file: Option<&str>| {
-        let sources =
-            Sources { rules_dir, policy_file: policy_file.map(Into::into), policy: RetryPolicy::default() };
+        let sources = RuleSources {
+            rules_dir,
+            policy_file: policy_file.map(Into::into),
+            policy: RetryPolicy::default(),
+        };
         VerdictEngine::open(sources, Arc::new(Metrics::new()))
     };
     let error = format!("{:#}", of(None, Some("/dev/null")).unwrap_err());

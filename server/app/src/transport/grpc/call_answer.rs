@@ -18,32 +18,32 @@ use tonic::{
 use super::status;
 use crate::{
     access::identity::UsageSlot,
-    runtime::net::{accept::Running as Request, response_budget::Throttled},
+    runtime::net::{accept::RunningRequest as Request, response_budget::Throttled},
     sessions::Refusal,
     transport::calls::Calls,
 };
 
 /// What a call holds until the client has taken its answer: a count among the server's calls, one
 /// among the requests of its connection, and a slot of its caller.
-pub(super) type Held = (TaskTrackerToken, Option<Request>, Option<UsageSlot>);
+pub(super) type HeldSlots = (TaskTrackerToken, Option<Request>, Option<UsageSlot>);
 
 /// Wraps the body of an answer so that the call ends with the last byte.
-pub(super) fn answer(calls: &Calls, (call, request, own): Held, inner: Body) -> Body {
+pub(super) fn call_body(calls: &Calls, (call, request, own): HeldSlots, inner: Body) -> Body {
     let inner = Throttled::new(inner, (request, (call, own)), calls.response_budget());
-    Body::new(Answer { inner, calls: calls.clone(), cut: None, ended: false })
+    Body::new(CallBody { inner, calls: calls.clone(), cut: None, has_ended: false })
 }
 
 /// The answer to a call while it is sent.
-struct Answer {
+struct CallBody {
     inner: Throttled<Body, (TaskTrackerToken, Option<UsageSlot>)>,
     calls: Calls,
     /// Completes at [`Calls::cut`]. Created when the answer first has nothing to send: most answers
     /// never wait, and all calls share the lock that creating it takes.
     cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    ended: bool,
+    has_ended: bool,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for CallBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -51,7 +51,7 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.ended {
+        if self.has_ended {
             return Poll::Ready(None);
         }
         if let Poll::Ready(mut frame) = Pin::new(&mut self.inner).poll_frame(cx) {
@@ -67,14 +67,14 @@ impl http_body::Body for Answer {
         if cut.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        self.ended = true;
+        self.has_ended = true;
         let mut trailers = http::HeaderMap::new();
         status::of_refusal(&Refusal::Stopping).add_header(&mut trailers)?;
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended || self.inner.is_end_stream()
+        self.has_ended || self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -89,7 +89,7 @@ mod tests {
 
     /// Status of the call, once its answer `body` has ended.
     async fn end_of(calls: &Calls, body: Body) -> Option<String> {
-        let mut body = std::pin::pin!(answer(calls, (calls.begin(), None, None), body));
+        let mut body = std::pin::pin!(call_body(calls, (calls.begin(), None, None), body));
         let mut status = None;
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             if let Ok(trailers) = frame.unwrap().into_trailers() {
@@ -130,7 +130,7 @@ mod tests {
     async fn a_call_runs_until_the_last_piece_of_its_answer_is_asked_for() {
         let (calls, bytes) = (Calls::default(), 100_000);
         let body = Body::new("x".repeat(bytes));
-        let mut body = std::pin::pin!(answer(&calls, (calls.begin(), None, None), body));
+        let mut body = std::pin::pin!(call_body(&calls, (calls.begin(), None, None), body));
         let (mut came, mut pieces) = (0, 0);
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             came += frame.unwrap().into_data().unwrap().len();

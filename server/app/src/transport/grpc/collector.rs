@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    guarded::{Admitted, admitted, caller},
+    guarded::{CallAdmission, admitted, caller},
     outbound::{Answers, Outbound},
     pending_acks::PendingAcks,
     status,
@@ -89,7 +89,7 @@ impl Collector for CollectorService {
 /// One stream of an agent.
 struct AgentStream {
     caller: Arc<Identity>,
-    admitted: Admitted,
+    admitted: CallAdmission,
     ingest: Ingest,
     pools: PoolRegistry,
     metrics: Arc<Metrics>,
@@ -100,7 +100,7 @@ struct AgentStream {
 }
 
 /// Why a stream ends without an error.
-enum End {
+enum StreamEnd {
     /// The client has ended the stream.
     Client,
     /// The server is about to stop.
@@ -115,9 +115,11 @@ impl AgentStream {
         // whatever ended the stream, another stream may now open its attempts
         self.ingest.leave(self.handle.clone(), self.attempts).await;
         match end {
-            Ok(End::Client) => {}
-            Ok(End::Stopping) => self.outbound.end(Some(goodbye()), status::of_refusal(&Refusal::Stopping)),
-            Ok(End::Over(status)) | Err(status) => self.outbound.end(None, status),
+            Ok(StreamEnd::Client) => {}
+            Ok(StreamEnd::Stopping) => {
+                self.outbound.end(Some(goodbye_message()), status::of_refusal(&Refusal::Stopping));
+            }
+            Ok(StreamEnd::Over(status)) | Err(status) => self.outbound.end(None, status),
         }
     }
 
@@ -125,45 +127,51 @@ impl AgentStream {
         &mut self,
         inbound: &mut Streaming<pb::AgentMessage>,
         stopping: &CancellationToken,
-    ) -> Result<End, Status> {
+    ) -> Result<StreamEnd, Status> {
         let admitted = self.admitted.clone();
-        let mut over = pin!(admitted.over());
+        let mut over = pin!(admitted.admission_ended());
         loop {
             let message = tokio::select! {
                 biased;
-                () = self.handle.replaced.cancelled() => return Err(self.replaced()),
-                () = stopping.cancelled() => return self.settle(stopping).await.map(|()| End::Stopping),
-                status = &mut over => return self.settle(stopping).await.map(|()| End::Over(status)),
+                () = self.handle.replaced.cancelled() => return Err(self.replaced_status()),
+                () = stopping.cancelled() => return self.await_pending(stopping).await.map(|()| StreamEnd::Stopping),
+                status = &mut over => return self.await_pending(stopping).await.map(|()| StreamEnd::Over(status)),
                 answer = self.pending_acks.next(), if !self.pending_acks.is_empty() => {
-                    self.say(answer, stopping).await?;
+                    self.send_answer(answer, stopping).await?;
                     continue;
                 }
                 message = inbound.message(), if !self.pending_acks.is_full() => message?,
             };
-            let Some(message) = message else { return self.settle(stopping).await.map(|()| End::Client) };
-            self.take(message, stopping).await?;
+            let Some(message) = message else {
+                return self.await_pending(stopping).await.map(|()| StreamEnd::Client);
+            };
+            self.handle_message(message, stopping).await?;
         }
     }
 
-    async fn take(&mut self, message: pb::AgentMessage, stopping: &CancellationToken) -> Result<(), Status> {
+    async fn handle_message(
+        &mut self,
+        message: pb::AgentMessage,
+        stopping: &CancellationToken,
+    ) -> Result<(), Status> {
         if let Err(status) = self.bounded(&message) {
             // earlier batches are acknowledged first
-            self.settle(stopping).await?;
+            self.await_pending(stopping).await?;
             return Err(status);
         }
         let answer = match message.message {
-            Some(Sent::Batch(batch)) => match self.batch(&batch).await {
+            Some(Sent::Batch(batch)) => match self.append_batch(&batch).await {
                 Ok(()) => return Ok(()),
                 Err(refusal) => {
                     // earlier batches are acknowledged first
-                    self.settle(stopping).await?;
+                    self.await_pending(stopping).await?;
                     Err(refusal)
                 }
             },
             Some(Sent::Hello(hello)) => {
-                self.settle(stopping).await?;
+                self.await_pending(stopping).await?;
                 let takes_new_id = hello.takes_new_id;
-                match self.announced(hello) {
+                match self.attempt_of_hello(hello) {
                     Ok(attempt) => {
                         self.admitted.within(|caller| caller.note(&attempt, Instant::now()))?;
                         self.open(attempt, takes_new_id).await
@@ -172,12 +180,12 @@ impl AgentStream {
                 }
             }
             Some(Sent::Finish(finish)) => {
-                self.settle(stopping).await?;
+                self.await_pending(stopping).await?;
                 self.finish(&finish).await
             }
             None => Err(FieldViolation::new("message", "is empty; send hello, batch or finish").into()),
         };
-        self.say(answer, stopping).await
+        self.send_answer(answer, stopping).await
     }
 
     /// Takes a message from the caller's rates of samples and bytes.
@@ -197,15 +205,15 @@ impl AgentStream {
     }
 
     /// Waits until all pending batches are acknowledged, and sends the acknowledgements.
-    async fn settle(&mut self, stopping: &CancellationToken) -> Result<(), Status> {
+    async fn await_pending(&mut self, stopping: &CancellationToken) -> Result<(), Status> {
         while !self.pending_acks.is_empty() {
             let answer = self.pending_acks.next().await;
-            self.say(answer, stopping).await?;
+            self.send_answer(answer, stopping).await?;
         }
         Ok(())
     }
 
-    async fn say(
+    async fn send_answer(
         &mut self,
         answer: Result<Answer, Refusal>,
         stopping: &CancellationToken,
@@ -217,11 +225,11 @@ impl AgentStream {
             // the answer is not sent, but the samples are on disk: the next Welcome has their
             // number
             () = stopping.cancelled() => Ok(()),
-            () = self.handle.replaced.cancelled() => Err(self.replaced()),
+            () = self.handle.replaced.cancelled() => Err(self.replaced_status()),
         }
     }
 
-    async fn batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
+    async fn append_batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
         let mut skipped = SkippedFacts::default();
         let append = delivery::batch(batch, &mut skipped)?;
         let attempt = append.attempt.clone();
@@ -242,7 +250,7 @@ impl AgentStream {
     }
 
     /// The attempt in a `Hello`, with its fields overwritten by what the caller has proven.
-    fn announced(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
+    fn attempt_of_hello(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
         let mut skipped = SkippedFacts::default();
         let tags = delivery::runner_tags(&hello, &mut skipped);
         let mut attempt = delivery::hello(hello, &mut skipped)?;
@@ -278,13 +286,14 @@ impl AgentStream {
             runs_as: if id == asked { String::new() } else { id.to_string() },
         };
         if !opened.sealed {
-            welcome.no_place = self.ingest.no_place(&id, (ticket.as_ref(), &project)).unwrap_or_default();
+            welcome.no_place =
+                self.ingest.no_slot_reason(&id, (ticket.as_ref(), &project)).unwrap_or_default();
             self.attempts.insert(id);
         }
         Ok(Answer::Welcome(welcome))
     }
 
-    fn replaced(&self) -> Status {
+    fn replaced_status(&self) -> Status {
         if let Some(id) = self.handle.taken_over() {
             return status::of_refusal(&Refusal::TakenOver(id.clone()));
         }
@@ -296,7 +305,7 @@ impl AgentStream {
     }
 }
 
-fn goodbye() -> pb::ServerMessage {
+fn goodbye_message() -> pb::ServerMessage {
     let advice = pb::Advice {
         reconnect_after_ms: u64::try_from(RECONNECT_AFTER.as_millis()).ok(),
         text: "the server is stopping; everything acknowledged is on disk".to_owned(),

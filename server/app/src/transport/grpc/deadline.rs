@@ -10,7 +10,7 @@ const DIGITS: usize = 8;
 
 /// The caller's time limit; `None` if the header is missing or invalid, so that the server's
 /// default applies.
-pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn call_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.len() > DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -35,7 +35,7 @@ mod tests {
     fn timeout(text: &str) -> Option<Duration> {
         let mut headers = HeaderMap::new();
         headers.insert("grpc-timeout", text.parse().unwrap());
-        of(&headers)
+        call_timeout(&headers)
     }
 
     #[test]
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_malformed_timeout_counts_as_none() {
-        assert_eq!(of(&HeaderMap::new()), None);
+        assert_eq!(call_timeout(&HeaderMap::new()), None);
         for text in ["", "H", "1", "1s", "+1S", "-1S", "1.5S", " 1S", "1 S", "100000000n"] {
             assert_eq!(timeout(text), None, "{text:?}");
         }

@@ -23,13 +23,13 @@ use tracing::{Instrument as _, instrument::Instrumented};
 
 use super::{
     call_answer, deadline,
-    guarded::{Places, admit, is_streamed, lasts},
+    guarded::{CallSlots, admit, is_client_stream, is_long_call},
     request_check, status,
 };
 use crate::{
     access::guard::Guard,
     runtime::{
-        metrics::{Kind, Metrics},
+        metrics::{KindLabel, Metrics},
         net::body_timeout::BodyTimeout,
     },
     transport::calls::Calls,
@@ -53,16 +53,16 @@ pub(super) struct Gate<S> {
 }
 
 /// The future of an answer: the service handles the call, or the caller is not admitted.
-type Answering<S> =
+type CallAnswer<S> =
     Either<Instrumented<Oneshot<S, http::Request<Body>>>, Ready<Result<http::Response<Body>, Infallible>>>;
 
 /// A call that was admitted and counted as running, and whose answer has not begun.
-struct Begun<A> {
+struct BegunCall<A> {
     /// Time limit until the answer begins.
     within: Duration,
     answering: A,
     call: TaskTrackerToken,
-    places: Places,
+    places: CallSlots,
     /// Whether the client decides how long the call lasts.
     lasts: bool,
 }
@@ -85,7 +85,7 @@ where
         B: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
         B: Unpin + Send + 'static,
     {
-        let Begun { within, answering, call, places, lasts } = match self.begin(request) {
+        let BegunCall { within, answering, call, places, lasts } = match self.begin(request) {
             Ok(begun) => begun,
             Err(refused) => return Ok(*refused),
         };
@@ -99,17 +99,20 @@ where
         if let Some(code) = answer.headers().get(Status::GRPC_STATUS) {
             self.count_failure(Code::from_bytes(code.as_bytes()));
         }
-        let Places { request, call: own } = places;
+        let CallSlots { request, call: own } = places;
         // a long call holds a slot among the streams instead
         let own = if lasts { None } else { Some(own) };
-        Ok(answer.map(|body| call_answer::answer(&self.calls, (call, request, own), body)))
+        Ok(answer.map(|body| call_answer::call_body(&self.calls, (call, request, own), body)))
     }
 
     /// Checks and counts a call, and passes it to its service.
     ///
     /// # Errors
     /// The request is not a gRPC call; the error is the answer.
-    fn begin<B>(&self, request: http::Request<B>) -> Result<Begun<Answering<S>>, Box<http::Response<Body>>>
+    fn begin<B>(
+        &self,
+        request: http::Request<B>,
+    ) -> Result<BegunCall<CallAnswer<S>>, Box<http::Response<Body>>>
     where
         B: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
         B: Unpin + Send + 'static,
@@ -117,9 +120,10 @@ where
         if let Some(refused) = request_check::refusal(&request) {
             return Err(Box::new(refused));
         }
-        let within = deadline::of(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
+        let within =
+            deadline::call_timeout(request.headers()).map_or(ANSWER_WITHIN, |asked| asked.min(ANSWER_WITHIN));
         let path = request.uri().path();
-        let (is_streamed, lasts) = (is_streamed(path), lasts(path));
+        let (is_streamed, lasts) = (is_client_stream(path), is_long_call(path));
         let (call, span) = (self.calls.begin(), tracing::debug_span!("call", otel.name = path));
         let mut request = request.map(|body| {
             if is_streamed {
@@ -129,13 +133,13 @@ where
         });
         let (places, answering) = match admit(&self.guard, &mut request) {
             Ok(places) => (places, Either::Left(self.services.clone().oneshot(request).instrument(span))),
-            Err(status) => (Places::default(), Either::Right(ready(Ok(status.into_http())))),
+            Err(status) => (CallSlots::default(), Either::Right(ready(Ok(status.into_http())))),
         };
-        Ok(Begun { within, answering, call, places, lasts })
+        Ok(BegunCall { within, answering, call, places, lasts })
     }
 
     fn count_failure(&self, code: Code) {
-        self.metrics.calls_failed.get_or_create(&Kind::of(status::name(code))).inc();
+        self.metrics.calls_failed.get_or_create(&KindLabel::of(status::name(code))).inc();
     }
 }
 

@@ -9,9 +9,9 @@ use super::status::of_exceeded;
 use crate::{
     access::{
         guard::{AdmittedCaller, Guard, Pass},
-        identity::{Denied, Exceeded, Identity, Role, Roles, UsageSlot},
+        identity::{Denied, ExceededBound, Identity, Role, Roles, UsageSlot},
     },
-    runtime::net::{accept::Running, serve::Peer},
+    runtime::net::{accept::RunningRequest, serve::Peer},
 };
 
 /// When to call again after a call was ended because its caller is no longer admitted.
@@ -22,8 +22,8 @@ const INTROSPECTION: &str = "/plimsoll.v1.Introspection/";
 
 /// The roles for an rpc; one of them is enough. `None` for rpcs open to every caller: health and
 /// reflection.
-fn roles(path: &str) -> Option<Roles> {
-    let role = role(path)?;
+fn roles_for(path: &str) -> Option<Roles> {
+    let role = role_for(path)?;
     // any role is enough to ask for one's own permissions
     if path.starts_with(INTROSPECTION) {
         return Some(Role::ALL.into_iter().collect());
@@ -34,7 +34,7 @@ fn roles(path: &str) -> Option<Roles> {
     Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
 }
 
-fn role(path: &str) -> Option<Role> {
+fn role_for(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
@@ -52,11 +52,11 @@ fn role(path: &str) -> Option<Role> {
 /// Whether the rpc is about a ticket. Tickets are stored under the name of their owner, so they
 /// need a known caller.
 fn is_of_tickets(path: &str) -> bool {
-    path.starts_with("/plimsoll.v1.Placement/") && role(path) == Some(Role::Caller)
+    path.starts_with("/plimsoll.v1.Placement/") && role_for(path) == Some(Role::Caller)
 }
 
 /// Whether the call may last: it is then counted as a stream.
-pub(super) fn lasts(path: &str) -> bool {
+pub(super) fn is_long_call(path: &str) -> bool {
     matches!(
         path,
         "/plimsoll.v1.Collector/Stream"
@@ -68,16 +68,16 @@ pub(super) fn lasts(path: &str) -> bool {
 }
 
 /// Whether the client may send for as long as it likes.
-pub(super) fn is_streamed(path: &str) -> bool {
+pub(super) fn is_client_stream(path: &str) -> bool {
     matches!(path, "/plimsoll.v1.Collector/Stream" | "/plimsoll.v1.Predictor/PredictBatch")
         || path.starts_with("/grpc.reflection.")
 }
 
 /// The slots that an admitted call holds.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct CallSlots {
     /// The count among the requests of its connection; `None` for rpcs without a role.
-    pub(super) request: Option<Running>,
+    pub(super) request: Option<RunningRequest>,
     /// The slot among the concurrent calls of the caller.
     pub(super) call: UsageSlot,
 }
@@ -91,31 +91,31 @@ pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
 ///
 /// # Errors
 /// The caller is not admitted, or exceeds a bound; the status is the answer.
-pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Places, Status> {
-    let roles = roles(request.uri().path());
+pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<CallSlots, Status> {
+    let roles = roles_for(request.uri().path());
     let mut call = UsageSlot::default();
     if guard.is_open() {
         request.extensions_mut().insert(Identity::anyone());
     } else if let Some(roles) = roles {
-        let pass = pass(guard, request, roles)?;
+        let pass = check_caller(guard, request, roles)?;
         let from = request.extensions().get::<Peer>().map(|peer| peer.address.ip());
         let place = pass.within(|caller| caller.call_place(from));
         call = place.map_err(|exceeded| of_exceeded(&exceeded))?;
         request.extensions_mut().insert(Arc::clone(pass.caller()));
         request.extensions_mut().insert(Arc::new(pass));
     }
-    let request = roles.and_then(|_roles| request.extensions().get::<Peer>()).map(begun);
-    Ok(Places { request, call })
+    let request = roles.and_then(|_roles| request.extensions().get::<Peer>()).map(count_request);
+    Ok(CallSlots { request, call })
 }
 
 /// Counts a call among the requests of its connection, and gives the connection a permanent slot.
-fn begun(peer: &Peer) -> Running {
+fn count_request(peer: &Peer) -> RunningRequest {
     let running = peer.requests.begin();
     peer.requests.let_in();
     running
 }
 
-fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pass, Status> {
+fn check_caller<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pass, Status> {
     let authorization = request.headers().get(http::header::AUTHORIZATION);
     let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
     let path = request.uri().path();
@@ -132,7 +132,7 @@ fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pa
 
 /// The admission of a long call, which may end before the call does.
 #[derive(Debug, Clone)]
-pub(super) struct Admitted(Option<Arc<Pass>>);
+pub(super) struct CallAdmission(Option<Arc<Pass>>);
 
 /// The caller of a request, with its admission.
 pub(super) fn admitted_caller<T>(request: &Request<T>) -> AdmittedCaller {
@@ -140,16 +140,16 @@ pub(super) fn admitted_caller<T>(request: &Request<T>) -> AdmittedCaller {
 }
 
 /// The admission of a request.
-pub(super) fn admitted<T>(request: &Request<T>) -> Admitted {
-    Admitted(request.extensions().get().cloned())
+pub(super) fn admitted<T>(request: &Request<T>) -> CallAdmission {
+    CallAdmission(request.extensions().get().cloned())
 }
 
-impl Admitted {
+impl CallAdmission {
     /// Waits until the caller is no longer admitted, and returns the status for the call. The
     /// caller may reconnect at once with another token.
-    pub(super) async fn over(&self) -> Status {
+    pub(super) async fn admission_ended(&self) -> Status {
         match &self.0 {
-            Some(pass) => ended(&pass.over().await),
+            Some(pass) => ended(&pass.admission_ended().await),
             None => std::future::pending().await,
         }
     }
@@ -160,7 +160,7 @@ impl Admitted {
     /// A bound is exceeded; the status is the answer.
     pub(super) fn within<T: Default>(
         &self,
-        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+        asked: impl FnOnce(&Identity) -> Result<T, ExceededBound>,
     ) -> Result<T, Status> {
         let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
         asked.map_err(|exceeded| of_exceeded(&exceeded))
@@ -281,14 +281,14 @@ pub(super) mod tests {
             ("/plimsoll.v1.StatsX/Watch", Some(Role::Operator)),
             ("/plimsoll.v2.Stats/Watch", Some(Role::Operator)),
         ] {
-            assert_eq!(roles(path), expected.map(Roles::from), "{path}");
+            assert_eq!(roles_for(path), expected.map(Roles::from), "{path}");
         }
         for path in ["/plimsoll.v1.Placement/WatchTicket", "/plimsoll.v1.Placement/CloseTicket"] {
             let both: Roles = [Role::Caller, Role::Operator].into_iter().collect();
-            assert_eq!(roles(path), Some(both), "an operator ends what others have left open: {path}");
+            assert_eq!(roles_for(path), Some(both), "an operator ends what others have left open: {path}");
         }
         let any: Roles = Role::ALL.into_iter().collect();
-        assert_eq!(roles("/plimsoll.v1.Introspection/GetServer"), Some(any));
-        assert_eq!(roles("/plimsoll.v1.IntrospectionX/GetServer"), Some(Role::Operator.into()));
+        assert_eq!(roles_for("/plimsoll.v1.Introspection/GetServer"), Some(any));
+        assert_eq!(roles_for("/plimsoll.v1.IntrospectionX/GetServer"), Some(Role::Operator.into()));
     }
 }

@@ -68,7 +68,7 @@ const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
 
 /// What the handlers work with.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
+pub(crate) struct GrpcParts {
     pub(crate) services: Services,
     pub(crate) ingest: Ingest,
     pub(crate) pools: PoolRegistry,
@@ -83,7 +83,7 @@ pub(crate) struct Parts {
     pub(crate) stopping: CancellationToken,
 }
 
-impl Parts {
+impl GrpcParts {
     fn stats(&self) -> StatsService {
         StatsService { api: ReadApi::over(&self.services), watchers: self.streams(stats::WATCHERS) }
     }
@@ -127,7 +127,11 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 ///
 /// # Errors
 /// A protobuf descriptor is invalid.
-pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReporter) -> anyhow::Result<()> {
+pub(crate) async fn serve(
+    listener: Listener,
+    parts: GrpcParts,
+    health: HealthReporter,
+) -> anyhow::Result<()> {
     let health = HealthService::from_health_reporter(health);
     let reflection = ReflectionService::new()?;
     let (stats, predictor) = (parts.stats(), parts.predictor());
@@ -135,7 +139,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReport
     let introspection = IntrospectionService { is_open: parts.guard.is_open() };
     let scaler = ScalerService::new(parts.services.demands.clone(), parts.streams(scaler::STREAMS));
     let streams = parts.streams(collector::STREAMS);
-    let Parts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
+    let GrpcParts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
     let policy = serving::policy(connections, agents, &metrics);
     let collector = CollectorService::new(ingest, pools, Arc::clone(&metrics), streams);
     let routes = Routes::default()

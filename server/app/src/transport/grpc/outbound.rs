@@ -12,7 +12,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 const QUEUE: usize = 16;
 
 /// Slots reserved for the end of the stream: a message and a status.
-const LAST_WORDS: usize = 2;
+const RESERVED_SLOTS: usize = 2;
 
 /// How long a client may read nothing while answers wait. It is far longer than a working client
 /// pauses, and short enough that dead clients do not accumulate.
@@ -28,15 +28,15 @@ pub(super) type Answers<T> = ReceiverStream<Result<T, Status>>;
 #[derive(Debug)]
 pub(super) struct Outbound<T> {
     answers: mpsc::Sender<Result<T, Status>>,
-    last_words: Vec<OwnedPermit<Result<T, Status>>>,
+    reserved_slots: Vec<OwnedPermit<Result<T, Status>>>,
 }
 
 /// Creates the queue for the answers of a stream.
 pub(super) fn outbound<T>() -> (Outbound<T>, Answers<T>) {
-    let (answers, receiver) = mpsc::channel(QUEUE + LAST_WORDS);
+    let (answers, receiver) = mpsc::channel(QUEUE + RESERVED_SLOTS);
     let place = |_| answers.clone().try_reserve_owned().ok();
-    let last_words = (0..LAST_WORDS).filter_map(place).collect();
-    (Outbound { answers, last_words }, ReceiverStream::new(receiver))
+    let last_words = (0..RESERVED_SLOTS).filter_map(place).collect();
+    (Outbound { answers, reserved_slots: last_words }, ReceiverStream::new(receiver))
 }
 
 impl<T> Outbound<T> {
@@ -57,7 +57,7 @@ impl<T> Outbound<T> {
     }
 
     /// Waits until the client has left.
-    pub(super) async fn gone(&self) {
+    pub(super) async fn client_left(&self) {
         self.answers.closed().await;
     }
 
@@ -65,7 +65,7 @@ impl<T> Outbound<T> {
     pub(super) fn end(mut self, message: Option<T>, status: Status) {
         // fails only if the client has left, and then nothing need be sent
         for word in message.map(Ok).into_iter().chain([Err(status)]) {
-            if let Some(place) = self.last_words.pop() {
+            if let Some(place) = self.reserved_slots.pop() {
                 drop(place.send(word));
             }
         }

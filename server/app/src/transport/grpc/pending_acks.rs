@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use plimsoll_core::domain::AttemptId;
 use plimsoll_proto::v1::{self as pb, server_message::Message as Answer};
 
-use crate::sessions::{Pending, Refusal};
+use crate::sessions::{PendingAnswer, Refusal};
 
 /// Most batches of one stream that may wait for the disk. An agent sends four before it waits for
 /// an acknowledgement; more would only fill the worker's queue.
@@ -19,7 +19,7 @@ const MOST_PENDING: usize = 8;
 /// The pending batches, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct PendingAcks {
-    batches: VecDeque<(AttemptId, Pending<u64>)>,
+    batches: VecDeque<(AttemptId, PendingAnswer<u64>)>,
     /// The refusal of a batch, to be returned after the acknowledgement of the batches before it.
     refused: Option<Refusal>,
 }
@@ -36,7 +36,7 @@ impl PendingAcks {
     }
 
     /// Adds a batch of an attempt.
-    pub(super) fn push(&mut self, attempt: AttemptId, batch: Pending<u64>) {
+    pub(super) fn push(&mut self, attempt: AttemptId, batch: PendingAnswer<u64>) {
         self.batches.push_back((attempt, batch));
     }
 

@@ -8,7 +8,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    guarded::{Admitted, admitted, admitted_caller, caller},
+    guarded::{CallAdmission, admitted, admitted_caller, caller},
     outbound::{self, Outbound},
     status,
     streams::{StreamLimit, Streams},
@@ -46,7 +46,7 @@ impl PredictorService {
         &self,
         questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,
         caller: Arc<Identity>,
-        admitted: Admitted,
+        admitted: CallAdmission,
     ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
         let (stream, service) = (self.batches.reserve(admitted.clone())?, self.clone());
         Ok(stream.answer(move |outbound| {
@@ -58,7 +58,7 @@ impl PredictorService {
         &self,
         mut questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Unpin,
         caller: &Identity,
-        admitted: &Admitted,
+        admitted: &CallAdmission,
         outbound: &Outbound<pb::PredictBatchResponse>,
     ) -> Result<(), Status> {
         while let Some(request) = questions.next().await {

@@ -14,7 +14,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 
 /// The error for an unknown name.
 #[derive(Debug, PartialEq)]
-struct Unknown {
+struct UnknownName {
     code: Code,
     message: String,
 }
@@ -44,14 +44,14 @@ impl ReflectionService {
         self.pool.services().map(|service| service.full_name().to_owned()).collect()
     }
 
-    fn file(&self, name: &str) -> Result<Vec<u8>, Unknown> {
+    fn file(&self, name: &str) -> Result<Vec<u8>, UnknownName> {
         let file = self.pool.get_file_by_name(name);
-        file.map(|file| file.encode_to_vec()).ok_or_else(|| unknown("file", name))
+        file.map(|file| file.encode_to_vec()).ok_or_else(|| unknown_name("file", name))
     }
 
-    fn file_of_symbol(&self, symbol: &str) -> Result<Vec<u8>, Unknown> {
+    fn file_of_symbol(&self, symbol: &str) -> Result<Vec<u8>, UnknownName> {
         let file = self.declared(symbol).or_else(|| self.declared_within(symbol));
-        file.map(|file| file.encode_to_vec()).ok_or_else(|| unknown("symbol", symbol))
+        file.map(|file| file.encode_to_vec()).ok_or_else(|| unknown_name("symbol", symbol))
     }
 
     /// The `.proto` file that declares a message, an enum or a service.
@@ -80,29 +80,29 @@ impl ReflectionService {
         all.find(|of| of.values().any(|value| value.full_name() == symbol)).map(|of| of.parent_file())
     }
 
-    fn file_of_extension(&self, of: &str, number: i32) -> Result<Vec<u8>, Unknown> {
+    fn file_of_extension(&self, of: &str, number: i32) -> Result<Vec<u8>, UnknownName> {
         let (message, number) = (self.message(of)?, u32::try_from(number).unwrap_or_default());
         let extension = message.get_extension(number);
         extension
             .map(|extension| extension.parent_file().encode_to_vec())
-            .ok_or_else(|| unknown("extension", of))
+            .ok_or_else(|| unknown_name("extension", of))
     }
 
-    fn extensions(&self, of: &str) -> Result<Vec<i32>, Unknown> {
+    fn extensions(&self, of: &str) -> Result<Vec<i32>, UnknownName> {
         Ok(self.message(of)?.extensions().filter_map(|of| i32::try_from(of.number()).ok()).collect())
     }
 
-    fn message(&self, name: &str) -> Result<prost_reflect::MessageDescriptor, Unknown> {
-        self.pool.get_message_by_name(name).ok_or_else(|| unknown("message", name))
+    fn message(&self, name: &str) -> Result<prost_reflect::MessageDescriptor, UnknownName> {
+        self.pool.get_message_by_name(name).ok_or_else(|| unknown_name("message", name))
     }
 }
 
 /// Most characters of a name that an answer repeats.
 const SHOWN_CHARS: usize = 128;
 
-fn unknown(what: &str, name: &str) -> Unknown {
+fn unknown_name(what: &str, name: &str) -> UnknownName {
     let shown: String = name.chars().take(SHOWN_CHARS).collect();
-    Unknown { code: Code::NotFound, message: format!("{what} {shown:?} is not known here") }
+    UnknownName { code: Code::NotFound, message: format!("{what} {shown:?} is not known here") }
 }
 
 /// Implements one version of gRPC's reflection protocol.
@@ -140,11 +140,12 @@ macro_rules! version {
                             self.services().into_iter().map(|name| ServiceResponse { name }).collect();
                         Ok(Answer::ListServicesResponse(ListServiceResponse { service }))
                     }
-                    None => {
-                        Err(Unknown { code: Code::InvalidArgument, message: "asks for nothing".to_owned() })
-                    }
+                    None => Err(UnknownName {
+                        code: Code::InvalidArgument,
+                        message: "asks for nothing".to_owned(),
+                    }),
                 };
-                let answer = answer.unwrap_or_else(|Unknown { code, message }| {
+                let answer = answer.unwrap_or_else(|UnknownName { code, message }| {
                     Answer::ErrorResponse(ErrorResponse { error_code: code.into(), error_message: message })
                 });
                 $version::ServerReflectionResponse {

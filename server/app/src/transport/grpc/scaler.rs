@@ -79,7 +79,7 @@ impl ExternalScaler for ScalerService {
         let (trigger, _) = self.asked(request.get_ref())?;
         let spec = MetricSpec {
             metric_name: trigger.metric().to_owned(),
-            target_size: keda::whole(trigger.target),
+            target_size: keda::round_up(trigger.target),
             target_size_float: trigger.target,
         };
         Ok(Response::new(GetMetricSpecResponse { metric_specs: vec![spec] }))
@@ -96,7 +96,7 @@ impl ExternalScaler for ScalerService {
         let value = measure.of(&demand);
         let value = MetricValue {
             metric_name: measure.as_str().to_owned(),
-            metric_value: keda::whole(value),
+            metric_value: keda::round_up(value),
             metric_value_float: value,
         };
         Ok(Response::new(GetMetricsResponse { metric_values: vec![value] }))

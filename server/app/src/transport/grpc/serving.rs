@@ -15,7 +15,7 @@ use super::gate::Gate;
 use crate::runtime::{
     metrics::Metrics,
     net::{
-        accept::{Counts, Listener},
+        accept::{ConnectionCounts, Listener},
         serve::{self, Bounds, OwnThreads, Policy, Protocol},
     },
 };
@@ -28,7 +28,7 @@ const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
 const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 /// A connection without a call for this long is closed; the client connects again for its next
 /// call. A running agent always has a call.
-const UNUSED: Duration = Duration::from_mins(5);
+const UNUSED_AFTER: Duration = Duration::from_mins(5);
 
 /// Most streams of one connection. A proxy may put the streams of many agents on one connection.
 const STREAMS_PER_CONNECTION: u32 = 1024;
@@ -39,13 +39,16 @@ const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 /// The limits for this number of connections. Streams of agents run on the threads `agents`.
 pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
     Policy {
-        bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED },
+        bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED_AFTER },
         protocol: Protocol::Grpc {
             preface: PREFACE_WITHIN,
             own: OwnThreads { path: AGENTS_STREAM, threads: agents },
         },
         streams: STREAMS_PER_CONNECTION,
-        counts: Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() },
+        counts: ConnectionCounts {
+            open: metrics.connections.clone(),
+            refused: metrics.connections_refused.clone(),
+        },
         cut: metrics.connections_cut.clone(),
     }
 }
@@ -72,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::guard::Guard, runtime::metrics::Kind, transport::calls::Calls, transport::grpc::status,
+        access::guard::Guard, runtime::metrics::KindLabel, transport::calls::Calls, transport::grpc::status,
     };
 
     const QUESTION: &str = "/plimsoll.v1.Predictor/Predict";
@@ -133,7 +136,7 @@ mod tests {
             assert!(!is_on_agents(&call(&mut other, QUESTION).await));
             let in_vain = call(&mut other, NEVER).await;
             assert_eq!(in_vain["grpc-status"], "4", "the caller waits no longer: {in_vain:?}");
-            let late = Kind::of(status::name(tonic::Code::DeadlineExceeded));
+            let late = KindLabel::of(status::name(tonic::Code::DeadlineExceeded));
             assert_eq!(metrics.calls_failed.get_or_create(&late).get(), 1);
             // either kind ends with the server, although their clients would stay
             stopping.cancel();

@@ -62,6 +62,6 @@ impl Stats for StatsService {
         let watch = self.api.attempts.watch(&caller(&request));
         let watch = watch.map_err(|refusal| status::of_service(&refusal))?;
         let stream = self.watchers.reserve(admitted(&request))?;
-        Ok(Response::new(stream.answer(|outbound| Box::pin(watch::follow(watch, outbound)))))
+        Ok(Response::new(stream.answer(|outbound| Box::pin(watch::send_to_watcher(watch, outbound)))))
     }
 }

@@ -9,7 +9,7 @@ use tonic::{
 };
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::{access::identity::Exceeded, service, sessions::Refusal};
+use crate::{access::identity::ExceededBound, service, sessions::Refusal};
 
 /// When to try again after a limit of concurrent streams was reached.
 const CROWD_RETRY: Duration = Duration::from_secs(30);
@@ -103,8 +103,8 @@ fn of_short_time(text: String) -> Status {
 }
 
 /// The status `RESOURCE_EXHAUSTED` for a caller that exceeds one of its bounds.
-pub(super) fn of_exceeded(exceeded: &Exceeded) -> Status {
-    let details = ErrorDetails::with_retry_info(Some(exceeded.after));
+pub(super) fn of_exceeded(exceeded: &ExceededBound) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(exceeded.retry_after));
     Status::with_error_details(Code::ResourceExhausted, exceeded.to_string(), details)
 }
 

@@ -9,7 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Status;
 
 use super::{
-    guarded::Admitted,
+    guarded::CallAdmission,
     outbound::{Answers, Outbound, outbound},
     status,
 };
@@ -30,43 +30,43 @@ pub(super) struct StreamLimit {
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
     at_once: StreamLimit,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
 
 /// The slots of a stream that has not started.
 pub(super) struct ReservedStream<'s> {
-    of: &'s Streams,
-    admitted: Admitted,
+    streams: &'s Streams,
+    admitted: CallAdmission,
     places: (OwnedSemaphorePermit, UsageSlot),
 }
 
 /// The future that sends the answers of a stream.
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
+type ServingFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
 
 impl Streams {
     /// Creates the slots. Streams run as `tasks`, and end at `stopping`.
     pub(super) fn new(at_once: StreamLimit, tasks: TaskTracker, stopping: CancellationToken) -> Self {
-        Self { at_once, places: Arc::new(Semaphore::new(at_once.most)), tasks, stopping }
+        Self { at_once, slots: Arc::new(Semaphore::new(at_once.most)), tasks, stopping }
     }
 
     /// Takes the slots for a stream of an admitted call.
     ///
     /// # Errors
     /// All slots of the kind or of the caller are taken; the status is the answer.
-    pub(super) fn reserve(&self, admitted: Admitted) -> Result<ReservedStream<'_>, Status> {
+    pub(super) fn reserve(&self, admitted: CallAdmission) -> Result<ReservedStream<'_>, Status> {
         let StreamLimit { what, most } = self.at_once;
-        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = Arc::clone(&self.slots).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd(what, most))?;
         let own = admitted.within(|caller| caller.place(Bound::Streams))?;
-        Ok(ReservedStream { of: self, admitted, places: (place, own) })
+        Ok(ReservedStream { streams: self, admitted, places: (place, own) })
     }
 
     /// Number of free slots.
     #[cfg(test)]
-    pub(super) fn left(&self) -> usize {
-        self.places.available_permits()
+    pub(super) fn free_slots(&self) -> usize {
+        self.slots.available_permits()
     }
 }
 
@@ -75,12 +75,12 @@ impl ReservedStream<'_> {
     /// admitted, and when the server stops.
     pub(super) fn serve<T, F>(
         self,
-        serve: impl FnOnce(Outbound<T>, Admitted, CancellationToken) -> F,
+        serve: impl FnOnce(Outbound<T>, CallAdmission, CancellationToken) -> F,
     ) -> Answers<T>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { of, admitted, places } = self;
+        let Self { streams: of, admitted, places } = self;
         let (outbound, answers) = outbound();
         let serving = serve(outbound, admitted, of.stopping.clone());
         of.tasks.spawn(async move {
@@ -94,13 +94,13 @@ impl ReservedStream<'_> {
     /// else ends the stream. If it fails, its error is the last message to the client.
     pub(super) fn answer<T: Send + 'static>(
         self,
-        answer: impl for<'a> FnOnce(&'a Outbound<T>) -> Answering<'a> + Send + 'static,
+        answer: impl for<'a> FnOnce(&'a Outbound<T>) -> ServingFuture<'a> + Send + 'static,
     ) -> Answers<T> {
         self.serve(|outbound, admitted, stopping| async move {
             let ended = tokio::select! {
                 () = stopping.cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-                () = outbound.gone() => Ok(()),
-                status = admitted.over() => Err(status),
+                () = outbound.client_left() => Ok(()),
+                status = admitted.admission_ended() => Err(status),
                 ended = answer(&outbound) => ended,
             };
             if let Err(status) = ended {

@@ -22,7 +22,7 @@ use crate::integrations::kubernetes::SkipReason;
 use crate::transport::state::HttpState;
 
 /// Path of the webhook; the secret of `admit_secret_file` follows it, if there is one.
-pub(super) const PATH: &str = "/admit";
+pub(super) const ADMIT_PATH: &str = "/admit";
 /// Largest body: the API server's own limit for a request is 3 MiB, and the review adds some text.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
 /// Most reviews at once; each takes several times its bytes in memory. Further ones are refused,
@@ -32,37 +32,37 @@ const REVIEWS_AT_ONCE: usize = 16;
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
 /// One permit for each review that runs.
-static PLACES: Semaphore = Semaphore::const_new(REVIEWS_AT_ONCE);
+static REVIEW_SLOTS: Semaphore = Semaphore::const_new(REVIEWS_AT_ONCE);
 
 pub(super) async fn admit(State(parts): State<HttpState>, request: Request) -> Response {
-    if !is_proven(&parts, request.uri().path()) {
+    if !has_secret(&parts, request.uri().path()) {
         parts.pods.not_reviewed(SkipReason::NotProven);
         let fault =
             FieldViolation::new("path", "does not end in the secret of admit_secret_file, as /admit/SECRET");
-        return refuse(PATH, StatusCode::UNAUTHORIZED, &fault);
+        return refuse(ADMIT_PATH, StatusCode::UNAUTHORIZED, &fault);
     }
-    let Ok(_place) = PLACES.try_acquire() else {
+    let Ok(_place) = REVIEW_SLOTS.try_acquire() else {
         parts.pods.not_reviewed(SkipReason::TooMany);
         let fault = FieldViolation::new(
             "request",
             format!("{REVIEWS_AT_ONCE} reviews are looked at already; ask again"),
         );
-        return refuse(PATH, StatusCode::TOO_MANY_REQUESTS, &fault);
+        return refuse(ADMIT_PATH, StatusCode::TOO_MANY_REQUESTS, &fault);
     };
     match review(request).await {
         Ok(asked) => answer(Box::pin(parts.pods.review(asked)).await),
         Err((status, fault)) => {
             parts.pods.not_reviewed(SkipReason::Malformed);
-            refuse(PATH, status, &fault)
+            refuse(ADMIT_PATH, status, &fault)
         }
     }
 }
 
 /// Whether the path ends in the secret, if one is configured. The TLS listener checks client
 /// certificates.
-fn is_proven(parts: &HttpState, path: &str) -> bool {
-    let given = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
-    parts.admission_secret.as_ref().is_none_or(|secret| secret.is(given.as_bytes()))
+fn has_secret(parts: &HttpState, path: &str) -> bool {
+    let given = path.strip_prefix(ADMIT_PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+    parts.admission_secret.as_ref().is_none_or(|secret| secret.matches(given.as_bytes()))
 }
 
 fn answer(response: AdmissionResponse) -> Response {
@@ -76,7 +76,7 @@ fn answer(response: AdmissionResponse) -> Response {
             json(StatusCode::OK, review.to_string())
         }
         Err(error) => refuse(
-            PATH,
+            ADMIT_PATH,
             StatusCode::INTERNAL_SERVER_ERROR,
             &FieldViolation::new("response", error.to_string()),
         ),

@@ -19,7 +19,7 @@ use http_body::{Frame, SizeHint};
 use plimsoll_core::domain::FieldViolation;
 
 use super::refusal::refuse;
-use crate::{runtime::net::response_budget::PIECE, transport::state::HttpState};
+use crate::{runtime::net::response_budget::PIECE_BYTES, transport::state::HttpState};
 
 /// The rest of a file whose bytes are shared by all answers. It is sent in small pieces: as a
 /// single piece it would count as memory of this answer, and some simultaneous downloads would be
@@ -34,7 +34,7 @@ impl http_body::Body for SharedFile {
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = self.0.len().min(PIECE);
+        let bytes = self.0.len().min(PIECE_BYTES);
         let piece = self.0.split_to(bytes);
         Poll::Ready(Some(piece).filter(|piece| !piece.is_empty()).map(|piece| Ok(Frame::data(piece))))
     }

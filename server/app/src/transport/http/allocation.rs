@@ -17,15 +17,15 @@ use super::refusal::{json, refuse};
 use crate::{service::sizing::Allocation, transport::state::HttpState};
 
 /// Header that names the project of a spec.
-const PROJECT: &str = "Plimsoll-Project";
+const PROJECT_HEADER: &str = "Plimsoll-Project";
 
 /// Header with the stack of a spec, for shadow mode and the ephemeral storage.
-const STACK: &str = "Plimsoll-Stack";
+const STACK_HEADER: &str = "Plimsoll-Stack";
 
 pub(super) async fn allocation(State(parts): State<HttpState>, request: Request) -> Response {
     let (sizing, path) = (&parts.services.sizing, request.uri().path());
     let (query, headers) = (request.uri().query().unwrap_or_default(), request.headers());
-    let text = text_of(query, headers);
+    let text = request_text(query, headers);
     if let Some(body) = text.as_deref().and_then(|text| sizing.repeated_answer(text)) {
         return json(StatusCode::OK, body);
     }
@@ -40,10 +40,10 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
     };
     let stack = key.stack.clone();
     let (prediction, again) = match sizing.allocate(key, &parts.gantry, changes).await {
-        Allocation::Withheld => return json(StatusCode::OK, gantry::NOTHING),
+        Allocation::Withheld => return json(StatusCode::OK, gantry::EMPTY_ANSWER),
         Allocation::Sizes(prediction, again) => (prediction, again),
     };
-    match serde_json::to_vec(&gantry::answer(&prediction, &stack, &parts.gantry)) {
+    match serde_json::to_vec(&gantry::allocation_answer(&prediction, &stack, &parts.gantry)) {
         Ok(body) => {
             let body = Bytes::from(body);
             if let Some((text, again)) = text.zip(again) {
@@ -60,9 +60,9 @@ pub(super) async fn allocation(State(parts): State<HttpState>, request: Request)
 
 /// Everything that the answer depends on, as one text: query and headers. `None` if a header is not
 /// text; such a request is refused later.
-fn text_of(query: &str, headers: &HeaderMap) -> Option<String> {
+fn request_text(query: &str, headers: &HeaderMap) -> Option<String> {
     let mut text = query.to_owned();
-    for name in [PROJECT, STACK] {
+    for name in [PROJECT_HEADER, STACK_HEADER] {
         // a separator that no query and no header contains; `=` tells an empty header from a
         // missing one
         text.push('\n');
@@ -76,11 +76,11 @@ fn text_of(query: &str, headers: &HeaderMap) -> Option<String> {
 
 fn key_of(parts: &HttpState, query: &str, headers: &HeaderMap) -> Result<Key, FieldViolation> {
     let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
-    let project = match header_text(headers, PROJECT)? {
+    let project = match header_text(headers, PROJECT_HEADER)? {
         Some(project) => project,
         None => parts.gantry.project.clone().unwrap_or_else(|| parts.services.sizing.usual_project()),
     };
-    Ok(Key { project, stack: header_text(headers, STACK)?.unwrap_or_default(), ..key })
+    Ok(Key { project, stack: header_text(headers, STACK_HEADER)?.unwrap_or_default(), ..key })
 }
 
 /// The value of a header, as a field of the key.
@@ -100,10 +100,10 @@ mod tests {
     fn requests_have_the_same_text_only_if_they_have_the_same_answer() {
         let text = |query: &str, project: Option<&'static str>, stack: Option<&'static str>| {
             let mut headers = HeaderMap::new();
-            for (name, value) in [(PROJECT, project), (STACK, stack)] {
+            for (name, value) in [(PROJECT_HEADER, project), (STACK_HEADER, stack)] {
                 value.map(|value| headers.insert(name, value.parse().unwrap()));
             }
-            text_of(query, &headers).unwrap()
+            request_text(query, &headers).unwrap()
         };
         let different = [
             text("spec=a", None, None),
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(distinct.len(), different.len(), "{different:?}");
         assert_eq!(text("spec=a", Some("a"), None), text("spec=a", Some("a"), None));
         let mut headers = HeaderMap::new();
-        headers.insert(STACK, axum::http::HeaderValue::from_bytes(b"\xff").unwrap());
-        assert_eq!(text_of("spec=a", &headers), None);
+        headers.insert(STACK_HEADER, axum::http::HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(request_text("spec=a", &headers), None);
     }
 }

@@ -20,14 +20,14 @@ use plimsoll_store::backup::BackupStream;
 use tokio::sync::mpsc::{self, error::SendTimeoutError};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::hosts::{Host, asked};
+use super::hosts::{Host, requested_hosts};
 use crate::transport::state::HttpState;
 use crate::{
     access::identity::Identity,
     runtime::{
         answer_memory::{AnswerMemory, AnswerShare, TooLittleMemory},
         audit::AUDIT,
-        metrics::{Kind, Metrics},
+        metrics::{KindLabel, Metrics},
         net::serve::Peer,
     },
 };
@@ -45,11 +45,11 @@ const BACKUP: &str = "a backup";
 /// take more, so the remaining memory is checked before each piece.
 const BACKUP_MEMORY: Quantity = Quantity(48 << 20);
 
-/// Headers that proxies add; so are all headers that start with [`FORWARDED`].
-const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
-const FORWARDED: &str = "x-forwarded-";
+/// Headers that proxies add; so are all headers that start with [`FORWARDED_PREFIX`].
+const PROXY_HEADERS: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+const FORWARDED_PREFIX: &str = "x-forwarded-";
 /// The answer to a caller on another machine.
-const ELSEWHERE: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
+const NOT_LOCAL_ANSWER: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
      plimsoll-server backup FILE; with backup_remote = on operators may take it from other machines, through no proxy\n";
 
 /// Sends an archive of the store as it is now. It contains everything that builds sent, so only
@@ -64,9 +64,9 @@ pub(super) async fn backup(
     let extensions = request.extensions();
     let caller =
         extensions.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
-    if !is_given(&request, (peer.ip(), local), parts.backup_remote) {
+    if !may_take_backup(&request, (peer.ip(), local), parts.backup_remote) {
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
-        return (StatusCode::FORBIDDEN, ELSEWHERE).into_response();
+        return (StatusCode::FORBIDDEN, NOT_LOCAL_ANSWER).into_response();
     }
     let memory = parts.services.statistics.memory().clone();
     let share = match memory.take(BACKUP, BACKUP_MEMORY) {
@@ -80,7 +80,7 @@ pub(super) async fn backup(
         Ok(snapshot) => {
             tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
             let live = LiveBackup { stream: BackupStream::new(snapshot), memory, _share: Some(share) };
-            let archive = Archive::new(live, TAKEN_WITHIN, Arc::clone(&parts.metrics));
+            let archive = ArchiveBody::new(live, TAKEN_WITHIN, Arc::clone(&parts.metrics));
             let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
             (content_type, Body::new(archive)).into_response()
         }
@@ -90,14 +90,14 @@ pub(super) async fn backup(
 
 /// Whether a request from address `peer` to address `local` gets a backup. `remote`: other machines
 /// may get one.
-fn is_given(request: &Request, (peer, local): (IpAddr, Option<IpAddr>), remote: bool) -> bool {
-    let is_own = is_here(peer, local) && names_us(request, local);
+fn may_take_backup(request: &Request, (peer, local): (IpAddr, Option<IpAddr>), remote: bool) -> bool {
+    let is_own = is_this_machine(peer, local) && names_this_machine(request, local);
     !is_for_others(request.headers()) && (is_own || remote)
 }
 
 /// Whether `peer` is this machine. `local` is this machine's end of the connection: a listener on
 /// one address of the machine is reached from the same address, not from loopback.
-fn is_here(peer: IpAddr, local: Option<IpAddr>) -> bool {
+fn is_this_machine(peer: IpAddr, local: Option<IpAddr>) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
 }
@@ -107,19 +107,19 @@ fn is_for_others(headers: &HeaderMap) -> bool {
     headers
         .keys()
         .map(HeaderName::as_str)
-        .any(|name| OF_PROXIES.contains(&name) || name.starts_with(FORWARDED))
+        .any(|name| PROXY_HEADERS.contains(&name) || name.starts_with(FORWARDED_PREFIX))
 }
 
 /// Whether all host names in the request mean this machine: its own IP address or localhost.
-fn names_us(request: &Request, local: Option<IpAddr>) -> bool {
-    let mut asked = asked(request.headers(), request.uri()).peekable();
-    asked.peek().is_some() && asked.all(|asked| is_ours(asked, local))
+fn names_this_machine(request: &Request, local: Option<IpAddr>) -> bool {
+    let mut asked = requested_hosts(request.headers(), request.uri()).peekable();
+    asked.peek().is_some() && asked.all(|asked| is_local_name(asked, local))
 }
 
 /// Whether a host name, with or without port, always means this machine.
-fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
+fn is_local_name(asked: &str, local: Option<IpAddr>) -> bool {
     Host::parse(asked).is_some_and(|host| match host {
-        Host::Address(address) => is_here(address, local),
+        Host::Address(address) => is_this_machine(address, local),
         Host::Name(_) => host.is_localhost(),
     })
 }
@@ -133,17 +133,17 @@ struct LiveBackup {
 
 /// The body of the answer. A separate task reads the next piece of the archive while the last one
 /// is sent: a client that stalls polls nothing, and the task must still end the backup in time.
-struct Archive {
-    pieces: mpsc::Receiver<Result<Bytes, Short>>,
+struct ArchiveBody {
+    pieces: mpsc::Receiver<Result<Bytes, IncompleteArchive>>,
     metrics: Arc<Metrics>,
-    ended: bool,
+    has_ended: bool,
     /// The task that reads the archive; aborted on drop.
     _reading: AbortOnDropHandle<()>,
 }
 
 /// Why an archive is incomplete.
 #[derive(Debug, Clone, thiserror::Error)]
-enum Short {
+enum IncompleteArchive {
     #[error("{0}")]
     Unreadable(String),
     #[error("the backup was cut short: {0}")]
@@ -152,42 +152,46 @@ enum Short {
     Stalled(Duration),
 }
 
-impl Archive {
+impl ArchiveBody {
     fn new(live: LiveBackup, taken_within: Duration, metrics: Arc<Metrics>) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         let reading = TaskTracker::new().spawn(read(live, taken_within, sender));
-        Self { pieces, metrics, ended: false, _reading: AbortOnDropHandle::new(reading) }
+        Self { pieces, metrics, has_ended: false, _reading: AbortOnDropHandle::new(reading) }
     }
 
-    fn end(&mut self, how: &'static str) {
-        if !std::mem::replace(&mut self.ended, true) {
-            self.metrics.backups.get_or_create(&Kind::of(how)).inc();
+    fn count_end(&mut self, how: &'static str) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.metrics.backups.get_or_create(&KindLabel::of(how)).inc();
         }
     }
 }
 
-impl Drop for Archive {
+impl Drop for ArchiveBody {
     fn drop(&mut self) {
-        self.end("left");
+        self.count_end("left");
     }
 }
 
 /// Reads an archive as fast as the client takes it. After an error it releases the store first, and
 /// then passes the error on.
-async fn read(mut live: LiveBackup, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
+async fn read(
+    mut live: LiveBackup,
+    taken_within: Duration,
+    pieces: mpsc::Sender<Result<Bytes, IncompleteArchive>>,
+) {
     let short = loop {
         if let Err(refused) = live.memory.check(BACKUP) {
-            break Short::Overloaded(refused);
+            break IncompleteArchive::Overloaded(refused);
         }
         let piece = match live.stream.next().await {
             Ok(Some(bytes)) => bytes.into(),
             Ok(None) => return,
-            Err(error) => break Short::Unreadable(error.to_string()),
+            Err(error) => break IncompleteArchive::Unreadable(error.to_string()),
         };
         match pieces.send_timeout(Ok(piece), taken_within).await {
             Ok(()) => {}
             Err(SendTimeoutError::Closed(_)) => return,
-            Err(SendTimeoutError::Timeout(_)) => break Short::Stalled(taken_within),
+            Err(SendTimeoutError::Timeout(_)) => break IncompleteArchive::Stalled(taken_within),
         }
     };
     drop(live);
@@ -196,7 +200,7 @@ async fn read(mut live: LiveBackup, taken_within: Duration, pieces: mpsc::Sender
     let _gone = pieces.send(Err(short)).await;
 }
 
-impl http_body::Body for Archive {
+impl http_body::Body for ArchiveBody {
     type Data = Bytes;
     type Error = axum::BoxError;
 
@@ -207,11 +211,15 @@ impl http_body::Body for Archive {
         Poll::Ready(match ready!(self.pieces.poll_recv(context)) {
             Some(Ok(bytes)) => Some(Ok(Frame::data(bytes))),
             Some(Err(short)) => {
-                self.end(if matches!(short, Short::Stalled(_)) { "stalled" } else { "unreadable" });
+                self.count_end(if matches!(short, IncompleteArchive::Stalled(_)) {
+                    "stalled"
+                } else {
+                    "unreadable"
+                });
                 Some(Err(short.into()))
             }
             None => {
-                self.end("whole");
+                self.count_end("whole");
                 None
             }
         })
@@ -227,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    async fn next(archive: &mut Archive) -> Option<Result<Bytes, axum::BoxError>> {
+    async fn next(archive: &mut ArchiveBody) -> Option<Result<Bytes, axum::BoxError>> {
         let frame = poll_fn(|cx| Pin::new(&mut *archive).poll_frame(cx)).await;
         frame.map(|frame| frame.map(|frame| frame.into_data().unwrap()))
     }
@@ -244,9 +252,9 @@ mod tests {
             let live = BackupStream::new(store.snapshot().await.ok()?);
             let live =
                 LiveBackup { stream: live, memory: AnswerMemory::below("/nowhere".into()), _share: None };
-            Some(Archive::new(live, taken_within, Arc::clone(&metrics)))
+            Some(ArchiveBody::new(live, taken_within, Arc::clone(&metrics)))
         };
-        let count = |kind| metrics.backups.get_or_create(&Kind::of(kind)).get();
+        let count = |kind| metrics.backups.get_or_create(&KindLabel::of(kind)).get();
         let soon = Duration::from_millis(20);
         let mut stalled = give(soon).await.unwrap();
         let (mut tries, mut other) = (0, None);
@@ -276,7 +284,7 @@ mod tests {
         let (store, metrics) = (Store::memory(), Arc::new(Metrics::new()));
         let stream = BackupStream::new(store.snapshot().await.unwrap());
         let live = LiveBackup { stream, memory, _share: None };
-        let mut archive = Archive::new(live, TAKEN_WITHIN, metrics);
+        let mut archive = ArchiveBody::new(live, TAKEN_WITHIN, metrics);
         let cut = next(&mut archive).await.unwrap().unwrap_err().to_string();
         assert!(cut.contains("cut short: overloaded: a backup may take"), "{cut}");
     }
@@ -284,7 +292,7 @@ mod tests {
     #[test]
     fn only_who_calls_from_this_machine_is_here_whatever_address_the_listener_has() {
         let here = |peer: &str, local: Option<&str>| {
-            is_here(peer.parse().unwrap(), local.map(|local| local.parse().unwrap()))
+            is_this_machine(peer.parse().unwrap(), local.map(|local| local.parse().unwrap()))
         };
         assert!(here("127.0.0.1", Some("127.0.0.1")) && here("::1", None) && here("::ffff:127.0.0.1", None));
         assert!(here("10.0.0.5", Some("10.0.0.5")) && here("::ffff:10.0.0.5", Some("10.0.0.5")));
@@ -299,9 +307,11 @@ mod tests {
             request.header(header.0, header.1).body(Body::empty()).unwrap()
         };
         let plain = request(("accept", "*/*"));
-        assert!(!is_given(&plain, (peer, local), false) && is_given(&plain, (peer, local), true));
+        assert!(
+            !may_take_backup(&plain, (peer, local), false) && may_take_backup(&plain, (peer, local), true)
+        );
         let forwarded = request(("X-Forwarded-For", "127.0.0.1"));
-        assert!(!is_given(&forwarded, (peer, local), true));
+        assert!(!may_take_backup(&forwarded, (peer, local), true));
     }
 
     #[test]
@@ -311,7 +321,7 @@ mod tests {
             let empty = axum::http::Request::builder().uri(uri);
             let filled = headers.iter().fold(empty, |request, (name, value)| request.header(*name, *value));
             let request = filled.body(Body::empty()).unwrap();
-            !is_for_others(request.headers()) && names_us(&request, local)
+            !is_for_others(request.headers()) && names_this_machine(&request, local)
         };
         let hosts =
             ["localhost", "LocalHost:7411", "127.0.0.1:7411", "127.8.9.1", "[::1]:7411", "10.0.0.5:1"];

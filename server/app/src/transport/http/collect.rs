@@ -29,8 +29,11 @@ use super::{
 use crate::transport::state::HttpState;
 use crate::{
     access::identity::Identity,
-    integrations::gitlab::{DELIVERY, EVENT, Ended, Hook, HookEvent, HookFault, INSTANCE, SECRET},
-    runtime::{clock::Clock, metrics::Kind},
+    integrations::gitlab::{
+        DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, INSTANCE_HEADER, ParsedHook,
+        SECRET_HEADER,
+    },
+    runtime::{clock::Clock, metrics::KindLabel},
     service::reports,
 };
 
@@ -43,7 +46,7 @@ const READ_BYTES: usize = 32 * 1024 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How an accepted hook is counted.
-enum Counted {
+enum HookCount {
     /// The hook is counted later: the [`Follower`](crate::integrations::gitlab::Follower) counts it
     /// when it processes it.
     Later,
@@ -57,19 +60,19 @@ enum Counted {
 pub(super) async fn collect(State(parts): State<HttpState>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let count = |kind| {
-        parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+        parts.metrics.hooks.get_or_create(&KindLabel::of(kind)).inc();
     };
-    match take(&parts, &head, body).await {
+    match handle_hook(&parts, &head, body).await {
         Ok(counted) => {
             match counted {
-                Counted::Later => {}
-                Counted::Foreign(text) => {
+                HookCount::Later => {}
+                HookCount::Foreign(text) => {
                     count("foreign");
                     return json(StatusCode::OK, serde_json::json!({ "ignored": text }).to_string());
                 }
-                Counted::Other(event) => {
+                HookCount::Other(event) => {
                     count("other");
-                    parts.metrics.hooks_ignored.get_or_create(&Kind::of(event)).inc();
+                    parts.metrics.hooks_ignored.get_or_create(&KindLabel::of(event)).inc();
                 }
             }
             json(StatusCode::OK, "{}".to_owned())
@@ -82,19 +85,23 @@ pub(super) async fn collect(State(parts): State<HttpState>, request: Request) ->
 }
 
 /// Checks and accepts a hook.
-async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (StatusCode, FieldViolation)> {
+async fn handle_hook(
+    parts: &HttpState,
+    head: &Head,
+    body: Body,
+) -> Result<HookCount, (StatusCode, FieldViolation)> {
     let headers = &head.headers;
     is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
-    let value = headers.get(SECRET).map_or(&[][..], |value| value.as_bytes());
-    if parts.token.as_ref().is_some_and(|token| !token.is(value)) {
-        let fault = FieldViolation::new(SECRET, "is not the token in collect_token_file");
+    let value = headers.get(SECRET_HEADER).map_or(&[][..], |value| value.as_bytes());
+    if parts.token.as_ref().is_some_and(|token| !token.matches(value)) {
+        let fault = FieldViolation::new(SECRET_HEADER, "is not the token in collect_token_file");
         return Err((StatusCode::UNAUTHORIZED, fault));
     }
-    let event = HookEvent::of(headers.get(EVENT).map(|value| value.to_str().unwrap_or_default()));
+    let event = HookEvent::of(headers.get(EVENT_HEADER).map(|value| value.to_str().unwrap_or_default()));
     let body = match (read(body, event).await?, event) {
         (Some(body), _) => body,
         // the body is too large to check its signature; the hook is only counted
-        (None, HookEvent::Other(event)) => return Ok(Counted::Other(event)),
+        (None, HookEvent::Other(event)) => return Ok(HookCount::Other(event)),
         (None, _) => {
             let fault =
                 FieldViolation::new("body", format!("has more than the {BODY_BYTES} bytes of a job hook"));
@@ -108,21 +115,23 @@ async fn take(parts: &HttpState, head: &Head, body: Body) -> Result<Counted, (St
     // the secret or the signature proved that the hook comes from GitLab; if neither is configured,
     // the guard has checked the caller
     let_in(&head.extensions);
-    match understood(event, headers, &body)? {
-        Hook::Other => Ok(Counted::Other(event.counted_as(&body))),
-        Hook::Ended(ended) => Ok(take_end(parts, head, ended).await),
+    match parse_hook(event, headers, &body)? {
+        ParsedHook::Other => Ok(HookCount::Other(event.metric_label(&body))),
+        ParsedHook::Ended(ended) => Ok(accept_end(parts, head, ended).await),
     }
 }
 
 /// Parses the body. A hook from GitLab gets status 200 even if it cannot be parsed.
-fn understood(
+fn parse_hook(
     event: HookEvent,
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<Hook, (StatusCode, FieldViolation)> {
-    event.read(body, text(headers, INSTANCE)).map_err(|HookFault { fault, is_gitlabs }| {
-        (if is_gitlabs { StatusCode::OK } else { StatusCode::BAD_REQUEST }, fault)
-    })
+) -> Result<ParsedHook, (StatusCode, FieldViolation)> {
+    event.read(body, text(headers, INSTANCE_HEADER)).map_err(
+        |HookFault { fault, is_from_gitlab: is_gitlabs }| {
+            (if is_gitlabs { StatusCode::OK } else { StatusCode::BAD_REQUEST }, fault)
+        },
+    )
 }
 
 /// A header as text, if it is text.
@@ -131,20 +140,20 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// Accepts the end of a job, if the caller may report on the project in it.
-async fn take_end(
+async fn accept_end(
     parts: &HttpState,
     Head { headers, extensions, .. }: &Head,
-    mut ended: Box<Ended>,
-) -> Counted {
+    mut ended: Box<EndedJob>,
+) -> HookCount {
     let caller = extensions.get::<Arc<Identity>>().map(|caller| &**caller);
     match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
         Ok(by) => ended.reported.by = by,
         // answered without an error: after four errors GitLab would disable a group's hook, and
         // with it the reports on projects that the caller may report on
-        Err(foreign) => return Counted::Foreign(foreign.to_string()),
+        Err(foreign) => return HookCount::Foreign(foreign.to_string()),
     }
-    parts.hooks.take(ended, text(headers, DELIVERY)).await;
-    Counted::Later
+    parts.hooks.accept(ended, text(headers, DELIVERY_HEADER)).await;
+    HookCount::Later
 }
 
 /// Checks that the content type is GitLab's. A page of another origin can make a browser send other
@@ -160,7 +169,7 @@ fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
 
 /// Reads the body; `None` if it is larger than a job hook may be.
 async fn read(body: Body, event: HookEvent) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
-    let most = if event.is_gitlabs() { READ_BYTES } else { BODY_BYTES };
+    let most = if event.is_from_gitlab() { READ_BYTES } else { BODY_BYTES };
     let read = tokio::time::timeout(BODY_WITHIN, read_to_its_end(body, most)).await;
     read.unwrap_or_else(|_late| {
         let description = format!("did not come whole within {} s", BODY_WITHIN.as_secs());

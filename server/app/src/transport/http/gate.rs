@@ -15,7 +15,7 @@ use tower::{ServiceExt as _, util::Oneshot};
 use tracing::{Instrument as _, instrument::Instrumented};
 
 use super::{
-    guarded::{self, CallPlace},
+    guarded::{self, CallSlot},
     hosts, origin, shown_path, stray_grpc,
 };
 use crate::{access::guard::Guard, transport::calls::Calls};
@@ -25,12 +25,12 @@ use crate::{access::guard::Guard, transport::calls::Calls};
 pub(super) struct Gate {
     pub(super) router: Router,
     pub(super) calls: Calls,
-    pub(super) checks: Checks,
+    pub(super) checks: ListenerChecks,
 }
 
 /// The checks of one listener.
 #[derive(Debug)]
-pub(super) enum Checks {
+pub(super) enum ListenerChecks {
     /// The checks of the listener for people, tools and GitLab's hooks.
     Paths {
         /// Port of the gRPC listener, for the error text; `None` if unknown.
@@ -45,22 +45,25 @@ pub(super) enum Checks {
 }
 
 /// The future of an answer: the router handles the request.
-pub(super) type Answering = Instrumented<Oneshot<Router, Request>>;
+pub(super) type RouteAnswer = Instrumented<Oneshot<Router, Request>>;
 
 impl Gate {
     /// Checks a request and passes it to its route. The slot must be held until the answer is sent.
     ///
     /// # Errors
     /// The request is refused; the error is the answer.
-    pub(super) fn begin(&self, request: Request) -> Result<(Answering, Option<CallPlace>), Box<Response>> {
+    pub(super) fn begin(&self, request: Request) -> Result<(RouteAnswer, Option<CallSlot>), Box<Response>> {
         // the router omits the body for HEAD, but these refusals bypass it; over HTTP/2 a body
         // would be a protocol error
         let is_head = *request.method() == Method::HEAD;
-        let begun = self.admit(request);
+        let begun = self.check_and_route(request);
         begun.map_err(|refusal| if is_head { Box::new(refusal.map(|_body| Body::empty())) } else { refusal })
     }
 
-    fn admit(&self, mut request: Request) -> Result<(Answering, Option<CallPlace>), Box<Response>> {
+    fn check_and_route(
+        &self,
+        mut request: Request,
+    ) -> Result<(RouteAnswer, Option<CallSlot>), Box<Response>> {
         if let Some(refusal) = self.checks.refusal(&request) {
             return Err(Box::new(refusal));
         }
@@ -70,7 +73,7 @@ impl Gate {
     }
 }
 
-impl Checks {
+impl ListenerChecks {
     /// The refusal of a request that is not allowed for any caller.
     fn refusal(&self, request: &Request) -> Option<Response> {
         if let Self::Paths { grpc_port, own_names, guard, .. } = self {
@@ -86,7 +89,7 @@ impl Checks {
 
     /// Adds the caller's identity to the request; returns the refusal for a caller without
     /// permission.
-    fn admit(&self, request: &mut Request) -> Result<Option<CallPlace>, Box<Response>> {
+    fn admit(&self, request: &mut Request) -> Result<Option<CallSlot>, Box<Response>> {
         match self {
             Self::Paths { guard, has_hook_secret, .. } => guarded::admit(request, guard, *has_hook_secret),
             Self::Certificate => {
@@ -107,8 +110,12 @@ mod tests {
     #[tokio::test]
     async fn a_refused_head_has_no_body() {
         let guard = Guard::open(None, Arc::new(Metrics::new())).unwrap();
-        let checks =
-            Checks::Paths { grpc_port: None, own_names: Arc::default(), guard, has_hook_secret: false };
+        let checks = ListenerChecks::Paths {
+            grpc_port: None,
+            own_names: Arc::default(),
+            guard,
+            has_hook_secret: false,
+        };
         let router = Router::new().route("/livez", get(async || "ok\n"));
         let gate = Gate { router, calls: Calls::default(), checks };
         let answer = async |method: Method, host: &str| {

@@ -15,15 +15,15 @@ use super::{refusal::refuse, shown_path, xml_rpc};
 use crate::{
     access::{
         guard::Guard,
-        identity::{Denied, Exceeded, Identity, Role, UsageSlot},
+        identity::{Denied, ExceededBound, Identity, Role, UsageSlot},
     },
-    commands::admin::backup::ENDPOINT,
-    integrations::gitlab::SECRET,
+    commands::admin::backup::BACKUP_PATH,
+    integrations::gitlab::SECRET_HEADER,
     runtime::net::serve::Peer,
 };
 
 /// The role that a path requires; `None` for paths open to every caller.
-fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
+fn role_for(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
     match path {
         // sent by the form that corrects a cause
         path if changes && path.starts_with("/attempts/") => Some(Role::Operator),
@@ -35,7 +35,7 @@ fn role(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
         // the hook's secret proves the identity, and is checked later
         "/v1/collect" if has_hook_secret => None,
         "/v1/collect" => Some(Role::Hook),
-        ENDPOINT => Some(Role::Operator),
+        BACKUP_PATH => Some(Role::Operator),
         _ => Some(Role::Reader),
     }
 }
@@ -48,10 +48,10 @@ fn is_of_tickets(path: &str) -> bool {
 
 /// What a caller with `projects` can use instead of this path, because the answer here is over all
 /// projects.
-fn instead(path: &str) -> Option<&'static str> {
+fn alternative_for(path: &str) -> Option<&'static str> {
     match path {
         "/metrics" | "/v1/allocation" => Some("ask over gRPC, with plimsoll stats --project"),
-        ENDPOINT => {
+        BACKUP_PATH => {
             Some("a backup holds all of them, and needs an operator without projects in the access file")
         }
         _ => None,
@@ -64,11 +64,11 @@ pub(super) fn admit(
     request: &mut Request,
     guard: &Guard,
     has_hook_secret: bool,
-) -> Result<Option<CallPlace>, Box<Response>> {
+) -> Result<Option<CallSlot>, Box<Response>> {
     // without the secret that a path may contain, even a path sent to the wrong listener
     let path = shown_path(request.uri());
     let changes = *request.method() == Method::POST;
-    let Some(role) = role(path, changes, has_hook_secret) else { return Ok(None) };
+    let Some(role) = role_for(path, changes, has_hook_secret) else { return Ok(None) };
     if guard.is_open() {
         let_in(request.extensions());
         return Ok(None);
@@ -84,8 +84,8 @@ pub(super) fn admit(
             }
             Ok(identity)
         })
-        .map_err(|denied| Box::new(denial(path, &denied)))?;
-    if let Some(instead) = instead(path).filter(|_| !identity.projects.is_all()) {
+        .map_err(|denied| Box::new(denied_response(path, &denied)))?;
+    if let Some(instead) = alternative_for(path).filter(|_| !identity.projects.is_all()) {
         let text = format!("{} may see only some projects: {instead}", identity.name);
         return Err(Box::new(refuse(
             path,
@@ -93,7 +93,8 @@ pub(super) fn admit(
             &FieldViolation::new("authorization", text),
         )));
     }
-    let place = taken(guard, &identity, from).map_err(|exceeded| Box::new(beyond(path, &exceeded)))?;
+    let place = take_call_slot(guard, &identity, from)
+        .map_err(|exceeded| Box::new(exceeded_response(path, &exceeded)))?;
     let_in(request.extensions());
     request.extensions_mut().insert(identity);
     Ok(Some(place))
@@ -101,19 +102,19 @@ pub(super) fn admit(
 
 /// A slot among the concurrent calls of a caller.
 #[derive(Debug)]
-pub(super) struct CallPlace(#[expect(dead_code, reason = "held for its end")] UsageSlot);
+pub(super) struct CallSlot(#[expect(dead_code, reason = "held for its end")] UsageSlot);
 
 /// Counts a request against the caller's rate, and takes one of its slots.
-fn taken(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallPlace, Exceeded> {
+fn take_call_slot(guard: &Guard, caller: &Identity, from: Option<IpAddr>) -> Result<CallSlot, ExceededBound> {
     guard.question(caller)?;
     let place = caller.call_place(from).inspect_err(|exceeded| guard.exceeded(caller, exceeded))?;
-    Ok(CallPlace(place))
+    Ok(CallSlot(place))
 }
 
-fn beyond(path: &str, exceeded: &Exceeded) -> Response {
+fn exceeded_response(path: &str, exceeded: &ExceededBound) -> Response {
     let fault = FieldViolation::new("authorization", exceeded.to_string());
     let mut answer = refuse(path, StatusCode::TOO_MANY_REQUESTS, &fault);
-    let after = exceeded.after.as_secs().max(1);
+    let after = exceeded.retry_after.as_secs().max(1);
     answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(after));
     answer
 }
@@ -137,13 +138,13 @@ pub(super) fn let_in(of_request: &Extensions) {
 /// That secret may be a token of the access file, so that each project's hook can have its own.
 fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let secret = || text(SECRET).filter(|_secret| role == Role::Hook);
+    let secret = || text(SECRET_HEADER).filter(|_secret| role == Role::Hook);
     text(header::AUTHORIZATION.as_str())
         .map(Cow::Borrowed)
         .or_else(|| Some(format!("Bearer {}", secret()?).into()))
 }
 
-fn denial(path: &str, denied: &Denied) -> Response {
+fn denied_response(path: &str, denied: &Denied) -> Response {
     let status = match denied {
         Denied::Unidentified | Denied::NotAccepted(_) => StatusCode::UNAUTHORIZED,
         Denied::NotNow | Denied::Changed => StatusCode::SERVICE_UNAVAILABLE,
@@ -186,7 +187,7 @@ mod tests {
             let admitted = admit(&mut request.body(Body::empty()).unwrap(), &guard, false);
             admitted.map_or_else(|refusal| refusal.status().as_u16(), |_place| 200)
         };
-        for path in [ENDPOINT, "/metrics"] {
+        for path in [BACKUP_PATH, "/metrics"] {
             let answers = [ask("all", path), ask("one", path), ask("any", path)];
             assert_eq!(answers, [200, 403, 403], "{path}");
         }

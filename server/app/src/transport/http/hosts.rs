@@ -26,7 +26,7 @@ const SHOWN_CHARS: usize = 253;
 
 /// Refuses a request for another host. `own`: the configured names, in lower case.
 pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<Response> {
-    let foreign = asked(headers, uri).find(|asked| !is_own(asked, own))?;
+    let foreign = requested_hosts(headers, uri).find(|asked| !is_own(asked, own))?;
     let foreign: String = foreign.chars().take(SHOWN_CHARS).collect();
     let text = format!(
         "{foreign:?} is no name of this server: without an access_file it answers to localhost, IP addresses and the names in http_hosts \
@@ -37,7 +37,7 @@ pub(super) fn refusal(headers: &HeaderMap, uri: &Uri, own: &[String]) -> Option<
 }
 
 /// All host names in a request, each with or without port; a value that is not text is empty.
-pub(super) fn asked<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> impl Iterator<Item = &'r str> {
+pub(super) fn requested_hosts<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> impl Iterator<Item = &'r str> {
     let hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     uri.authority().map(Authority::as_str).into_iter().chain(hosts)
 }

@@ -42,11 +42,11 @@ use axum::{
     response::Response,
     routing::{get, post},
 };
-use gate::{Checks, Gate};
+use gate::{Gate, ListenerChecks};
 use plimsoll_core::domain::FieldViolation;
 
 use crate::{
-    commands::admin::backup::ENDPOINT,
+    commands::admin::backup::BACKUP_PATH,
     runtime::net::{accept::Listener, serve::Bounds},
     transport::{state::HttpState, web},
 };
@@ -57,7 +57,7 @@ pub(crate) use serving::bounds;
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {
     let (metrics, stopping, response_budget) =
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
-    let checks = Checks::Paths {
+    let checks = ListenerChecks::Paths {
         grpc_port: parts.grpc_port,
         own_names: Arc::clone(&parts.hosts),
         guard: parts.guard.clone(),
@@ -71,7 +71,7 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
-        .route(ENDPOINT, get(backup::backup))
+        .route(BACKUP_PATH, get(backup::backup))
         .route(xml_rpc::PATH, post(xml_rpc::call))
         .route("/", post(xml_rpc::call))
         .merge(web::routes())
@@ -88,18 +88,18 @@ pub(crate) async fn serve_admission(listener: Listener, parts: HttpState, bounds
         (Arc::clone(&parts.metrics), parts.stopping.clone(), parts.calls.response_budget());
     let calls = parts.calls.clone();
     let router = Router::new()
-        .route(admit::PATH, post(admit::admit))
+        .route(admit::ADMIT_PATH, post(admit::admit))
         .route("/admit/{secret}", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts);
-    let gate = Gate { router, calls, checks: Checks::Certificate };
+    let gate = Gate { router, calls, checks: ListenerChecks::Certificate };
     serving::serve(listener, (gate, response_budget), bounds, metrics, stopping).await;
 }
 
 /// The path of a request, for the log, without what follows `/admit`, which is a secret.
 fn shown_path(uri: &Uri) -> &str {
-    if uri.path().starts_with(admit::PATH) { admit::PATH } else { uri.path() }
+    if uri.path().starts_with(admit::ADMIT_PATH) { admit::ADMIT_PATH } else { uri.path() }
 }
 
 async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {

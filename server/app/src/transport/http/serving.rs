@@ -8,11 +8,11 @@ use axum::{body::Body, extract::Request, http::Response};
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
-use super::{gate::Gate, guarded::CallPlace};
+use super::{gate::Gate, guarded::CallSlot};
 use crate::runtime::{
     metrics::Metrics,
     net::{
-        accept::{Counts, Listener, Requests, Running},
+        accept::{ConnectionCounts, ConnectionRequests, Listener, RunningRequest},
         body_timeout::BodyTimeout,
         response_budget::{ResponseBudget, Throttled},
         serve::{self, Bounds, Peer, Policy, Protocol},
@@ -37,19 +37,21 @@ pub(super) async fn serve(
     metrics: Arc<Metrics>,
     stopping: CancellationToken,
 ) {
-    let counts =
-        Counts { open: metrics.http_connections.clone(), refused: metrics.http_connections_refused.clone() };
+    let counts = ConnectionCounts {
+        open: metrics.http_connections.clone(),
+        refused: metrics.http_connections_refused.clone(),
+    };
     let cut = metrics.http_connections_cut.clone();
     let policy = Policy { bounds, protocol: Protocol::Http, streams: STREAMS, counts, cut };
     let gate = Arc::new(gate);
-    let answer = move |request: hyper::Request<Incoming>| {
+    let answer_request = move |request: hyper::Request<Incoming>| {
         let requests = request.extensions().get().map(|peer: &Peer| peer.requests.clone());
-        let running = requests.as_ref().map(Requests::begin);
+        let running = requests.as_ref().map(ConnectionRequests::begin);
         let request =
-            request.map(|body| Body::new(BodyTimeout::new(body, bounds.body, too_late).of(requests)));
+            request.map(|body| Body::new(BodyTimeout::new(body, bounds.body, too_late).watched_by(requests)));
         answer(request, running, (Arc::clone(&gate), response_budget.clone()))
     };
-    serve::serve(listener, policy, answer, stopping).await;
+    serve::serve(listener, policy, answer_request, stopping).await;
 }
 
 /// Answers a request. The request counts as running until its answer is ready, so that a stopping
@@ -57,9 +59,9 @@ pub(super) async fn serve(
 /// holds the memory for such a future until it ends.
 async fn answer(
     request: Request,
-    running: Option<Running>,
+    running: Option<RunningRequest>,
     (gate, response_budget): (Arc<Gate>, ResponseBudget),
-) -> Result<Response<Throttled<Body, Option<CallPlace>>>, Infallible> {
+) -> Result<Response<Throttled<Body, Option<CallSlot>>>, Infallible> {
     let _call = gate.calls.begin();
     let (answer, place) = match gate.begin(request) {
         Ok((answering, place)) => {

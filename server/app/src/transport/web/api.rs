@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_pages::{running::SHOWN, words};
+use plimsoll_pages::{running::SHOWN_ATTEMPTS, words};
 use plimsoll_proto::{
     limits, shown,
     v1::{GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
@@ -16,83 +16,87 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    asking::Asking,
+    asking::RequestReader,
     attempts::question,
     package,
     query::{self, Query},
     savings,
-    trouble::Trouble,
+    trouble::PageError,
 };
 
 /// Most attempts in one answer.
 const PAGE: u32 = 100;
 
 /// A message or other JSON as an answer; fields are sorted by name.
-fn answer(message: &impl Serialize) -> Response {
+fn json_answer(message: &impl Serialize) -> Response {
     match serde_json::to_value(message) {
         Ok(json) => {
-            let text = shown::in_json(&format!("{json:#}\n")).into_owned();
+            let text = shown::escaped_json(&format!("{json:#}\n")).into_owned();
             ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], text).into_response()
         }
-        Err(error) => Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).json(),
+        Err(error) => PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).json(),
     }
 }
 
 /// An answer or an error, both as JSON.
-fn as_response(answer: Result<Response, Trouble>) -> Response {
+fn as_response(answer: Result<Response, PageError>) -> Response {
     answer.unwrap_or_else(|trouble| trouble.json())
 }
 
 /// `GET /api/stats`: `GetStats`, by `group_by` and in steps of `step_ms`; without them only the
 /// total.
-pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
+pub(super) async fn stats(RequestReader(parts): RequestReader, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
         let mut asked = GetStatsRequest { filter: Some(filter(&query, &uri)?), ..GetStatsRequest::default() };
         asked.step_ms = query.number("step_ms")?.unwrap_or(0);
         asked.group_label = query.get("group_label").to_owned();
         asked.group_by = group_by(query.get("group_by"))?.into();
-        Ok(answer(&parts.get_stats(asked).await?))
+        Ok(json_answer(&parts.get_stats(asked).await?))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/packages`: `GetStats` by package.
-pub(super) async fn packages(Asking(parts): Asking, uri: Uri) -> Response {
+pub(super) async fn packages(RequestReader(parts): RequestReader, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
         let group_by = GroupBy::Package.into();
         let asked =
             GetStatsRequest { filter: Some(filter(&query, &uri)?), group_by, ..GetStatsRequest::default() };
-        Ok(answer(&parts.get_stats(asked).await?))
+        Ok(json_answer(&parts.get_stats(asked).await?))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/packages/NAME`: `Explain` for the newest build of a package.
-pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Response {
+pub(super) async fn package(
+    RequestReader(parts): RequestReader,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Response {
     let answer = async {
         let (_query, view) = query::asked(&uri)?;
         let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
         let asked =
             ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
         let newest = parts.list_attempts(asked).await?.attempts;
-        Ok(answer(&package::explained(&parts, &name, &newest).await?))
+        Ok(json_answer(&package::explained(&parts, &name, &newest).await?))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/recommendations`: `Recommend`.
-pub(super) async fn recommendations(Asking(parts): Asking, uri: Uri) -> Response {
+pub(super) async fn recommendations(RequestReader(parts): RequestReader, uri: Uri) -> Response {
     let answer = async {
         let (query, view) = query::asked(&uri)?;
-        Ok(answer(&parts.recommend(savings::question(&query, &view)?).await?))
+        Ok(json_answer(&parts.recommend(savings::question(&query, &view)?).await?))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/attempts`: `ListAttempts`.
-pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
+pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> Response {
     let answer = async {
         let (query, view) = query::asked(&uri)?;
         let size = match query.number("page_size")? {
@@ -101,40 +105,44 @@ pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
         };
         let asked =
             ListAttemptsRequest { filter: Some(filter(&query, &uri)?), ..question(&query, &view, size)? };
-        Ok(answer(&parts.list_attempts(asked).await?))
+        Ok(json_answer(&parts.list_attempts(asked).await?))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/attempts/ID`: `GetAttempt` with its series.
-pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Response {
+pub(super) async fn attempt(
+    RequestReader(parts): RequestReader,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Response {
     let answer = async {
         let max_samples = match Query::of(&uri)?.number("max_samples")? {
             None => limits::SHOWN_SAMPLES_DEFAULT,
             Some(most) => u32::try_from(most).unwrap_or(u32::MAX),
         };
         let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
-        Ok(answer(&parts.get_attempt(asked).await?))
+        Ok(json_answer(&parts.get_attempt(asked).await?))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/running`: the running attempts.
-pub(super) async fn running(Asking(parts): Asking) -> Response {
+pub(super) async fn running(RequestReader(parts): RequestReader) -> Response {
     let answer = async {
-        let (watched, _count) = parts.running(SHOWN).await?;
-        Ok(answer(&watched))
+        let (watched, _count) = parts.running(SHOWN_ATTEMPTS).await?;
+        Ok(json_answer(&watched))
     };
     as_response(answer.await)
 }
 
 /// `GET /api/settings`: the settings in force.
-pub(super) async fn settings(Asking(parts): Asking) -> Response {
+pub(super) async fn settings(RequestReader(parts): RequestReader) -> Response {
     if let Err(trouble) = super::settings::allowed(&parts) {
         return trouble.json();
     }
     let row = |row: &crate::runtime::settings::InForce| json!({ "name": row.name, "value": row.value, "place": row.place, "meaning": row.meaning });
-    answer(&json!({ "settings": parts.shown.iter().map(row).collect::<Vec<_>>() }))
+    json_answer(&json!({ "settings": parts.settings_in_force.iter().map(row).collect::<Vec<_>>() }))
 }
 
 /// The filter of a page. `from_unix_ms` and `to_unix_ms` replace its time range.
@@ -195,15 +203,18 @@ mod tests {
         let mut answers = Vec::new();
         for fill in [Fill::Rich, Fill::Zero, Fill::Empty] {
             let of_fill = [
-                ("GetStatsResponse", answer(&message::<GetStatsResponse>("GetStatsResponse", fill))),
-                ("ExplainResponse", answer(&message::<ExplainResponse>("ExplainResponse", fill))),
+                ("GetStatsResponse", json_answer(&message::<GetStatsResponse>("GetStatsResponse", fill))),
+                ("ExplainResponse", json_answer(&message::<ExplainResponse>("ExplainResponse", fill))),
                 (
                     "ListAttemptsResponse",
-                    answer(&message::<ListAttemptsResponse>("ListAttemptsResponse", fill)),
+                    json_answer(&message::<ListAttemptsResponse>("ListAttemptsResponse", fill)),
                 ),
-                ("GetAttemptResponse", answer(&message::<GetAttemptResponse>("GetAttemptResponse", fill))),
-                ("WatchResponse", answer(&message::<WatchResponse>("WatchResponse", fill))),
-                ("RecommendResponse", answer(&message::<RecommendResponse>("RecommendResponse", fill))),
+                (
+                    "GetAttemptResponse",
+                    json_answer(&message::<GetAttemptResponse>("GetAttemptResponse", fill)),
+                ),
+                ("WatchResponse", json_answer(&message::<WatchResponse>("WatchResponse", fill))),
+                ("RecommendResponse", json_answer(&message::<RecommendResponse>("RecommendResponse", fill))),
             ];
             answers.extend(of_fill.map(|(name, answer)| (format!("## {name} {fill:?}\n"), answer)));
         }

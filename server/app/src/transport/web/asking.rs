@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use axum::{extract::FromRequestParts, http::request};
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_pages::view::{Range, View};
+use plimsoll_pages::view::{ReaderChoice, TimeRange};
 use plimsoll_proto::v1 as pb;
 
 use crate::{
@@ -21,15 +21,15 @@ use crate::{
 /// Extracts from a request the caller who reads the page: a page shows only what this caller may
 /// see. Without an access file that is everything.
 #[derive(Debug)]
-pub(super) struct Asking(pub(super) Reader);
+pub(super) struct RequestReader(pub(super) Reader);
 
-impl FromRequestParts<HttpState> for Asking {
+impl FromRequestParts<HttpState> for RequestReader {
     type Rejection = Infallible;
 
     async fn from_request_parts(request: &mut request::Parts, parts: &HttpState) -> Result<Self, Infallible> {
         let caller = request.extensions.get::<Arc<Identity>>().map_or_else(Identity::anyone, Arc::clone);
-        let (api, shown) = (ReadApi::over(&parts.services), Arc::clone(&parts.shown));
-        Ok(Self(Reader { api, caller, shown }))
+        let (api, shown) = (ReadApi::over(&parts.services), Arc::clone(&parts.settings));
+        Ok(Self(Reader { api, caller, settings_in_force: shown }))
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Reader {
     api: ReadApi,
     caller: Arc<Identity>,
     /// All settings in force.
-    pub(super) shown: Arc<Vec<InForce>>,
+    pub(super) settings_in_force: Arc<Vec<InForce>>,
 }
 
 /// Why a page gets no answer.
@@ -123,7 +123,7 @@ impl Reader {
         answer.map_err(|refusal| match refusal.into() {
             PageRefusal::Forbidden { text, .. } => PageRefusal::Forbidden {
                 text,
-                projects: self.caller.projects.whole().map(str::to_owned).collect(),
+                projects: self.caller.projects.whole_names().map(str::to_owned).collect(),
             },
             refused => refused,
         })
@@ -142,9 +142,9 @@ impl Reader {
     ///
     /// # Errors
     /// Like the rpc `GetStats`.
-    pub(super) async fn over_time(
+    pub(super) async fn stats_over_time(
         &self,
-        view: &View,
+        view: &ReaderChoice,
         filter: pb::Filter,
         group_by: pb::GroupBy,
     ) -> Result<(pb::GetStatsResponse, u64), PageRefusal> {
@@ -157,8 +157,8 @@ impl Reader {
         };
         let step = view.range.step_ms();
         match self.get_stats(ask(step)).await {
-            Err(PageRefusal::Wrong(_)) if view.range == Range::All => {
-                Ok((self.get_stats(ask(Range::WIDER_MS)).await?, Range::WIDER_MS))
+            Err(PageRefusal::Wrong(_)) if view.range == TimeRange::All => {
+                Ok((self.get_stats(ask(TimeRange::WIDER_MS)).await?, TimeRange::WIDER_MS))
             }
             answer => Ok((answer?, step)),
         }

@@ -8,7 +8,7 @@ use axum::{
 };
 use plimsoll_pages::assets;
 
-use super::trouble::Trouble;
+use super::trouble::PageError;
 
 /// One static file. Its address changes with its content, so browsers may cache it forever.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
@@ -20,6 +20,6 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
             ];
             (headers, text).into_response()
         }
-        None => Trouble::new(StatusCode::NOT_FOUND, "There is no file of this name.").into_response(),
+        None => PageError::new(StatusCode::NOT_FOUND, "There is no file of this name.").into_response(),
     }
 }

@@ -4,21 +4,21 @@ use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::{
     attempts::{AttemptsPage, CANCELED, ORDERS, OUTCOMES, order_value, outcome_value},
-    view::View,
+    view::ReaderChoice,
     words,
 };
 use plimsoll_proto::v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome};
 
 use super::{
-    asking::Asking,
+    asking::RequestReader,
     query::{self, Query},
-    trouble::Trouble,
+    trouble::PageError,
 };
 
 /// Attempts on one page.
 const PAGE_ROWS: u32 = 50;
 
-pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
     let (query, view) = query::asked(&uri)?;
     let answer = parts.list_attempts(question(&query, &view, PAGE_ROWS)?).await?;
     let page = AttemptsPage { view: &view, fields: query.fields(), answer: &answer };
@@ -31,13 +31,13 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
 /// A value of the query is unknown.
 pub(super) fn question(
     query: &Query,
-    view: &View,
+    view: &ReaderChoice,
     page_size: u32,
 ) -> Result<ListAttemptsRequest, FieldViolation> {
     let order = match query.get("order") {
         "" => AttemptOrder::Unspecified,
         text => AttemptOrder::from_str_name(&words::wire_name("ATTEMPT_ORDER_", text))
-            .ok_or_else(|| unknown("order", text, ORDERS.map(|(order, _)| order_value(order))))?,
+            .ok_or_else(|| unknown_value("order", text, ORDERS.map(|(order, _)| order_value(order))))?,
     };
     Ok(ListAttemptsRequest {
         filter: Some(filter(query, view)?),
@@ -51,7 +51,7 @@ pub(super) fn question(
 ///
 /// # Errors
 /// A value of the query is unknown.
-pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolation> {
+pub(super) fn filter(query: &Query, view: &ReaderChoice) -> Result<Filter, FieldViolation> {
     let outcome = query.get("outcome");
     let canceled = words::wire_name("", outcome) == CANCELED;
     let outcome = match outcome {
@@ -59,13 +59,13 @@ pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolatio
         // the wire has no outcome "canceled": a canceled attempt is a failed one with that cause
         _ if canceled => Outcome::Failed,
         text => Outcome::from_str_name(&words::wire_name("OUTCOME_", text)).ok_or_else(|| {
-            unknown("outcome", text, OUTCOMES.map(outcome_value).into_iter().chain([CANCELED]))
+            unknown_value("outcome", text, OUTCOMES.map(outcome_value).into_iter().chain([CANCELED]))
         })?,
     };
     let cause = match query.get("cause") {
         "" => Cause::Unspecified,
         text => Cause::from_str_name(&words::wire_name("CAUSE_", text))
-            .ok_or_else(|| unknown("cause", text, words::causes().map(|(value, _)| value)))?,
+            .ok_or_else(|| unknown_value("cause", text, words::causes().map(|(value, _)| value)))?,
     };
     let cause = match cause {
         Cause::Unspecified | Cause::Canceled if canceled => Cause::Canceled,
@@ -89,7 +89,7 @@ pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, FieldViolatio
     })
 }
 
-fn unknown(field: &str, given: &str, known: impl IntoIterator<Item = &'static str>) -> FieldViolation {
+fn unknown_value(field: &str, given: &str, known: impl IntoIterator<Item = &'static str>) -> FieldViolation {
     let known: Vec<&str> = known.into_iter().filter(|value| !value.is_empty()).collect();
     FieldViolation::new(field, format!("is {given:?}; it may be {}", known.join(", ")))
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn words_of_a_form_become_a_question_and_unknown_ones_are_named() {
         let asked = query("outcome=FAILED&cause=OOM&order=WASTE&package=a%2Fb");
-        let asked = question(&asked, &View::default(), 50).unwrap();
+        let asked = question(&asked, &ReaderChoice::default(), 50).unwrap();
         let filter = asked.filter.clone().unwrap();
         assert_eq!(
             (filter.outcome(), filter.cause(), &*filter.package),
@@ -113,32 +113,32 @@ mod tests {
         );
         assert_eq!(asked.order(), AttemptOrder::Waste);
         let small = query("outcome=failed&cause=tool-oom&order=waste");
-        let asked = question(&small, &View::default(), 50).unwrap();
+        let asked = question(&small, &ReaderChoice::default(), 50).unwrap();
         let filter = asked.filter.clone().unwrap();
         assert_eq!(
             (filter.outcome(), filter.cause(), asked.order()),
             (Outcome::Failed, Cause::ToolOom, AttemptOrder::Waste)
         );
         for (field, text) in [("outcome", "outcome=%3Cb%3E"), ("cause", "cause=X"), ("order", "order=UP")] {
-            assert_eq!(question(&query(text), &View::default(), 50).unwrap_err().field, field);
+            assert_eq!(question(&query(text), &ReaderChoice::default(), 50).unwrap_err().field, field);
         }
     }
 
     #[test]
     fn what_was_canceled_is_an_outcome_of_its_own() {
-        let canceled = filter(&query("outcome=canceled"), &View::default()).unwrap();
+        let canceled = filter(&query("outcome=canceled"), &ReaderChoice::default()).unwrap();
         assert_eq!((canceled.outcome(), canceled.cause()), (Outcome::Failed, Cause::Canceled));
-        assert!(filter(&query("outcome=canceled&cause=OOM"), &View::default()).is_err());
+        assert!(filter(&query("outcome=canceled&cause=OOM"), &ReaderChoice::default()).is_err());
     }
 
     #[test]
     fn every_choice_of_the_form_is_understood() {
         for (order, _) in ORDERS {
             let asked = query(&format!("order={}", order_value(order)));
-            assert_eq!(question(&asked, &View::default(), 1).unwrap().order(), order);
+            assert_eq!(question(&asked, &ReaderChoice::default(), 1).unwrap().order(), order);
         }
         for (value, cause) in words::causes() {
-            let asked = filter(&query(&format!("cause={value}")), &View::default()).unwrap();
+            let asked = filter(&query(&format!("cause={value}")), &ReaderChoice::default()).unwrap();
             assert_eq!(asked.cause(), cause);
         }
     }

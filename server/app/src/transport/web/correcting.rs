@@ -15,11 +15,11 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_pages::view::View;
+use plimsoll_pages::view::ReaderChoice;
 use plimsoll_proto::v1::{self as pb, Cause};
 use tokio::time::timeout;
 
-use super::{asking::Asking, trouble::Trouble};
+use super::{asking::RequestReader, trouble::PageError};
 use crate::transport::{state::HttpState, wire};
 
 /// Largest form: it has some hundred bytes, but its reason may have 500, each encoded as three.
@@ -27,32 +27,32 @@ const FORM_BYTES: usize = 8 * 1024;
 /// Time limit for the form: a browser sends it at once.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
 /// Header in which browsers describe the requesting page.
-const SITE: &str = "Sec-Fetch-Site";
+const SITE_HEADER: &str = "Sec-Fetch-Site";
 
 pub(super) async fn correct(
     State(parts): State<HttpState>,
-    Asking(reader): Asking,
+    RequestReader(reader): RequestReader,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (head, body) = request.into_parts();
     if !says_origin(&head.headers) {
         let text = "This form is for browsers, which say whose page sends it. Programs call CorrectVerdict.";
-        return Err(Trouble::new(StatusCode::FORBIDDEN, text));
+        return Err(PageError::new(StatusCode::FORBIDDEN, text));
     }
     let asked = wire::verdicts::correction_request(question(&id, &read(body).await?)?)?;
     reader.correct(&parts.services.verdicts, asked).await?;
-    let back = View::default().attempt(&id);
+    let back = ReaderChoice::default().attempt(&id);
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, back)]).into_response())
 }
 
 fn says_origin(headers: &HeaderMap) -> bool {
-    headers.contains_key(SITE) || headers.contains_key(header::ORIGIN)
+    headers.contains_key(SITE_HEADER) || headers.contains_key(header::ORIGIN)
 }
 
-async fn read(body: Body) -> Result<Vec<u8>, Trouble> {
+async fn read(body: Body) -> Result<Vec<u8>, PageError> {
     let read = timeout(FORM_WITHIN, to_bytes(body, FORM_BYTES)).await;
-    let wrong = |text: &str| Trouble::new(StatusCode::BAD_REQUEST, text);
+    let wrong = |text: &str| PageError::new(StatusCode::BAD_REQUEST, text);
     let bytes = read.map_err(|_late| wrong("the form did not come within 10 s; send it again"))?;
     let bytes = bytes.map_err(|_error| wrong("the form was cut short, or is longer than 8 KiB"))?;
     Ok(bytes.to_vec())

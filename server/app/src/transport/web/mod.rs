@@ -43,8 +43,8 @@ use axum::{
 };
 
 use crate::transport::state::HttpState;
-use asking::Asking;
-use trouble::Trouble;
+use asking::RequestReader;
+use trouble::PageError;
 
 /// Policy of the pages: they load only their own style, script and data, and no other page may
 /// embed them in a frame.
@@ -66,7 +66,7 @@ const INDEX: &str = "plimsoll-server\n\
 /// The routes of all pages and their JSON.
 pub(crate) fn routes() -> Router<HttpState> {
     Router::new()
-        .route("/", get(front))
+        .route("/", get(front_page))
         .route("/packages", get(packages::show))
         .route("/packages/{*name}", get(package::show))
         .route("/failures", get(failures::show))
@@ -84,11 +84,11 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/api/attempts/{*id}", get(api::attempt))
         .route("/api/running", get(api::running))
         .route("/api/settings", get(api::settings))
-        .layer(middleware::from_fn(guarded))
+        .layer(middleware::from_fn(guard_page))
 }
 
 /// Answers `GET /`: the overview page for a browser, the list of endpoints for other clients.
-async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response {
+async fn front_page(RequestReader(parts): RequestReader, headers: HeaderMap, uri: Uri) -> Response {
     if is_browser(&headers) {
         overview::show(&parts, &uri).await.into_response()
     } else {
@@ -99,7 +99,7 @@ async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response 
 /// The page for an unknown address.
 pub(crate) fn no_such_page() -> Response {
     let text = "There is no page at this address.";
-    protected(Trouble::new(StatusCode::NOT_FOUND, text).into_response())
+    with_page_headers(PageError::new(StatusCode::NOT_FOUND, text).into_response())
 }
 
 /// Whether the client is a browser that accepts a page.
@@ -108,14 +108,14 @@ pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Wraps every page and its JSON. The listener has checked access before, and [`Asking`] limits the
+/// Wraps every page and its JSON. The listener has checked access before, and [`IssuerClient`] limits the
 /// data to what the caller may see.
-async fn guarded(request: Request, next: Next) -> Response {
-    protected(next.run(request).await)
+async fn guard_page(request: Request, next: Next) -> Response {
+    with_page_headers(next.run(request).await)
 }
 
 /// Adds the headers that restrict what a page may do.
-fn protected(mut response: Response) -> Response {
+fn with_page_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

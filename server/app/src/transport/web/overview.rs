@@ -1,18 +1,18 @@
 //! The overview page: waste, failures, savings, the worst packages, running attempts.
 
 use axum::{http::Uri, response::Html};
-use plimsoll_pages::{overview::OverviewPage, view::View};
+use plimsoll_pages::{overview::OverviewPage, view::ReaderChoice};
 use plimsoll_proto::v1::{self as pb, GroupBy};
 
 use super::{
     asking::{PageRefusal, Reader},
     query,
-    trouble::Trouble,
+    trouble::PageError,
 };
 
-pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, PageError> {
     let (_query, view) = query::asked(uri)?;
-    let (stats, step_ms) = parts.over_time(&view, view.filter(), GroupBy::Package).await?;
+    let (stats, step_ms) = parts.stats_over_time(&view, view.filter(), GroupBy::Package).await?;
     let (_running, running) = parts.running(0).await?;
     let projects = by(parts, &view, &view.project, GroupBy::Project).await?;
     let stacks = by(parts, &view, &view.stack, GroupBy::Stack).await?;
@@ -24,7 +24,7 @@ pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, Trou
 /// The projects or stacks that the reader can choose on the page; empty if one is chosen already.
 async fn by(
     parts: &Reader,
-    view: &View,
+    view: &ReaderChoice,
     chosen: &str,
     group_by: GroupBy,
 ) -> Result<Vec<pb::Group>, PageRefusal> {

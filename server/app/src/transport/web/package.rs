@@ -3,8 +3,8 @@
 
 use axum::{extract::Path, http::Uri, response::Html};
 use plimsoll_pages::{
-    package::{DRAWN, PackagePage},
-    view::View,
+    package::{DRAWN_ATTEMPTS, PackagePage},
+    view::ReaderChoice,
 };
 use plimsoll_proto::v1::{
     self as pb, ExplainResponse, Filter, GroupBy, ListAttemptsRequest, PredictRequest, RecommendRequest,
@@ -12,22 +12,22 @@ use plimsoll_proto::v1::{
 };
 
 use super::{
-    asking::{Asking, PageRefusal, Reader},
+    asking::{PageRefusal, Reader, RequestReader},
     query::{self, Query},
     savings,
-    trouble::Trouble,
+    trouble::PageError,
 };
 
 pub(super) async fn show(
-    Asking(parts): Asking,
+    RequestReader(parts): RequestReader,
     Path(name): Path<String>,
     uri: Uri,
-) -> Result<Html<String>, Trouble> {
+) -> Result<Html<String>, PageError> {
     let (query, view) = query::asked(&uri)?;
     let filter = Filter { package: name.clone(), ..view.filter() };
-    let (stats, step_ms) = parts.over_time(&view, filter.clone(), GroupBy::Unspecified).await?;
-    let versions = parts.over_time(&view, filter.clone(), GroupBy::Version).await;
-    let newest = newest(&parts, filter).await?;
+    let (stats, step_ms) = parts.stats_over_time(&view, filter.clone(), GroupBy::Unspecified).await?;
+    let versions = parts.stats_over_time(&view, filter.clone(), GroupBy::Version).await;
+    let newest = newest_attempts(&parts, filter).await?;
     let explained = match explained(&parts, &name, &newest).await {
         // the role reader may see past attempts, but not predictions
         Err(PageRefusal::Forbidden { .. }) => None,
@@ -47,9 +47,12 @@ pub(super) async fn show(
     Ok(Html(page.draw().into_string()))
 }
 
-async fn newest(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageRefusal> {
-    let asked =
-        ListAttemptsRequest { filter: Some(filter), page_size: DRAWN, ..ListAttemptsRequest::default() };
+async fn newest_attempts(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageRefusal> {
+    let asked = ListAttemptsRequest {
+        filter: Some(filter),
+        page_size: DRAWN_ATTEMPTS,
+        ..ListAttemptsRequest::default()
+    };
     Ok(parts.list_attempts(asked).await?.attempts)
 }
 
@@ -69,7 +72,7 @@ pub(super) async fn explained(
 /// if there is none; the page then omits it.
 async fn proposal(
     parts: &Reader,
-    (query, view): (&Query, &View),
+    (query, view): (&Query, &ReaderChoice),
     name: &str,
     newest: Option<&Summary>,
 ) -> Option<Recommendation> {

@@ -3,19 +3,19 @@
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::{
-    OTHERS,
+    OTHERS_GROUP,
     packages::{PackagesPage, columns},
-    view::View,
+    view::ReaderChoice,
 };
 use plimsoll_proto::v1::{self as pb, Group, GroupBy};
 
 use super::{
-    asking::{Asking, PageRefusal, Reader},
+    asking::{PageRefusal, Reader, RequestReader},
     query,
-    trouble::Trouble,
+    trouble::PageError,
 };
 
-pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
     let (query, view) = query::asked(&uri)?;
     let number = query.number("page")?.unwrap_or(1);
     let groups = groups(&parts, &view, query.get("q")).await?;
@@ -26,14 +26,14 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
 
 /// The packages that waste most. If none of them has the name that is searched for, but another
 /// package has exactly this name, it is added.
-async fn groups(parts: &Reader, view: &View, sought: &str) -> Result<Vec<Group>, PageRefusal> {
+async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec<Group>, PageRefusal> {
     let ask = |filter| {
         let group_by = GroupBy::Package.into();
         pb::GetStatsRequest { filter: Some(filter), group_by, ..pb::GetStatsRequest::default() }
     };
     let mut groups = parts.get_stats(ask(view.filter())).await?.groups;
     let known = groups.iter().any(|group| group.name == sought);
-    if !known && !sought.is_empty() && groups.iter().any(|group| group.name == OTHERS) {
+    if !known && !sought.is_empty() && groups.iter().any(|group| group.name == OTHERS_GROUP) {
         let exact = pb::Filter { package: sought.to_owned(), ..view.filter() };
         groups.extend(parts.get_stats(ask(exact)).await?.groups);
     }

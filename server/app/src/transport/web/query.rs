@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_pages::view::{Fields, Range, View};
+use plimsoll_pages::view::{Fields, ReaderChoice, TimeRange};
 use plimsoll_proto::limits;
 
 use crate::runtime::clock::Clock;
@@ -55,7 +55,7 @@ fn unknown(name: &str) -> FieldViolation {
 ///
 /// # Errors
 /// The query is invalid.
-pub(super) fn asked(uri: &Uri) -> Result<(Query, View), FieldViolation> {
+pub(super) fn asked(uri: &Uri) -> Result<(Query, ReaderChoice), FieldViolation> {
     let query = Query::of(uri)?;
     let view = view_of(&query, Clock.now_unix_ms())?;
     Ok((query, view))
@@ -122,15 +122,15 @@ impl Query {
 ///
 /// # Errors
 /// The time range is none of those offered.
-fn view_of(query: &Query, now_unix_ms: u64) -> Result<View, FieldViolation> {
+fn view_of(query: &Query, now_unix_ms: u64) -> Result<ReaderChoice, FieldViolation> {
     let range = match query.get("range") {
-        "" => Range::default(),
-        text => Range::parse(text).ok_or_else(|| {
+        "" => TimeRange::default(),
+        text => TimeRange::parse(text).ok_or_else(|| {
             FieldViolation::new("range", format!("is {text:?}; it may be 24h, 7d, 30d or all"))
         })?,
     };
     let (project, stack) = (query.get("project").to_owned(), query.get("stack").to_owned());
-    Ok(View { range, project, stack, now_unix_ms })
+    Ok(ReaderChoice { range, project, stack, now_unix_ms })
 }
 
 #[cfg(test)]
@@ -147,8 +147,8 @@ mod tests {
         let link = view.link("/packages", &[("sort", "waste"), ("q", "")]);
         assert_eq!(link, "/packages?sort=waste&range=7d&project=a%2Fb&stack=%3Cs%3E+t");
         let again = view_of(&Query::of(&link.parse().unwrap()).unwrap(), 0).unwrap();
-        assert_eq!((again.range, again.stack.as_str()), (Range::Week, "<s> t"));
-        assert_eq!(View::default().link("/", &[]), "/", "what is usual is not said");
+        assert_eq!((again.range, again.stack.as_str()), (TimeRange::Week, "<s> t"));
+        assert_eq!(ReaderChoice::default().link("/", &[]), "/", "what is usual is not said");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The page of running attempts.
 
 use axum::{http::Uri, response::Html};
-use plimsoll_pages::running::{RunningPage, SHOWN};
+use plimsoll_pages::running::{RunningPage, SHOWN_ATTEMPTS};
 
-use super::{asking::Asking, query, trouble::Trouble};
+use super::{asking::RequestReader, query, trouble::PageError};
 
-pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
     let (_query, view) = query::asked(&uri)?;
-    let (watched, running) = parts.running(SHOWN).await?;
+    let (watched, running) = parts.running(SHOWN_ATTEMPTS).await?;
     let page = RunningPage { view: &view, attempts: &watched.running, running };
     Ok(Html(page.draw().into_string()))
 }

@@ -2,16 +2,16 @@
 
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
-use plimsoll_pages::{savings::SavingsPage, view::View};
+use plimsoll_pages::{savings::SavingsPage, view::ReaderChoice};
 use plimsoll_proto::v1::RecommendRequest;
 
 use super::{
-    asking::Asking,
+    asking::RequestReader,
     query::{self, Query},
-    trouble::Trouble,
+    trouble::PageError,
 };
 
-pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
     let (query, view) = query::asked(&uri)?;
     let answer = parts.recommend(question(&query, &view)?).await?;
     Ok(Html(SavingsPage { view: &view, answer: &answer }.draw().into_string()))
@@ -19,7 +19,7 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>
 
 /// The request `Recommend` for the query of an address. `from_unix_ms` and `to_unix_ms` replace its
 /// time range.
-pub(super) fn question(query: &Query, view: &View) -> Result<RecommendRequest, FieldViolation> {
+pub(super) fn question(query: &Query, view: &ReaderChoice) -> Result<RecommendRequest, FieldViolation> {
     let (from, to) = (query.number("from_unix_ms")?, query.number("to_unix_ms")?);
     let page_size = query.number("page_size")?.unwrap_or(0);
     Ok(RecommendRequest {

@@ -8,9 +8,9 @@ use axum::{
 use plimsoll_pages::settings::{SettingRow, SettingsPage};
 
 use super::{
-    asking::{Asking, Reader},
+    asking::{Reader, RequestReader},
     query,
-    trouble::Trouble,
+    trouble::PageError,
 };
 use crate::runtime::settings::InForce;
 
@@ -19,15 +19,15 @@ use crate::runtime::settings::InForce;
 ///
 /// # Errors
 /// The reader may see only some projects.
-pub(super) fn allowed(reader: &Reader) -> Result<(), Trouble> {
+pub(super) fn allowed(reader: &Reader) -> Result<(), PageError> {
     let text = "The settings are for readers of all projects.";
-    if reader.is_for_all() { Ok(()) } else { Err(Trouble::new(StatusCode::FORBIDDEN, text)) }
+    if reader.is_for_all() { Ok(()) } else { Err(PageError::new(StatusCode::FORBIDDEN, text)) }
 }
 
-pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Result<Html<String>, PageError> {
     allowed(&parts)?;
     let (query, view) = query::asked(&uri)?;
-    let rows: Vec<SettingRow<'_>> = parts.shown.iter().map(row).collect();
+    let rows: Vec<SettingRow<'_>> = parts.settings_in_force.iter().map(row).collect();
     let page = SettingsPage { view: &view, fields: query.fields(), rows: &rows };
     Ok(Html(page.draw().into_string()))
 }

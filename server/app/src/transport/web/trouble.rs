@@ -11,16 +11,16 @@ use super::asking::PageRefusal;
 
 /// Why a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct PageError {
     pub(super) status: StatusCode,
     pub(super) text: String,
     /// Projects that the reader may ask for instead.
-    pub(super) projects: Vec<String>,
+    pub(super) allowed_projects: Vec<String>,
 }
 
-impl Trouble {
+impl PageError {
     pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), projects: Vec::new() }
+        Self { status, text: text.into(), allowed_projects: Vec::new() }
     }
 
     /// The error as a JSON answer.
@@ -30,12 +30,12 @@ impl Trouble {
     }
 }
 
-impl From<PageRefusal> for Trouble {
+impl From<PageRefusal> for PageError {
     fn from(refused: PageRefusal) -> Self {
         match refused {
             PageRefusal::Wrong(text) => Self::new(StatusCode::BAD_REQUEST, text),
             PageRefusal::Forbidden { text, projects } => {
-                Self { projects, ..Self::new(StatusCode::FORBIDDEN, text) }
+                Self { allowed_projects: projects, ..Self::new(StatusCode::FORBIDDEN, text) }
             }
             PageRefusal::Unknown(text) => Self::new(StatusCode::NOT_FOUND, text),
             PageRefusal::Busy(text) => Self::new(StatusCode::SERVICE_UNAVAILABLE, text),
@@ -44,13 +44,13 @@ impl From<PageRefusal> for Trouble {
     }
 }
 
-impl From<FieldViolation> for Trouble {
+impl From<FieldViolation> for PageError {
     fn from(fault: FieldViolation) -> Self {
         Self::new(StatusCode::BAD_REQUEST, fault.to_string())
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let title = match self.status {
             StatusCode::NOT_FOUND => "Not found",
@@ -59,7 +59,7 @@ impl IntoResponse for Trouble {
             StatusCode::SERVICE_UNAVAILABLE => "Not now",
             _ => "Something went wrong",
         };
-        let page = TroublePage { title, text: &self.text, projects: &self.projects };
+        let page = TroublePage { title, text: &self.text, projects: &self.allowed_projects };
         let mut response = Html(page.draw().into_string()).into_response();
         *response.status_mut() = self.status;
         response
@@ -73,7 +73,7 @@ mod tests {
     #[tokio::test]
     async fn who_may_see_only_some_projects_is_led_to_them() {
         let projects = vec!["group/a&b".to_owned()];
-        let answer = Trouble::from(PageRefusal::Forbidden { text: "names no project".into(), projects })
+        let answer = PageError::from(PageRefusal::Forbidden { text: "names no project".into(), projects })
             .into_response();
         assert_eq!(answer.status(), StatusCode::FORBIDDEN);
         let page = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();

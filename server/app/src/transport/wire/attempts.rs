@@ -9,7 +9,7 @@ use plimsoll_proto::{limits, measured, v1 as pb};
 use super::{cause, key, rows::Rows, verdicts::verdict};
 use crate::{
     service::{attempts::ShownAttempt, statistics::ListedAttempt},
-    sessions::Running,
+    sessions::RunningAttempt,
 };
 
 /// The answer of `GetAttempt`, without the series.
@@ -187,8 +187,8 @@ pub(crate) fn sample(sample: &Sample) -> pb::Sample {
 }
 
 /// A message of `Watch`: running attempts, and ids of ended ones.
-pub(crate) fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {
-    let wire = |running: &Running| {
+pub(crate) fn changed(running: &[RunningAttempt], ended: &[String]) -> pb::WatchResponse {
+    let wire = |running: &RunningAttempt| {
         let last = running.progress.last.unwrap_or_default();
         pb::Running {
             attempt: running.attempt.id.to_string(),
@@ -199,7 +199,7 @@ pub(crate) fn changed(running: &[Running], ended: &[String]) -> pb::WatchRespons
             need_peak_bytes: running.progress.need_peak.0,
             cpu_usec: last.cpu.0,
             memory_limit_bytes: running.attempt.resources.memory_limit.map(|limit| limit.0),
-            starved: running.progress.starvation.now,
+            starved: running.progress.starvation.is_starved_now,
             source: source(running.attempt.source).into(),
         }
     };

@@ -16,7 +16,7 @@ use plimsoll_core::{
 };
 use plimsoll_proto::{limits, v1 as pb};
 
-use super::{at_most, attempt_id, cores, known, memory, read_exit, ticket_id};
+use super::{at_most, attempt_id, check_cores, check_memory, known, read_exit, ticket_id};
 use crate::{
     runtime::skipped_facts::{Part, SkippedFacts},
     sessions::{Append, Finish},
@@ -27,12 +27,13 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
     let pb::Resources { memory_request_bytes, memory_limit_bytes, cpu_request_cores, cpu_limit_cores } =
         wire.unwrap_or_default();
     let mut sizes = skipped.part("hello.resources");
-    let mut bytes = |name, value: Option<u64>| sizes.usable(name, value.filter(|bytes| *bytes > 0), memory);
+    let mut bytes =
+        |name, value: Option<u64>| sizes.usable(name, value.filter(|bytes| *bytes > 0), check_memory);
     let (memory_request, memory_limit) = (
         bytes("memory_request_bytes", memory_request_bytes),
         bytes("memory_limit_bytes", memory_limit_bytes),
     );
-    let mut cpu = |name, value: Option<f64>| sizes.usable(name, value.filter(|cpu| *cpu != 0.0), cores);
+    let mut cpu = |name, value: Option<f64>| sizes.usable(name, value.filter(|cpu| *cpu != 0.0), check_cores);
     let (cpu_request, cpu_limit) =
         (cpu("cpu_request_cores", cpu_request_cores), cpu("cpu_limit_cores", cpu_limit_cores));
     Resources { memory_request, memory_limit, cpu_request, cpu_limit }
@@ -183,18 +184,18 @@ pub(crate) fn batch(wire: &pb::Batch, skipped: &mut SkippedFacts) -> Validated<A
 
 fn sample(wire: &pb::Sample, skipped: &mut Part<'_>) -> Validated<Sample> {
     let mut sample = Sample {
-        elapsed: elapsed("elapsed_ms", wire.elapsed_ms)?,
-        memory: memory("memory_bytes", wire.memory_bytes)?,
-        need: memory("need_bytes", wire.need_bytes)?,
-        memory_peak: skipped.usable("memory_peak_bytes", wire.memory_peak_bytes, memory),
+        elapsed: check_elapsed("elapsed_ms", wire.elapsed_ms)?,
+        memory: check_memory("memory_bytes", wire.memory_bytes)?,
+        need: check_memory("need_bytes", wire.need_bytes)?,
+        memory_peak: skipped.usable("memory_peak_bytes", wire.memory_peak_bytes, check_memory),
         cpu: cpu("cpu_usec", wire.cpu_usec)?,
         oom_kill: wire.oom_kill,
         reclaim_failures: wire.reclaim_failures,
-        need_max: skipped.usable("need_max_bytes", wire.need_max_bytes, memory),
-        memory_stall: skipped.usable("memory_stall_usec", wire.memory_stall_usec, stall),
+        need_max: skipped.usable("need_max_bytes", wire.need_max_bytes, check_memory),
+        memory_stall: skipped.usable("memory_stall_usec", wire.memory_stall_usec, check_stall),
         pages: wire.into(),
-        throttled: skipped.usable("throttled_usec", wire.throttled_usec, throttled),
-        starved: skipped.usable("starved_ms", wire.starved_ms, elapsed),
+        throttled: skipped.usable("throttled_usec", wire.throttled_usec, check_throttled),
+        starved: skipped.usable("starved_ms", wire.starved_ms, check_elapsed),
     };
     if let Err(fault) = sample.check() {
         // the highest need of the interval is below its mean, so it is skipped
@@ -205,16 +206,16 @@ fn sample(wire: &pb::Sample, skipped: &mut Part<'_>) -> Validated<Sample> {
 }
 
 /// Parses a time since the start of an attempt, within the longest attempt.
-fn elapsed(field: &str, value: u64) -> Validated<Millis> {
+fn check_elapsed(field: &str, value: u64) -> Validated<Millis> {
     at_most(field, value, limits::ELAPSED_MS).map(Millis)
 }
 
-fn stall(field: &str, value: u64) -> Validated<Micros> {
+fn check_stall(field: &str, value: u64) -> Validated<Micros> {
     at_most(field, value, limits::ELAPSED_MS * 1000).map(Micros)
 }
 
 /// Parses throttled time, bounded like CPU time: the kernel adds it up over all processors.
-fn throttled(field: &str, value: u64) -> Validated<Micros> {
+fn check_throttled(field: &str, value: u64) -> Validated<Micros> {
     cpu(field, value).map(|time| Micros(time.0))
 }
 
@@ -240,7 +241,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
     if lost > last_sequence {
         return Err(FieldViolation::new("finish.lost", "is larger than finish.last_sequence"));
     }
-    let wall = skipped.keep(elapsed("finish.wall_ms", wall_ms));
+    let wall = skipped.keep(check_elapsed("finish.wall_ms", wall_ms));
     let longest = wall.unwrap_or(Millis(limits::ELAPSED_MS));
     Ok(Finish {
         attempt: attempt_id("finish.attempt", attempt)?,
@@ -254,7 +255,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
             .keep(read_phases(phases, longest).map_err(|fault| fault.within("finish")))
             .unwrap_or_default(),
         keeps_ticket,
-        offloaded_to: skipped.keep(service(offloaded_to)).unwrap_or_default(),
+        offloaded_to: skipped.keep(check_service(offloaded_to)).unwrap_or_default(),
         ended,
     })
 }
@@ -263,7 +264,7 @@ pub(crate) fn finish(wire: &pb::Finish, skipped: &mut SkippedFacts) -> Validated
 const SERVICE_CHARS: usize = 32;
 
 /// Parses the name of the service that ran the build; may be empty.
-fn service(name: &str) -> Validated<String> {
+fn check_service(name: &str) -> Validated<String> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.len() > SERVICE_CHARS || !name.bytes().all(is_plain) {
         let rule = format!("must be at most {SERVICE_CHARS} of a-z 0-9 -");
@@ -277,10 +278,10 @@ fn service(name: &str) -> Validated<String> {
 fn read_totals(wire: &pb::Totals, totals: &mut Part<'_>) -> FinalTotals {
     FinalTotals {
         cpu: totals.usable("cpu_usec", Some(wire.cpu_usec), cpu).unwrap_or_default(),
-        memory_peak: totals.usable("memory_peak_bytes", wire.memory_peak_bytes, memory),
+        memory_peak: totals.usable("memory_peak_bytes", wire.memory_peak_bytes, check_memory),
         oom_kill: wire.oom_kill,
         reclaim_failures: wire.reclaim_failures,
-        need_peak: totals.usable("need_peak_bytes", wire.need_peak_bytes, memory),
+        need_peak: totals.usable("need_peak_bytes", wire.need_peak_bytes, check_memory),
         oom_origin: match wire.oom_origin() {
             pb::OomOrigin::Unspecified => None,
             pb::OomOrigin::OwnLimit => Some(OomOrigin::OwnLimit),
@@ -288,10 +289,10 @@ fn read_totals(wire: &pb::Totals, totals: &mut Part<'_>) -> FinalTotals {
             pb::OomOrigin::Host => Some(OomOrigin::Host),
         },
         oom_group_kill: wire.oom_group_kill,
-        memory_stall: totals.usable("memory_stall_usec", wire.memory_stall_usec, stall),
+        memory_stall: totals.usable("memory_stall_usec", wire.memory_stall_usec, check_stall),
         pages: wire.into(),
-        throttled: totals.usable("throttled_usec", wire.throttled_usec, throttled),
-        starved: totals.usable("starved_ms", wire.starved_ms, elapsed),
+        throttled: totals.usable("throttled_usec", wire.throttled_usec, check_throttled),
+        starved: totals.usable("starved_ms", wire.starved_ms, check_elapsed),
     }
 }
 
@@ -301,9 +302,9 @@ fn read_phases(wire: &[pb::Phase], wall: Millis) -> Validated<Vec<Phase>> {
         let place = |fault: FieldViolation| fault.within(&format!("phases[{index}]"));
         phases.push(Phase {
             name: wire.name.clone(),
-            started: elapsed("started_ms", wire.started_ms).map_err(place)?,
-            wall: elapsed("wall_ms", wire.wall_ms).map_err(place)?,
-            need_peak: memory("need_peak_bytes", wire.need_peak_bytes).map_err(place)?,
+            started: check_elapsed("started_ms", wire.started_ms).map_err(place)?,
+            wall: check_elapsed("wall_ms", wire.wall_ms).map_err(place)?,
+            need_peak: check_memory("need_peak_bytes", wire.need_peak_bytes).map_err(place)?,
             cpu: cpu("cpu_usec", wire.cpu_usec).map_err(place)?,
         });
     }

@@ -38,7 +38,7 @@ fn read_group_by(wire: i32, label: String) -> Result<GroupBy, FieldViolation> {
         pb::GroupBy::Label if label.is_empty() => {
             return Err(FieldViolation::new("group_label", "is empty; name the label to group by"));
         }
-        pb::GroupBy::Label => GroupBy::Label(text("group_label", label, limits::LABEL_BYTES)?),
+        pb::GroupBy::Label => GroupBy::Label(check_text("group_label", label, limits::LABEL_BYTES)?),
     })
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn filter(wire: Option<pb::Filter>) -> Result<Filter, FieldViolation>
     {
         return Err(FieldViolation::new("filter.from_unix_ms", "is after filter.to_unix_ms"));
     }
-    let part = |name: &str, value| text(&format!("filter.{name}"), value, limits::KEY_FIELD_BYTES);
+    let part = |name: &str, value| check_text(&format!("filter.{name}"), value, limits::KEY_FIELD_BYTES);
     Ok(Filter {
         project: part("project", project)?,
         stack: part("stack", stack)?,
@@ -118,13 +118,13 @@ fn read_labels(wire: HashMap<String, String>) -> Result<HashMap<String, String>,
             return Err(FieldViolation::new("filter.labels", description));
         }
         for part in [name, value] {
-            text("filter.labels", part.clone(), limits::LABEL_BYTES)?;
+            check_text("filter.labels", part.clone(), limits::LABEL_BYTES)?;
         }
     }
     Ok(wire)
 }
 
-pub(super) fn text(field: &str, value: String, limit: usize) -> Result<String, FieldViolation> {
+pub(super) fn check_text(field: &str, value: String, limit: usize) -> Result<String, FieldViolation> {
     if value.len() > limit {
         return Err(FieldViolation::new(
             field,

@@ -58,11 +58,11 @@ pub(crate) fn known<E: TryFrom<i32>>(field: &str, number: i32) -> Validated<E> {
     })
 }
 
-fn memory(field: &str, value: u64) -> Validated<Bytes> {
+fn check_memory(field: &str, value: u64) -> Validated<Bytes> {
     at_most(field, value, limits::MEMORY_BYTES).map(Bytes)
 }
 
-fn cores(field: &str, value: f64) -> Validated<Cores> {
+fn check_cores(field: &str, value: f64) -> Validated<Cores> {
     if value.is_finite() && value > 0.0 && value <= limits::CORES {
         Ok(Cores(value))
     } else {

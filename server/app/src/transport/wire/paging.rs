@@ -29,7 +29,7 @@ const TOKEN: &str = "a";
 ///
 /// # Errors
 /// A field is invalid; the error names it.
-pub(crate) fn understood(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
+pub(crate) fn check_request(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
     PageRequest::read(request)?;
     filter(request.filter.clone()).map(|_filter| ())
 }
@@ -39,7 +39,7 @@ pub(crate) fn understood(request: &pb::ListAttemptsRequest) -> Result<(), FieldV
 pub(crate) struct PageRequest {
     order: AttemptOrder,
     size: usize,
-    after: Option<ListCursor>,
+    after_cursor: Option<ListCursor>,
     /// Hash of the filter and the order.
     query: u32,
 }
@@ -47,7 +47,7 @@ pub(crate) struct PageRequest {
 impl PageRequest {
     /// The page that the service is asked for.
     pub(crate) fn builder(&self) -> PageBuilder {
-        PageBuilder::new(self.order, self.size, self.after.clone())
+        PageBuilder::new(self.order, self.size, self.after_cursor.clone())
     }
 
     /// An empty page, to be filled.
@@ -71,17 +71,17 @@ impl PageRequest {
                 return Err(FieldViolation::new("page_size", description));
             }
         };
-        let query = query(request);
+        let query = query_hash(request);
         let after = match request.page_token.as_str() {
             "" => None,
-            token => Some(place(token, query)?),
+            token => Some(cursor_of(token, query)?),
         };
-        Ok(Self { order, size, after, query })
+        Ok(Self { order, size, after_cursor: after, query })
     }
 }
 
 /// Hash of a request's filter and order. It is the same for equal requests, also after a restart.
-fn query(request: &pb::ListAttemptsRequest) -> u32 {
+fn query_hash(request: &pb::ListAttemptsRequest) -> u32 {
     let mut filter = request.filter.clone().unwrap_or_default();
     // sorted, because a map has no fixed order
     let mut labels: Vec<_> = std::mem::take(&mut filter.labels).into_iter().collect();
@@ -96,12 +96,12 @@ fn query(request: &pb::ListAttemptsRequest) -> u32 {
     hasher.finalize()
 }
 
-fn token(query: u32, place: &ListCursor) -> String {
+fn page_token(query: u32, place: &ListCursor) -> String {
     format!("{TOKEN}{query:x}.{:x}.{:x}.{}", place.rank, place.ended_unix_ms, place.attempt)
 }
 
 /// The position in a token: where the page before ended.
-fn place(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
+fn cursor_of(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
     let unknown = || {
         FieldViolation::new("page_token", "is not from an answer of this server; start from the first page")
     };
@@ -125,13 +125,13 @@ fn place(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
 pub(crate) struct Page {
     query: u32,
     attempts: Vec<pb::Summary>,
-    last: Option<ListCursor>,
+    last_cursor: Option<ListCursor>,
     bytes: usize,
 }
 
 impl Page {
     fn new(query: u32) -> Self {
-        Self { query, attempts: Vec::new(), last: None, bytes: 0 }
+        Self { query, attempts: Vec::new(), last_cursor: None, bytes: 0 }
     }
 
     /// Adds an attempt if there is space; returns whether it was added. The first attempt is always
@@ -141,7 +141,7 @@ impl Page {
         let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
         if room {
             self.attempts.push(summary);
-            self.last = Some(place.clone());
+            self.last_cursor = Some(place.clone());
         }
         room
     }
@@ -149,11 +149,11 @@ impl Page {
     /// The answer, with a token if there are more attempts.
     pub(crate) fn end(self, listed: &ListedAttempts) -> pb::ListAttemptsResponse {
         let last = if listed.is_cut {
-            self.last.as_ref()
+            self.last_cursor.as_ref()
         } else {
-            listed.page.places.last().filter(|_| listed.page.more)
+            listed.page.cursors.last().filter(|_| listed.page.has_more)
         };
-        let next_page_token = last.map(|last| token(self.query, last)).unwrap_or_default();
+        let next_page_token = last.map(|last| page_token(self.query, last)).unwrap_or_default();
         pb::ListAttemptsResponse { attempts: self.attempts, next_page_token }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
             for brief in attempts {
                 listing.consider(brief);
             }
-            let chosen = listing.choose();
+            let chosen = listing.finish();
             let mut page = Page::new(asked.query);
             let is_cut = !fill(&mut page, &chosen);
             let answer = page.end(&ListedAttempts { page: chosen, is_cut });
@@ -202,7 +202,7 @@ mod tests {
     fn pages_cover_everything_once_also_if_one_was_removed_meanwhile() {
         let request = pb::ListAttemptsRequest { page_size: 10, ..Default::default() };
         let pages = pages(&attempts(25), request, |page, chosen| {
-            let found = chosen.places.iter().filter(|place| place.attempt.as_str() != "4");
+            let found = chosen.cursors.iter().filter(|place| place.attempt.as_str() != "4");
             found.for_each(|place| {
                 let summary = summary(place.attempt.as_str(), "zlib", "1", 10);
                 assert!(page.add_if_room(place, shown(&summary)));
@@ -226,7 +226,7 @@ mod tests {
         };
         let request = pb::ListAttemptsRequest { page_size: 1000, ..Default::default() };
         let pages = pages(&attempts(1000), request, |page, chosen| {
-            chosen.places.iter().all(|place| page.add_if_room(place, long(&place.attempt)))
+            chosen.cursors.iter().all(|place| page.add_if_room(place, long(&place.attempt)))
         });
         assert!(pages.iter().all(|page| page.encoded_len() < limits::ANSWER_BYTES));
         let seen: usize = pages.iter().map(|page| page.attempts.len()).sum();
@@ -246,7 +246,7 @@ mod tests {
         };
         let place =
             ListCursor { rank: 7, ended_unix_ms: 8, attempt: AttemptId::parse("gitlab.com:1.2").unwrap() };
-        let page_token = token(query(&request), &place);
+        let page_token = page_token(query_hash(&request), &place);
         let with = |other: pb::ListAttemptsRequest| {
             PageRequest::read(&pb::ListAttemptsRequest { page_token: page_token.clone(), ..other })
         };
@@ -255,7 +255,7 @@ mod tests {
             page_size: 7,
             ..request.clone()
         };
-        assert_eq!(with(again).unwrap().after, Some(place), "the size of a page may change");
+        assert_eq!(with(again).unwrap().after_cursor, Some(place), "the size of a page may change");
         let others = [
             pb::ListAttemptsRequest { filter: filter("hdf5", &[("a", "1"), ("b", "2")]), ..request.clone() },
             pb::ListAttemptsRequest { filter: filter("zlib", &[("a", "12"), ("b", "")]), ..request.clone() },

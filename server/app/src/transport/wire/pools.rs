@@ -16,7 +16,7 @@ pub(crate) fn pool(
     hosts: Option<HostCounts>,
     upstream: Option<UpstreamStatus>,
 ) -> pb::Pool {
-    let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
+    let PoolMaximums { memory_request, memory_limit, cpu_request, cpu_limit } = pool.maximums;
     pb::Pool {
         name: pool.name.clone(),
         os: pool.os.as_str().to_owned(),
@@ -51,12 +51,12 @@ pub(crate) fn pool(
 }
 
 pub(crate) fn demand(demand: PoolDemand) -> pb::PoolDemand {
-    let (wanted, held) = (Some(amount(demand.taken.wanted)), Some(amount(demand.taken.held)));
+    let (wanted, held) = (Some(amount(demand.occupancy.wanted)), Some(amount(demand.occupancy.held)));
     pb::PoolDemand { pool: demand.pool, on_demand: demand.on_demand, wanted, held }
 }
 
 fn amount(amount: Amount) -> pb::Amount {
-    pb::Amount { places: amount.places, cores: cores(amount), memory_bytes: amount.memory_bytes }
+    pb::Amount { places: amount.slots, cores: cores(amount), memory_bytes: amount.memory_bytes }
 }
 
 fn place(place: &NodePlacement) -> pb::Place {

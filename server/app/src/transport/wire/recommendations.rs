@@ -7,7 +7,7 @@ use plimsoll_core::{
 };
 use plimsoll_proto::{limits, reasons::LEAST_CONFIDENCE, v1 as pb};
 
-use super::filter::text;
+use super::filter::check_text;
 use crate::service::statistics::{RecommendQuestion, RecommendationAnswer};
 
 /// Highest price that is accepted; a higher one is probably a typing error.
@@ -21,7 +21,7 @@ pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, 
     {
         return Err(FieldViolation::new("from_unix_ms", "is after to_unix_ms"));
     }
-    let part = |name: &str, value| text(name, value, limits::KEY_FIELD_BYTES);
+    let part = |name: &str, value| check_text(name, value, limits::KEY_FIELD_BYTES);
     let most = match wire.page_size {
         0 => limits::RECOMMENDATIONS_DEFAULT,
         size @ 1..=limits::RECOMMENDATIONS => size,
@@ -39,13 +39,14 @@ pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, 
             to_unix_ms,
             ..Filter::default()
         },
-        gib_hour: number("price_gib_hour", wire.price_gib_hour, MOST_PRICE)?,
-        least_confidence: number("min_confidence", wire.min_confidence, 1.0)?.unwrap_or(LEAST_CONFIDENCE),
+        gib_hour: check_number("price_gib_hour", wire.price_gib_hour, MOST_PRICE)?,
+        least_confidence: check_number("min_confidence", wire.min_confidence, 1.0)?
+            .unwrap_or(LEAST_CONFIDENCE),
         most: usize::try_from(most).unwrap_or(usize::MAX),
     })
 }
 
-fn number(field: &str, value: Option<f64>, most: f64) -> Result<Option<f64>, FieldViolation> {
+fn check_number(field: &str, value: Option<f64>, most: f64) -> Result<Option<f64>, FieldViolation> {
     match value {
         Some(value) if !(0.0..=most).contains(&value) => {
             Err(FieldViolation::new(field, format!("is {value}; it may be 0 to {most}")))

@@ -10,7 +10,7 @@ pub(crate) struct Rows {
     limit: usize,
     /// Number of samples in a full row; a power of two.
     width: u64,
-    merged: Vec<Row>,
+    collected: Vec<Row>,
 }
 
 /// Consecutive samples combined into one row.
@@ -27,19 +27,19 @@ struct Row {
 impl Rows {
     /// Starts without rows. At most `limit` are kept.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), width: 1, merged: Vec::new() }
+        Self { limit: limit.max(1), width: 1, collected: Vec::new() }
     }
 
     /// Adds the next sample.
     pub(crate) fn add(&mut self, sample: pb::Sample) {
-        let whole = self.merged.last().is_none_or(|row| row.samples >= self.width);
-        if whole && self.merged.len() >= self.limit {
+        let whole = self.collected.last().is_none_or(|row| row.samples >= self.width);
+        if whole && self.collected.len() >= self.limit {
             self.halve();
         }
         let row = Row::of(sample);
-        match self.merged.last_mut().filter(|last| last.samples < self.width) {
+        match self.collected.last_mut().filter(|last| last.samples < self.width) {
             Some(last) => *last = last.followed_by(&row),
-            None => self.merged.push(row),
+            None => self.collected.push(row),
         }
     }
 
@@ -47,8 +47,8 @@ impl Rows {
     fn halve(&mut self) {
         self.width *= 2;
         let halved =
-            self.merged.chunks(2).filter_map(|pair| pair.iter().copied().reduce(|a, b| a.followed_by(&b)));
-        self.merged = halved.collect();
+            self.collected.chunks(2).filter_map(|pair| pair.iter().copied().reduce(|a, b| a.followed_by(&b)));
+        self.collected = halved.collect();
     }
 
     /// Whether rows combine several samples.
@@ -58,7 +58,7 @@ impl Rows {
 
     /// The rows in order.
     pub(crate) fn into_samples(self) -> Vec<pb::Sample> {
-        self.merged.iter().map(Row::sample).collect()
+        self.collected.iter().map(Row::sample).collect()
     }
 }
 

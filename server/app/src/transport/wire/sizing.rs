@@ -11,7 +11,7 @@ use plimsoll_core::{
 };
 use plimsoll_proto::{limits, measured::IncompleteNeed, v1 as pb};
 
-use super::{memory, rung};
+use super::{check_memory, rung};
 use crate::service::sizing::{Explanation, SizingAnswer};
 
 /// Parses a request: the key, and the highest memory limit that the attempt may get.
@@ -19,7 +19,7 @@ pub(crate) fn ask(wire: pb::PredictRequest) -> Validated<(Key, Option<Bytes>)> {
     let pb::PredictRequest { key, memory_limit_bytes } = wire;
     let limit = memory_limit_bytes.map(|bytes| match bytes {
         0 => Err(FieldViolation::new("memory_limit_bytes", "is 0; leave it out if there is no limit")),
-        bytes => memory("memory_limit_bytes", bytes),
+        bytes => check_memory("memory_limit_bytes", bytes),
     });
     Ok((validated::key(key)?, limit.transpose()?))
 }

@@ -45,7 +45,7 @@ fn coverage(covers: Coverage) -> pb::Coverage {
         attempts: covers.attempts,
         first_ended_unix_ms: first,
         last_ended_unix_ms: last,
-        older_left_out: covers.cut,
+        older_left_out: covers.is_cut,
     }
 }
 
@@ -85,7 +85,7 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         need_over_ask_mean,
         need_over_ask_max,
         need_over_ask_lower_bounds: totals.need_over_ask.lower_bounds,
-        need_over_ask_max_is_lower_bound: totals.need_over_ask.most.is_lower,
+        need_over_ask_max_is_lower_bound: totals.need_over_ask.highest_ratio.is_lower,
         causes: totals.causes().map(|(cause, count)| cause_count(Some(cause), count)).collect(),
         retries_by_cause: totals.retries_by_cause().map(|(cause, count)| cause_count(cause, count)).collect(),
         retries_avoided: totals.retries_avoided,

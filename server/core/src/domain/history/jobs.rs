@@ -15,15 +15,15 @@ use super::super::{AttemptBrief, JobMark, weight};
 pub(in crate::domain) const LINEAGE_STEPS: usize = 32;
 
 /// Bytes that this index takes for an attempt, if the attempt's key names a job.
-const BYTES: usize = weight::in_table(size_of::<ByJob>());
+const INDEX_BYTES: usize = weight::table_entry_bytes(size_of::<ByJob>());
 
 /// Attempts by job. Attempts whose key names no job are left out.
 #[derive(Debug, Default)]
-pub(super) struct Jobs {
+pub(super) struct JobIndex {
     /// One attempt for each job.
-    one: HashSet<ByJob, RandomState>,
+    representatives: HashSet<ByJob, RandomState>,
     /// The further attempts of each job, newest last: at most as many for a job as verdicts count.
-    others: HashMap<JobMark, Vec<Arc<AttemptBrief>>, RandomState>,
+    further: HashMap<JobMark, Vec<Arc<AttemptBrief>>, RandomState>,
 }
 
 /// An attempt that is hashed and compared by its job.
@@ -50,19 +50,19 @@ impl PartialEq for ByJob {
 
 impl Eq for ByJob {}
 
-impl Jobs {
+impl JobIndex {
     /// Reserves space for this many more attempts.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.one.reserve(more);
+        self.representatives.reserve(more);
     }
 
     pub(super) fn add(&mut self, brief: &Arc<AttemptBrief>) {
         let Some(job) = brief.job else { return };
-        if !self.one.contains(&brief.job) {
-            self.one.insert(ByJob(Arc::clone(brief)));
+        if !self.representatives.contains(&brief.job) {
+            self.representatives.insert(ByJob(Arc::clone(brief)));
             return;
         }
-        let others = self.others.entry(job).or_default();
+        let others = self.further.entry(job).or_default();
         if others.len() + 1 >= LINEAGE_STEPS {
             let oldest = others.iter().enumerate().min_by_key(|(_, other)| other.started_unix_ms);
             if let Some((at, _)) = oldest.filter(|(_, other)| other.started_unix_ms <= brief.started_unix_ms)
@@ -77,9 +77,9 @@ impl Jobs {
 
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, now: &Arc<AttemptBrief>) {
         if earlier.job == now.job
-            && self.one.get(&earlier.job).is_some_and(|one| Arc::ptr_eq(&one.0, earlier))
+            && self.representatives.get(&earlier.job).is_some_and(|one| Arc::ptr_eq(&one.0, earlier))
         {
-            self.one.replace(ByJob(Arc::clone(now)));
+            self.representatives.replace(ByJob(Arc::clone(now)));
             return;
         }
         self.remove(earlier);
@@ -88,40 +88,40 @@ impl Jobs {
 
     pub(super) fn remove(&mut self, brief: &Arc<AttemptBrief>) {
         let Some(job) = brief.job else { return };
-        let others = self.others.get_mut(&job);
-        if self.one.get(&brief.job).is_some_and(|one| Arc::ptr_eq(&one.0, brief)) {
-            self.one.remove(&brief.job);
+        let others = self.further.get_mut(&job);
+        if self.representatives.get(&brief.job).is_some_and(|one| Arc::ptr_eq(&one.0, brief)) {
+            self.representatives.remove(&brief.job);
             if let Some(next) = others.and_then(Vec::pop) {
-                self.one.insert(ByJob(next));
+                self.representatives.insert(ByJob(next));
             }
         } else if let Some(others) = others {
             others.retain(|other| !Arc::ptr_eq(other, brief));
         }
-        if self.others.get(&job).is_some_and(Vec::is_empty) {
-            self.others.remove(&job);
+        if self.further.get(&job).is_some_and(Vec::is_empty) {
+            self.further.remove(&job);
         }
     }
 
     /// All attempts of a job, in no order.
-    pub(super) fn of(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
-        let others = self.others.get(&job).into_iter().flatten();
-        self.one.get(&Some(job)).map(|one| &one.0).into_iter().chain(others)
+    pub(super) fn of_job(&self, job: JobMark) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        let others = self.further.get(&job).into_iter().flatten();
+        self.representatives.get(&Some(job)).map(|one| &one.0).into_iter().chain(others)
     }
 
     /// One attempt for each job.
-    pub(super) fn of_all(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
-        self.one.iter().map(|one| &one.0)
+    pub(super) fn one_of_each_job(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
+        self.representatives.iter().map(|one| &one.0)
     }
 
     /// The jobs with more than one attempt.
-    pub(super) fn repeated(&self) -> impl Iterator<Item = JobMark> {
-        self.others.keys().copied()
+    pub(super) fn repeated_jobs(&self) -> impl Iterator<Item = JobMark> {
+        self.further.keys().copied()
     }
 }
 
 /// Bytes that this index takes for an attempt.
 pub(super) fn bytes_of(brief: &AttemptBrief) -> usize {
-    if brief.job.is_some() { BYTES } else { 0 }
+    if brief.job.is_some() { INDEX_BYTES } else { 0 }
 }
 
 #[cfg(test)]
@@ -140,30 +140,34 @@ mod tests {
     fn what_is_removed_in_any_order_leaves_nothing_behind() {
         let all = ["a", "b", "c"].map(|id| of_job(id, 0));
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let mut jobs = Jobs::default();
+            let mut jobs = JobIndex::default();
             for brief in &all {
                 jobs.add(brief);
             }
-            assert_eq!((jobs.of(all[0].job.unwrap()).count(), jobs.repeated().count()), (3, 1));
+            assert_eq!((jobs.of_job(all[0].job.unwrap()).count(), jobs.repeated_jobs().count()), (3, 1));
             for at in order {
                 jobs.remove(&all[at]);
             }
-            assert!(jobs.one.is_empty() && jobs.others.is_empty(), "{order:?}");
+            assert!(jobs.representatives.is_empty() && jobs.further.is_empty(), "{order:?}");
         }
     }
 
     #[test]
     fn a_job_with_more_attempts_than_count_keeps_the_newest() {
-        let mut jobs = Jobs::default();
+        let mut jobs = JobIndex::default();
         let all: Vec<_> = (0..100).map(|n| of_job(&n.to_string(), n)).collect();
         for brief in &all {
             jobs.add(brief);
         }
-        let mut kept: Vec<u64> = jobs.of(all[0].job.unwrap()).map(|brief| brief.started_unix_ms).collect();
+        let mut kept: Vec<u64> =
+            jobs.of_job(all[0].job.unwrap()).map(|brief| brief.started_unix_ms).collect();
         kept.sort_unstable();
         assert_eq!((kept.len(), kept.last()), (LINEAGE_STEPS, Some(&all[99].started_unix_ms)));
         // one that came late and is older than all of them takes no place
         jobs.add(&of_job("old", 0));
-        assert_eq!(jobs.of(all[0].job.unwrap()).filter(|brief| brief.attempt.as_str() == "old").count(), 0);
+        assert_eq!(
+            jobs.of_job(all[0].job.unwrap()).filter(|brief| brief.attempt.as_str() == "old").count(),
+            0
+        );
     }
 }

@@ -20,7 +20,7 @@ const MOST_MEMORY_ENDS: usize = 512;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JudgedMemoryEnd {
     /// The memory size that was too small for the attempt.
-    pub(crate) stopped: Bytes,
+    pub(crate) stopped_at: Bytes,
     /// The size that the need would have reached at its growth before the end; 0 if it did not grow or that is unknown.
     pub(crate) grown_to: Bytes,
     /// When the verdict was given, milliseconds since 1970.
@@ -40,7 +40,12 @@ impl JudgedMemoryEnd {
         let grown_to = Bytes(if matches!(limit.basis.bound, SizeBound::Grown(_)) { limit.value } else { 0 });
         let judged_unix_ms = verdict.given_unix_ms.unwrap_or(0);
         let key = (**verdict.basis.built.as_ref()?).clone();
-        verdict.counts_for(&key.project).then_some(Self { stopped, grown_to, judged_unix_ms, key })
+        verdict.counts_for(&key.project).then_some(Self {
+            stopped_at: stopped,
+            grown_to,
+            judged_unix_ms,
+            key,
+        })
     }
 }
 
@@ -71,7 +76,7 @@ impl JudgedMemoryEnds {
     }
 
     /// The recorded end of this attempt in this project.
-    pub(super) fn of(&self, attempt: &AttemptId, project: &str) -> Option<&JudgedMemoryEnd> {
+    pub(super) fn recorded_end(&self, attempt: &AttemptId, project: &str) -> Option<&JudgedMemoryEnd> {
         (!self.0.is_empty()).then(|| self.0.get(&(attempt.clone(), project.to_owned()))).flatten()
     }
 
@@ -80,7 +85,7 @@ impl JudgedMemoryEnds {
         &'e self,
         key: &Key,
     ) -> impl Iterator<Item = (&'e AttemptId, &'e JudgedMemoryEnd)> {
-        let built = (!self.0.is_empty() && !key.package.is_empty()).then(|| key.built());
+        let built = (!self.0.is_empty() && !key.package.is_empty()).then(|| key.build_key());
         self.0.iter().filter(move |(_, end)| built.as_ref() == Some(&end.key)).map(|((id, _), end)| (id, end))
     }
 }

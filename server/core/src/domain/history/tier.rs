@@ -15,12 +15,13 @@ use super::{
         ladder::{Ladder, LadderLoader},
         weight,
     },
-    jobs::{self, Jobs},
+    jobs::{self, JobIndex},
 };
 
 /// Bytes that an attempt takes besides itself and the ladder: its entries by order and by id, its row in the statistics, and half of the
 /// labels counted there.
-const BESIDE: usize = size_of::<ById>() * 3 / 2 + weight::in_table(size_of::<ById>()) + 56 + 4 + 16;
+const INDEX_BYTES: usize =
+    size_of::<ById>() * 3 / 2 + weight::table_entry_bytes(size_of::<ById>()) + 56 + 4 + 16;
 
 /// Capacity of a history. The first limit that is reached applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct HistoryLimits {
 
 impl HistoryLimits {
     /// The limits divided by `of`.
-    pub(super) const fn part(self, of: usize) -> Self {
+    pub(super) const fn divided_by(self, of: usize) -> Self {
         let attempts = self.attempts / of;
         Self { attempts: if attempts == 0 { 1 } else { attempts }, bytes: self.bytes / of }
     }
@@ -43,12 +44,12 @@ impl HistoryLimits {
 #[derive(Debug)]
 pub(super) struct TrustTier {
     pub(super) untrusted: bool,
-    pub(super) room: HistoryLimits,
+    pub(super) limits: HistoryLimits,
     /// Bytes of the attempts, without the bytes that the ladder counts itself.
     bytes: usize,
-    pub(super) newest: VecDeque<Arc<AttemptBrief>>,
+    pub(super) newest_first: VecDeque<Arc<AttemptBrief>>,
     pub(super) by_id: HashSet<ById, RandomState>,
-    pub(super) jobs: Jobs,
+    pub(super) jobs: JobIndex,
     pub(super) ladder: Ladder,
 }
 
@@ -80,23 +81,23 @@ impl TrustTier {
     pub(super) fn new(room: HistoryLimits, untrusted: bool) -> Self {
         Self {
             untrusted,
-            room,
+            limits: room,
             bytes: 0,
-            newest: VecDeque::new(),
+            newest_first: VecDeque::new(),
             by_id: HashSet::default(),
-            jobs: Jobs::default(),
+            jobs: JobIndex::default(),
             ladder: Ladder::default(),
         }
     }
 
     /// Starts a bulk load of the `attempts` that belong to this tier. The tier must be empty.
-    pub(super) fn fill(&mut self, attempts: &[RungObservation]) -> LadderLoader {
+    pub(super) fn begin_load(&mut self, attempts: &[RungObservation]) -> LadderLoader {
         let here = || attempts.iter().filter(|observation| observation.brief.untrusted == self.untrusted);
         let count = here().count();
         self.by_id.reserve(count);
-        self.newest.reserve_exact(count);
+        self.newest_first.reserve_exact(count);
         self.jobs.reserve(here().filter(|observation| observation.brief.job.is_some()).count());
-        self.ladder.fill(here())
+        self.ladder.begin_load(here())
     }
 
     /// Adds an attempt that is older than all others, unless it is known or there is no room left.
@@ -105,24 +106,24 @@ impl TrustTier {
         bulk: &mut LadderLoader,
         observation: RungObservation,
     ) -> Option<Arc<AttemptBrief>> {
-        bulk.full |= !self.has_room(&observation.brief);
-        if bulk.full || self.by_id.contains(observation.brief.attempt.as_str()) {
+        bulk.is_full |= !self.has_room(&observation.brief);
+        if bulk.is_full || self.by_id.contains(observation.brief.attempt.as_str()) {
             return None;
         }
         let brief = self.ladder.push_older(bulk, observation);
-        self.newest.push_front(Arc::clone(&brief));
-        self.note(&brief);
+        self.newest_first.push_front(Arc::clone(&brief));
+        self.index_attempt(&brief);
         Some(brief)
     }
 
     pub(super) fn learn(&mut self, observation: RungObservation) -> Arc<AttemptBrief> {
         let brief = self.ladder.push(observation);
-        self.newest.push_back(Arc::clone(&brief));
-        self.note(&brief);
+        self.newest_first.push_back(Arc::clone(&brief));
+        self.index_attempt(&brief);
         brief
     }
 
-    fn note(&mut self, brief: &Arc<AttemptBrief>) {
+    fn index_attempt(&mut self, brief: &Arc<AttemptBrief>) {
         self.bytes += bytes_of(brief);
         self.by_id.insert(ById(Arc::clone(brief)));
         self.jobs.add(brief);
@@ -130,7 +131,8 @@ impl TrustTier {
 
     fn has_room(&self, more: &AttemptBrief) -> bool {
         let bytes = self.bytes() + bytes_of(more);
-        self.newest.is_empty() || self.newest.len() < self.room.attempts && bytes <= self.room.bytes
+        self.newest_first.is_empty()
+            || self.newest_first.len() < self.limits.attempts && bytes <= self.limits.bytes
     }
 
     /// Removes and returns the oldest attempt if there is no room for `more`.
@@ -138,7 +140,7 @@ impl TrustTier {
         if self.has_room(more) {
             return None;
         }
-        let oldest = self.newest.pop_front()?;
+        let oldest = self.newest_first.pop_front()?;
         self.bytes = self.bytes.saturating_sub(bytes_of(&oldest));
         self.by_id.remove(oldest.attempt.as_str());
         self.jobs.remove(&oldest);
@@ -154,7 +156,7 @@ impl TrustTier {
         self.bytes = (self.bytes + bytes_of(&observation.brief)).saturating_sub(bytes_of(earlier));
         // all lists must hold the same pointer, because readers compare attempts by pointer; the search starts at the newest end, where
         // most matches are
-        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
+        if let Some(known) = self.newest_first.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
             *known = Arc::clone(&observation.brief);
         }
         self.jobs.replace(earlier, &observation.brief);
@@ -164,8 +166,8 @@ impl TrustTier {
 
     pub(super) fn remove(&mut self, known: &Arc<AttemptBrief>) {
         // the search starts at the newest end, where most matches are
-        if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
-            self.newest.remove(self.newest.len() - 1 - back);
+        if let Some(back) = self.newest_first.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
+            self.newest_first.remove(self.newest_first.len() - 1 - back);
             self.bytes = self.bytes.saturating_sub(bytes_of(known));
         }
         self.by_id.remove(known.attempt.as_str());
@@ -180,5 +182,5 @@ impl TrustTier {
 
 /// Bytes that an attempt takes, without the bytes that the ladder counts.
 pub fn bytes_of(brief: &AttemptBrief) -> usize {
-    brief.allocated() + jobs::bytes_of(brief) + BESIDE
+    brief.allocated_bytes() + jobs::bytes_of(brief) + INDEX_BYTES
 }

@@ -6,14 +6,14 @@ use std::{collections::VecDeque, sync::Arc};
 use super::super::{AttemptBrief, RungObservation, weight};
 
 /// Number of the newest attempts kept on one rung. More would average over builds from long ago.
-pub(in super::super) const PER_RUNG: usize = 128;
+pub(in super::super) const ATTEMPTS_PER_RUNG: usize = 128;
 
 /// Index of a list.
 pub(super) type ListId = usize;
 
 /// The newest attempts of the rungs that share this list, oldest first.
 #[derive(Debug, Default)]
-struct List {
+struct RungList {
     observations: VecDeque<RungObservation>,
     /// Number of rungs that share the list; 0 if its slot is free.
     rungs: usize,
@@ -21,53 +21,56 @@ struct List {
 
 /// All lists of a ladder.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
-    all: Vec<List>,
-    free: Vec<ListId>,
+pub(super) struct RungLists {
+    lists: Vec<RungList>,
+    free_slots: Vec<ListId>,
     /// Capacity of all lists together, in observations.
-    room: usize,
+    capacity: usize,
 }
 
-impl Lists {
+impl RungLists {
     /// Allocates an empty list for `rungs` rungs, with capacity for `room` attempts.
-    pub(super) fn take(&mut self, rungs: usize, room: usize) -> ListId {
-        self.put(List { observations: VecDeque::with_capacity(room.min(PER_RUNG)), rungs })
+    pub(super) fn allocate(&mut self, rungs: usize, room: usize) -> ListId {
+        self.store_list(RungList {
+            observations: VecDeque::with_capacity(room.min(ATTEMPTS_PER_RUNG)),
+            rungs,
+        })
     }
 
     /// Copies a list for some of its rungs (`rungs` of them), which then use the copy instead of the shared list.
     pub(super) fn split(&mut self, id: ListId, rungs: usize) -> ListId {
-        let observations = self.all.get_mut(id).map_or_else(VecDeque::new, |list| {
+        let observations = self.lists.get_mut(id).map_or_else(VecDeque::new, |list| {
             list.rungs = list.rungs.saturating_sub(rungs);
             list.observations.clone()
         });
-        self.put(List { observations, rungs })
+        self.store_list(RungList { observations, rungs })
     }
 
-    fn put(&mut self, list: List) -> ListId {
-        self.room += list.observations.capacity();
-        if let Some((id, place)) = self.free.pop().and_then(|id| Some((id, self.all.get_mut(id)?))) {
+    fn store_list(&mut self, list: RungList) -> ListId {
+        self.capacity += list.observations.capacity();
+        if let Some((id, place)) = self.free_slots.pop().and_then(|id| Some((id, self.lists.get_mut(id)?))) {
             *place = list;
             return id;
         }
-        self.all.push(list);
-        self.all.len() - 1
+        self.lists.push(list);
+        self.lists.len() - 1
     }
 
     /// Notes that one rung fewer uses the list; frees the list if none is left.
     pub(super) fn release(&mut self, id: ListId) {
-        let Some(list) = self.all.get_mut(id) else { return };
+        let Some(list) = self.lists.get_mut(id) else { return };
         list.rungs = list.rungs.saturating_sub(1);
         if list.rungs == 0 {
-            self.room -= list.observations.capacity();
-            *list = List::default();
-            self.free.push(id);
+            self.capacity -= list.observations.capacity();
+            *list = RungList::default();
+            self.free_slots.push(id);
         }
     }
 
     /// Adds an attempt that is newer than all others in the list.
     pub(super) fn push(&mut self, id: ListId, observation: RungObservation) {
-        self.change(id, |list| {
-            if list.len() >= PER_RUNG {
+        self.change_list(id, |list| {
+            if list.len() >= ATTEMPTS_PER_RUNG {
                 list.pop_front();
             }
             grow(list);
@@ -77,8 +80,8 @@ impl Lists {
 
     /// Adds an attempt that is older than all others in the list, if there is room.
     pub(super) fn push_older(&mut self, id: ListId, observation: &RungObservation) {
-        self.change(id, |list| {
-            if list.len() < PER_RUNG {
+        self.change_list(id, |list| {
+            if list.len() < ATTEMPTS_PER_RUNG {
                 grow(list);
                 list.push_front(observation.clone());
             }
@@ -87,7 +90,7 @@ impl Lists {
 
     /// Removes the oldest attempt if it is `oldest`. Shrinks a list that is less than half full.
     pub(super) fn pop(&mut self, id: ListId, oldest: &Arc<AttemptBrief>) {
-        self.change(id, |list| {
+        self.change_list(id, |list| {
             if list.front().is_some_and(|first| Arc::ptr_eq(&first.brief, oldest)) {
                 list.pop_front();
             }
@@ -99,43 +102,44 @@ impl Lists {
 
     /// Removes an attempt from any position in the list.
     pub(super) fn remove(&mut self, id: ListId, brief: &Arc<AttemptBrief>) {
-        self.change(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
+        self.change_list(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
     }
 
     /// Replaces the attempt `earlier` in the list.
     pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
-        self.change(id, |list| {
+        self.change_list(id, |list| {
             let same = list.iter_mut().filter(|known| Arc::ptr_eq(&known.brief, earlier));
             same.for_each(|known| *known = observation.clone());
         });
     }
 
-    fn change(&mut self, id: ListId, how: impl FnOnce(&mut VecDeque<RungObservation>)) {
-        let Some(list) = self.all.get_mut(id) else { return };
+    fn change_list(&mut self, id: ListId, how: impl FnOnce(&mut VecDeque<RungObservation>)) {
+        let Some(list) = self.lists.get_mut(id) else { return };
         let before = list.observations.capacity();
         how(&mut list.observations);
-        self.room = self.room - before + list.observations.capacity();
+        self.capacity = self.capacity - before + list.observations.capacity();
     }
 
     /// Number of rungs that share this list.
     pub(super) fn rungs(&self, id: ListId) -> usize {
-        self.all.get(id).map_or(0, |list| list.rungs)
+        self.lists.get(id).map_or(0, |list| list.rungs)
     }
 
     /// The attempts of a list, oldest first.
     pub(super) fn get(&self, id: ListId) -> Option<&VecDeque<RungObservation>> {
-        self.all.get(id).map(|list| &list.observations)
+        self.lists.get(id).map(|list| &list.observations)
     }
 
     /// Bytes of all lists.
     pub(super) fn bytes(&self) -> usize {
-        self.room * size_of::<RungObservation>() + self.all.len() * (size_of::<List>() + weight::STEP)
+        self.capacity * size_of::<RungObservation>()
+            + self.lists.len() * (size_of::<RungList>() + weight::ALLOCATION_STEP)
     }
 
     /// The lists in use.
     #[cfg(test)]
-    pub(super) fn used(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
-        self.all.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)
+    pub(super) fn lists_in_use(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
+        self.lists.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)
     }
 }
 
@@ -143,6 +147,6 @@ impl Lists {
 fn grow(list: &mut VecDeque<RungObservation>) {
     if list.len() == list.capacity() {
         // the list grows by a quarter: doubling its capacity would leave a third of the memory unused
-        list.reserve_exact((list.len() / 4).max(4).min(PER_RUNG - list.len()));
+        list.reserve_exact((list.len() / 4).max(4).min(ATTEMPTS_PER_RUNG - list.len()));
     }
 }

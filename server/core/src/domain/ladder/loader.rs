@@ -14,7 +14,7 @@ use super::{AttemptBrief, Key, KeyLists, Ladder, RungObservation, bytes_of};
 #[derive(Debug, Default)]
 pub(in super::super) struct LadderLoader {
     /// Whether an attempt did not fit. Older ones are then skipped too.
-    pub(in super::super) full: bool,
+    pub(in super::super) is_full: bool,
     all: Vec<(Arc<Key>, KeyLists)>,
     /// Index of each key in `all`, found by the key's texts.
     by_text: HashMap<Arc<Key>, usize, RandomState>,
@@ -41,7 +41,7 @@ impl LadderLoader {
 impl Ladder {
     /// Starts loading some of these attempts into an empty ladder. The lists are allocated at their final length: growing them would
     /// fragment the memory.
-    pub(in super::super) fn fill<'f>(
+    pub(in super::super) fn begin_load<'f>(
         &mut self,
         observations: impl Iterator<Item = &'f RungObservation>,
     ) -> LadderLoader {
@@ -51,7 +51,7 @@ impl Ladder {
         }
         let expected = &mut self.rungs.expected;
         for (key, count) in attempts.into_values() {
-            for mark in self.rungs.hasher.of(key) {
+            for mark in self.rungs.hasher.rung_keys(key) {
                 *expected.entry(mark).or_default() += count;
             }
         }
@@ -81,7 +81,7 @@ impl Ladder {
     }
 
     /// Ends the bulk load.
-    pub(in super::super) fn filled(&mut self, bulk: LadderLoader) {
+    pub(in super::super) fn finish_load(&mut self, bulk: LadderLoader) {
         self.keys.extend(bulk.all);
         self.rungs.expected = HashMap::default();
     }

@@ -14,18 +14,18 @@ pub(super) struct RungHasher(RandomState);
 
 impl RungHasher {
     /// All rungs of a key, from the narrowest to the widest.
-    pub(super) fn of<'m>(&'m self, key: &'m Key) -> impl Iterator<Item = RungKey> + 'm {
+    pub(super) fn rung_keys<'m>(&'m self, key: &'m Key) -> impl Iterator<Item = RungKey> + 'm {
         // a key without a build system has no rung for it, and a job that is not part of a parallel job has no rung of siblings
         let has = |rung: &Rung| match rung {
             Rung::BuildSystem => !key.build_system.is_empty(),
             Rung::Siblings => job_of_part(&key.package).is_some(),
             _ => true,
         };
-        Rung::LADDER.into_iter().filter(has).map(|rung| self.mark(rung, key))
+        Rung::LADDER.into_iter().filter(has).map(|rung| self.rung_key(rung, key))
     }
 
     /// Hash of one rung of a key.
-    pub(super) fn mark(&self, rung: Rung, key: &Key) -> RungKey {
+    pub(super) fn rung_key(&self, rung: Rung, key: &Key) -> RungKey {
         let mut hasher = self.0.build_hasher();
         (rung as u8).hash(&mut hasher);
         if rung == Rung::BuildSystem {
@@ -73,14 +73,17 @@ mod tests {
         };
         let (hasher, one, other) = (RungHasher::default(), key("a", "bc"), key("ab", "c"));
         for rung in [Rung::Exact, Rung::NoVersion, Rung::NoCompiler, Rung::Package] {
-            assert_ne!(hasher.mark(rung, &one), hasher.mark(rung, &other));
+            assert_ne!(hasher.rung_key(rung, &one), hasher.rung_key(rung, &other));
         }
-        assert_eq!(hasher.mark(Rung::Fleet, &one), hasher.mark(Rung::Fleet, &other));
-        let all: std::collections::HashSet<RungKey> = hasher.of(&one).collect();
+        assert_eq!(hasher.rung_key(Rung::Fleet, &one), hasher.rung_key(Rung::Fleet, &other));
+        let all: std::collections::HashSet<RungKey> = hasher.rung_keys(&one).collect();
         assert_eq!(all.len(), Rung::LADDER.len() - 2, "each rung has a number of its own");
         let (part, other) = (key("a", "test 1/3"), key("a", "test 2/4"));
-        assert_eq!(hasher.of(&part).count(), Rung::LADDER.len() - 1);
-        assert_eq!(hasher.mark(Rung::Siblings, &part), hasher.mark(Rung::Siblings, &other));
-        assert_ne!(hasher.mark(Rung::Siblings, &part), hasher.mark(Rung::Siblings, &key("b", "test 1/3")));
+        assert_eq!(hasher.rung_keys(&part).count(), Rung::LADDER.len() - 1);
+        assert_eq!(hasher.rung_key(Rung::Siblings, &part), hasher.rung_key(Rung::Siblings, &other));
+        assert_ne!(
+            hasher.rung_key(Rung::Siblings, &part),
+            hasher.rung_key(Rung::Siblings, &key("b", "test 1/3"))
+        );
     }
 }

@@ -51,11 +51,11 @@ fn one_by_one(ladder: &mut Ladder, come: Vec<RungObservation>) -> VecDeque<Arc<A
 /// The same, filled with them.
 fn at_once(ladder: &mut Ladder, mut come: Vec<RungObservation>) -> VecDeque<Arc<AttemptBrief>> {
     let newest = come.split_off(come.len() - NEWEST);
-    let (mut bulk, mut here) = (ladder.fill(newest.iter()), VecDeque::new());
+    let (mut bulk, mut here) = (ladder.begin_load(newest.iter()), VecDeque::new());
     for observation in newest.into_iter().rev() {
         here.push_front(ladder.push_older(&mut bulk, observation));
     }
-    ladder.filled(bulk);
+    ladder.finish_load(bulk);
     here
 }
 
@@ -67,8 +67,9 @@ fn rungs_that_share_a_list_tell_what_each_would_tell_by_itself() {
         let come: Vec<RungObservation> = (0..200).map(|n| observation(n, &key(n * step % 32))).collect();
         let here = if filling { at_once(&mut ladder, come) } else { one_by_one(&mut ladder, come) };
         for (key, rung) in (0..32).flat_map(|n| Rung::LADDER.map(|rung| (key(n), rung))) {
-            let mark = ladder.rungs.hasher.mark(rung, &key);
-            let has = |brief: &&Arc<AttemptBrief>| ladder.rungs.hasher.of(&brief.key).any(|own| own == mark);
+            let mark = ladder.rungs.hasher.rung_key(rung, &key);
+            let has =
+                |brief: &&Arc<AttemptBrief>| ladder.rungs.hasher.rung_keys(&brief.key).any(|own| own == mark);
             let expected: Vec<_> = here.iter().filter(has).map(Arc::clone).collect();
             assert_eq!(oldest_first(&ladder, rung, &key), expected, "{rung:?} of {key:?}, step {step}");
         }
@@ -82,10 +83,10 @@ fn rungs_with_the_same_attempts_have_one_list_until_a_key_parts_them() {
     for n in 0..10 {
         ladder.push(observation(n, &one));
     }
-    assert_eq!(ladder.rungs.lists.used().count(), 1, "one key, one list");
+    assert_eq!(ladder.rungs.lists.lists_in_use().count(), 1, "one key, one list");
     let other = Key { version: "2".into(), ..one.clone() };
     let brief = ladder.push(observation(10, &other));
-    let lists: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::len).collect();
+    let lists: Vec<usize> = ladder.rungs.lists.lists_in_use().map(VecDeque::len).collect();
     assert_eq!(lists, [10, 11, 1], "the exact keys, and what they have in common");
     let settled = observation(10, &other);
     ladder.replace(&brief, &settled);
@@ -104,14 +105,14 @@ fn nothing_is_left_of_a_ladder_when_its_attempts_are_gone_and_lists_are_used_aga
             ladder.push(test_summary(&n.to_string(), &format!("p{}", (n + round) % 7), "1", 10).into());
         }
         assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (7, 7 * 4 + 1));
-        assert_eq!(ladder.rungs.lists.used().count(), 7 + 1);
+        assert_eq!(ladder.rungs.lists.lists_in_use().count(), 7 + 1);
         let bytes = ladder.bytes();
         assert_eq!(*most.get_or_insert(bytes), bytes, "round {round}");
         for brief in all(&ladder) {
             ladder.remove_oldest(&brief);
         }
         assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (0, 0));
-        assert_eq!((ladder.rungs.lists.used().count(), ladder.key_bytes), (0, 0));
+        assert_eq!((ladder.rungs.lists.lists_in_use().count(), ladder.key_bytes), (0, 0));
     }
 }
 
@@ -122,7 +123,7 @@ fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
         |ladder: &mut Ladder, id: &str, package: &str| ladder.push(test_summary(id, package, "1", 10).into());
     let (old, other) = (push(&mut ladder, "old", "a"), push(&mut ladder, "other", "b"));
     let newer: Vec<Arc<AttemptBrief>> =
-        (0..PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
+        (0..ATTEMPTS_PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
     // the list of all has only these, and is empty without them
     for brief in &newer {
         ladder.remove(brief);
@@ -139,7 +140,10 @@ fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
     ladder.remove_oldest(&other);
     let left = all(&ladder);
     ladder.remove(&left[0]);
-    assert_eq!((ladder.keys.len(), ladder.rungs.on.len(), ladder.rungs.lists.used().count()), (0, 0, 0));
+    assert_eq!(
+        (ladder.keys.len(), ladder.rungs.on.len(), ladder.rungs.lists.lists_in_use().count()),
+        (0, 0, 0)
+    );
     assert_eq!(ladder.key_bytes, 0);
 }
 
@@ -149,14 +153,14 @@ fn a_list_that_was_expected_has_its_length_from_the_start() {
     let observation =
         |n: usize| RungObservation::from(test_summary(&n.to_string(), &format!("p{}", n % 10), "1", 10));
     let observations: Vec<RungObservation> = (0..500).map(observation).collect();
-    let mut bulk = ladder.fill(observations.iter());
+    let mut bulk = ladder.begin_load(observations.iter());
     ladder.push_older(&mut bulk, observation(0));
-    let room: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::capacity).collect();
-    assert_eq!(room, [50, PER_RUNG]);
+    let room: Vec<usize> = ladder.rungs.lists.lists_in_use().map(VecDeque::capacity).collect();
+    assert_eq!(room, [50, ATTEMPTS_PER_RUNG]);
     for observation in observations {
         ladder.push_older(&mut bulk, observation);
     }
-    ladder.filled(bulk);
+    ladder.finish_load(bulk);
     assert!(ladder.rungs.expected.is_empty(), "{:?}", ladder.rungs.expected);
 }
 
@@ -167,6 +171,6 @@ fn a_list_holds_the_newest_and_takes_no_more_memory_than_it_may_need() {
         ladder.push(test_summary(&n.to_string(), "zlib", "1", 10).into());
     }
     let newest: Vec<String> = all(&ladder).iter().map(|brief| brief.attempt.to_string()).collect();
-    assert_eq!(newest, (1000 - PER_RUNG..1000).map(|n| n.to_string()).collect::<Vec<_>>());
-    assert!(ladder.rungs.lists.used().all(|list| list.capacity() == PER_RUNG));
+    assert_eq!(newest, (1000 - ATTEMPTS_PER_RUNG..1000).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert!(ladder.rungs.lists.lists_in_use().all(|list| list.capacity() == ATTEMPTS_PER_RUNG));
 }

@@ -84,7 +84,7 @@ fn a_missing_middle_leaves_a_retry_of_something_unknown_or_of_the_one_before_it(
     let third = of_job("3", 20, Some("2"));
     assert_after(&[first.clone(), third.clone()], &[NOTHING, RetryStatus::Unknown]);
     let known = history(&[first.clone(), third.clone()]);
-    assert_eq!(known.before(&(&third).into()).len(), 1, "the first is of the same job");
+    assert_eq!(known.attempts_before(&(&third).into()).len(), 1, "the first is of the same job");
     // it says nothing
     let silent = of_job("3", 20, None);
     assert_after(&[first.clone(), silent], &[NOTHING, OOM]);
@@ -106,7 +106,7 @@ fn attempts_that_retry_each_other_or_themselves_have_a_first() {
     assert_after(&circle, &[NOTHING, OOM, OOM]);
     let known = history(&circle);
     for summary in &circle {
-        assert_eq!(known.before(&summary.into()).len(), 2, "{}", summary.attempt);
+        assert_eq!(known.attempts_before(&summary.into()).len(), 2, "{}", summary.attempt);
     }
     // one that leads into a circle is no part of it
     let [a, b, c] = circle;
@@ -121,7 +121,7 @@ fn an_untrusted_attempt_that_proves_no_job_uses_up_no_retry_of_a_job_that_does()
         summary
     };
     let before = |first: &Summary, second: &Summary| {
-        history(&[first.clone(), second.clone()]).before(&second.into()).len()
+        history(&[first.clone(), second.clone()]).attempts_before(&second.into()).len()
     };
     let (forged, own) = (untrusted("host:1", 0, None, false), untrusted("host:1", 0, None, true));
     let victim = untrusted("host:2", 10, None, true);
@@ -165,7 +165,10 @@ fn what_an_agent_says_counts_before_the_clocks() {
     let second = of_job("b", 0, Some("a"));
     assert_after(&[first.clone(), second.clone()], &[NOTHING, OOM]);
     let known = history(&[second.clone(), first.clone()]);
-    assert_eq!((known.before(&(&first).into()).len(), known.before(&(&second).into()).len()), (0, 1));
+    assert_eq!(
+        (known.attempts_before(&(&first).into()).len(), known.attempts_before(&(&second).into()).len()),
+        (0, 1)
+    );
 }
 
 proptest! {

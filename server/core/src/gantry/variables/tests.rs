@@ -24,7 +24,7 @@ fn sizes(memory_gib: (u64, u64), milli: (u64, u64)) -> Prediction {
 }
 
 fn text(prediction: &Prediction, settings: &Settings) -> String {
-    serde_json::to_string(&answer(prediction, "", settings)).unwrap()
+    serde_json::to_string(&allocation_answer(prediction, "", settings)).unwrap()
 }
 
 #[test]
@@ -37,7 +37,8 @@ fn disk_is_asked_for_where_the_operator_says_how_much_and_never_above_what_the_r
         ..Settings::default()
     };
     let disk = |stack: &str, settings: &Settings| {
-        let answer_text = serde_json::to_value(answer(&sizes((2, 4), (500, 500)), stack, settings)).unwrap();
+        let answer_text =
+            serde_json::to_value(allocation_answer(&sizes((2, 4), (500, 500)), stack, settings)).unwrap();
         answer_text["variables"].get("KUBERNETES_EPHEMERAL_STORAGE_REQUEST").cloned()
     };
     assert_eq!(disk("e4s", &settings), Some("40960Mi".into()));
@@ -96,7 +97,7 @@ fn a_memory_request_that_kills_raised_brings_its_limit_with_it() {
         }
         let least = predict::defaults_raised_to_need(&history, &key, &predict::Settings::default());
         assert_eq!(least.confidence.to_bits(), 0, "a failure makes nothing surer");
-        let answer_text = serde_json::to_value(answer(&least, "", settings)).unwrap();
+        let answer_text = serde_json::to_value(allocation_answer(&least, "", settings)).unwrap();
         ["KUBERNETES_MEMORY_REQUEST", "KUBERNETES_MEMORY_LIMIT"]
             .map(|name| answer_text["variables"][name].as_str().map(|text| quantity::bytes(text).unwrap()))
     };

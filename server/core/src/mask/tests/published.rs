@@ -52,7 +52,7 @@ fn yes() -> bool {
 }
 
 pub(super) fn file() -> File {
-    toml::from_str(data::FILE).unwrap()
+    toml::from_str(data::PATTERNS_TEXT).unwrap()
 }
 
 /// Random letters look less random now and then.

@@ -1,6 +1,6 @@
 //! Parses the nodes of the operator's file, and checks that orchestrators do not share nodes with other builds.
 
-use super::{Reading, tables::NodeTable};
+use super::{PlacementReader, tables::NodeTable};
 use crate::placement::{
     Placement,
     kind::{BuildKind, KindPolicy},
@@ -8,41 +8,44 @@ use crate::placement::{
     nodes::Node,
 };
 
-impl Reading<'_> {
-    pub(super) fn node(&mut self, table: NodeTable, before: &Placement) -> Node {
-        let line = self.line(&table.name);
+impl PlacementReader<'_> {
+    pub(super) fn read_node(&mut self, table: NodeTable, before: &Placement) -> Node {
+        let line = self.line_of(&table.name);
         let name = table.name.into_inner();
         if name.is_empty() {
-            self.wrong(line, "a node needs a name".to_owned());
+            self.add_mistake(line, "a node needs a name".to_owned());
         }
         if before.nodes.iter().any(|node| node.name == name) {
-            self.wrong(line, format!("node {name} is there twice"));
+            self.add_mistake(line, format!("node {name} is there twice"));
         }
         if table.at_once == Some(0) {
-            self.wrong(line, format!("node {name}: at_once is 0, so nothing could run; leave the node out"));
+            self.add_mistake(
+                line,
+                format!("node {name}: at_once is 0, so nothing could run; leave the node out"),
+            );
         }
         for (label, value) in &table.labels {
-            if let Some(why) = names::wrong_key(label) {
-                self.wrong(line, format!("node {name}: labels: {why}"));
+            if let Some(why) = names::key_mistake(label) {
+                self.add_mistake(line, format!("node {name}: labels: {why}"));
             }
-            if let Some(why) = names::wrong_value(value) {
-                self.wrong(line, format!("node {name}: labels: {label}: {why}"));
+            if let Some(why) = names::value_mistake(value) {
+                self.add_mistake(line, format!("node {name}: labels: {label}: {why}"));
             }
         }
         let node = Node { name, labels: table.labels, at_once: table.at_once.unwrap_or(1) };
-        self.apart_on(line, &node, before);
+        self.check_apart_on(line, &node, before);
         node
     }
 
     /// Checks that a node does not take both orchestrators and builds of other kinds. An orchestrator waits for the builds of its image,
     /// and on the same node it would take the slot of a build that it waits for.
-    fn apart_on(&mut self, line: usize, node: &Node, before: &Placement) {
+    fn check_apart_on(&mut self, line: usize, node: &Node, before: &Placement) {
         let taken = before.kinds.iter().filter(|(_, policy)| node.suits(&policy.place));
         let kinds: Vec<BuildKind> = taken.map(|(kind, _)| *kind).collect();
         if kinds.len() > 1 && kinds.contains(&BuildKind::Orchestrator) {
             let name = &node.name;
             let kinds = kinds.into_iter().map(BuildKind::as_str).collect::<Vec<_>>().join(", ");
-            self.wrong(
+            self.add_mistake(
                 line,
                 format!("node {name} takes kinds {kinds}: give orchestrators nodes of their own"),
             );
@@ -52,7 +55,7 @@ impl Reading<'_> {
     /// Checks in a file without nodes that orchestrators do not share nodes with builds of other kinds: the labels that orchestrators
     /// select may not include all labels of another kind, nor the reverse. A kind without labels passes, because it may run on any node, so
     /// also on nodes without orchestrators.
-    pub(super) fn apart(
+    pub(super) fn check_apart(
         &mut self,
         line: usize,
         (kind, policy): &(BuildKind, KindPolicy),
@@ -77,7 +80,7 @@ impl Reading<'_> {
                 let text = format!(
                     "kinds {kind} and {other} select the same nodes: give orchestrators a label of their own"
                 );
-                self.wrong(line, text);
+                self.add_mistake(line, text);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use toml::Spanned;
 
-use super::{Reading, tables::RuleTable};
+use super::{PlacementReader, tables::RuleTable};
 use crate::{
     domain::Millis,
     placement::{
@@ -13,27 +13,27 @@ use crate::{
     },
 };
 
-impl Reading<'_> {
-    pub(super) fn rule(
+impl PlacementReader<'_> {
+    pub(super) fn read_rule(
         &mut self,
         at: usize,
         table: Spanned<RuleTable>,
         placement: &Placement,
     ) -> Option<PlacementRule> {
-        let (line, before) = (self.line(&table), self.mistakes.len());
+        let (line, before) = (self.line_of(&table), self.mistakes.len());
         let table = table.into_inner();
         let name = if table.name.is_empty() { format!("number {}", at + 1) } else { table.name.clone() };
         let at = format!("rule {name}");
-        let fields = self.fields(&at, &table);
-        let over = self.over(line, &at, &table);
-        let copr = table.copr.as_ref().and_then(|text| self.copr(&at, text, placement));
-        let wanted = self.wanted(line, &at, &table, placement);
-        let when_busy = self.when_busy(line, &at, &table, placement);
-        let rule = PlacementRule { name, line, fields, over, copr, wanted: wanted?, when_busy };
+        let fields = self.read_fields(&at, &table);
+        let over = self.read_thresholds(line, &at, &table);
+        let copr = table.copr.as_ref().and_then(|text| self.read_copr(&at, text, placement));
+        let wanted = self.read_target(line, &at, &table, placement);
+        let when_busy = self.read_when_busy(line, &at, &table, placement);
+        let rule = PlacementRule { name, line, fields, thresholds: over, copr, target: wanted?, when_busy };
         (self.mistakes.len() == before).then_some(rule)
     }
 
-    fn fields(&mut self, at: &str, table: &RuleTable) -> Vec<(RuleField, Pattern)> {
+    fn read_fields(&mut self, at: &str, table: &RuleTable) -> Vec<(RuleField, Pattern)> {
         let named = [
             (RuleField::Project, &table.project),
             (RuleField::Owner, &table.owner),
@@ -50,17 +50,17 @@ impl Reading<'_> {
         let named = named.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
         let mut fields = Vec::new();
         for (field, text) in named.chain(labels) {
-            if let Some(pattern) = self.pattern(at, &field.name(), text) {
+            if let Some(pattern) = self.read_pattern(at, &field.name(), text) {
                 fields.push((field, pattern));
             }
         }
         fields
     }
 
-    fn over(&mut self, line: usize, at: &str, table: &RuleTable) -> Vec<NeedThreshold> {
+    fn read_thresholds(&mut self, line: usize, at: &str, table: &RuleTable) -> Vec<NeedThreshold> {
         let mut over = Vec::new();
-        over.extend(self.size(at, "memory_over", table.memory_over.clone()).map(NeedThreshold::Memory));
-        over.extend(self.cores(at, "cores_over", table.cores_over.clone()).map(NeedThreshold::Cores));
+        over.extend(self.read_size(at, "memory_over", table.memory_over.clone()).map(NeedThreshold::Memory));
+        over.extend(self.read_cores(at, "cores_over", table.cores_over.clone()).map(NeedThreshold::Cores));
         for (field, text, measure) in [
             ("wall_p50_over", &table.wall_p50_over, NeedThreshold::WallP50 as fn(Millis) -> NeedThreshold),
             ("wall_p95_over", &table.wall_p95_over, NeedThreshold::WallP95),
@@ -69,7 +69,7 @@ impl Reading<'_> {
             match humantime::parse_duration(text) {
                 Ok(time) => over.push(measure(Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))),
                 Err(_unhelpful) => {
-                    self.wrong(
+                    self.add_mistake(
                         line,
                         format!("{at}: {field}: {text:?} is not a time; write it as 2h or 90min"),
                     );
@@ -79,17 +79,17 @@ impl Reading<'_> {
         over
     }
 
-    fn copr(&mut self, at: &str, text: &Spanned<String>, placement: &Placement) -> Option<CoprTable> {
+    fn read_copr(&mut self, at: &str, text: &Spanned<String>, placement: &Placement) -> Option<CoprTable> {
         // the content of a multi-line string starts on the line after its quotes
         let below = self
             .text
             .get(text.span())
             .is_some_and(|text| text.starts_with("'''\n") || text.starts_with("\"\"\"\n"));
-        let first = self.line(text) - 1 + usize::from(below);
+        let first = self.line_of(text) - 1 + usize::from(below);
         let copr = match CoprTable::parse(text.get_ref()) {
             Ok(copr) => copr,
             Err(wrong) => {
-                self.wrong(first + wrong.line, format!("{at}: copr: {}", wrong.text));
+                self.add_mistake(first + wrong.line, format!("{at}: copr: {}", wrong.text));
                 return None;
             }
         };
@@ -97,12 +97,12 @@ impl Reading<'_> {
         let unknown =
             |entry: &CoprEntry| Some((first + entry.line, unknown_tag(&entry.tags, placement)?.clone()));
         for (line, tag) in copr.entries.iter().filter_map(unknown) {
-            self.wrong(line, format!("{at}: copr: no pool has the tag {tag:?}"));
+            self.add_mistake(line, format!("{at}: copr: no pool has the tag {tag:?}"));
         }
-        Some(CoprTable { before: first, ..copr })
+        Some(CoprTable { lines_before: first, ..copr })
     }
 
-    fn wanted(
+    fn read_target(
         &mut self,
         line: usize,
         at: &str,
@@ -112,9 +112,9 @@ impl Reading<'_> {
         match (&table.pool, table.tags.is_empty(), table.copr.is_some()) {
             (Some(name), true, false) => {
                 if placement.pool(name).is_none() {
-                    self.wrong(
+                    self.add_mistake(
                         line,
-                        format!("{at}: pool {name:?} is not there; there are {}", names(placement)),
+                        format!("{at}: pool {name:?} is not there; there are {}", pool_names(placement)),
                     );
                     return None;
                 }
@@ -122,12 +122,12 @@ impl Reading<'_> {
             }
             (None, _, has_table) if has_table || !table.tags.is_empty() => {
                 if let Some(tag) = unknown_tag(&table.tags, placement) {
-                    self.wrong(line, format!("{at}: no pool has the tag {tag:?}"));
+                    self.add_mistake(line, format!("{at}: no pool has the tag {tag:?}"));
                 }
                 Some(RuleTarget::Tags(table.tags.clone()))
             }
             _ => {
-                self.wrong(
+                self.add_mistake(
                     line,
                     format!("{at}: needs a pool, or tags, or a table of copr; not a pool with others"),
                 );
@@ -136,7 +136,7 @@ impl Reading<'_> {
         }
     }
 
-    fn when_busy(
+    fn read_when_busy(
         &mut self,
         line: usize,
         at: &str,
@@ -144,26 +144,29 @@ impl Reading<'_> {
         placement: &Placement,
     ) -> Option<WhenBusy> {
         if table.busy_from == Some(0) {
-            self.wrong(line, format!("{at}: busy_from is 0, so the pool would always be busy"));
+            self.add_mistake(line, format!("{at}: busy_from is 0, so the pool would always be busy"));
         }
         let Some(other) = &table.when_busy else {
             if table.busy_from.is_some() {
-                self.wrong(line, format!("{at}: busy_from says when; when_busy must say where to"));
+                self.add_mistake(line, format!("{at}: busy_from says when; when_busy must say where to"));
             }
             return None;
         };
         if placement.pool(other).is_none() {
-            self.wrong(
+            self.add_mistake(
                 line,
-                format!("{at}: when_busy: pool {other:?} is not there; there are {}", names(placement)),
+                format!("{at}: when_busy: pool {other:?} is not there; there are {}", pool_names(placement)),
             );
         }
         if table.pool.as_ref() == Some(other) {
-            self.wrong(line, format!("{at}: when_busy names the pool that is busy"));
+            self.add_mistake(line, format!("{at}: when_busy names the pool that is busy"));
         }
         let bound = table.pool.as_deref().and_then(|name| placement.pool(name)).map(|pool| pool.at_once);
         if table.busy_from.is_none() && bound == Some(None) {
-            self.wrong(line, format!("{at}: the pool has no at_once: say with busy_from when it is busy"));
+            self.add_mistake(
+                line,
+                format!("{at}: the pool has no at_once: say with busy_from when it is busy"),
+            );
         }
         Some(WhenBusy { pool: other.clone(), from: table.busy_from })
     }
@@ -173,7 +176,7 @@ fn unknown_tag<'t>(tags: &'t [String], placement: &Placement) -> Option<&'t Stri
     tags.iter().find(|tag| placement.pools.iter().all(|pool| !pool.tags.contains(tag)))
 }
 
-fn names(placement: &Placement) -> String {
+fn pool_names(placement: &Placement) -> String {
     let names: Vec<&str> = placement.pools.iter().map(|pool| pool.name.as_str()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

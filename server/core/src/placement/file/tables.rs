@@ -10,7 +10,7 @@ use crate::placement::node::Toleration;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct PlacementFile {
     /// Currency of all prices, for people.
     #[serde(default)]
     pub(super) currency: String,
@@ -359,10 +359,10 @@ impl Cpu {
     pub(super) fn cores(&self) -> Result<f64, String> {
         match self {
             Self::Number(number) if number.is_finite() && *number >= 0.0 => {
-                quantity::cores(&number.to_string())
+                quantity::parse_cores(&number.to_string())
             }
             Self::Number(number) => Err(format!("{number} is not a number of cores")),
-            Self::Text(text) => quantity::cores(text),
+            Self::Text(text) => quantity::parse_cores(text),
         }
     }
 }

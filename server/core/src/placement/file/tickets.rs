@@ -8,7 +8,7 @@ use std::{
 
 use toml::Spanned;
 
-use super::{Reading, pools::is_name, shown, tables::TicketsTable};
+use super::{PlacementReader, pools::is_name, shortened, tables::TicketsTable};
 use crate::placement::{
     Placement, subject,
     tickets::{LimitKey, TicketLimits, TicketTerms, TicketTimeouts},
@@ -17,27 +17,27 @@ use crate::placement::{
 /// Highest value of `most_open`: with more open tickets, memory and the time of a restart become a problem.
 const MOST_OPEN: u32 = 1_000_000;
 /// Most tags with a limit in a file; one ticket may have all of them.
-const TAGS: usize = 16;
+const MOST_TAGS: usize = 16;
 /// Longest name of an owner or tag that has a limit, bytes.
 const NAME_BYTES: usize = 256;
 /// Allowed range of the settings for how long a ticket stays open without a sign of life.
-const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
+const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 /// Allowed range of the setting for how long an agent may be silent. An agent sends something every few seconds, and reconnects after a
 /// restart of the server.
-const SILENT_TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(24);
+const SILENCE_RANGE: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(24);
 
-impl Reading<'_> {
-    pub(super) fn terms(&mut self, table: TicketsTable, placement: &Placement) -> TicketTerms {
+impl PlacementReader<'_> {
+    pub(super) fn read_terms(&mut self, table: TicketsTable, placement: &Placement) -> TicketTerms {
         let mut most = HashMap::new();
         let mut name = |what: LimitKey, limit: Option<u32>| most.extend(limit.map(|limit| (what, limit)));
-        name(LimitKey::All, self.limit("at_once", table.at_once));
-        for (owner, limit) in self.named("owner", table.owner) {
+        name(LimitKey::All, self.read_limit("at_once", table.at_once));
+        for (owner, limit) in self.read_named_limits("owner", table.owner) {
             name(LimitKey::Owner(owner), Some(limit));
         }
-        for (tag, limit) in self.tags(table.tag) {
+        for (tag, limit) in self.read_tag_limits(table.tag) {
             name(LimitKey::Tag(tag), Some(limit));
         }
-        for (arch, limit) in self.archs(table.arch) {
+        for (arch, limit) in self.read_arch_limits(table.arch) {
             name(LimitKey::Arch(arch), Some(limit));
         }
         for pool in &placement.pools {
@@ -46,37 +46,42 @@ impl Reading<'_> {
         for (kind, policy) in &placement.kinds {
             name(LimitKey::Kind(kind.as_str().to_owned()), policy.at_once);
         }
-        let TicketTerms { patience, most_open, .. } = TicketTerms::default();
+        let TicketTerms { timeouts: patience, most_open, .. } = TicketTerms::default();
         TicketTerms {
             limits: TicketLimits {
-                each_owner: self.limit("each_owner", table.each_owner),
-                most,
+                each_owner: self.read_limit("each_owner", table.each_owner),
+                other_limits: most,
                 pools: placement.pools.iter().map(|pool| pool.name.clone()).collect(),
             },
-            patience: TicketTimeouts {
-                ask_within_ms: self.time("ask_within", table.ask_within, &TIMES, patience.ask_within_ms),
+            timeouts: TicketTimeouts {
+                ask_within_ms: self.time(
+                    "ask_within",
+                    table.ask_within,
+                    &TIMEOUT_RANGE,
+                    patience.ask_within_ms,
+                ),
                 start_within_ms: self.time(
                     "start_within",
                     table.start_within,
-                    &TIMES,
+                    &TIMEOUT_RANGE,
                     patience.start_within_ms,
                 ),
                 silent_within_ms: self.time(
                     "silent_within",
                     table.silent_within,
-                    &SILENT_TIMES,
+                    &SILENCE_RANGE,
                     patience.silent_within_ms,
                 ),
             },
-            most_open: self.most_open(table.most_open).unwrap_or(most_open),
+            most_open: self.read_most_open(table.most_open).unwrap_or(most_open),
         }
     }
 
-    fn limit(&mut self, field: &str, number: Option<Spanned<u32>>) -> Option<u32> {
+    fn read_limit(&mut self, field: &str, number: Option<Spanned<u32>>) -> Option<u32> {
         let number = number?;
         if *number.get_ref() == 0 {
-            let line = self.line(&number);
-            self.wrong(
+            let line = self.line_of(&number);
+            self.add_mistake(
                 line,
                 format!("tickets: {field} is 0, so nothing could run; leave it out for no limit"),
             );
@@ -84,57 +89,63 @@ impl Reading<'_> {
         Some(number.into_inner())
     }
 
-    fn named(&mut self, table: &str, limits: BTreeMap<String, Spanned<u32>>) -> Vec<(String, u32)> {
+    fn read_named_limits(
+        &mut self,
+        table: &str,
+        limits: BTreeMap<String, Spanned<u32>>,
+    ) -> Vec<(String, u32)> {
         let mut named = Vec::new();
         for (name, number) in limits {
-            let line = self.line(&number);
+            let line = self.line_of(&number);
             if name.is_empty() || name.len() > NAME_BYTES {
-                self.wrong(line, format!("tickets.{table}: a name has 1 to {NAME_BYTES} bytes"));
+                self.add_mistake(line, format!("tickets.{table}: a name has 1 to {NAME_BYTES} bytes"));
             }
-            let limit = self.limit(&format!("{table}.{}", shown(&name)), Some(number));
+            let limit = self.read_limit(&format!("{table}.{}", shortened(&name)), Some(number));
             named.extend(limit.map(|limit| (name, limit)));
         }
         named
     }
 
-    fn tags(&mut self, limits: BTreeMap<String, Spanned<u32>>) -> Vec<(String, u32)> {
+    fn read_tag_limits(&mut self, limits: BTreeMap<String, Spanned<u32>>) -> Vec<(String, u32)> {
         for (n, (tag, number)) in limits.iter().enumerate() {
-            let line = self.line(number);
+            let line = self.line_of(number);
             if !is_name(tag) {
-                self.wrong(
+                self.add_mistake(
                     line,
-                    format!("tickets.tag: {:?} is not 1 to 63 of A-Z a-z 0-9 . _ -", shown(tag)),
+                    format!("tickets.tag: {:?} is not 1 to 63 of A-Z a-z 0-9 . _ -", shortened(tag)),
                 );
             }
-            if n == TAGS {
-                self.wrong(line, format!("tickets.tag: at most {TAGS} tags can be limited"));
+            if n == MOST_TAGS {
+                self.add_mistake(line, format!("tickets.tag: at most {MOST_TAGS} tags can be limited"));
             }
         }
-        self.named("tag", limits)
+        self.read_named_limits("tag", limits)
     }
 
-    fn archs(&mut self, limits: BTreeMap<String, Spanned<u32>>) -> Vec<(String, u32)> {
+    fn read_arch_limits(&mut self, limits: BTreeMap<String, Spanned<u32>>) -> Vec<(String, u32)> {
         let lines: BTreeMap<String, usize> =
-            limits.iter().map(|(name, number)| (name.clone(), self.line(number))).collect();
+            limits.iter().map(|(name, number)| (name.clone(), self.line_of(number))).collect();
         let mut archs = Vec::new();
-        for (name, limit) in self.named("arch", limits) {
-            let family = subject::family(&name);
+        for (name, limit) in self.read_named_limits("arch", limits) {
+            let family = subject::family_of_arch(&name);
             if family.is_empty() {
                 let line = lines.get(&name).copied().unwrap_or(1);
-                let text =
-                    format!("tickets: arch {:?} is not known; write it as x86_64 or aarch64", shown(&name));
-                self.wrong(line, text);
+                let text = format!(
+                    "tickets: arch {:?} is not known; write it as x86_64 or aarch64",
+                    shortened(&name)
+                );
+                self.add_mistake(line, text);
             }
             archs.push((family.to_owned(), limit));
         }
         archs
     }
 
-    fn most_open(&mut self, number: Option<Spanned<u32>>) -> Option<usize> {
+    fn read_most_open(&mut self, number: Option<Spanned<u32>>) -> Option<usize> {
         let number = number?;
         if !(1..=MOST_OPEN).contains(number.get_ref()) {
             let text = format!("tickets: most_open is {}; it must be 1 to {MOST_OPEN}", number.get_ref());
-            self.wrong(self.line(&number), text);
+            self.add_mistake(self.line_of(&number), text);
         }
         usize::try_from(number.into_inner()).ok()
     }
@@ -153,10 +164,10 @@ impl Reading<'_> {
             _ => {
                 let why = format!(
                     "tickets: {field}: {:?} is not a time of {} s to 24 h, such as 15m",
-                    shown(text.get_ref()),
+                    shortened(text.get_ref()),
                     times.start().as_secs()
                 );
-                self.wrong(self.line(&text), why);
+                self.add_mistake(self.line_of(&text), why);
                 otherwise
             }
         }
@@ -172,7 +183,7 @@ mod tests {
         let text = "[[pool]]\nname = \"big\"\nat_once = 4\n[kind.auto]\nat_once = 2\n[tickets]\nat_once = 9\n\
                     each_owner = 3\nmost_open = 7\nask_within = \"30s\"\nstart_within = \"1h\"\n[tickets.owner]\n\
                     \"a b\" = 5\n[tickets.tag]\nlicence = 1\n[tickets.arch]\narm64 = 6\n";
-        let TicketTerms { limits, patience, most_open } = Placement::parse(text).unwrap().terms;
+        let TicketTerms { limits, timeouts: patience, most_open } = Placement::parse(text).unwrap().terms;
         let named = |text: &str| text.to_owned();
         for (what, most) in [
             (LimitKey::All, Some(9)),
@@ -185,7 +196,7 @@ mod tests {
             (LimitKey::Tag(named("licence")), Some(1)),
             (LimitKey::Arch(named("aarch64")), Some(6)),
         ] {
-            assert_eq!(limits.of(&what), most, "{what}");
+            assert_eq!(limits.limit_of(&what), most, "{what}");
         }
         assert_eq!((patience.ask_within_ms, patience.start_within_ms, most_open), (30_000, 3_600_000, 7));
         assert_eq!(Placement::parse("").unwrap().terms, TicketTerms::default());

@@ -2,7 +2,7 @@
 
 use plimsoll_proto::limits;
 
-use super::{Reading, shown, tables::PoolTable};
+use super::{PlacementReader, shortened, tables::PoolTable};
 use crate::placement::{
     Placement,
     hosts::PoolHosts,
@@ -10,9 +10,9 @@ use crate::placement::{
     upstream::{PoolUpstream, UpstreamAddress},
 };
 
-impl Reading<'_> {
+impl PlacementReader<'_> {
     /// The upstream of a pool; removes its fields from the pool's table. A wrong address is not printed, because it may contain a password.
-    pub(super) fn upstream(
+    pub(super) fn read_upstream(
         &mut self,
         at: &str,
         table: &mut PoolTable,
@@ -20,15 +20,15 @@ impl Reading<'_> {
     ) -> Option<PoolUpstream> {
         let tags = std::mem::take(&mut table.upstream_tags);
         let Some(address) = table.upstream.take() else {
-            let line = tags.first().map_or_else(|| self.line(&table.name), |tag| self.line(tag));
+            let line = tags.first().map_or_else(|| self.line_of(&table.name), |tag| self.line_of(tag));
             if !tags.is_empty() || table.upstream_shared {
-                self.wrong(line, format!("{at}: upstream_tags and upstream_shared need upstream"));
+                self.add_mistake(line, format!("{at}: upstream_tags and upstream_shared need upstream"));
             }
             return None;
         };
-        let line = self.line(&address);
+        let line = self.line_of(&address);
         if !hosts.names.is_empty() {
-            self.wrong(line, format!("{at}: has hosts and an upstream; make two pools of it"));
+            self.add_mistake(line, format!("{at}: has hosts and an upstream; make two pools of it"));
         }
         if tags.len() > limits::TICKET_TAGS {
             let text = format!(
@@ -36,14 +36,14 @@ impl Reading<'_> {
                 tags.len(),
                 limits::TICKET_TAGS
             );
-            self.wrong(line, text);
+            self.add_mistake(line, text);
         }
         for tag in &tags {
             let fits = (1..=limits::LABEL_BYTES).contains(&tag.get_ref().len());
             if !fits || tag.get_ref().chars().any(char::is_control) {
-                let (line, tag) = (self.line(tag), shown(tag.get_ref()));
+                let (line, tag) = (self.line_of(tag), shortened(tag.get_ref()));
                 let text = format!("{at}: upstream_tags: {tag:?} is not 1 to {} bytes", limits::LABEL_BYTES);
-                self.wrong(line, text);
+                self.add_mistake(line, text);
             }
         }
         match UpstreamAddress::parse(address.get_ref()) {
@@ -52,14 +52,14 @@ impl Reading<'_> {
                 Some(PoolUpstream { address, shared: table.upstream_shared, tags })
             }
             Err(why) => {
-                self.wrong(line, format!("{at}: upstream {why}"));
+                self.add_mistake(line, format!("{at}: upstream {why}"));
                 None
             }
         }
     }
 
     /// Checks that all pools with the same upstream have the same settings for it.
-    pub(super) fn upstream_contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
+    pub(super) fn check_upstream_contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
         let Some(upstream) = &pool.upstream else { return };
         let others = before.pools.iter().filter_map(|other| Some((other, other.upstream.as_ref()?)));
         let mut others = others.filter(|(_, other)| other.address.shown() == upstream.address.shown());
@@ -71,7 +71,7 @@ impl Reading<'_> {
                 "pool {}: its upstream has another upstream_shared, user or password than in pool {}",
                 pool.name, other.name
             );
-            self.wrong(line, text);
+            self.add_mistake(line, text);
         }
     }
 }

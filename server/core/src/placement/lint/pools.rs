@@ -29,9 +29,9 @@ impl Placement {
         let pools = self.pools_of(rule);
         let of_copr = |copr: &CoprTable| -> Vec<PoolFileWarning> {
             let without =
-                copr.entries.iter().filter(|entry| !pools.iter().any(|pool| has(pool, &entry.tags)));
+                copr.entries.iter().filter(|entry| !pools.iter().any(|pool| has_tags(pool, &entry.tags)));
             let warnings = without.map(|entry| PoolFileWarning {
-                line: copr.before + entry.line,
+                line: copr.lines_before + entry.line,
                 text: format!(
                     "rule {}: copr: no pool has all of the tags {}",
                     rule.name,
@@ -65,17 +65,19 @@ impl Placement {
 
     fn may_put(&self, rule: &PlacementRule, pool: &Pool) -> bool {
         let instead = rule.when_busy.as_ref().is_some_and(|busy| busy.pool == pool.name);
-        let of_copr =
-            rule.copr.as_ref().is_none_or(|copr| copr.entries.iter().any(|entry| has(pool, &entry.tags)));
+        let of_copr = rule
+            .copr
+            .as_ref()
+            .is_none_or(|copr| copr.entries.iter().any(|entry| has_tags(pool, &entry.tags)));
         instead || (of_copr && self.pools_of(rule).iter().any(|one| one.name == pool.name))
     }
 }
 
 /// Whether a pool refuses every project that the expression matches.
 fn refuses_all(pool: &Pool, pattern: &Pattern) -> bool {
-    !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
+    !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.never_overlaps(pattern))
 }
 
-fn has(pool: &Pool, tags: &[String]) -> bool {
+fn has_tags(pool: &Pool, tags: &[String]) -> bool {
     tags.iter().all(|tag| pool.tags.contains(tag))
 }

@@ -47,7 +47,7 @@ type Started = (u64, usize);
 /// Explicit and scratch builds every few minutes, and auto rebuilds in bursts of hundreds when a base image changes.
 fn builds(count: usize, seed: u64) -> Vec<Build> {
     let mut dice = Dice(seed);
-    let mut whole = |most: f64| Bytes::from_f64(dice.even() * most).0;
+    let mut whole = |most: f64| Bytes::from_f64(dice.uniform() * most).0;
     let (mut all, mut at) = (Vec::new(), 0);
     while all.len() < count {
         at += whole(20.0);
@@ -188,7 +188,7 @@ fn orchestrators_are_small_and_select_no_node_of_the_workers() {
         cpu_request: Some(big.cpu_request),
         ..Resources::default()
     };
-    let lowered = pool.lowered(&sizes);
+    let lowered = pool.lowered_to_maximums(&sizes);
     assert_eq!((lowered.memory_request, lowered.cpu_request), (Some(Bytes(512 << 20)), Some(Cores(0.25))));
     let place = placement.place(&subject, Some(pool));
     assert_eq!(place.node_selector, BTreeMap::from([("orchestrators".to_owned(), "true".to_owned())]));

@@ -30,26 +30,26 @@ pub struct TicketLimits {
     /// Limit for each owner that has no limit of its own.
     pub each_owner: Option<u32>,
     /// All other limits, by scope.
-    pub most: HashMap<LimitKey, u32>,
+    pub other_limits: HashMap<LimitKey, u32>,
     /// Names of the existing pools: a ticket for another pool is never granted.
     pub pools: HashSet<String>,
 }
 
 impl TicketLimits {
     /// The limit of a scope; `None` if it is unlimited.
-    pub fn of(&self, counter: &LimitKey) -> Option<u32> {
+    pub fn limit_of(&self, counter: &LimitKey) -> Option<u32> {
         let otherwise = || match counter {
             LimitKey::Owner(_) => self.each_owner,
             // the operator removed the pool from the file, so its builders are gone
             LimitKey::Pool(name) if !name.is_empty() && !self.pools.contains(name) => Some(0),
             _ => None,
         };
-        self.most.get(counter).copied().or_else(otherwise)
+        self.other_limits.get(counter).copied().or_else(otherwise)
     }
 }
 
 /// The scopes of all limits that count a claim, except its owner's; sorted, without repetitions.
-pub(super) fn places(claim: &TicketClaim) -> Vec<LimitKey> {
+pub(super) fn scopes(claim: &TicketClaim) -> Vec<LimitKey> {
     let mut places =
         vec![LimitKey::All, LimitKey::Pool(claim.pool.clone()), LimitKey::Kind(claim.kind.clone())];
     if !claim.arch.is_empty() {
@@ -62,8 +62,8 @@ pub(super) fn places(claim: &TicketClaim) -> Vec<LimitKey> {
 }
 
 /// The scopes of all limits that count a claim.
-pub(super) fn counters(claim: &TicketClaim) -> impl Iterator<Item = LimitKey> {
-    places(claim).into_iter().chain([LimitKey::Owner(claim.owner.clone())])
+pub(super) fn scopes_with_owner(claim: &TicketClaim) -> impl Iterator<Item = LimitKey> {
+    scopes(claim).into_iter().chain([LimitKey::Owner(claim.owner.clone())])
 }
 
 impl fmt::Display for LimitKey {

@@ -14,41 +14,41 @@ type ClassTurn = (QueueOrder, usize);
 /// All classes with a waiting ticket.
 #[derive(Debug, Default)]
 pub(super) struct ClassQueue {
-    seats: HashMap<usize, QueuedClass>,
+    queued: HashMap<usize, QueuedClass>,
     /// Classes that are not known to be blocked by a limit.
     ready: BTreeSet<ClassTurn>,
     /// Blocked classes, by the limit that blocks them; no set is empty.
-    parked: HashMap<usize, BTreeSet<ClassTurn>>,
+    blocked: HashMap<usize, BTreeSet<ClassTurn>>,
     /// Classes that were not passed over too often yet.
-    patient: BTreeSet<ClassTurn>,
+    not_overdue: BTreeSet<ClassTurn>,
     /// Classes that were passed over too often.
     overdue: BTreeSet<ClassTurn>,
     /// Number of classes and limits that decisions have examined.
     #[cfg(test)]
-    pub(super) looks: usize,
+    pub(super) examined: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct QueuedClass {
     order: QueueOrder,
-    parked: Option<usize>,
+    blocked_by: Option<usize>,
     is_overdue: bool,
 }
 
 impl ClassQueue {
     /// Sets the order of a class; `None` if none of its tickets can be next.
     pub(super) fn set_order(&mut self, class: usize, order: Option<QueueOrder>, is_overdue: bool) {
-        let old = self.seats.get(&class).copied();
-        let parked = old.and_then(|seat| seat.parked);
-        let new = order.map(|order| QueuedClass { order, parked, is_overdue });
+        let old = self.queued.get(&class).copied();
+        let parked = old.and_then(|seat| seat.blocked_by);
+        let new = order.map(|order| QueuedClass { order, blocked_by: parked, is_overdue });
         if old == new {
             return;
         }
         if let Some(old) = old {
-            self.leave(class, old);
+            self.remove_class(class, old);
         }
         if let Some(new) = new {
-            self.enter(class, new);
+            self.insert_class(class, new);
         }
     }
 
@@ -59,18 +59,18 @@ impl ClassQueue {
         held_up: impl Fn(usize) -> Option<usize>,
     ) -> Option<usize> {
         loop {
-            let open = self.parked.iter().filter(|(place, _)| !is_full(**place));
+            let open = self.blocked.iter().filter(|(place, _)| !is_full(**place));
             let parked = open.filter_map(|(_, turns)| turns.first());
             let best = parked.chain(self.ready.first()).min().copied();
             #[cfg(test)]
             {
-                self.looks += self.parked.len() + 1;
+                self.examined += self.blocked.len() + 1;
             }
             let (_, class) = best?;
             let Some(place) = held_up(class) else { return Some(class) };
-            let seat = self.seats.get(&class).copied()?;
-            self.leave(class, seat);
-            self.enter(class, QueuedClass { parked: Some(place), ..seat });
+            let seat = self.queued.get(&class).copied()?;
+            self.remove_class(class, seat);
+            self.insert_class(class, QueuedClass { blocked_by: Some(place), ..seat });
         }
     }
 
@@ -80,56 +80,57 @@ impl ClassQueue {
     }
 
     /// Classes that were not passed over too often: those before the order `before`, or all of them.
-    pub(super) fn patient(&mut self, before: Option<QueueOrder>) -> Vec<usize> {
-        let turns = before.map_or_else(|| self.patient.range(..), |order| self.patient.range(..(order, 0)));
+    pub(super) fn not_overdue_before(&mut self, before: Option<QueueOrder>) -> Vec<usize> {
+        let turns =
+            before.map_or_else(|| self.not_overdue.range(..), |order| self.not_overdue.range(..(order, 0)));
         let classes: Vec<usize> = turns.map(|(_, class)| *class).collect();
         #[cfg(test)]
         {
-            self.looks += classes.len();
+            self.examined += classes.len();
         }
         classes
     }
 
-    fn enter(&mut self, class: usize, seat: QueuedClass) {
+    fn insert_class(&mut self, class: usize, seat: QueuedClass) {
         let turn = (seat.order, class);
-        match seat.parked {
-            Some(place) => self.parked.entry(place).or_default().insert(turn),
+        match seat.blocked_by {
+            Some(place) => self.blocked.entry(place).or_default().insert(turn),
             None => self.ready.insert(turn),
         };
         if seat.is_overdue {
             self.overdue.insert(turn)
         } else {
-            self.patient.insert(turn)
+            self.not_overdue.insert(turn)
         };
-        self.seats.insert(class, seat);
+        self.queued.insert(class, seat);
     }
 
-    fn leave(&mut self, class: usize, seat: QueuedClass) {
+    fn remove_class(&mut self, class: usize, seat: QueuedClass) {
         let turn = (seat.order, class);
         self.ready.remove(&turn);
-        if let Some(place) = seat.parked
-            && let Some(turns) = self.parked.get_mut(&place)
+        if let Some(place) = seat.blocked_by
+            && let Some(turns) = self.blocked.get_mut(&place)
         {
             turns.remove(&turn);
             if turns.is_empty() {
-                self.parked.remove(&place);
+                self.blocked.remove(&place);
             }
         }
         self.overdue.remove(&turn);
-        self.patient.remove(&turn);
-        self.seats.remove(&class);
+        self.not_overdue.remove(&turn);
+        self.queued.remove(&class);
     }
 
     /// All classes that were not passed over too often.
     #[cfg(test)]
-    pub(super) fn all_patient(&self) -> impl Iterator<Item = usize> {
-        self.patient.iter().map(|(_, class)| *class)
+    pub(super) fn all_not_overdue(&self) -> impl Iterator<Item = usize> {
+        self.not_overdue.iter().map(|(_, class)| *class)
     }
 
     /// Whether no class waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let none = self.ready.is_empty() && self.parked.is_empty();
-        none && self.seats.is_empty() && self.patient.is_empty() && self.overdue.is_empty()
+        let none = self.ready.is_empty() && self.blocked.is_empty();
+        none && self.queued.is_empty() && self.not_overdue.is_empty() && self.overdue.is_empty()
     }
 }

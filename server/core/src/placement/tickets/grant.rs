@@ -8,7 +8,7 @@ use super::{
 use crate::domain::{TicketClaim, TicketId};
 
 /// Number of later tickets that may take slots which a class needs, before slots are reserved for the class.
-pub const PATIENCE: u32 = 64;
+pub const MOST_PASSED_OVER: u32 = 64;
 
 impl Tickets {
     /// Grants slots to all tickets that can have one, lowest round first.
@@ -17,7 +17,7 @@ impl Tickets {
         while let Some(at) = self.next_class() {
             let Some(class) = self.classes.get_mut(at) else { break };
             let Some(id) = class.pop() else { break };
-            class.passed = 0;
+            class.passed_over = 0;
             self.update_order(at);
             let Some(order) = self.hold_slot(&id, now) else { continue };
             self.round = self.round.max(order.0);
@@ -36,9 +36,10 @@ impl Tickets {
     /// that host. Returns the change; `None` if the ticket does not wait, or if another of its limits is full.
     pub fn grant_kept(&mut self, id: &TicketId, now: ClockReading) -> Option<TicketChange> {
         let entry = self.known.get(id).filter(|entry| entry.ticket.granted_unix_ms.is_none())?;
-        let is_pool = |count: &LimitCount| matches!(count.what, LimitKey::Pool(_));
-        let is_full =
-            |at: &&usize| self.counts.get(**at).is_some_and(|count| !is_pool(count) && count.free() == 0);
+        let is_pool = |count: &LimitCount| matches!(count.scope, LimitKey::Pool(_));
+        let is_full = |at: &&usize| {
+            self.counts.get(**at).is_some_and(|count| !is_pool(count) && count.free_slots() == 0)
+        };
         let (ticket, counts) = (&entry.ticket, entry.counts.clone());
         if counts.iter().any(|at| is_full(&at)) {
             return None;
@@ -58,7 +59,7 @@ impl Tickets {
     /// Gives a slot to a ticket that was taken out of its queue. Returns the ticket's order.
     fn hold_slot(&mut self, id: &TicketId, now: ClockReading) -> Option<QueueOrder> {
         let entry = self.known.get_mut(id)?;
-        self.counts.take(&entry.counts, &entry.ticket, false);
+        self.counts.subtract(&entry.counts, &entry.ticket, false);
         entry.ticket.granted_unix_ms = Some(now.unix_ms);
         self.counts.add(&entry.counts, &entry.ticket);
         let order = (entry.ticket.round, entry.ticket.number);
@@ -76,7 +77,7 @@ impl Tickets {
         let (Some(pool), Some((owner_at, owner))) = (pool, self.owner_of(claim)) else { return first };
         let classes = owner.classes.iter().filter_map(|at| self.classes.get(*at));
         let alike =
-            |class: &&TicketClass| class.sort.raised == claim.raised && class.sort.places.contains(&pool);
+            |class: &&TicketClass| class.key.raised == claim.raised && class.key.counts.contains(&pool);
         let last = classes.filter(alike).filter_map(|class| class.last_of(owner_at)).max();
         last.map_or(first, |(last, _)| first.max(last + 1))
     }
@@ -92,14 +93,14 @@ impl Tickets {
         // slots are reserved for one class at a time: the first in order, and after its grant the next one
         let kept = self.reserved_class();
         if let Some((at, class)) = kept
-            && class.sort.places.iter().all(|place| self.counts.free(*place) > 0)
+            && class.key.counts.iter().all(|place| self.counts.free_slots_of(*place) > 0)
         {
             return Some(at);
         }
-        let kept = kept.map_or_else(Vec::new, |(_, class)| class.sort.places.clone());
+        let kept = kept.map_or_else(Vec::new, |(_, class)| class.key.counts.clone());
         let Self { lineup, counts, classes, .. } = self;
-        let is_full = |place: usize| counts.free(place) <= u32::from(kept.contains(&place));
-        let held_up = |at: usize| classes.get(at)?.sort.places.iter().copied().find(|place| is_full(*place));
+        let is_full = |place: usize| counts.free_slots_of(place) <= u32::from(kept.contains(&place));
+        let held_up = |at: usize| classes.get(at)?.key.counts.iter().copied().find(|place| is_full(*place));
         let next = lineup.next(is_full, held_up);
         #[cfg(test)]
         if classes.len() < 200 {
@@ -115,7 +116,7 @@ impl Tickets {
         // a class that can get no slot is skipped, because it would block the others for ever: its pool was removed from the file, or is
         // full of attempts without tickets
         let is_off = |place: &usize| self.counts.get(*place).is_some_and(LimitCount::is_closed);
-        let can = |class: &TicketClass| !class.sort.places.iter().any(is_off);
+        let can = |class: &TicketClass| !class.key.counts.iter().any(is_off);
         let overdue = self.lineup.overdue().filter_map(|at| Some((at, self.classes.get(at)?)));
         overdue.into_iter().find(|(_, class)| can(class))
     }
@@ -123,7 +124,7 @@ impl Tickets {
     /// Updates the queue of classes after the next ticket of a class changed.
     pub(super) fn update_order(&mut self, at: usize) {
         if let Some(class) = self.classes.get(at) {
-            self.lineup.set_order(at, class.first(), class.passed >= PATIENCE);
+            self.lineup.set_order(at, class.first(), class.passed_over >= MOST_PASSED_OVER);
         }
     }
 
@@ -132,12 +133,12 @@ impl Tickets {
     fn pass_over(&mut self, granted: &[usize], order: QueueOrder, raised: bool) {
         let limited = |place: &&usize| self.counts.get(**place).is_some_and(|count| count.limit.is_some());
         let taken: Vec<usize> = granted.iter().filter(limited).copied().collect();
-        for at in self.lineup.patient(Some(order).filter(|_| !raised)) {
+        for at in self.lineup.not_overdue_before(Some(order).filter(|_| !raised)) {
             let Some(class) = self.classes.get_mut(at) else { continue };
-            let is_jumped = raised && !class.sort.raised;
+            let is_jumped = raised && !class.key.raised;
             let was_before = class.first().is_some_and(|first| first < order || is_jumped);
-            if was_before && class.sort.places.iter().any(|place| taken.contains(place)) {
-                class.passed = class.passed.saturating_add(1);
+            if was_before && class.key.counts.iter().any(|place| taken.contains(place)) {
+                class.passed_over = class.passed_over.saturating_add(1);
                 self.update_order(at);
             }
         }
@@ -146,14 +147,15 @@ impl Tickets {
     /// The class of a waiting ticket.
     pub(super) fn class_of(&self, counts: &[usize], raised: bool) -> Option<usize> {
         let (_owner, places) = counts.split_last()?;
-        self.sorts.get(&ClassKey { places: places.to_vec(), raised }).copied()
+        self.sorts.get(&ClassKey { counts: places.to_vec(), raised }).copied()
     }
 
     /// Whether tickets of the same class as this claim wait.
     pub(super) fn has_class_for(&self, claim: &TicketClaim) -> bool {
         let places: Option<Vec<usize>> =
-            claim::places(claim).iter().map(|place| self.counts.at(place)).collect();
-        places.is_some_and(|places| self.sorts.contains_key(&ClassKey { places, raised: claim.raised }))
+            claim::scopes(claim).iter().map(|place| self.counts.at(place)).collect();
+        places
+            .is_some_and(|places| self.sorts.contains_key(&ClassKey { counts: places, raised: claim.raised }))
     }
 
     /// Removes an owner without waiting tickets from a class, and removes the class if it is empty.
@@ -165,14 +167,14 @@ impl Tickets {
             owner.classes.remove(&at);
         }
         if class.is_empty() {
-            self.sorts.remove(&class.sort);
+            self.sorts.remove(&class.key);
             self.classes.remove(at);
         }
     }
 
     /// Skips an owner's tickets while the owner is at its limit, and includes them again afterwards.
     pub(super) fn update_owner_limit(&mut self, owner_at: OwnerIndex) {
-        let is_open = self.counts.free(owner_at) > 0;
+        let is_open = self.counts.free_slots_of(owner_at) > 0;
         let Some(owner) = self.owners.get_mut(&owner_at) else { return };
         // in most calls the owner's limit changes nothing, so no class is visited
         if std::mem::replace(&mut owner.is_open, is_open) == is_open {
@@ -181,7 +183,7 @@ impl Tickets {
         for at in &owner.classes {
             let Some(class) = self.classes.get_mut(*at) else { continue };
             class.set_open(owner_at, is_open);
-            self.lineup.set_order(*at, class.first(), class.passed >= PATIENCE);
+            self.lineup.set_order(*at, class.first(), class.passed_over >= MOST_PASSED_OVER);
         }
     }
 }

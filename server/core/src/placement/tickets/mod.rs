@@ -7,7 +7,7 @@
 //!   and a later ticket comes after those that wait already. (After start-time fair queueing: Goyal, Vin, Cheng, 1996.) A raised ticket
 //!   goes one round earlier: an owner's first raised ticket joins the round being granted, and the owner's thousandth is as far behind as
 //!   other owners' thousandths.
-//! - **No starvation**: tickets that need several slots at once could be passed over for ever by tickets that need one. After [`PATIENCE`]
+//! - **No starvation**: tickets that need several slots at once could be passed over for ever by tickets that need one. After [`MOST_PASSED_OVER`]
 //!   later tickets took slots that a class needs, slots are reserved for that class until it can be granted.
 //! - **Attempts without a ticket** occupy slots of their pool too: they are not held back, and their slots are not granted. They count for
 //!   pools only, not for other limits.
@@ -51,7 +51,7 @@ use class::{ClassKey, OwnerIndex, TicketClass};
 use class_queue::ClassQueue;
 pub use count::Amount;
 use count::LimitCounts;
-pub use grant::PATIENCE;
+pub use grant::MOST_PASSED_OVER;
 use open_ticket::{OpenTicket, OwnerState};
 pub use presence::{TicketPresence, TicketTimeouts};
 use slab::Slab;
@@ -110,7 +110,7 @@ impl Tickets {
             self.next = self.next.max(ticket.number + 1);
             self.insert(ticket, now);
         }
-        let pools = self.counts.iter().filter(|count| matches!(count.what, LimitKey::Pool(_)));
+        let pools = self.counts.iter().filter(|count| matches!(count.scope, LimitKey::Pool(_)));
         self.round = pools.map(|count| count.round).fold(self.round, u64::max);
     }
 
@@ -139,11 +139,12 @@ impl Tickets {
         if self.known.len() >= self.terms.most_open {
             return Err(TicketRefusal::Full(self.terms.most_open));
         }
-        if let Some(never) = claim::counters(&claim).find(|counter| self.terms.limits.of(counter) == Some(0))
+        if let Some(never) =
+            claim::scopes_with_owner(&claim).find(|counter| self.terms.limits.limit_of(counter) == Some(0))
         {
             return Err(TicketRefusal::Never(never.to_string()));
         }
-        let of_owner = self.owner_of(&claim).map_or(0, |(_, owner)| owner.open);
+        let of_owner = self.owner_of(&claim).map_or(0, |(_, owner)| owner.open_tickets);
         if of_owner > 0 && self.terms.most_open.saturating_sub(self.known.len()) <= of_owner / TO_ONE_LEFT {
             return Err(TicketRefusal::Crowded { of_owner, most: self.terms.most_open });
         }
@@ -196,7 +197,7 @@ impl Tickets {
     /// Applies new settings. Tickets keep slots that they hold.
     pub fn limit(&mut self, terms: TicketTerms, now: ClockReading) -> Vec<TicketChange> {
         self.terms = terms;
-        self.counts.limit(&self.terms.limits);
+        self.counts.apply_limits(&self.terms.limits);
         let owners: Vec<OwnerIndex> = self.owners.keys().copied().collect();
         for owner in owners {
             self.update_owner_limit(owner);
@@ -207,7 +208,7 @@ impl Tickets {
     /// Sets the pools that have another limit than the operator's settings say: tickets hold hosts there that are no longer listed.
     pub fn set_slots(&mut self, slots: HashMap<String, u32>, now: ClockReading) -> Vec<TicketChange> {
         self.counts.set_slots(slots);
-        self.counts.limit(&self.terms.limits);
+        self.counts.apply_limits(&self.terms.limits);
         self.grant(now)
     }
 
@@ -279,6 +280,6 @@ impl Tickets {
 
     /// Number of held slots under a limit.
     pub fn held(&self, counter: &LimitKey) -> u32 {
-        self.counts.of(counter).map_or(0, |count| count.held.places)
+        self.counts.of(counter).map_or(0, |count| count.held.slots)
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct OpenTicket {
 
 #[derive(Debug)]
 pub(super) struct OwnerState {
-    pub(super) open: usize,
+    pub(super) open_tickets: usize,
     /// Whether the owner is below its limit, as it was last recorded in its classes.
     pub(super) is_open: bool,
     /// Classes in which the owner has waiting tickets.
@@ -31,25 +31,25 @@ pub(super) struct OwnerState {
 
 impl OwnerState {
     fn new(is_open: bool) -> Self {
-        Self { open: 0, is_open, classes: BTreeSet::new() }
+        Self { open_tickets: 0, is_open, classes: BTreeSet::new() }
     }
 }
 
 impl Tickets {
     /// Adds a ticket that holds a slot or waits for one.
     pub(super) fn insert(&mut self, ticket: Ticket, now: ClockReading) {
-        let counters: Vec<LimitKey> = claim::counters(&ticket.claim).collect();
+        let counters: Vec<LimitKey> = claim::scopes_with_owner(&ticket.claim).collect();
         let counts: Vec<usize> =
-            counters.into_iter().map(|counter| self.counts.place(counter, &self.terms.limits)).collect();
+            counters.into_iter().map(|counter| self.counts.index_for(counter, &self.terms.limits)).collect();
         self.counts.add(&counts, &ticket);
         let Some((owner_at, places)) = counts.split_last().map(|(owner, places)| (*owner, places)) else {
             return;
         };
-        let is_open = self.counts.free(owner_at) > 0;
+        let is_open = self.counts.free_slots_of(owner_at) > 0;
         let owner = self.owners.entry(owner_at).or_insert_with(|| OwnerState::new(is_open));
-        owner.open += 1;
+        owner.open_tickets += 1;
         if ticket.granted_unix_ms.is_none() {
-            let sort = ClassKey { places: places.to_vec(), raised: ticket.claim.raised };
+            let sort = ClassKey { counts: places.to_vec(), raised: ticket.claim.raised };
             let at = match self.sorts.get(&sort) {
                 Some(at) => *at,
                 None => self.classes.insert(TicketClass::new(sort.clone())),
@@ -83,10 +83,10 @@ impl Tickets {
             self.update_order(class);
             self.remove_empty_owner(class, owner_at);
         }
-        self.counts.take(&counts, &ticket, true);
+        self.counts.subtract(&counts, &ticket, true);
         if let Some(owner) = self.owners.get_mut(&owner_at) {
-            owner.open -= 1;
-            if owner.open == 0 {
+            owner.open_tickets -= 1;
+            if owner.open_tickets == 0 {
                 self.owners.remove(&owner_at);
             }
         }

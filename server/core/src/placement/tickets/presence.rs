@@ -85,7 +85,7 @@ impl Tickets {
             self.start_timeout(id, now);
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
             // the build in the slot has ended, or it lost its connection and will reconnect
-            let until = now.steady_ms.saturating_add(self.terms.patience.ask_within_ms);
+            let until = now.steady_ms.saturating_add(self.terms.timeouts.ask_within_ms);
             self.lives_until(id, until);
         }
     }
@@ -147,7 +147,7 @@ impl Tickets {
     pub(super) fn start_timeout(&mut self, id: &TicketId, now: ClockReading) {
         let Some(entry) = self.known.get(id) else { return };
         let TicketPresence { watchers, holders } = entry.presence;
-        let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.patience;
+        let TicketTimeouts { ask_within_ms, start_within_ms, .. } = self.terms.timeouts;
         let waits = !entry.ticket.is_ready();
         let collected = entry.ticket.collected;
         let is_held = holders > 0 || entry.ticket.attempt.is_some() || collected == Some(true);

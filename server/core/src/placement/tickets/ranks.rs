@@ -7,7 +7,7 @@
 pub(super) type Rank = (u64, u64);
 
 /// Longest list. It is about twice the square root of the number of pairs on a busy server, where both costs are small.
-const RUN: usize = 512;
+const LONGEST_RUN: usize = 512;
 
 /// A sorted set of pairs.
 #[derive(Debug, Default)]
@@ -31,8 +31,8 @@ impl Ranks {
         if let Err(place) = run.binary_search(&rank) {
             run.insert(place, rank);
         }
-        if run.len() > RUN {
-            let upper = run.split_off(RUN / 2);
+        if run.len() > LONGEST_RUN {
+            let upper = run.split_off(LONGEST_RUN / 2);
             self.runs.insert(at + 1, upper);
         }
     }
@@ -44,10 +44,10 @@ impl Ranks {
             run.remove(place);
         }
         let left = run.len();
-        let next = self.runs.get(at + 1).map_or(RUN, Vec::len);
+        let next = self.runs.get(at + 1).map_or(LONGEST_RUN, Vec::len);
         if left == 0 {
             self.runs.remove(at);
-        } else if left + next <= RUN / 2 {
+        } else if left + next <= LONGEST_RUN / 2 {
             // short neighbours are joined, because otherwise many lists of one pair would remain
             let next = self.runs.remove(at + 1);
             if let Some(run) = self.runs.get_mut(at) {
@@ -57,7 +57,7 @@ impl Ranks {
     }
 
     /// Number of pairs that come before `rank`, which need not be in the set.
-    pub(super) fn before(&self, rank: Rank) -> usize {
+    pub(super) fn count_before(&self, rank: Rank) -> usize {
         let at = self.run_of(rank);
         let runs: usize = self.runs.iter().take(at).map(Vec::len).sum();
         runs + self.runs.get(at).map_or(0, |run| run.partition_point(|other| *other < rank))
@@ -104,14 +104,14 @@ mod tests {
                     ranks.remove(rank);
                     plain.remove(&rank);
                 }
-                prop_assert_eq!(ranks.before(rank), plain.range(..rank).count());
+                prop_assert_eq!(ranks.count_before(rank), plain.range(..rank).count());
             }
             prop_assert_eq!(ranks.len(), plain.len());
             for (n, rank) in plain.iter().enumerate() {
                 prop_assert_eq!(ranks.nth(n), Some(*rank));
             }
             prop_assert_eq!(ranks.nth(plain.len()), None);
-            prop_assert!(ranks.runs.iter().all(|run| !run.is_empty() && run.len() <= RUN));
+            prop_assert!(ranks.runs.iter().all(|run| !run.is_empty() && run.len() <= LONGEST_RUN));
         }
     }
 }

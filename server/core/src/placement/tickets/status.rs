@@ -42,18 +42,23 @@ impl Tickets {
         }
         let order = (ticket.round, ticket.number);
         let pool = LimitKey::Pool(ticket.claim.pool.clone());
-        let position = self.counts.of(&pool).map_or(0, |count| count.waiting.before(order)) + 1;
+        let position = self.counts.of(&pool).map_or(0, |count| count.waiting.count_before(order)) + 1;
         let counts = || entry.counts.iter().filter_map(|at| self.counts.get(*at));
         // if no limit blocks the ticket, slots are reserved for tickets that have waited longer
         let wait = counts().map(|count| until_turn(count, order, now)).max().unwrap_or_default();
-        let full = counts().filter(|count| count.free() == 0);
-        Some(TicketStatus { position, wait: Millis(wait), waits_for: full.map(words).collect(), ticket })
+        let full = counts().filter(|count| count.free_slots() == 0);
+        Some(TicketStatus {
+            position,
+            wait: Millis(wait),
+            waits_for: full.map(limit_words).collect(),
+            ticket,
+        })
     }
 
     /// Waiting and held tickets of one pool; `None` if there are none.
     pub fn demand_in(&self, pool: &str) -> Option<PoolDemand> {
         let count = self.counts.of(&LimitKey::Pool(pool.to_owned()))?;
-        let (queued, held, attended) = (count.queued, count.held, count.attended);
+        let (queued, held, attended) = (count.queued, count.held, count.with_attempt);
         Some(PoolDemand { pool: pool.to_owned(), queued, held, attended })
     }
 
@@ -69,23 +74,23 @@ impl Tickets {
 }
 
 /// Describes a limit that blocks a ticket.
-fn words(count: &LimitCount) -> String {
-    let text = format!("{}: {} of {}", count.what, count.taken(), count.limit.unwrap_or_default());
-    if count.beside == 0 { text } else { format!("{text}, {} without a ticket", count.beside) }
+fn limit_words(count: &LimitCount) -> String {
+    let text = format!("{}: {} of {}", count.scope, count.taken_slots(), count.limit.unwrap_or_default());
+    if count.unticketed == 0 { text } else { format!("{text}, {} without a ticket", count.unticketed) }
 }
 
 /// Estimated time until the limit of `count` has a slot for the ticket with this order, milliseconds: it is assumed that holders end as
 /// predicted, and that freed slots are then held for the usual time. The ends of attempts without a ticket are unknown here, so their slots
 /// are assumed to become free at the same rate.
 fn until_turn(count: &LimitCount, order: (u64, u64), now: ClockReading) -> u64 {
-    let ahead = count.waiting.before(order) as u64;
-    let free = u64::from(count.free());
+    let ahead = count.waiting.count_before(order) as u64;
+    let free = u64::from(count.free_slots());
     let Some(behind) = ahead.checked_sub(free) else { return 0 };
-    let taken = u64::from(count.taken());
+    let taken = u64::from(count.taken_slots());
     let (turns, at) = (behind.checked_div(taken).unwrap_or(behind), behind.checked_rem(taken).unwrap_or(0));
-    let end = usize::try_from(at).ok().and_then(|at| count.ends.nth(at));
+    let end = usize::try_from(at).ok().and_then(|at| count.predicted_ends.nth(at));
     // holders that are past their predicted end are expected to end at any moment
-    let unknown = if count.beside > 0 { count.usual_ms() } else { 0 };
+    let unknown = if count.unticketed > 0 { count.mean_hold_ms() } else { 0 };
     let first = end.map_or(unknown, |(end, _)| end.saturating_sub(now.unix_ms));
-    first.saturating_add(turns.saturating_mul(count.usual_ms()))
+    first.saturating_add(turns.saturating_mul(count.mean_hold_ms()))
 }

@@ -18,7 +18,7 @@ pub struct TicketTerms {
     /// How many tickets may hold slots at once.
     pub limits: TicketLimits,
     /// How long tickets stay open without a sign of life.
-    pub patience: TicketTimeouts,
+    pub timeouts: TicketTimeouts,
     /// How many tickets may be open.
     pub most_open: usize,
 }
@@ -35,6 +35,6 @@ impl Default for TicketTimeouts {
 
 impl Default for TicketTerms {
     fn default() -> Self {
-        Self { limits: TicketLimits::default(), patience: TicketTimeouts::default(), most_open: MOST_OPEN }
+        Self { limits: TicketLimits::default(), timeouts: TicketTimeouts::default(), most_open: MOST_OPEN }
     }
 }

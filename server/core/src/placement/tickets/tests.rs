@@ -33,11 +33,11 @@ fn claim(owner: &str, tags: &[&str]) -> TicketClaim {
 }
 
 fn limits(each_owner: Option<u32>, most: &[(LimitKey, u32)]) -> TicketLimits {
-    TicketLimits { each_owner, most: most.iter().cloned().collect(), pools: ["p".to_owned()].into() }
+    TicketLimits { each_owner, other_limits: most.iter().cloned().collect(), pools: ["p".to_owned()].into() }
 }
 
 fn terms(limits: TicketLimits, most_open: usize) -> TicketTerms {
-    TicketTerms { limits, patience: PATIENT, most_open }
+    TicketTerms { limits, timeouts: PATIENT, most_open }
 }
 
 fn tickets(limits: TicketLimits, most_open: usize) -> Tickets {
@@ -197,7 +197,7 @@ fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
     tickets.opened("x0", claim("u", &["x"]));
     tickets.opened("y0", claim("v", &["y"]));
     tickets.opened("both", claim("w", &["x", "y"]));
-    for n in 1..10 * PATIENCE {
+    for n in 1..10 * MOST_PASSED_OVER {
         // one of each waits always, and they end in turns: never are both places free at once
         let (kind, owner) = if n % 2 == 0 { ("x", "u") } else { ("y", "v") };
         tickets.opened(&format!("{kind}{n}"), claim(owner, &[kind]));
@@ -208,7 +208,7 @@ fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
             return;
         }
     }
-    panic!("passed over {} times", 10 * PATIENCE);
+    panic!("passed over {} times", 10 * MOST_PASSED_OVER);
 }
 
 #[test]
@@ -220,14 +220,14 @@ fn a_raised_ticket_goes_first_and_raised_ones_without_end_do_not_starve_the_othe
     tickets.opened("fix0", raised());
     let mut running = tickets.closed("first").remove(0);
     assert_eq!(running, "fix0");
-    for n in 1..10 * PATIENCE {
+    for n in 1..10 * MOST_PASSED_OVER {
         tickets.opened(&format!("fix{n}"), raised());
         running = tickets.closed(&running).remove(0);
         if running == "plain" {
             return;
         }
     }
-    panic!("passed over {} times", 10 * PATIENCE);
+    panic!("passed over {} times", 10 * MOST_PASSED_OVER);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_pool_that_was_taken_out_of_the_file_keeps_no_place_from_the_others() {
     tickets.limit(terms(limits(None, &all), 10_000), at(0));
     tickets.closed("g0");
     tickets.closed("g1");
-    for n in 0..2 * PATIENCE {
+    for n in 0..2 * MOST_PASSED_OVER {
         tickets.opened(&format!("p{n}"), claim("p", &[]));
         tickets.closed(&format!("p{n}"));
     }
@@ -334,7 +334,7 @@ fn a_position_and_a_time_follow_from_those_that_hold_and_those_that_are_before()
     assert_eq!(status("t2", 30), (1, 0), "it should have ended already");
     assert_eq!(tickets.status(&id("t2"), at(5)).unwrap().waits_for, ["pool p: 2 of 2"]);
     let amount = |places: u32| Amount {
-        places,
+        slots: places,
         memory_bytes: 10 * u64::from(places),
         milli_cores: 500 * u64::from(places),
     };
@@ -354,7 +354,7 @@ fn the_demand_is_that_of_the_pools_in_the_file_and_of_no_pool() {
         );
     }
     let demand = tickets.demand();
-    let status: Vec<_> = demand.iter().map(|d| (d.pool.as_str(), d.held.places, d.queued.places)).collect();
+    let status: Vec<_> = demand.iter().map(|d| (d.pool.as_str(), d.held.slots, d.queued.slots)).collect();
     assert_eq!(status, [("", 1, 0), ("b", 1, 0), ("p", 1, 1)]);
     assert_eq!(tickets.demand_in("p").as_ref(), demand.last());
     assert_eq!(tickets.demand_in("owner0"), None);

@@ -36,20 +36,20 @@ pub(super) struct JobsLines {
 /// The lines through the attempts in `similar`.
 pub(super) fn lines(similar: &SimilarAttempts<'_>) -> JobsLines {
     let mut with_jobs =
-        similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
+        similar.attempts.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
     let first = with_jobs.next().map(|used| used.observation.jobs);
     if with_jobs.all(|used| Some(used.observation.jobs) == first) {
         return JobsLines::default();
     }
     let tried = TriedJobs::judged(similar);
-    JobsLines { memory: tried.memory, shared: tried.shared }
+    JobsLines { memory: tried.memory, shared: tried.parallel_ms }
 }
 
 /// Computes the curve. `usual`: the number of jobs that a prediction would name.
 pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Bytes>) -> JobsCurve {
     let tried = TriedJobs::of(similar);
     let mut curve = JobsCurve {
-        known: tried.known,
+        known: tried.known_from,
         rung: tried.rung.unwrap_or(Rung::Default),
         points: Vec::new(),
         base: Bytes(0),
@@ -62,7 +62,7 @@ pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Byte
     let counts = tried.counts();
     let most = counts.last().copied().unwrap_or(0);
     let mut shown = counts;
-    if matches!(tried.known, CurveKnown::Flat | CurveKnown::Line) {
+    if matches!(tried.known_from, CurveKnown::Flat | CurveKnown::Line) {
         curve.per_job = Bytes::from_f64(tried.memory);
         curve.base = Bytes::from_f64((tried.need_at(1)[0] - tried.memory).max(0.0));
         let end = most.saturating_mul(BEYOND).min(MOST_JOBS);
@@ -73,7 +73,7 @@ pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Byte
         shown.extend(Some(usual).filter(|jobs| *jobs <= end));
     }
     curve.points = shown.into_iter().take(POINTS).map(|jobs| point(&tried, jobs)).collect();
-    if matches!(tried.known, CurveKnown::Flat | CurveKnown::Line) {
+    if matches!(tried.known_from, CurveKnown::Flat | CurveKnown::Line) {
         curve.cheapest = cheapest(&curve, most);
     }
     curve.reason = words::reason(&tried, &curve, usual, most);

@@ -4,8 +4,8 @@ use super::JobCounts;
 use crate::{
     domain::{CurveKnown, Key, Rung},
     predict::{
-        distribution::BEYOND,
-        jobs::{self, alike},
+        distribution::BEYOND_FACTOR,
+        jobs::{self, is_same_build},
         similar::{SimilarAttempts, WeightedAttempt},
     },
 };
@@ -18,7 +18,7 @@ const MOST_JOB_NUMBERS: usize = 16;
 const ENOUGH_ATTEMPTS: u32 = 5;
 /// The need does not depend on the number of jobs if it changes by less than this share over all tried numbers: repetitions of one build
 /// differ by up to 15 % where page cache is counted.
-const FLAT: f64 = 0.1;
+const FLAT_SHARE: f64 = 0.1;
 /// Attempts do not show a line if their needs are further from the median than this share of it.
 const NOISE_LIMIT: f64 = 0.2;
 /// Least share of the pairs in which more jobs need more; below it there is no line.
@@ -33,19 +33,19 @@ struct JobsObservation<'h> {
     /// Wall time in milliseconds; NaN unless the attempt succeeded.
     wall: f64,
     weight: f64,
-    stopped: bool,
+    was_stopped: bool,
     key: &'h Key,
 }
 
 impl<'h> JobsObservation<'h> {
-    fn of(used: &WeightedAttempt<'h>) -> Self {
+    fn of_attempt(used: &WeightedAttempt<'h>) -> Self {
         let observation = used.observation;
         Self {
             jobs: u32::from(observation.jobs),
             need: used.need.exp2(),
             wall: if observation.rates[0].is_nan() { f64::NAN } else { observation.brief.wall.as_f64() },
             weight: used.weight,
-            stopped: observation.censored,
+            was_stopped: observation.censored,
             key: &observation.brief.key,
         }
     }
@@ -62,7 +62,7 @@ struct NeedAtJobs {
 impl NeedAtJobs {
     /// Weight 0 for an attempt that memory stopped, because its need is unknown ([`TriedJobs::needs_of`] moves its weight elsewhere).
     fn of(point: &JobsObservation<'_>) -> Self {
-        let weight = if point.stopped { 0.0 } else { point.weight };
+        let weight = if point.was_stopped { 0.0 } else { point.weight };
         Self { bytes: point.need, weight, jobs: point.jobs }
     }
 }
@@ -75,11 +75,11 @@ pub(super) struct TriedJobs<'h> {
     needs: Vec<NeedAtJobs>,
     /// The least similar rung that contributed attempts.
     pub(super) rung: Option<Rung>,
-    pub(super) known: CurveKnown,
+    pub(super) known_from: CurveKnown,
     /// Slope of the memory line: bytes for each further job.
     pub(super) memory: f64,
     /// Slope of the time line: milliseconds of work that the jobs share.
-    pub(super) shared: f64,
+    pub(super) parallel_ms: f64,
     /// Whether no two compared attempts have otherwise equal keys, so that the lines also include other differences.
     pub(super) mixed: bool,
 }
@@ -95,53 +95,58 @@ impl<'h> TriedJobs<'h> {
     /// Fits the lines to the most similar attempts: adds rung by rung until attempts with two different numbers of jobs are found.
     pub(super) fn judged(similar: &SimilarAttempts<'h>) -> Self {
         let with_jobs =
-            || similar.used.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
+            || similar.attempts.iter().filter(|used| used.rung.is_of_build() && used.observation.jobs > 0);
         let mut tried = Self {
             points: Vec::new(),
             needs: Vec::new(),
             rung: None,
-            known: CurveKnown::Nothing,
+            known_from: CurveKnown::Nothing,
             memory: 0.0,
-            shared: 0.0,
+            parallel_ms: 0.0,
             mixed: false,
         };
         for rung in Rung::LADDER.into_iter().filter(|rung| rung.is_of_build()) {
-            let here = with_jobs().filter(|used| used.rung == rung).map(JobsObservation::of);
+            let here = with_jobs().filter(|used| used.rung == rung).map(JobsObservation::of_attempt);
             let before = tried.points.len();
             tried.points.extend(here);
             if tried.points.len() > before {
                 tried.rung = Some(rung);
             }
-            if tried.plain().any(|point| tried.plain().next().is_some_and(|first| first.jobs != point.jobs)) {
+            if tried
+                .not_stopped()
+                .any(|point| tried.not_stopped().next().is_some_and(|first| first.jobs != point.jobs))
+            {
                 break;
             }
         }
-        tried.judge();
+        tried.fit_line();
         tried
     }
 
     /// Attempts that memory did not stop.
-    fn plain(&self) -> impl Iterator<Item = &JobsObservation<'h>> {
-        self.points.iter().filter(|point| !point.stopped)
+    fn not_stopped(&self) -> impl Iterator<Item = &JobsObservation<'h>> {
+        self.points.iter().filter(|point| !point.was_stopped)
     }
 
-    fn judge(&mut self) {
-        let Some(first) = self.plain().next().map(|point| point.jobs) else { return };
-        let (least, most) = self.plain().fold((first, first), |(l, m), p| (l.min(p.jobs), m.max(p.jobs)));
+    fn fit_line(&mut self) {
+        let Some(first) = self.not_stopped().next().map(|point| point.jobs) else { return };
+        let (least, most) =
+            self.not_stopped().fold((first, first), |(l, m), p| (l.min(p.jobs), m.max(p.jobs)));
         if least == most {
-            self.known = CurveKnown::OneCount;
+            self.known_from = CurveKnown::OneCount;
             return;
         }
         let range = f64::from(most) - f64::from(least);
-        let compared: Vec<JobsObservation<'h>> = self.plain().copied().take(COMPARED_ATTEMPTS).collect();
+        let compared: Vec<JobsObservation<'h>> =
+            self.not_stopped().copied().take(COMPARED_ATTEMPTS).collect();
         let rise = |a: &JobsObservation<'_>, b: &JobsObservation<'_>| {
             let run = f64::from(a.jobs) - f64::from(b.jobs);
             (run.abs() >= 1.0).then(|| (a.need - b.need) / run)
         };
-        let mut slopes = pairs(&compared, rise, |a, b| alike(a.key, b.key));
+        let mut slopes = job_pairs(&compared, rise, |a, b| is_same_build(a.key, b.key));
         self.mixed = slopes.is_empty();
         if self.mixed {
-            slopes = pairs(&compared, rise, |_, _| true);
+            slopes = job_pairs(&compared, rise, |_, _| true);
         }
         let growing = slopes.iter().filter(|slope| **slope > 0.0).count();
         let agree = share(growing, slopes.len());
@@ -149,17 +154,17 @@ impl<'h> TriedJobs<'h> {
         let slope = jobs::median(slopes);
         let middle = jobs::median(compared.iter().map(|point| point.need).collect()).max(1.0);
         let apart = jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
-        self.known = if slope.abs() * range <= FLAT * middle {
+        self.known_from = if slope.abs() * range <= FLAT_SHARE * middle {
             if apart <= NOISE_LIMIT { CurveKnown::Flat } else { CurveKnown::Contradictory }
         } else if slope > 0.0 && agree >= LEAST_AGREEING_PAIRS {
             CurveKnown::Line
         } else {
             CurveKnown::Contradictory
         };
-        if self.known == CurveKnown::Line {
+        if self.known_from == CurveKnown::Line {
             self.memory = slope;
         }
-        self.shared = self.shared_time(&compared);
+        self.parallel_ms = self.shared_time(&compared);
     }
 
     fn shared_time(&self, compared: &[JobsObservation<'_>]) -> f64 {
@@ -168,7 +173,7 @@ impl<'h> TriedJobs<'h> {
             let slope = (a.wall - b.wall) / run;
             (a.jobs != b.jobs && slope.is_finite()).then_some(slope)
         };
-        let slopes = pairs(compared, fall, |a, b| self.mixed || alike(a.key, b.key));
+        let slopes = job_pairs(compared, fall, |a, b| self.mixed || is_same_build(a.key, b.key));
         jobs::median(slopes).max(0.0)
     }
 
@@ -186,7 +191,7 @@ impl<'h> TriedJobs<'h> {
     /// Number of attempts with exactly `jobs`, and how many of them memory stopped.
     pub(super) fn count_at(&self, jobs: u32) -> (u32, u32) {
         let here = self.points.iter().filter(|point| point.jobs == jobs);
-        here.fold((0, 0), |(all, stopped), point| (all + 1, stopped + u32::from(point.stopped)))
+        here.fold((0, 0), |(all, stopped), point| (all + 1, stopped + u32::from(point.was_stopped)))
     }
 
     /// Number of attempts over all numbers of jobs.
@@ -195,18 +200,18 @@ impl<'h> TriedJobs<'h> {
     }
 
     /// The needs that the attempts show. An attempt that memory stopped shows only a lower bound: its weight goes to attempts with the same
-    /// number of jobs that needed more. Without such attempts the need is taken as [`BEYOND`] times the bound.
+    /// number of jobs that needed more. Without such attempts the need is taken as [`BEYOND_FACTOR`] times the bound.
     fn needs_of(&self, points: &[&JobsObservation<'h>]) -> Vec<NeedAtJobs> {
         let mut needs: Vec<NeedAtJobs> = points.iter().map(|point| NeedAtJobs::of(point)).collect();
-        for stopped in points.iter().filter(|point| point.stopped) {
+        for stopped in points.iter().filter(|point| point.was_stopped) {
             let needs_more = |point: &JobsObservation<'_>| {
-                !point.stopped
-                    && jobs::shift(point.need, self.memory, point.jobs, stopped.jobs) > stopped.need
+                !point.was_stopped
+                    && jobs::need_at_jobs(point.need, self.memory, point.jobs, stopped.jobs) > stopped.need
             };
             let more: f64 = points.iter().filter(|p| needs_more(p)).map(|point| point.weight).sum();
             if more <= 0.0 {
                 needs.push(NeedAtJobs {
-                    bytes: stopped.need * BEYOND,
+                    bytes: stopped.need * BEYOND_FACTOR,
                     weight: stopped.weight,
                     jobs: stopped.jobs,
                 });
@@ -224,8 +229,9 @@ impl<'h> TriedJobs<'h> {
         let here: Vec<&JobsObservation<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
         let alone = self.has_enough_at(jobs).then(|| self.needs_of(&here));
         let needs = alone.as_ref().unwrap_or(&self.needs).iter();
-        let mut needs: Vec<(f64, f64)> =
-            needs.map(|need| (jobs::shift(need.bytes, self.memory, need.jobs, jobs), need.weight)).collect();
+        let mut needs: Vec<(f64, f64)> = needs
+            .map(|need| (jobs::need_at_jobs(need.bytes, self.memory, need.jobs, jobs), need.weight))
+            .collect();
         needs.sort_by(|a, b| a.0.total_cmp(&b.0));
         [0.5, 0.95].map(|share| quantile(&needs, share))
     }
@@ -236,7 +242,7 @@ impl<'h> TriedJobs<'h> {
         let here =
             self.points.iter().filter(|point| (!alone || point.jobs == jobs) && point.wall.is_finite());
         let mut walls: Vec<(f64, f64)> = here
-            .map(|point| (jobs::wall_shift(point.wall, self.shared, point.jobs, jobs), point.weight))
+            .map(|point| (jobs::wall_at_jobs(point.wall, self.parallel_ms, point.jobs, jobs), point.weight))
             .collect();
         walls.sort_by(|a, b| a.0.total_cmp(&b.0));
         quantile(&walls, 0.5)
@@ -245,12 +251,12 @@ impl<'h> TriedJobs<'h> {
     /// Whether only attempts with exactly this number of jobs are used: because there is no line, or because enough such attempts ran.
     pub(super) fn has_enough_at(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
-        let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
+        let drawn = matches!(self.known_from, CurveKnown::Flat | CurveKnown::Line);
         attempts > 0 && (!drawn || attempts - stopped >= ENOUGH_ATTEMPTS)
     }
 }
 
-fn pairs<'p, 'h>(
+fn job_pairs<'p, 'h>(
     points: &'p [JobsObservation<'h>],
     slope: impl Fn(&JobsObservation<'h>, &JobsObservation<'h>) -> Option<f64>,
     comparable: impl Fn(&'p JobsObservation<'h>, &'p JobsObservation<'h>) -> bool,

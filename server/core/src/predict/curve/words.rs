@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::figures;
 
-use super::{super::words::scope, tried::TriedJobs};
+use super::{super::words::rung_scope, tried::TriedJobs};
 use crate::domain::{CurveKnown, JobsCurve, JobsPoint};
 
 /// One paragraph: how much is known, which `-j` to use, and what `-j1` would cost.
 pub(super) fn reason(tried: &TriedJobs<'_>, curve: &JobsCurve, usual: u32, most_tried: u32) -> String {
-    let mut text = known(tried, curve);
+    let mut text = known_words(tried, curve);
     if !matches!(curve.known, CurveKnown::Flat | CurveKnown::Line) {
         return text;
     }
-    text.push_str(&fitting(curve, most_tried));
-    text.push_str(&one_job(curve, usual));
-    if let Some(point) = curve.cheapest.and_then(|jobs| at(curve, jobs)) {
+    text.push_str(&fitting_words(curve, most_tried));
+    text.push_str(&one_job_words(curve, usual));
+    if let Some(point) = curve.cheapest.and_then(|jobs| point_at(curve, jobs)) {
         let _written = write!(
             text,
             "; -j{} is the cheapest{}: it holds {} of memory",
@@ -27,13 +27,13 @@ pub(super) fn reason(tried: &TriedJobs<'_>, curve: &JobsCurve, usual: u32, most_
     text
 }
 
-fn at(curve: &JobsCurve, jobs: u32) -> Option<&JobsPoint> {
+fn point_at(curve: &JobsCurve, jobs: u32) -> Option<&JobsPoint> {
     curve.points.iter().find(|point| point.jobs == jobs)
 }
 
-fn known(tried: &TriedJobs<'_>, curve: &JobsCurve) -> String {
+fn known_words(tried: &TriedJobs<'_>, curve: &JobsCurve) -> String {
     let attempts = figures::counted(tried.attempts() as u64, "attempt");
-    let of = format!("{attempts} of {}", scope(curve.rung));
+    let of = format!("{attempts} of {}", rung_scope(curve.rung));
     let range =
         match (curve.points.iter().find(|p| p.attempts > 0), curve.points.iter().rfind(|p| p.attempts > 0)) {
             (Some(first), Some(last)) => format!("-j{} to -j{}", first.jobs, last.jobs),
@@ -63,11 +63,11 @@ fn known(tried: &TriedJobs<'_>, curve: &JobsCurve) -> String {
     }
 }
 
-fn fitting(curve: &JobsCurve, most_tried: u32) -> String {
+fn fitting_words(curve: &JobsCurve, most_tried: u32) -> String {
     let Some(limit) = curve.limit else {
         return "; name a memory limit to see which -j fits it".to_owned();
     };
-    let Some(point) = curve.most_that_fit.and_then(|jobs| at(curve, jobs)) else {
+    let Some(point) = curve.most_that_fit.and_then(|jobs| point_at(curve, jobs)) else {
         return format!("; not even -j1 fits {limit} with room for file pages");
     };
     // the table of the curve ends at `end`; more jobs might fit
@@ -84,12 +84,12 @@ fn fitting(curve: &JobsCurve, most_tried: u32) -> String {
     text
 }
 
-fn one_job(curve: &JobsCurve, usual: u32) -> String {
-    let Some(one) = at(curve, 1) else { return String::new() };
+fn one_job_words(curve: &JobsCurve, usual: u32) -> String {
+    let Some(one) = point_at(curve, 1) else { return String::new() };
     let mut text = format!("; -j1 needs {}", one.need_p50);
     if one.wall_p50.0 > 0 {
         let _written = write!(text, " for {}", one.wall_p50);
-        let usual = at(curve, usual).filter(|usual| usual.jobs > 1 && usual.wall_p50.0 > 0);
+        let usual = point_at(curve, usual).filter(|usual| usual.jobs > 1 && usual.wall_p50.0 > 0);
         if let Some(usual) = usual {
             let times = one.wall_p50.as_f64() / usual.wall_p50.as_f64();
             let _written = write!(text, ", {times:.1} times as long as -j{}", usual.jobs);

@@ -14,7 +14,7 @@ const LEAST_ATTEMPTS_OF_VALUE: usize = 3;
 const LEAST_EXPLAINED: f64 = 0.4;
 /// How far the score must be from that of a random field, in standard deviations (the G-test, Sokal and Rohlf 1981): with some twenty
 /// fields, chance alone passes in one data set of a thousand.
-const DEVIATIONS: f64 = 8.0;
+const LEAST_DEVIATIONS: f64 = 8.0;
 /// Most values listed for a group.
 const MOST_LISTED_VALUES: usize = 6;
 
@@ -28,18 +28,19 @@ pub type GroupedAttempt<'a> = (usize, Vec<FieldValue<'a>>);
 #[derive(Debug, Clone)]
 struct ValueCounts<'a> {
     text: &'a str,
-    of: Vec<usize>,
+    by_group: Vec<usize>,
 }
 
 impl ValueCounts<'_> {
     fn count(&self) -> usize {
-        self.of.iter().sum()
+        self.by_group.iter().sum()
     }
 
     /// The group that most attempts with this value belong to (`None` in case of a tie), and the number of those attempts.
     fn main(&self) -> (Option<usize>, usize) {
-        let most = self.of.iter().copied().max().unwrap_or(0);
-        let mut places = self.of.iter().enumerate().filter(|(_, count)| **count == most).map(|(at, _)| at);
+        let most = self.by_group.iter().copied().max().unwrap_or(0);
+        let mut places =
+            self.by_group.iter().enumerate().filter(|(_, count)| **count == most).map(|(at, _)| at);
         let first = places.next();
         (first.filter(|_| places.next().is_none()), most)
     }
@@ -59,8 +60,8 @@ pub fn find_distinction(
     }
     let open = entropy((0..groups).map(|group| attempts.iter().filter(|(of, _)| *of == group).count()));
     let scored = names.into_iter().filter_map(|name| {
-        let values = values(groups, attempts, name);
-        let answered = answered(&values, groups, open)?;
+        let values = value_counts(groups, attempts, name);
+        let answered = explained_share(&values, groups, open)?;
         Some((answered, name, values))
     });
     let (_, name, values) = scored.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
@@ -69,14 +70,14 @@ pub fn find_distinction(
     let value_of = |text: &str| values.iter().find(|value| value.text == text && !text.is_empty());
     Some(Distinction {
         field: name.to_owned(),
-        values: (0..groups).map(|group| named(&values, group)).collect(),
+        values: (0..groups).map(|group| typical_values(&values, group)).collect(),
         accuracy: float(right) / float(attempts.len().max(1)),
         asked: of_asked.and_then(|(_, text)| value_of(text)).and_then(|value| value.main().0),
     })
 }
 
 /// The values of a field with their counts in each group; rare values are counted together under an empty text.
-fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> Vec<ValueCounts<'a>> {
+fn value_counts<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> Vec<ValueCounts<'a>> {
     let of = |fields: &'a [FieldValue<'_>]| {
         fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     };
@@ -90,27 +91,29 @@ fn values<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &str) -> 
         if alike.len() < LEAST_ATTEMPTS_OF_VALUE {
             rare.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
         } else if let Some((text, _)) = alike.first() {
-            values.push(ValueCounts { text, of: counts });
+            values.push(ValueCounts { text, by_group: counts });
         }
     }
     if rare.iter().sum::<usize>() > 0 {
-        values.push(ValueCounts { text: "", of: rare });
+        values.push(ValueCounts { text: "", by_group: rare });
     }
     values
 }
 
 /// The share of the groups' entropy that the values explain; `None` if it is too little or may be chance.
-fn answered(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64> {
+fn explained_share(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Option<f64> {
     let count: f64 = values.iter().map(|value| float(value.count())).sum();
     if values.len() < 2 || open <= 0.0 || count <= 0.0 {
         return None;
     }
-    let left: f64 =
-        values.iter().map(|value| entropy(value.of.iter().copied()) * float(value.count()) / count).sum();
+    let left: f64 = values
+        .iter()
+        .map(|value| entropy(value.by_group.iter().copied()) * float(value.count()) / count)
+        .sum();
     let freedom = float((values.len() - 1) * (groups.saturating_sub(1)));
     let by_chance = freedom / (2.0 * count);
     let gain = open - left;
-    let likely = 2.0 * count * gain <= freedom + DEVIATIONS * (2.0 * freedom).sqrt();
+    let likely = 2.0 * count * gain <= freedom + LEAST_DEVIATIONS * (2.0 * freedom).sqrt();
     let share = (gain - by_chance) / open;
     (share >= LEAST_EXPLAINED && !likely).then_some(share)
 }
@@ -122,8 +125,8 @@ fn entropy(counts: impl Iterator<Item = usize> + Clone) -> f64 {
 }
 
 /// The values that most often belong to this group, those with most attempts first.
-fn named(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
-    let count = |value: &ValueCounts<'_>| value.of.get(group).copied().unwrap_or(0);
+fn typical_values(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
+    let count = |value: &ValueCounts<'_>| value.by_group.get(group).copied().unwrap_or(0);
     let mut own: Vec<&ValueCounts<'_>> =
         values.iter().filter(|value| value.main().0 == Some(group) && !value.text.is_empty()).collect();
     own.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| a.text.cmp(b.text)));

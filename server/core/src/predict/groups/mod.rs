@@ -82,9 +82,9 @@ pub fn among(oldest_first: &[LogNeed<'_>], asked: &[FieldValue<'_>]) -> Option<(
 
 /// Successful attempts of the package, added rung by rung until they suffice, ordered by time.
 fn oldest_first<'p, 'h>(similar: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAttempt<'h>> {
-    let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(similar.used.len());
+    let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(similar.attempts.len());
     let mut rungs = 0;
-    for rung in similar.used.chunk_by(|a, b| a.rung == b.rung) {
+    for rung in similar.attempts.chunk_by(|a, b| a.rung == b.rung) {
         if taken.len() >= ENOUGH {
             break;
         }
@@ -175,7 +175,7 @@ pub fn fields_of_key(key: &Key) -> Vec<FieldValue<'_>> {
 
 fn built_fields(key: &Key) -> Vec<FieldValue<'_>> {
     let names = ["version", "variants", "compiler", "compiler_version", "arch", "build_system", "stack"];
-    let texts = key.texts();
+    let texts = key.named_texts();
     let of = |name: &&'static str| texts.iter().find(|(text, _)| text == name).map(|(_, value)| *value);
     names.iter().map(|name| ((*name).into(), of(name).unwrap_or_default().into())).collect()
 }

@@ -36,9 +36,9 @@ const OUTER_SHARE: f64 = 0.1;
 /// Least gap between two groups of very many attempts, as a multiple of their inner ranges.
 const LEAST_GAP: f64 = 0.9;
 /// Gap added for small groups, divided by the number of attempts.
-const CLEAR_FEW: f64 = 10.0;
+const FEW_ATTEMPTS_GAP: f64 = 10.0;
 /// Least width that an inner range is taken to have, as a logarithm to base 2: builds of one configuration differ by 3 %.
-const NARROWEST: f64 = 0.04;
+const NARROWEST_RANGE: f64 = 0.04;
 /// Fewest runs of consecutive attempts of one group, in the order of time: the needs alternate at least twice.
 const FEWEST_RUNS: usize = 5;
 /// Fewest attempts that each group must have in the newer half of the attempts.
@@ -47,7 +47,7 @@ const FEWEST_LATE: usize = 2;
 /// Lower bounds of all groups but the first, in ascending order.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::predict) struct NeedSplit {
-    starts: Vec<f64>,
+    lower_bounds: Vec<f64>,
 }
 
 impl NeedSplit {
@@ -60,25 +60,25 @@ impl NeedSplit {
         let mut sorted = oldest_first.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let mut cuts = widest_gaps(&sorted);
-        while let Some(weakest) = weakest(&sorted, &cuts) {
+        while let Some(weakest) = weakest_cut(&sorted, &cuts) {
             cuts.remove(weakest);
         }
-        let split = Self { starts: cuts.iter().filter_map(|cut| sorted.get(*cut).copied()).collect() };
-        (!split.starts.is_empty() && split.goes_on(oldest_first)).then_some(split)
+        let split = Self { lower_bounds: cuts.iter().filter_map(|cut| sorted.get(*cut).copied()).collect() };
+        (!split.lower_bounds.is_empty() && split.still_mixed(oldest_first)).then_some(split)
     }
 
     /// Number of groups.
     pub(super) fn count(&self) -> usize {
-        self.starts.len() + 1
+        self.lower_bounds.len() + 1
     }
 
     /// Index of the group that contains this need.
     pub(in crate::predict) fn group_of(&self, need: f64) -> usize {
-        self.starts.partition_point(|start| *start <= need)
+        self.lower_bounds.partition_point(|start| *start <= need)
     }
 
     /// Whether each group still occurs among the newer attempts, and the groups alternate.
-    fn goes_on(&self, oldest_first: &[f64]) -> bool {
+    fn still_mixed(&self, oldest_first: &[f64]) -> bool {
         let groups: Vec<usize> = oldest_first.iter().map(|need| self.group_of(*need)).collect();
         let runs = groups.chunk_by(|a, b| a == b).count();
         let newer = groups.get(groups.len() / 2..).unwrap_or_default();
@@ -99,7 +99,7 @@ fn widest_gaps(sorted: &[f64]) -> Vec<usize> {
 }
 
 /// Index of the cut to remove next; `None` if every cut separates two groups.
-fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
+fn weakest_cut(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     let starts = std::iter::once(0).chain(cuts.iter().copied());
     let ends = cuts.iter().copied().chain([sorted.len()]);
     let parts: Vec<&[f64]> = starts.zip(ends).filter_map(|(start, end)| sorted.get(start..end)).collect();
@@ -112,13 +112,13 @@ fn weakest(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     let enough = FEWEST_OF_GROUP.max(share_of(sorted.len()));
     let (small, part) = parts.iter().enumerate().min_by_key(|(_, part)| part.len())?;
     if part.len() < enough {
-        return Some(nearer(&parts, small));
+        return Some(cut_to_nearer(&parts, small));
     }
     (least < 1.0 || parts.len() > MOST_GROUPS).then_some(at)
 }
 
 /// The cut between the group at index `small` and its nearer neighbour.
-fn nearer(parts: &[&[f64]], small: usize) -> usize {
+fn cut_to_nearer(parts: &[&[f64]], small: usize) -> usize {
     let gap = |above: usize| {
         let edges = above
             .checked_sub(1)
@@ -132,8 +132,8 @@ fn nearer(parts: &[&[f64]], small: usize) -> usize {
 fn clearness(below: &[f64], above: &[f64]) -> f64 {
     let inner = |part| [quantile(part, OUTER_SHARE), quantile(part, 0.5), quantile(part, 1.0 - OUTER_SHARE)];
     let ([low, middle, high], [above_low, above_middle, above_high]) = (inner(below), inner(above));
-    let width = (high - low).max(above_high - above_low).max(NARROWEST);
-    let wanted = LEAST_GAP + CLEAR_FEW / float(below.len() + above.len());
+    let width = (high - low).max(above_high - above_low).max(NARROWEST_RANGE);
+    let wanted = LEAST_GAP + FEW_ATTEMPTS_GAP / float(below.len() + above.len());
     let gap = (above_low - high) / (wanted * width);
     let ratio = (above_middle - middle) / LEAST_MEDIAN_RATIO.log2();
     let bytes = (above_middle.exp2() - middle.exp2()) / LEAST_BYTES;
@@ -143,13 +143,13 @@ fn clearness(below: &[f64], above: &[f64]) -> f64 {
 /// Quantile with linear interpolation (type 7 of Hyndman and Fan 1996); 0 if empty.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * float(sorted.len().saturating_sub(1));
-    let below = floor(place);
+    let below = floor_index(place);
     let at = |index: usize| sorted.get(index).or_else(|| sorted.last()).copied().unwrap_or_default();
     at(below) + (at(below + 1) - at(below)) * (place - float(below))
 }
 
 fn share_of(count: usize) -> usize {
-    floor((LEAST_SHARE * float(count)).ceil())
+    floor_index((LEAST_SHARE * float(count)).ceil())
 }
 
 #[expect(
@@ -157,7 +157,7 @@ fn share_of(count: usize) -> usize {
     clippy::cast_sign_loss,
     reason = "a place in a list, never below 0"
 )]
-fn floor(place: f64) -> usize {
+fn floor_index(place: f64) -> usize {
     place as usize
 }
 

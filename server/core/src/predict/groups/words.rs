@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::domain::{Bytes, Distinction, NeedGroup, NeedGroups};
 
-const NAMES: [&str; 4] = ["first", "second", "third", "fourth"];
+const ORDINALS: [&str; 4] = ["first", "second", "third", "fourth"];
 
 /// One paragraph for a CI engineer. `sizes`: request and limit predicted over all groups, if there are any.
 pub fn describe(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> String {
@@ -12,30 +12,30 @@ pub fn describe(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> String {
     for (at, group) in groups.groups.iter().enumerate() {
         let mark = if at == 0 { "" } else { "," };
         let [least, _, most] = group.need;
-        let (attempts, share) = (counted(group.attempts), group.share * 100.0);
+        let (attempts, share) = (counted_attempts(group.attempts), group.share * 100.0);
         let _written = write!(text, "{mark} {attempts} ({share:.0} %) needed {least} to {most}");
     }
     text.push_str(". ");
     if let Some([request, limit]) = sizes {
-        let covers = |size: Bytes| format!("of {size} covers {}", covered(&groups.groups, size));
+        let covers = |size: Bytes| format!("of {size} covers {}", coverage_words(&groups.groups, size));
         let _written = write!(text, "The request {}; the limit {}. ", covers(request), covers(limit));
     }
     match &groups.told_apart_by {
         Some(by) => text.push_str(&distinction_words(by)),
-        None => text.push_str(&unknown(groups)),
+        None => text.push_str(&unknown_words(groups)),
     }
     text
 }
 
-fn counted(attempts: u32) -> String {
+fn counted_attempts(attempts: u32) -> String {
     if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
 }
 
 /// Describes which groups a size covers. Groups are sorted by need, so the covered ones come first.
-fn covered(groups: &[NeedGroup], size: Bytes) -> String {
+fn coverage_words(groups: &[NeedGroup], size: Bytes) -> String {
     let whole = groups.iter().take_while(|group| group.need[2] <= size).count();
     let begun = groups.get(whole).is_some_and(|group| group.need[0] <= size);
-    let next = NAMES.get(whole).copied().unwrap_or_default();
+    let next = ORDINALS.get(whole).copied().unwrap_or_default();
     let rest = if begun { format!("part of the {next}") } else { format!("not the {next}") };
     match (whole, groups.len()) {
         (0, _) if begun => format!("part of the {next} group"),
@@ -47,28 +47,30 @@ fn covered(groups: &[NeedGroup], size: Bytes) -> String {
                 "all of them".to_owned()
             }
         }
-        (whole, _) => format!("the {} and {rest}", NAMES.get(..whole).unwrap_or_default().join(" and the ")),
+        (whole, _) => {
+            format!("the {} and {rest}", ORDINALS.get(..whole).unwrap_or_default().join(" and the "))
+        }
     }
 }
 
 fn distinction_words(by: &Distinction) -> String {
     let mut text = format!("What tells them apart is the {}:", by.field);
     let mut mark = "";
-    for (values, name) in by.values.iter().zip(NAMES).filter(|(values, _)| !values.is_empty()) {
+    for (values, name) in by.values.iter().zip(ORDINALS).filter(|(values, _)| !values.is_empty()) {
         let _written = write!(text, "{mark} {} in the {name}", values.join(" or "));
         mark = ",";
     }
     if by.accuracy < 0.995 {
         let _written = write!(text, " (right for {:.0} % of the attempts)", by.accuracy * 100.0);
     }
-    if let Some(name) = by.asked.and_then(|group| NAMES.get(group)) {
+    if let Some(name) = by.asked.and_then(|group| ORDINALS.get(group)) {
         let _written = write!(text, "; this build is of the {name} group");
     }
     text + "."
 }
 
 /// Text for groups that no recorded field distinguishes: suggests fields to record.
-fn unknown(groups: &NeedGroups) -> String {
+fn unknown_words(groups: &NeedGroups) -> String {
     let what =
         if groups.looked_at_all { "Nothing that is recorded tells" } else { "Nothing in the key tells" };
     let next =
@@ -76,12 +78,14 @@ fn unknown(groups: &NeedGroups) -> String {
     let record = match groups.unrecorded.as_slice() {
         [] => "record what differs as a label, for example --key label.cache=cold".to_owned(),
         [one] => format!("record the {one}, which no attempt names, or what else differs as a label"),
-        names => format!("record {}, which no attempt names, or what else differs as a label", listed(names)),
+        names => {
+            format!("record {}, which no attempt names, or what else differs as a label", listed_names(names))
+        }
     };
     format!("{what} them apart{next}: {record}.")
 }
 
-fn listed(names: &[&str]) -> String {
+fn listed_names(names: &[&str]) -> String {
     match names {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         names => names.concat(),
@@ -123,11 +127,14 @@ mod tests {
             (35, "the first and part of the second"),
             (50, "both"),
         ] {
-            assert_eq!(covered(&two.groups, Bytes(size * GIB)), expected);
+            assert_eq!(coverage_words(&two.groups, Bytes(size * GIB)), expected);
         }
         let three = groups(&[[1, 1, 1], [3, 3, 3], [9, 9, 9]], None);
-        assert_eq!(covered(&three.groups, Bytes(4 * GIB)), "the first and the second and not the third");
-        assert_eq!(covered(&three.groups, Bytes(9 * GIB)), "all of them");
+        assert_eq!(
+            coverage_words(&three.groups, Bytes(4 * GIB)),
+            "the first and the second and not the third"
+        );
+        assert_eq!(coverage_words(&three.groups, Bytes(9 * GIB)), "all of them");
     }
 
     #[test]
@@ -157,12 +164,12 @@ mod tests {
         let mut one = groups(&[[1, 1, 1], [3, 3, 3]], None);
         one.unrecorded = vec!["version"];
         assert!(
-            unknown(&one)
+            unknown_words(&one)
                 .ends_with(": record the version, which no attempt names, or what else differs as a label.")
         );
         one.unrecorded.clear();
         one.looked_at_all = false;
         let expected = "Nothing in the key tells them apart (`plimsoll explain` looks at labels and phases, too): record what differs as a label, for example --key label.cache=cold.";
-        assert_eq!(unknown(&one), expected);
+        assert_eq!(unknown_words(&one), expected);
     }
 }

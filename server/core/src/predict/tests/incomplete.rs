@@ -179,7 +179,7 @@ fn stock_spack_is_not_sent_a_limit_that_only_incomplete_needs_speak_for() {
     let settings =
         gantry::Settings { extras: vec![ExtraVariable::MemoryLimit], ..gantry::Settings::default() };
     let sent = |known: &History| {
-        let answer = gantry::answer(&ask(known, &key("zlib", "1")), "", &settings);
+        let answer = gantry::allocation_answer(&ask(known, &key("zlib", "1")), "", &settings);
         serde_json::to_string(&answer).unwrap().contains("KUBERNETES_MEMORY_LIMIT")
     };
     assert!(sent(&history((0..20).map(|n| built(n, "1", 300, 2)))));

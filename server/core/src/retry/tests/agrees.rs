@@ -93,7 +93,7 @@ fn a_prediction_after_a_kill_has_the_size_of_the_verdict_also_where_the_need_was
             ..evidence(Some(killed.clone()), Exit::Code(2), "")
         };
         let mut verdict = judge_with(&asked, &known, &settings);
-        verdict.basis.built = Some(Box::new(killed.key.built()));
+        verdict.basis.built = Some(Box::new(killed.key.build_key()));
         verdict.basis.reported_by = Reporter::server();
         known.note_memory_end(&verdict);
         let predicted = predict_known(&known, &killed.key, &settings);
@@ -116,7 +116,7 @@ fn a_kill_of_an_attempt_that_is_not_in_the_history_yet_is_known_to_the_next_pred
         let mut known = history((0..fitted).map(|n| built(n, "zlib", 150, None)));
         let mut verdict = judge_with(&asked, &known, &settings);
         verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
-        verdict.basis.built = Some(Box::new(lost.key.built()));
+        verdict.basis.built = Some(Box::new(lost.key.build_key()));
         verdict.basis.reported_by = Reporter::server();
         known.note_memory_end(&verdict);
         let predicted = predict_known(&known, &lost.key, &settings);
@@ -279,7 +279,7 @@ fn a_caller_of_another_project_neither_takes_away_nor_makes_up_how_memory_ended_
     let mut known = history((0..8).map(|n| built(n, "zlib", 150, None)));
     let mut verdict = judge_with(&asked, &known, &settings);
     verdict.given_unix_ms = Some(lost.ended_unix_ms() + 3_600_000);
-    verdict.basis.built = Some(Box::new(lost.key.built()));
+    verdict.basis.built = Some(Box::new(lost.key.build_key()));
     let before = predict_known(&known, &lost.key, &settings);
     let by = |known: &mut History, verdict: &Verdict, project: &str| {
         let mut given = verdict.clone();

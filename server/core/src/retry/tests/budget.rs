@@ -16,7 +16,7 @@ fn every_cause_has_terms_and_those_taken_away_do_not_count() {
     for cause in Cause::ALL {
         let terms = RetryPolicy::default().terms(&Key::default(), cause);
         assert_eq!(terms.retries == 0, cause.is_final(), "{cause:?}");
-        assert_eq!(terms.counts, !cause.is_taken_away(), "{cause:?}");
+        assert_eq!(terms.counts_in_budget, !cause.is_taken_away(), "{cause:?}");
     }
 }
 

@@ -34,7 +34,8 @@ fn other() -> AttemptId {
 /// The verdict on a failure of which a person says another cause.
 fn corrected(evidence: &Evidence, correction: &VerdictCorrection) -> Verdict {
     let evidence = Evidence { correction: Some(Box::new(correction.clone())), ..evidence.clone() };
-    let finding = classify(&evidence, &LogRules::built_in()).corrected(correction.cause, correction.says());
+    let finding =
+        classify(&evidence, &LogRules::built_in()).corrected(correction.cause, correction.evidence_text());
     let (history, seen) = (History::new(10), KnownFailures::new(10));
     let (settings, policy) = (Settings::default(), RetryPolicy::default());
     let known = VerdictInputs { history: &history, seen: &seen, settings: &settings, policy: &policy };
@@ -47,7 +48,7 @@ fn known(log: &str, cause: Cause) -> (Corrections, Verdict) {
     let rule = CorrectionRule { id: natural.outlook.signature.unwrap().id, until_unix_ms: 24 * HOUR };
     let verdict = corrected(&code(2, log), &VerdictCorrection { signature: Some(rule), ..correction(cause) });
     let mut known = Corrections::new(10);
-    known.note(&verdict);
+    known.record(&verdict);
     (known, verdict)
 }
 
@@ -112,7 +113,7 @@ fn the_word_about_a_signature_ends_and_holds_for_its_project_alone() {
     assert_eq!(known.apply("p", &other(), unlike.clone(), HOUR), unlike, "another failure");
     let mut undone = verdict;
     undone.basis.correction.as_mut().unwrap().undone = true;
-    known.note(&undone);
+    known.record(&undone);
     assert!(known.is_empty());
     assert_eq!(known.apply("p", &other(), natural(), HOUR), natural(), "it was taken back");
 }
@@ -139,7 +140,7 @@ fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_ord
     for words in [[&long, &short], [&short, &long]] {
         let mut known = Corrections::new(10);
         for verdict in words {
-            known.note(verdict);
+            known.record(verdict);
         }
         let cause = |known: &Corrections, now| known.apply("p", &other(), natural(), now).cause;
         assert_eq!(cause(&known, 0), Some(Cause::DiskFull));
@@ -148,7 +149,7 @@ fn of_several_words_about_a_signature_the_last_that_holds_counts_in_whatever_ord
         assert_eq!(cause(&known, 0), Some(Cause::Infra), "the other word is still there");
         let mut one = Corrections::new(1);
         for verdict in words {
-            one.note(verdict);
+            one.record(verdict);
         }
         assert_eq!(cause(&one, 0), Some(Cause::DiskFull), "the oldest gave its place");
     }
@@ -164,7 +165,7 @@ fn wrong_verdicts_are_counted_by_the_rule_that_was_wrong() {
         ("3", "working", Cause::Infra),
     ] {
         let evidence = Evidence { attempt: AttemptId::parse(id).unwrap(), ..code(2, log) };
-        known.note(&corrected(&evidence, &correction(cause)));
+        known.record(&corrected(&evidence, &correction(cause)));
     }
     let by_nothing =
         WrongVerdicts { rule: "none".into(), found: Cause::Unknown, cause: Cause::Infra, count: 1 };

@@ -25,7 +25,7 @@ fn killed_at(limit: u64) -> Summary {
 }
 
 fn words(kind: SizeKind, size: &Quantity) -> String {
-    reasons::because(kind, size.value, size.basis.quantile, size.basis.margin, &size.basis.bound)
+    reasons::reason_of_size(kind, size.value, size.basis.quantile, size.basis.margin, &size.basis.bound)
 }
 
 fn memory(next: &Prediction) -> [(SizeKind, &Quantity); 2] {

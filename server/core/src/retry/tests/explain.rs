@@ -46,7 +46,7 @@ fn a_log_that_no_rule_knows_is_explained_by_its_last_words_and_lines_are_bounded
 fn checked(files: &[(&str, &str)]) -> RuleReport {
     let files: Vec<(String, String)> =
         files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
-    check(&files)
+    check_files(&files)
 }
 
 const GOOD: &str = "[[rule]]\nid = \"moon\"\ncause = \"infra\"\npattern = 'the moon is full'\n\
@@ -55,8 +55,8 @@ const GOOD: &str = "[[rule]]\nid = \"moon\"\ncause = \"infra\"\npattern = 'the m
 #[test]
 fn a_file_without_mistakes_is_counted_and_one_with_mistakes_names_file_and_rule() {
     let good = checked(&[("a.toml", GOOD)]);
-    assert_eq!((good.rules, good.wrong.len(), good.notes.len()), (1, 0, 0), "{good:?}");
-    let twice = checked(&[("a.toml", GOOD), ("b.toml", GOOD)]).wrong.join("\n");
+    assert_eq!((good.rule_count, good.errors.len(), good.notes.len()), (1, 0, 0), "{good:?}");
+    let twice = checked(&[("a.toml", GOOD), ("b.toml", GOOD)]).errors.join("\n");
     assert!(
         twice.contains("b.toml: rule moon: there are two of this name") && twice.contains("a.toml"),
         "{twice}"
@@ -66,12 +66,12 @@ fn a_file_without_mistakes_is_counted_and_one_with_mistakes_names_file_and_rule(
         ("['the moon is full']", "['the sun']", "a.toml: rule moon: does not match its example"),
         ("['the moon']", "['the moon is full']", "a.toml: rule moon: matches"),
     ] {
-        let wrong = checked(&[("a.toml", &GOOD.replace(what, with))]).wrong;
+        let wrong = checked(&[("a.toml", &GOOD.replace(what, with))]).errors;
         assert!(wrong.len() == 1 && wrong[0].starts_with(named), "{wrong:?}");
     }
     let words: Vec<String> = (0..20_000).map(|n| format!("x{n}[a-z]{{50}}")).collect();
     let endless = format!("'{}'\nmatches", words.join("|"));
-    let wrong = checked(&[("a.toml", &GOOD.replace("'the moon is full'\nmatches", &endless))]).wrong;
+    let wrong = checked(&[("a.toml", &GOOD.replace("'the moon is full'\nmatches", &endless))]).errors;
     let shown: String = wrong.join(" ").chars().take(200).collect();
     assert!(wrong.len() == 1 && shown.starts_with("a.toml: rule moon: pattern: "), "{shown}");
 }
@@ -80,7 +80,7 @@ fn a_file_without_mistakes_is_counted_and_one_with_mistakes_names_file_and_rule(
 fn a_rule_that_others_always_decide_before_is_a_mistake() {
     let hidden = "[[rule]]\nid = \"full\"\ncause = \"deterministic\"\npattern = 'No space left'\n\
                   matches = ['x: No space left on device']\n";
-    let wrong = checked(&[("a.toml", hidden)]).wrong.join("\n");
+    let wrong = checked(&[("a.toml", hidden)]).errors.join("\n");
     assert!(
         wrong.starts_with("a.toml: rule full: other rules decide") && wrong.contains("disk-full"),
         "{wrong}"

@@ -38,7 +38,8 @@ impl Situation {
             (SizeKind::LongTime, &next.wall_p95),
         ] {
             let basis = &quantity.basis;
-            let why = reasons::because(kind, quantity.value, basis.quantile, basis.margin, &basis.bound);
+            let why =
+                reasons::reason_of_size(kind, quantity.value, basis.quantile, basis.margin, &basis.bound);
             if why.is_empty() {
                 continue;
             }
@@ -63,7 +64,7 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         own_failure: None,
         by_rules: None,
         log_unread: false,
-        refused: false,
+        memory_refused: false,
         clues: Vec::new(),
     }
 }

@@ -94,7 +94,7 @@ fn noise_and_two_modes_raise_no_alarm() {
         assert!(alarms <= ROWS / 100, "{alarms} false alarms in {ROWS} rows at a deviation of {noise}");
     }
     for share in [0.05, 0.2, 0.5, 0.8] {
-        let alarms = alarms(|dice| if dice.even() < share { 32.0 } else { 30.0 } + 0.04 * dice.normal());
+        let alarms = alarms(|dice| if dice.uniform() < share { 32.0 } else { 30.0 } + 0.04 * dice.normal());
         assert!(
             alarms <= ROWS / 100,
             "{alarms} false alarms in {ROWS} rows with a share of {share} four times as large"

@@ -21,11 +21,11 @@ fn pages(attempts: &[Arc<AttemptBrief>], order: AttemptOrder, size: usize) -> Ve
         for brief in attempts {
             listing.consider(brief);
         }
-        let chosen = listing.choose();
-        assert!(chosen.places.len() <= size);
-        seen.extend(chosen.places.iter().map(|place| place.attempt.to_string()));
-        after = chosen.places.last().cloned();
-        if !chosen.more {
+        let chosen = listing.finish();
+        assert!(chosen.cursors.len() <= size);
+        seen.extend(chosen.cursors.iter().map(|place| place.attempt.to_string()));
+        after = chosen.cursors.last().cloned();
+        if !chosen.has_more {
             return seen;
         }
     }
@@ -60,7 +60,7 @@ fn attempts_that_come_meanwhile_do_not_shift_the_pages() {
         for brief in attempts {
             listing.consider(brief);
         }
-        listing.choose().places
+        listing.finish().cursors
     };
     // ten more come between the first page and the second
     let first = page(&all[..30], None);

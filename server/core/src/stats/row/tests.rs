@@ -49,7 +49,7 @@ fn a_need_that_was_cut_off_below_the_predicted_limit_says_nothing_of_the_predict
             RowFlag::WithinRequest,
             RowFlag::Timed,
         ]
-        .map(|flag| row.is(flag))
+        .map(|flag| row.has_flag(flag))
     };
     assert_eq!(flags(foreseen(1024, 4096, false)), [true; 5]);
     assert_eq!(flags(foreseen(2048, 4096, false)), [true, true, true, false, true]);
@@ -72,8 +72,9 @@ fn a_build_that_found_its_work_done_shows_no_need_and_no_time() {
             (summary.opening.predicted, summary.unneeded) = (Some(predicted), unneeded);
         })
     };
-    let flags =
-        |row: &AttemptRow| (row.proven().is_some(), row.brief.proven().is_some(), row.is(RowFlag::Timed));
+    let flags = |row: &AttemptRow| {
+        (row.proven_gib().is_some(), row.brief.proven_need().is_some(), row.has_flag(RowFlag::Timed))
+    };
     assert_eq!((flags(&of(false)), flags(&of(true))), ((true, true, true), (false, false, false)));
 }
 

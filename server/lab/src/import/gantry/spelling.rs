@@ -20,16 +20,16 @@ pub(super) fn variants(json: &str) -> Result<(String, String), String> {
         let _written = match value {
             Value::Bool(on) => write!(switches, "{}{name}", if *on { '+' } else { '~' }),
             Value::Array(parts) => {
-                let parts: Vec<String> = parts.iter().map(plain).collect();
+                let parts: Vec<String> = parts.iter().map(plain_text).collect();
                 write!(values, " {name}={}", parts.join(","))
             }
-            one => write!(values, " {name}={}", plain(one)),
+            one => write!(values, " {name}={}", plain_text(one)),
         };
     }
     Ok(spack::variants(&(switches + &values)))
 }
 
-fn plain(value: &Value) -> String {
+fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

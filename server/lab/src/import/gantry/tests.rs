@@ -58,7 +58,7 @@ impl File {
             assert!(record.timed);
             summaries.push(record.summary);
         }
-        assert!((reader.place.share() - 1.0).abs() < 1e-9);
+        assert!((reader.position.share() - 1.0).abs() < 1e-9);
         (summaries, reader.refusals)
     }
 

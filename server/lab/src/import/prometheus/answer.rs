@@ -55,14 +55,14 @@ pub struct PrometheusAnswer {
 impl PrometheusAnswer {
     /// Parses the series of the answer one after the other, and frees the text of each after that.
     pub fn series(self) -> impl Iterator<Item = Result<PrometheusSeries, String>> {
-        self.series
-            .into_iter()
-            .map(|text| serde_json::from_str(text.get()).map_err(|_other| no_answer(text.get().as_bytes())))
+        self.series.into_iter().map(|text| {
+            serde_json::from_str(text.get()).map_err(|_other| no_answer_reason(text.get().as_bytes()))
+        })
     }
 }
 
 /// The error for a body that is not an answer.
-fn no_answer(body: &[u8]) -> String {
+fn no_answer_reason(body: &[u8]) -> String {
     let begin = String::from_utf8_lossy(body.get(..body.len().min(60)).unwrap_or_default()).into_owned();
     format!("the answer is not one of Prometheus; it begins with {begin:?}")
 }
@@ -71,7 +71,7 @@ fn no_answer(body: &[u8]) -> String {
 struct Body {
     status: String,
     #[serde(default)]
-    data: Option<Data>,
+    data: Option<AnswerData>,
     #[serde(default)]
     error: Option<String>,
     #[serde(default)]
@@ -79,7 +79,7 @@ struct Body {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Data {
+struct AnswerData {
     #[serde(default)]
     result: Vec<Box<RawValue>>,
 }
@@ -94,7 +94,7 @@ pub fn read_answer(body: &[u8]) -> Result<PrometheusAnswer, String> {
         if error.is_eof() && body.starts_with(b"{") {
             "the answer breaks off".to_owned()
         } else {
-            no_answer(body)
+            no_answer_reason(body)
         }
     })?;
     match body.data.filter(|_| body.status == "success") {

@@ -41,7 +41,7 @@ pub struct PodAttempts<'j> {
     pub totals: BTreeMap<String, NamespaceTotals>,
     source: PodSource<'j>,
     /// Indices of the pods that become attempts, sorted: one pod for each job.
-    chosen: Vec<usize>,
+    chosen_pods: Vec<usize>,
 }
 
 /// An attempt, and how its job ended if GitLab's list has the job.
@@ -60,7 +60,7 @@ impl BuildPods {
     ///
     /// # Errors
     /// A pod cannot be packed or unpacked.
-    pub fn finish<'j>(
+    pub fn from_source<'j>(
         mut self,
         range: TimeRange,
         host: &str,
@@ -73,10 +73,10 @@ impl BuildPods {
             coverage: PodCoverage::default(),
             totals: BTreeMap::new(),
             source,
-            chosen: Vec::new(),
+            chosen_pods: Vec::new(),
         };
         all.find_by_time()?;
-        all.choose()?;
+        all.choose_last_pods()?;
         Ok(all)
     }
 }
@@ -85,8 +85,8 @@ impl PodAttempts<'_> {
     /// The attempts, sorted by the end of their pods.
     pub fn records(&self) -> impl Iterator<Item = io::Result<PodAttempt>> {
         let (mut line, mut unseen) = (0, PodCoverage::default());
-        let known = self.source.known().filter(|pod| match pod {
-            Ok((place, _)) => self.chosen.binary_search(place).is_ok(),
+        let known = self.source.known_pods().filter(|pod| match pod {
+            Ok((place, _)) => self.chosen_pods.binary_search(place).is_ok(),
             Err(_) => true,
         });
         known.filter_map(move |pod| {
@@ -97,7 +97,7 @@ impl PodAttempts<'_> {
             let end = pod.end();
             let summary = pod.attempt(self.source.range, &mut unseen).ok()??;
             line += 1;
-            Some(Ok((Record { line, summary, timed: true, unnamed: None }, end)))
+            Some(Ok((Record { line, summary, timed: true, unnamed_rows: None }, end)))
         })
     }
 
@@ -105,7 +105,7 @@ impl PodAttempts<'_> {
     fn find_by_time(&mut self) -> io::Result<()> {
         let (source, coverage, mut by_time) = (&self.source, &mut self.coverage, Vec::new());
         let (mut bare, mut taken) = (BTreeMap::<u64, BarePods>::new(), HashMap::<u64, HashSet<u64>>::new());
-        for (place, pod) in source.pods.built().enumerate() {
+        for (place, pod) in source.pods.build_pods().enumerate() {
             let (name, pod) = pod?;
             coverage.builds += 1;
             self.totals.entry(name.0.clone()).or_default().add(&pod);
@@ -113,7 +113,7 @@ impl PodAttempts<'_> {
             let seen = TimeRange { start_ms: pod.first_ms, end_ms: pod.last_ms };
             match (source.named(name, pod), project) {
                 (Some(pod), _) => {
-                    let own = project.zip(pod.listed.map(|job| job.id));
+                    let own = project.zip(pod.listed_job.map(|job| job.id));
                     own.map(|(project, id)| taken.entry(project).or_default().insert(id));
                 }
                 (None, Some(project)) => bare.entry(project).or_default().push((place, seen)),
@@ -122,7 +122,7 @@ impl PodAttempts<'_> {
         }
         for (project, pods) in bare {
             let seen: Vec<TimeRange> = pods.iter().map(|(_, seen)| *seen).collect();
-            let found = source.jobs.fit(project, &seen, &taken.remove(&project).unwrap_or_default());
+            let found = source.jobs.fit_to_pods(project, &seen, &taken.remove(&project).unwrap_or_default());
             let found: Vec<_> =
                 pods.iter().zip(found).filter_map(|((place, _), job)| Some((*place, job?))).collect();
             let (seen, found_here) = (pods.len() as u64, found.len() as u64);
@@ -138,10 +138,10 @@ impl PodAttempts<'_> {
 
     /// Chooses one pod for each job. If a job had several pods, only the last one counts: it was started
     /// because the earlier ones had failed.
-    fn choose(&mut self) -> io::Result<()> {
+    fn choose_last_pods(&mut self) -> io::Result<()> {
         let hasher = RandomState::new();
         let mut found: Vec<ChosenPod> = Vec::new();
-        for pod in self.source.known() {
+        for pod in self.source.known_pods() {
             let (place, pod) = pod?;
             let (first_ms, has_end) = (pod.pod.first_ms, pod.end().is_some());
             match pod.attempt(self.source.range, &mut self.coverage) {
@@ -155,8 +155,8 @@ impl PodAttempts<'_> {
         }
         found.sort_unstable();
         let last = found.chunk_by(|one, other| one.0 == other.0).filter_map(<[_]>::last);
-        self.chosen = last.map(|(_, _, place)| *place).collect();
-        self.chosen.sort_unstable();
+        self.chosen_pods = last.map(|(_, _, place)| *place).collect();
+        self.chosen_pods.sort_unstable();
         Ok(())
     }
 }
@@ -164,7 +164,7 @@ impl PodAttempts<'_> {
 impl NamespaceTotals {
     fn add(&mut self, pod: &BuildPod) {
         self.builds += 1;
-        self.used += pod.mean().gib_hours(pod.wall());
+        self.used += pod.mean_memory().gib_hours(pod.wall());
         self.requested += pod.resources.memory_request.map_or(0.0, |size| size.gib_hours(pod.wall()));
         self.core_hours += pod.cpu_seconds / 3600.0;
     }

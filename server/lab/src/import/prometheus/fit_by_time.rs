@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    held_job::{CLOCKS_MS, HeldJob, UP_TO_BUILD_MS},
+    held_job::{CLOCK_DIFFERENCE_MS, HeldJob, UP_TO_BUILD_MS},
     pod::TimeRange,
 };
 
@@ -15,11 +15,11 @@ pub(super) struct FitByTime<'j, 'p> {
     jobs: &'j [HeldJob],
     pods: &'p [TimeRange],
     /// Indices of the pods, sorted by their start.
-    order: Vec<usize>,
+    pod_order: Vec<usize>,
     /// For each job, whether it has already been given to a pod.
-    taken: Vec<bool>,
+    taken_jobs: Vec<bool>,
     /// For each pod, how many free jobs fit it.
-    fits: Vec<u32>,
+    fitting_jobs: Vec<u32>,
 }
 
 impl<'j, 'p> FitByTime<'j, 'p> {
@@ -27,18 +27,18 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         let mut order: Vec<usize> = (0..pods.len()).collect();
         order.sort_by_key(|pod| pods.get(*pod).map(|pod| pod.start_ms));
         let taken = jobs.iter().map(|job| taken.contains(&job.id)).collect();
-        let mut all = Self { jobs, pods, order, taken, fits: Vec::new() };
+        let mut all = Self { jobs, pods, pod_order: order, taken_jobs: taken, fitting_jobs: Vec::new() };
         let count = |pod: &TimeRange| u32::try_from(all.jobs_of(*pod).count()).unwrap_or(u32::MAX);
-        all.fits = pods.iter().map(count).collect();
+        all.fitting_jobs = pods.iter().map(count).collect();
         all
     }
 
     /// The job of each pod, in the order of the pods; `None` if exactly one job could not be found.
-    pub(super) fn found(mut self) -> Vec<Option<&'j HeldJob>> {
+    pub(super) fn job_of_each_pod(mut self) -> Vec<Option<&'j HeldJob>> {
         let mut found: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut alone: Vec<usize> = (0..self.pods.len()).filter(|pod| self.fits_one(*pod)).collect();
+        let mut alone: Vec<usize> = (0..self.pods.len()).filter(|pod| self.fits_exactly_one(*pod)).collect();
         while !alone.is_empty() {
-            let claims = self.claims(&alone);
+            let claims = self.only_pods(&alone);
             alone.clear();
             alone.extend(claims.keys().flat_map(|place| self.take(*place)).collect::<Vec<_>>());
             // if several pods fit only this one job, none of them gets it
@@ -46,7 +46,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
             for (pod, place) in only.filter_map(|(place, pods)| Some((pods.first()?, place))) {
                 found.insert(*pod, *place);
             }
-            alone.retain(|pod| self.fits_one(*pod));
+            alone.retain(|pod| self.fits_exactly_one(*pod));
             alone.sort_unstable();
             alone.dedup();
         }
@@ -55,7 +55,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
     }
 
     /// For each job, the pods of `alone` that only this job fits.
-    fn claims(&self, alone: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+    fn only_pods(&self, alone: &[usize]) -> BTreeMap<usize, Vec<usize>> {
         let mut claims: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let job_of = |pod: usize| self.jobs_of(*self.pods.get(pod)?).next();
         for (pod, job) in alone.iter().filter_map(|pod| Some((*pod, job_of(*pod)?))) {
@@ -64,15 +64,15 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         claims
     }
 
-    fn fits_one(&self, pod: usize) -> bool {
-        self.fits.get(pod) == Some(&1)
+    fn fits_exactly_one(&self, pod: usize) -> bool {
+        self.fitting_jobs.get(pod) == Some(&1)
     }
 
     /// Indices of the free jobs that fit a pod.
     fn jobs_of(&self, pod: TimeRange) -> impl Iterator<Item = usize> {
         let first = self.jobs.partition_point(|job| job.started_ms + UP_TO_BUILD_MS < pod.start_ms);
-        let behind = self.jobs.partition_point(|job| job.started_ms <= pod.start_ms + CLOCKS_MS);
-        let is_free = |place: usize| self.taken.get(place) == Some(&false);
+        let behind = self.jobs.partition_point(|job| job.started_ms <= pod.start_ms + CLOCK_DIFFERENCE_MS);
+        let is_free = |place: usize| self.taken_jobs.get(place) == Some(&false);
         let near = (first..behind.max(first)).filter(move |place| is_free(*place));
         near.filter(move |place| self.jobs.get(*place).is_some_and(|job| job.may_have_run_in(pod)))
     }
@@ -81,17 +81,17 @@ impl<'j, 'p> FitByTime<'j, 'p> {
     fn take(&mut self, place: usize) -> Vec<usize> {
         let Some(job) = self.jobs.get(place) else { return Vec::new() };
         let start = |pod: &usize| self.pods.get(*pod).map_or(0, |pod| pod.start_ms);
-        let first = self.order.partition_point(|pod| start(pod) + CLOCKS_MS < job.started_ms);
-        let behind = self.order.partition_point(|pod| start(pod) <= job.started_ms + UP_TO_BUILD_MS);
-        let near = self.order.get(first..behind.max(first)).unwrap_or_default();
+        let first = self.pod_order.partition_point(|pod| start(pod) + CLOCK_DIFFERENCE_MS < job.started_ms);
+        let behind = self.pod_order.partition_point(|pod| start(pod) <= job.started_ms + UP_TO_BUILD_MS);
+        let near = self.pod_order.get(first..behind.max(first)).unwrap_or_default();
         let fits = |pod: &&usize| self.pods.get(**pod).is_some_and(|pod| job.may_have_run_in(*pod));
         let pods: Vec<usize> = near.iter().filter(fits).copied().collect();
         for pod in &pods {
-            if let Some(fits) = self.fits.get_mut(*pod) {
+            if let Some(fits) = self.fitting_jobs.get_mut(*pod) {
                 *fits = fits.saturating_sub(1);
             }
         }
-        if let Some(taken) = self.taken.get_mut(place) {
+        if let Some(taken) = self.taken_jobs.get_mut(place) {
             *taken = true;
         }
         pods

@@ -9,7 +9,7 @@ use prost::Message as _;
 use super::pod::TimeRange;
 
 /// Largest accepted difference between the clocks of GitLab and Prometheus, milliseconds.
-pub(super) const CLOCKS_MS: u64 = 60_000;
+pub(super) const CLOCK_DIFFERENCE_MS: u64 = 60_000;
 /// Longest time from the start of a job to the first reading of its build, milliseconds. In this time a node is
 /// started and images are pulled. By default the runner waits 3 minutes for a pod (`poll_timeout`), and longer
 /// if it is configured so.
@@ -40,8 +40,9 @@ impl HeldJob {
 
     /// Whether the job may have run in a pod that was seen in this time.
     pub(super) fn may_have_run_in(&self, pod: TimeRange) -> bool {
-        let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCKS_MS);
-        let is_inside = self.started_ms <= pod.start_ms + CLOCKS_MS && pod.end_ms <= end_ms + CLOCKS_MS;
+        let end_ms = self.finished_ms.unwrap_or(u64::MAX - CLOCK_DIFFERENCE_MS);
+        let is_inside = self.started_ms <= pod.start_ms + CLOCK_DIFFERENCE_MS
+            && pod.end_ms <= end_ms + CLOCK_DIFFERENCE_MS;
         let is_near = self.started_ms + UP_TO_BUILD_MS >= pod.start_ms
             && self.finished_ms.is_none_or(|end_ms| end_ms <= pod.end_ms + AFTER_BUILD_MS);
         is_inside && is_near

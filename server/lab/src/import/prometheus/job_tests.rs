@@ -35,7 +35,7 @@ fn pod(from: u64, until: u64) -> TimeRange {
 /// Which jobs the pods are.
 fn fit(jobs: &[ListedJob], pods: &[TimeRange]) -> Vec<Option<u64>> {
     let jobs = ListedJobs::new(jobs.to_vec());
-    jobs.fit(23, pods, &HashSet::new()).into_iter().map(|job| job.map(|job| job.id)).collect()
+    jobs.fit_to_pods(23, pods, &HashSet::new()).into_iter().map(|job| job.map(|job| job.id)).collect()
 }
 
 #[test]

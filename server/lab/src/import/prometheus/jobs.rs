@@ -63,11 +63,11 @@ impl ListedJobs {
     pub fn new(jobs: impl IntoIterator<Item = ListedJob>) -> Self {
         let mut all = Self::default();
         jobs.into_iter().for_each(|job| all.push(job));
-        all.order();
+        all.sort();
         all
     }
 
-    /// Adds a job. Call [`Self::order`] after the last one.
+    /// Adds a job. Call [`Self::sort`] after the last one.
     pub fn push(&mut self, job: ListedJob) {
         let ListedJob { id, project, key, started_ms, finished_ms, end, reason, untrusted } = job;
         let reason = self.reasons.get(reason.as_str()).cloned().unwrap_or_else(|| reason.into());
@@ -85,7 +85,7 @@ impl ListedJobs {
     }
 
     /// Sorts the jobs, and removes duplicates.
-    pub fn order(&mut self) {
+    pub fn sort(&mut self) {
         for (project, jobs) in &mut self.by_project {
             jobs.sort_by_key(|job| (job.started_ms, job.id));
             jobs.dedup_by_key(|job| job.id);
@@ -114,14 +114,14 @@ impl ListedJobs {
     /// If only one job fits a pod, the pod gets that job, which is then not available to other pods; this may
     /// leave another pod with only one job, and so on. If two pods are left with the same job, the times cannot
     /// be right, and neither gets it.
-    pub(super) fn fit(
+    pub(super) fn fit_to_pods(
         &self,
         project: u64,
         pods: &[TimeRange],
         taken: &HashSet<u64>,
     ) -> Vec<Option<&HeldJob>> {
         let jobs = self.by_project.get(&project).map_or(&[][..], Vec::as_slice);
-        FitByTime::new(jobs, pods, taken).found()
+        FitByTime::new(jobs, pods, taken).job_of_each_pod()
     }
 }
 

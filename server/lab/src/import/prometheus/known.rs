@@ -68,13 +68,13 @@ pub(super) struct KnownPod<'j> {
     pub(super) pod: BuildPod,
     attempt: String,
     key: pb::Key,
-    pub(super) listed: Option<&'j HeldJob>,
+    pub(super) listed_job: Option<&'j HeldJob>,
 }
 
 impl<'j> PodSource<'j> {
     /// The pods with a known job, each with its index among all pods.
-    pub(super) fn known(&self) -> impl Iterator<Item = io::Result<(usize, KnownPod<'j>)>> {
-        let pods = self.pods.built().enumerate();
+    pub(super) fn known_pods(&self) -> impl Iterator<Item = io::Result<(usize, KnownPod<'j>)>> {
+        let pods = self.pods.build_pods().enumerate();
         pods.filter_map(|(place, pod)| match pod {
             Ok((name, pod)) => self.known_pod(place, name, pod).map(|pod| Ok((place, pod))),
             Err(error) => Some(Err(error)),
@@ -88,7 +88,7 @@ impl<'j> PodSource<'j> {
         };
         let host = &self.host;
         let attempt = if host.is_empty() { job.id.to_string() } else { format!("{host}:{}", job.id) };
-        Some(KnownPod { name, pod, attempt, key: job.key(), listed: Some(job) })
+        Some(KnownPod { name, pod, attempt, key: job.key(), listed_job: Some(job) })
     }
 
     /// The pod with its job, if the pod's labels name the job.
@@ -105,14 +105,14 @@ impl<'j> PodSource<'j> {
         let is_of_host = self.host.is_empty() || JobExecution::read(&attempt).host == self.host;
         let id = JobExecution::read(&attempt).number().filter(|_| is_of_host);
         let listed = project_number(&name.1).zip(id).and_then(|(project, id)| self.jobs.find(project, id));
-        Some(KnownPod { name, pod, attempt, key, listed })
+        Some(KnownPod { name, pod, attempt, key, listed_job: listed })
     }
 }
 
 impl KnownPod<'_> {
     /// How the pod's job ended, if GitLab's list has the job.
     pub(super) fn end(&self) -> Option<JobEnd> {
-        let job = self.listed?;
+        let job = self.listed_job?;
         Some(JobEnd { status: job.end?, reason: job.reason.to_string() })
     }
 
@@ -123,7 +123,7 @@ impl KnownPod<'_> {
         range: TimeRange,
         coverage: &mut PodCoverage,
     ) -> Result<Option<Summary>, Refusal> {
-        let Self { name: (namespace, name), pod, attempt, key, listed } = self;
+        let Self { name: (namespace, name), pod, attempt, key, listed_job: listed } = self;
         coverage.keyed += 1;
         if pod.last_ms.saturating_add(SILENCE_MS) > range.end_ms {
             coverage.running += 1;
@@ -151,7 +151,7 @@ impl BuildPod {
         let most = if self.high_water > 0.0 { self.high_water } else { f64::INFINITY };
         // the working set contains active page cache, which is not part of the need; the high-water mark bounds
         // it
-        let need = Bytes::from_f64(self.peak.max(self.resident).min(most));
+        let need = Bytes::from_f64(self.memory_peak.max(self.resident_peak).min(most));
         if !(LEAST_BYTES..=MOST_BYTES).contains(&need.0) {
             return Err(("peak_bytes", format!("{} cannot be the memory of a build", need.0)));
         }
@@ -164,7 +164,7 @@ impl BuildPod {
             wall: self.wall(),
             cpu: CpuMicros(Bytes::from_f64(self.cpu_seconds * 1e6).0),
             need_peak: need,
-            need_mean: self.mean().min(need),
+            need_mean: self.mean_memory().min(need),
             memory_peak: Bytes::from_f64(self.high_water),
             outcome: if killed { Outcome::Failed } else { Outcome::Succeeded },
             cause: killed.then_some(Cause::Oom),

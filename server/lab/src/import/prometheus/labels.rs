@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use plimsoll_proto::job_pod::{COPIES, JOB_URL, OF_RUNNER, PROJECT, of_page};
+use plimsoll_proto::job_pod::{
+    JOB_URL_ANNOTATION, PROJECT_PATH_PARTS, RUNNER_VARIABLES, VARIABLE_COPIES, host_and_project,
+};
 use serde::Deserialize;
 
 /// Annotations and labels of a pod, sorted by name. The names are shared by all pods.
@@ -90,17 +92,18 @@ impl PrometheusLabels {
     }
 
     /// Labels that only pods of CI jobs have. With them the annotations of these pods are selected.
-    pub(super) fn of_jobs(&self) -> Vec<String> {
-        let own = self.variables.get("CI_JOB_ID").filter(|label| !is_of_labels(label)).cloned();
-        let known = OF_RUNNER.iter().chain(&COPIES).filter(|(variable, _)| *variable == "CI_JOB_ID");
-        own.into_iter().chain(known.map(|(_, name)| of_annotation(name))).collect()
+    pub(super) fn job_labels(&self) -> Vec<String> {
+        let own = self.variables.get("CI_JOB_ID").filter(|label| !is_pod_label(label)).cloned();
+        let known =
+            RUNNER_VARIABLES.iter().chain(&VARIABLE_COPIES).filter(|(variable, _)| *variable == "CI_JOB_ID");
+        own.into_iter().chain(known.map(|(_, name)| annotation_label(name))).collect()
     }
 
     /// Labels of `kube_pod_labels` by which job pods are selected.
-    pub(super) fn of_labels(&self) -> Vec<String> {
-        let own = self.variables.values().filter(|label| is_of_labels(label)).cloned();
-        let known = [PROJECT[0][1], PROJECT[1][1], "metrics/gitlab_ci_pipeline_id"];
-        own.chain(known.map(of_label)).collect()
+    pub(super) fn requested_pod_labels(&self) -> Vec<String> {
+        let own = self.variables.values().filter(|label| is_pod_label(label)).cloned();
+        let known = [PROJECT_PATH_PARTS[0][1], PROJECT_PATH_PARTS[1][1], "metrics/gitlab_ci_pipeline_id"];
+        own.chain(known.map(pod_label)).collect()
     }
 
     /// The value of a variable of the job, from any of the pod's labels that contain it.
@@ -112,16 +115,19 @@ impl PrometheusLabels {
         if let Some(value) = self.variables.get(name).and_then(|label| text(label)) {
             return Some(value.to_owned());
         }
-        let exported = |name: &str| text(&of_annotation(name)).or_else(|| text(&of_label(name)));
+        let exported = |name: &str| text(&annotation_label(name)).or_else(|| text(&pod_label(name)));
         let from_table = |table: &[(&str, &str)]| {
             let mut named = table.iter().filter(|(variable, _)| *variable == name);
             named.find_map(|(_, place)| exported(place)).map(str::to_owned)
         };
         let page = || {
-            self.variables.get(JOB_URL_VARIABLE).and_then(|label| text(label)).or_else(|| exported(JOB_URL))
+            self.variables
+                .get(JOB_URL_VARIABLE)
+                .and_then(|label| text(label))
+                .or_else(|| exported(JOB_URL_ANNOTATION))
         };
         let by_page = || {
-            let (host, project) = of_page(page()?)?;
+            let (host, project) = host_and_project(page()?)?;
             match name {
                 "CI_SERVER_HOST" => Some(host.to_owned()),
                 "CI_PROJECT_PATH" => Some(project.to_owned()),
@@ -130,44 +136,47 @@ impl PrometheusLabels {
         };
         let of_project = || {
             let both = |[group, name]: [&str; 2]| Some(format!("{}/{}", exported(group)?, exported(name)?));
-            PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
+            PROJECT_PATH_PARTS.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
         };
-        from_table(&OF_RUNNER).or_else(by_page).or_else(of_project).or_else(|| from_table(&COPIES))
+        from_table(&RUNNER_VARIABLES)
+            .or_else(by_page)
+            .or_else(of_project)
+            .or_else(|| from_table(&VARIABLE_COPIES))
     }
 
     /// All labels that [`Self::variable`] reads.
-    pub(super) fn used(&self) -> BTreeSet<String> {
-        let places = OF_RUNNER.iter().chain(&COPIES).map(|(_, place)| *place);
-        let exported = places.chain(PROJECT.into_iter().flatten()).chain([JOB_URL]);
-        let known = exported.flat_map(|name| [of_annotation(name), of_label(name)]);
+    pub(super) fn used_labels(&self) -> BTreeSet<String> {
+        let places = RUNNER_VARIABLES.iter().chain(&VARIABLE_COPIES).map(|(_, place)| *place);
+        let exported = places.chain(PROJECT_PATH_PARTS.into_iter().flatten()).chain([JOB_URL_ANNOTATION]);
+        let known = exported.flat_map(|name| [annotation_label(name), pod_label(name)]);
         known.chain(self.variables.values().cloned()).collect()
     }
 
     /// The option for kube-state-metrics with which it exports the annotations that an import reads.
     pub fn allowlist() -> String {
-        let all = OF_RUNNER.iter().map(|(_, name)| *name).chain([JOB_URL]);
-        let copies = COPIES.iter().map(|(_, name)| *name).filter(|name| name.contains("spack"));
+        let all = RUNNER_VARIABLES.iter().map(|(_, name)| *name).chain([JOB_URL_ANNOTATION]);
+        let copies = VARIABLE_COPIES.iter().map(|(_, name)| *name).filter(|name| name.contains("spack"));
         let names: Vec<&str> = all.chain(copies).collect();
         format!("--metric-annotations-allowlist=pods=[{}]", names.join(","))
     }
 }
 
-fn is_of_labels(label: &str) -> bool {
+fn is_pod_label(label: &str) -> bool {
     label.starts_with("label_")
 }
 
 /// The Prometheus label that kube-state-metrics makes of an annotation.
-fn of_annotation(name: &str) -> String {
-    format!("annotation_{}", plain(name))
+fn annotation_label(name: &str) -> String {
+    format!("annotation_{}", sanitized_name(name))
 }
 
 /// The Prometheus label that kube-state-metrics makes of a Kubernetes label.
-fn of_label(name: &str) -> String {
-    format!("label_{}", plain(name))
+fn pod_label(name: &str) -> String {
+    format!("label_{}", sanitized_name(name))
 }
 
 /// A name with the characters that Prometheus does not allow in labels replaced, as kube-state-metrics does it
 /// (`sanitizeLabelName`).
-fn plain(name: &str) -> String {
+fn sanitized_name(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }

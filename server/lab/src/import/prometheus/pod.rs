@@ -25,10 +25,10 @@ pub(super) struct BuildPod {
     pub(super) last_ms: u64,
     /// End of the last window with any reading of the pod.
     pub(super) seen_ms: u64,
-    pub(super) peak: f64,
-    pub(super) sum: f64,
+    pub(super) memory_peak: f64,
+    pub(super) memory_sum: f64,
     pub(super) samples: u32,
-    pub(super) resident: f64,
+    pub(super) resident_peak: f64,
     pub(super) high_water: f64,
     pub(super) cpu_seconds: f64,
     pub(super) resources: Resources,
@@ -40,17 +40,17 @@ pub(super) struct BuildPod {
 
 impl BuildPod {
     /// Adds the readings of a later part of the same pod.
-    pub(super) fn join(&mut self, later: Self) {
+    pub(super) fn merge(&mut self, later: Self) {
         let before = std::mem::replace(self, later);
         if before.samples == 0 {
             return;
         }
         self.first_ms = self.first_ms.min(before.first_ms);
         self.last_ms = self.last_ms.max(before.last_ms);
-        self.peak = self.peak.max(before.peak);
-        self.sum += before.sum;
+        self.memory_peak = self.memory_peak.max(before.memory_peak);
+        self.memory_sum += before.memory_sum;
         self.samples = self.samples.saturating_add(before.samples);
-        self.resident = self.resident.max(before.resident);
+        self.resident_peak = self.resident_peak.max(before.resident_peak);
         self.high_water = self.high_water.max(before.high_water);
         self.cpu_seconds += before.cpu_seconds;
         self.oom_events = self.oom_events.max(before.oom_events);
@@ -75,8 +75,8 @@ impl BuildPod {
         for (at, bytes) in series.samples().filter(|(at, _)| *at > window.start_ms && *at <= window.end_ms) {
             self.first_ms = if self.samples == 0 { at } else { self.first_ms.min(at) };
             self.last_ms = self.last_ms.max(at);
-            self.peak = self.peak.max(bytes);
-            self.sum += bytes;
+            self.memory_peak = self.memory_peak.max(bytes);
+            self.memory_sum += bytes;
             self.samples = self.samples.saturating_add(1);
         }
         self.samples > before
@@ -99,7 +99,7 @@ impl BuildPod {
         let is = |label: &str, word: &str| series.labels.get(label).is_some_and(|text| text == word);
         let Resources { memory_request, memory_limit, cpu_request, cpu_limit } = &mut self.resources;
         match question {
-            PrometheusQuestion::Resident => self.resident = self.resident.max(value),
+            PrometheusQuestion::Resident => self.resident_peak = self.resident_peak.max(value),
             PrometheusQuestion::HighWater => self.high_water = self.high_water.max(value),
             PrometheusQuestion::Cpu => self.cpu_seconds += value,
             PrometheusQuestion::OomEvents => self.oom_events = self.oom_events.max(value),
@@ -120,8 +120,8 @@ impl BuildPod {
         Millis(self.last_ms.saturating_sub(self.first_ms))
     }
 
-    pub(super) fn mean(&self) -> Bytes {
-        Bytes::from_f64(self.sum / f64::from(self.samples.max(1)))
+    pub(super) fn mean_memory(&self) -> Bytes {
+        Bytes::from_f64(self.memory_sum / f64::from(self.samples.max(1)))
     }
 }
 

@@ -32,19 +32,19 @@ pub struct TooManyPods;
 pub struct BuildPods {
     pub(super) labels: PrometheusLabels,
     /// Names of the labels that are kept: those that identify the job of a pod.
-    used: BTreeSet<Arc<str>>,
-    pub(super) running: HashMap<PodName, BuildPod>,
+    used_labels: BTreeSet<Arc<str>>,
+    pub(super) running_pods: HashMap<PodName, BuildPod>,
     ended: PodSpool,
     /// Fingerprints of the pods in `ended`.
-    known: HashSet<u64>,
-    /// Fingerprints of the pods in `known` that have more than one part.
-    parted: HashSet<u64>,
+    known_ended: HashSet<u64>,
+    /// Fingerprints of the pods in `known_ended` that have more than one part.
+    parted_pods: HashSet<u64>,
     /// The pods of several parts, with their parts joined. Filled after the last window.
     joined: Vec<(PodName, BuildPod)>,
     /// Project numbers of the pods in `ended`.
     projects: BTreeSet<u64>,
     hasher: RandomState,
-    unread: UnreadSeries,
+    unread_series: UnreadSeries,
 }
 
 /// The first unusable series of each kind. If an import finds no builds, these show the reason.
@@ -59,37 +59,37 @@ struct UnreadSeries {
 impl BuildPods {
     /// Starts with no pods.
     pub fn new(labels: PrometheusLabels) -> Self {
-        let used: BTreeSet<Arc<str>> = labels.used().into_iter().map(Into::into).collect();
+        let used: BTreeSet<Arc<str>> = labels.used_labels().into_iter().map(Into::into).collect();
         Self {
             labels,
             ended: PodSpool::new(used.iter().cloned().collect()),
-            used,
-            running: HashMap::new(),
-            known: HashSet::new(),
-            parted: HashSet::new(),
+            used_labels: used,
+            running_pods: HashMap::new(),
+            known_ended: HashSet::new(),
+            parted_pods: HashSet::new(),
             joined: Vec::new(),
             projects: BTreeSet::new(),
             hasher: RandomState::new(),
-            unread: UnreadSeries::default(),
+            unread_series: UnreadSeries::default(),
         }
     }
 
     /// Numbers of the projects that have builds among the pods, taken from the pods' names.
     pub fn projects(&self) -> BTreeSet<u64> {
-        let running = self.running.iter().filter(|(_, pod)| pod.samples > 0);
+        let running = self.running_pods.iter().filter(|(_, pod)| pod.samples > 0);
         let running = running.filter_map(|((_, name), _)| project_number(name));
         self.projects.iter().copied().chain(running).collect()
     }
 
     /// Why the first memory series was not used; `None` if it was used, or if there was none.
     pub fn unread_memory(&self) -> Option<&str> {
-        self.unread.memory.as_deref()
+        self.unread_series.memory.as_deref()
     }
 
     /// Labels of a series with annotations of a job, but of a pod without memory readings. Then the clusters'
     /// names of labels differ, and [`PrometheusLabels::kube_pod`] is wrong. `None` if there is no such series.
     pub fn unread_annotations(&self) -> Option<&[String]> {
-        self.unread.annotations.as_deref()
+        self.unread_series.annotations.as_deref()
     }
 
     /// Adds a series of the answer to `question` about `window`. Returns whether the series has memory readings
@@ -116,18 +116,20 @@ impl BuildPods {
         let label = |name: &str| series.labels.get(name).filter(|text| !text.is_empty()).cloned();
         let named = label(namespace).zip(label(name));
         let is_known = named.as_ref().is_some_and(|pod| self.is_known(pod));
-        self.unread.note(question, series, (namespace.as_str(), name.as_str()), is_known);
+        self.unread_series.note_unread(question, series, (namespace.as_str(), name.as_str()), is_known);
         let Some(name) = named else { return Ok(false) };
-        if self.known.len() + self.running.len() >= MOST_PODS && !self.running.contains_key(&name) {
+        if self.known_ended.len() + self.running_pods.len() >= MOST_PODS
+            && !self.running_pods.contains_key(&name)
+        {
             return Err(TooManyPods);
         }
-        let pod = self.running.entry(name).or_default();
+        let pod = self.running_pods.entry(name).or_default();
         pod.seen_ms = pod.seen_ms.max(window.end_ms);
         if question == PrometheusQuestion::Memory {
             return Ok(pod.add_memory(window, series));
         }
         if matches!(question, PrometheusQuestion::Annotations | PrometheusQuestion::Labels) {
-            pod.describe(&self.used, series);
+            pod.describe(&self.used_labels, series);
         } else {
             pod.add_other(question, series);
         }
@@ -140,17 +142,20 @@ impl BuildPods {
     /// # Errors
     /// A pod cannot be packed.
     pub fn end_window(&mut self, window: TimeRange) -> io::Result<()> {
-        self.pack(|pod| if pod.samples > 0 { pod.last_ms } else { pod.seen_ms } <= window.start_ms)
+        self.pack_ended(|pod| if pod.samples > 0 { pod.last_ms } else { pod.seen_ms } <= window.start_ms)
     }
 
-    fn pack(&mut self, is_over: impl Fn(&BuildPod) -> bool) -> io::Result<()> {
-        let mut over: Vec<(PodName, BuildPod)> =
-            self.running.extract_if(|_name, pod| is_over(pod)).filter(|(_, pod)| pod.samples > 0).collect();
+    fn pack_ended(&mut self, is_over: impl Fn(&BuildPod) -> bool) -> io::Result<()> {
+        let mut over: Vec<(PodName, BuildPod)> = self
+            .running_pods
+            .extract_if(|_name, pod| is_over(pod))
+            .filter(|(_, pod)| pod.samples > 0)
+            .collect();
         over.sort_by(|(name, pod), (other, than)| (pod.first_ms, name).cmp(&(than.first_ms, other)));
         for (name, pod) in over {
             let print = self.hasher.hash_one(&name);
-            if !self.known.insert(print) {
-                self.parted.insert(print);
+            if !self.known_ended.insert(print) {
+                self.parted_pods.insert(print);
             }
             self.projects.extend(project_number(&name.1));
             self.ended.push(name, &pod)?;
@@ -160,15 +165,15 @@ impl BuildPods {
 
     /// Call this after the last window: compresses the remaining pods, and joins pods of several parts.
     pub(super) fn end(&mut self) -> io::Result<()> {
-        self.pack(|_pod| true)?;
-        if self.parted.is_empty() {
+        self.pack_ended(|_pod| true)?;
+        if self.parted_pods.is_empty() {
             return Ok(());
         }
         let mut joined: BTreeMap<PodName, BuildPod> = BTreeMap::new();
         for pod in self.ended.iter() {
             let (name, pod) = pod?;
             if self.is_parted(&name) {
-                joined.entry(name).or_default().join(pod);
+                joined.entry(name).or_default().merge(pod);
             }
         }
         self.joined = joined.into_iter().collect();
@@ -176,7 +181,7 @@ impl BuildPods {
     }
 
     /// All pods with a build, each once, in the same order at each call. Call this after [`Self::end`].
-    pub(super) fn built(&self) -> impl Iterator<Item = io::Result<(PodName, BuildPod)>> {
+    pub(super) fn build_pods(&self) -> impl Iterator<Item = io::Result<(PodName, BuildPod)>> {
         let is_whole = |pod: &io::Result<(PodName, BuildPod)>| match pod {
             Ok((name, _)) => !self.is_parted(name),
             Err(_) => true,
@@ -185,17 +190,17 @@ impl BuildPods {
     }
 
     fn is_known(&self, name: &PodName) -> bool {
-        self.running.contains_key(name) || self.known.contains(&self.hasher.hash_one(name))
+        self.running_pods.contains_key(name) || self.known_ended.contains(&self.hasher.hash_one(name))
     }
 
     fn is_parted(&self, name: &PodName) -> bool {
-        !self.parted.is_empty() && self.parted.contains(&self.hasher.hash_one(name))
+        !self.parted_pods.is_empty() && self.parted_pods.contains(&self.hasher.hash_one(name))
     }
 }
 
 impl UnreadSeries {
     /// Records a series that cannot be used. `pod` are the names of the labels for namespace and pod.
-    fn note(
+    fn note_unread(
         &mut self,
         question: PrometheusQuestion,
         series: &PrometheusSeries,

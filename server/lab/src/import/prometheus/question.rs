@@ -80,8 +80,8 @@ impl PrometheusQuestion {
             Self::Limits => of_kube("kube_pod_container_resource_limits", "resource"),
             Self::OomEvents => highest("container_oom_events_total"),
             Self::OomKilled => of_kube("kube_pod_container_status_terminated_reason", "reason"),
-            Self::Annotations => described("kube_pod_annotations", &labels.of_jobs()),
-            Self::Labels => described("kube_pod_labels", &labels.of_labels()),
+            Self::Annotations => described("kube_pod_annotations", &labels.job_labels()),
+            Self::Labels => described("kube_pod_labels", &labels.requested_pod_labels()),
         }
     }
 }

@@ -26,7 +26,7 @@ type PodText = (String, String, [u64; 2], [u64; 6], u32, Resources, bool, Vec<(u
 pub(super) struct PodSpool {
     /// Names of annotations, sorted.
     names: Vec<Arc<str>>,
-    blocks: Vec<Box<[u8]>>,
+    packed_blocks: Vec<Box<[u8]>>,
     /// Text that is not compressed yet.
     text: Vec<u8>,
 }
@@ -34,7 +34,7 @@ pub(super) struct PodSpool {
 impl PodSpool {
     /// An empty spool. `names` are all names of annotations, sorted.
     pub(super) fn new(names: Vec<Arc<str>>) -> Self {
-        Self { names, blocks: Vec::new(), text: Vec::new() }
+        Self { names, packed_blocks: Vec::new(), text: Vec::new() }
     }
 
     /// Adds a pod.
@@ -42,7 +42,15 @@ impl PodSpool {
     /// # Errors
     /// The pod cannot be written as text, or not compressed.
     pub(super) fn push(&mut self, (namespace, name): PodName, pod: &BuildPod) -> io::Result<()> {
-        let BuildPod { peak, sum, resident, high_water, cpu_seconds, oom_events, .. } = *pod;
+        let BuildPod {
+            memory_peak: peak,
+            memory_sum: sum,
+            resident_peak: resident,
+            high_water,
+            cpu_seconds,
+            oom_events,
+            ..
+        } = *pod;
         let numbers = [peak, sum, resident, high_water, cpu_seconds, oom_events].map(f64::to_bits);
         let described = pod
             .described
@@ -62,7 +70,7 @@ impl PodSpool {
         if self.text.len() >= BLOCK_BYTES {
             let mut packer = DeflateEncoder::new(Vec::new(), Compression::default());
             packer.write_all(&self.text)?;
-            self.blocks.push(packer.finish()?.into_boxed_slice());
+            self.packed_blocks.push(packer.finish()?.into_boxed_slice());
             self.text.clear();
         }
         Ok(())
@@ -70,7 +78,7 @@ impl PodSpool {
 
     /// Unpacks all pods, in the order in which they were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = io::Result<(PodName, BuildPod)>> {
-        let packed = self.blocks.iter().map(|block| {
+        let packed = self.packed_blocks.iter().map(|block| {
             let mut text = Vec::new();
             io::copy(&mut DeflateDecoder::new(&**block), &mut text).map(|_bytes| text)
         });
@@ -94,10 +102,10 @@ impl PodSpool {
             first_ms,
             last_ms,
             seen_ms: last_ms,
-            peak,
-            sum,
+            memory_peak: peak,
+            memory_sum: sum,
             samples,
-            resident,
+            resident_peak: resident,
             high_water,
             cpu_seconds,
             resources,
@@ -122,8 +130,8 @@ mod tests {
             first_ms: 1_800_000_000_000 + u64::from(n),
             last_ms: 1_800_000_000_000 + 2 * u64::from(n),
             seen_ms: 1_800_000_000_000 + 2 * u64::from(n),
-            peak: f64::from(n) * 1.1,
-            sum: f64::MAX * 2.0,
+            memory_peak: f64::from(n) * 1.1,
+            memory_sum: f64::MAX * 2.0,
             samples: n,
             resources: Resources {
                 memory_limit: Some(Bytes(1 << 30)),
@@ -139,14 +147,14 @@ mod tests {
         for n in 0..3000 {
             spool.push(name(n), &pod(n)).unwrap();
         }
-        assert!(spool.blocks.len() > 2);
+        assert!(spool.packed_blocks.len() > 2);
         let mut count = 0;
         for (n, read) in (0..).zip(spool.iter()) {
             assert_eq!(read.unwrap(), (name(n), pod(n)));
             count += 1;
         }
         assert_eq!(count, 3000);
-        let packed: usize = spool.blocks.iter().map(|block| block.len()).sum();
+        let packed: usize = spool.packed_blocks.iter().map(|block| block.len()).sum();
         assert!(packed < 3000 * 50, "{packed}");
     }
 }

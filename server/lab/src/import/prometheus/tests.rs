@@ -68,7 +68,7 @@ fn finish(pods: BuildPods) -> PodAttempts<'static> {
 
 /// The same with the jobs of a GitLab.
 pub(super) fn finish_with<'j>(pods: BuildPods, host: &str, jobs: &'j ListedJobs) -> PodAttempts<'j> {
-    pods.finish(range(), host, jobs).unwrap()
+    pods.from_source(range(), host, jobs).unwrap()
 }
 
 pub(super) fn summaries(found: &PodAttempts<'_>) -> Vec<Summary> {
@@ -155,7 +155,7 @@ fn pods_by_window(answers: &[(u64, Answers)]) -> (BuildPods, usize) {
                 pods.add(window(hour), *question, series).unwrap();
             }
         }
-        most = most.max(pods.running.len());
+        most = most.max(pods.running_pods.len());
         pods.end_window(window(hour)).unwrap();
     }
     (pods, most)

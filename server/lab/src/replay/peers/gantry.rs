@@ -20,7 +20,7 @@ const DEFAULT_MEMORY: f64 = 2e9;
 /// Gantry's policy. It has the history of each combination of package, version and compiler.
 #[derive(Debug, Default)]
 pub(in crate::replay) struct Gantry {
-    seen: HashMap<String, VecDeque<f64>>,
+    needs_by_combination: HashMap<String, VecDeque<f64>>,
 }
 
 /// The combinations of the key's parts for which history is kept, from the most to the least specific: from all
@@ -40,7 +40,9 @@ fn combinations(key: &Key) -> [String; 6] {
 impl SizingPolicy for Gantry {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
         for name in combinations(&ask.key) {
-            if let Some(last) = self.seen.get(&name).filter(|last| last.len() >= ENOUGH_BUILDS) {
+            if let Some(last) =
+                self.needs_by_combination.get(&name).filter(|last| last.len() >= ENOUGH_BUILDS)
+            {
                 let count = last.iter().fold(0.0, |count, _| count + 1.0);
                 return last.iter().sum::<f64>() / count;
             }
@@ -58,7 +60,7 @@ impl SizingPolicy for Gantry {
             return;
         }
         for name in combinations(&ask.key) {
-            let last = self.seen.entry(name).or_default();
+            let last = self.needs_by_combination.entry(name).or_default();
             if last.len() >= WANTED_BUILDS {
                 last.pop_front();
             }

@@ -22,17 +22,17 @@ const FLOOR_BYTES: f64 = 250.0 * 1_048_576.0;
 pub(in crate::replay) struct Vpa {
     default: f64,
     start_ms: Option<f64>,
-    seen: HashMap<u64, BTreeMap<u32, f64>>,
+    histograms: HashMap<u64, BTreeMap<u32, f64>>,
 }
 
 impl Vpa {
     pub(in crate::replay) fn new(default: f64) -> Self {
-        Self { default, start_ms: None, seen: HashMap::new() }
+        Self { default, start_ms: None, histograms: HashMap::new() }
     }
 }
 
 /// Index of the bucket for a value. The upper edge of bucket n is `FIRST_BUCKET_BYTES * (BUCKET_RATIO^(n + 1) - 1) / (BUCKET_RATIO - 1)`.
-fn bucket(value: f64) -> u32 {
+fn bucket_of(value: f64) -> u32 {
     let number = (value.max(0.0) * (BUCKET_RATIO - 1.0) / FIRST_BUCKET_BYTES + 1.0).ln() / BUCKET_RATIO.ln();
     u32::try_from(plimsoll_core::domain::Bytes::from_f64(number.floor()).0).unwrap_or(u32::MAX)
 }
@@ -43,7 +43,9 @@ fn upper_edge(bucket: u32) -> f64 {
 
 impl SizingPolicy for Vpa {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
-        let Some(histogram) = self.seen.get(&ask.workload) else { return ask.preset.unwrap_or(self.default) };
+        let Some(histogram) = self.histograms.get(&ask.workload) else {
+            return ask.preset.unwrap_or(self.default);
+        };
         let enough = TARGET_QUANTILE * histogram.values().sum::<f64>();
         let mut sum = 0.0;
         let at = histogram.iter().find(|(_, weight)| {
@@ -66,9 +68,9 @@ impl SizingPolicy for Vpa {
         } else {
             done.peak
         };
-        let histogram = self.seen.entry(ask.workload).or_default();
+        let histogram = self.histograms.entry(ask.workload).or_default();
         // instead of reducing the weight of old values, new values get more weight; limited, because years
         // would overflow
-        *histogram.entry(bucket(peak)).or_default() += (age / HALF_LIFE_MS).min(900.0).exp2();
+        *histogram.entry(bucket_of(peak)).or_default() += (age / HALF_LIFE_MS).min(900.0).exp2();
     }
 }

@@ -17,23 +17,24 @@ const BUCKET_BYTES: f64 = 250e6;
 #[derive(Debug)]
 pub(in crate::replay) struct MinWaste {
     default: f64,
-    seen: HashMap<u64, BTreeMap<u64, f64>>,
+    histograms: HashMap<u64, BTreeMap<u64, f64>>,
 }
 
 impl MinWaste {
     pub(in crate::replay) fn new(default: f64) -> Self {
-        Self { default, seen: HashMap::new() }
+        Self { default, histograms: HashMap::new() }
     }
 
-    fn largest(&self, ask: &PolicyQuestion) -> Option<f64> {
-        let (bucket, _) = self.seen.get(&ask.workload)?.last_key_value()?;
+    fn largest_need(&self, ask: &PolicyQuestion) -> Option<f64> {
+        let (bucket, _) = self.histograms.get(&ask.workload)?.last_key_value()?;
         Some(Bytes(*bucket).as_f64() * BUCKET_BYTES)
     }
 }
 
 impl SizingPolicy for MinWaste {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
-        let (Some(times), Some(largest)) = (self.seen.get(&ask.workload), self.largest(ask)) else {
+        let (Some(times), Some(largest)) = (self.histograms.get(&ask.workload), self.largest_need(ask))
+        else {
             return ask.preset.unwrap_or(self.default);
         };
         let total: f64 = times.values().sum();
@@ -50,12 +51,12 @@ impl SizingPolicy for MinWaste {
     }
 
     fn size_after_failure(&mut self, ask: &PolicyQuestion, failed: f64) -> f64 {
-        self.largest(ask).filter(|largest| *largest > failed).unwrap_or(failed * 2.0)
+        self.largest_need(ask).filter(|largest| *largest > failed).unwrap_or(failed * 2.0)
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
         let bucket = Bytes::from_f64((done.peak / BUCKET_BYTES).ceil()).0;
         // a task must have some time: otherwise it would have no weight
-        *self.seen.entry(ask.workload).or_default().entry(bucket).or_default() += done.wall_ms.max(1.0);
+        *self.histograms.entry(ask.workload).or_default().entry(bucket).or_default() += done.wall_ms.max(1.0);
     }
 }

@@ -12,7 +12,7 @@ use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 #[derive(Debug)]
 pub(in crate::replay) struct PodScaler {
     default: f64,
-    seen: HashMap<u64, VecDeque<f64>>,
+    recent_needs: HashMap<u64, VecDeque<f64>>,
 }
 
 const WINDOW_EXECUTIONS: usize = 25;
@@ -22,13 +22,15 @@ const ESCALATION_FACTOR: f64 = 1.5;
 
 impl PodScaler {
     pub(in crate::replay) fn new(default: f64) -> Self {
-        Self { default, seen: HashMap::new() }
+        Self { default, recent_needs: HashMap::new() }
     }
 }
 
 impl SizingPolicy for PodScaler {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
-        let Some(last) = self.seen.get(&ask.workload) else { return ask.preset.unwrap_or(self.default) };
+        let Some(last) = self.recent_needs.get(&ask.workload) else {
+            return ask.preset.unwrap_or(self.default);
+        };
         let mut peaks: Vec<f64> = last.iter().copied().collect();
         peaks.sort_by(f64::total_cmp);
         let rank = if peaks.len() < QUANTILE_MIN_EXECUTIONS {
@@ -44,7 +46,7 @@ impl SizingPolicy for PodScaler {
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
-        let last = self.seen.entry(ask.workload).or_default();
+        let last = self.recent_needs.entry(ask.workload).or_default();
         if last.len() >= WINDOW_EXECUTIONS {
             last.pop_front();
         }
@@ -56,33 +58,33 @@ impl SizingPolicy for PodScaler {
 #[derive(Debug)]
 pub(in crate::replay) struct Krr {
     default: f64,
-    most: HashMap<u64, f64>,
+    highest_need: HashMap<u64, f64>,
 }
 
 const KRR_MARGIN: f64 = 1.15;
-const KRR_OOM: f64 = 1.25;
+const KRR_OOM_FACTOR: f64 = 1.25;
 
 impl Krr {
     pub(in crate::replay) fn new(default: f64) -> Self {
-        Self { default, most: HashMap::new() }
+        Self { default, highest_need: HashMap::new() }
     }
 }
 
 impl SizingPolicy for Krr {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
-        match self.most.get(&ask.workload) {
+        match self.highest_need.get(&ask.workload) {
             Some(most) => most * KRR_MARGIN,
             None => ask.preset.unwrap_or(self.default),
         }
     }
 
     fn size_after_failure(&mut self, _ask: &PolicyQuestion, failed: f64) -> f64 {
-        failed * KRR_OOM
+        failed * KRR_OOM_FACTOR
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
-        let peak = if done.stopped { done.peak * KRR_OOM / KRR_MARGIN } else { done.peak };
-        let most = self.most.entry(ask.workload).or_default();
+        let peak = if done.stopped { done.peak * KRR_OOM_FACTOR / KRR_MARGIN } else { done.peak };
+        let most = self.highest_need.entry(ask.workload).or_default();
         *most = most.max(peak);
     }
 }
@@ -91,18 +93,18 @@ impl SizingPolicy for Krr {
 #[derive(Debug)]
 pub(in crate::replay) struct MaxSeen {
     default: f64,
-    most: HashMap<u64, u64>,
+    highest_need: HashMap<u64, u64>,
 }
 
 impl MaxSeen {
     pub(in crate::replay) fn new(default: f64) -> Self {
-        Self { default, most: HashMap::new() }
+        Self { default, highest_need: HashMap::new() }
     }
 }
 
 impl SizingPolicy for MaxSeen {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
-        match self.most.get(&ask.workload) {
+        match self.highest_need.get(&ask.workload) {
             Some(most) => Bytes(*most).as_f64(),
             None => ask.preset.unwrap_or(self.default),
         }
@@ -113,7 +115,7 @@ impl SizingPolicy for MaxSeen {
     }
 
     fn learn(&mut self, ask: &PolicyQuestion, done: &FinishedBuild) {
-        let most = self.most.entry(ask.workload).or_default();
+        let most = self.highest_need.entry(ask.workload).or_default();
         *most = (*most).max(Bytes::from_f64(done.peak).0);
     }
 }

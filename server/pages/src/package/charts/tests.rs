@@ -17,7 +17,7 @@ fn attempts_are_drawn_in_order_of_time_whatever_order_they_come_in() {
         one(1_000_000, 1 << 30, Outcome::Succeeded),
         one(5_000_000, 2 << 30, Outcome::Succeeded),
     ];
-    let chart = need(&newest, &View::default());
+    let chart = need_chart(&newest, &ReaderChoice::default());
     let [Layer::Dots { points, .. }, Layer::Crosses { .. }] = chart.layers.as_slice() else {
         panic!("{:?}", chart.layers);
     };
@@ -40,7 +40,7 @@ fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
         reason: "1 GiB for each job".to_owned(),
         ..JobsCurve::default()
     };
-    let chart = jobs(&curve);
+    let chart = jobs_chart(&curve);
     assert_eq!((&chart.x, &chart.y), (&Axis::whole(1, 4), &Axis::from_zero(6.0, "GiB")));
     let lines = chart.layers.iter().filter_map(|layer| match layer {
         Layer::Line { tone, points } => Some((*tone, points.clone())),
@@ -63,7 +63,7 @@ fn a_curve_over_build_jobs_is_drawn_with_its_limit_beside_its_numbers() {
         assert!(drawn.contains(part), "{part} is not in {drawn}");
     }
     let far = JobsCurve { memory_limit_bytes: Some(500 << 30), ..curve };
-    let chart = jobs(&far);
+    let chart = jobs_chart(&far);
     assert_eq!(
         (chart.legend.len(), &chart.y),
         (2, &Axis::from_zero(6.0, "GiB")),
@@ -78,7 +78,7 @@ fn one_huge_ask_does_not_press_all_others_flat_and_is_named() {
         Summary { need_peak_bytes: Some(300 << 20), resources: Some(resources), ..Summary::default() }
     };
     let newest = [one(2), one(100), one(3), one(2)];
-    let chart = need(&newest, &View::default());
+    let chart = need_chart(&newest, &ReaderChoice::default());
     assert_eq!(chart.y, Axis::from_zero(3.0, "GiB"));
     assert!(
         chart.description.ends_with(" One ask, 100.00 GiB, is far above the chart."),

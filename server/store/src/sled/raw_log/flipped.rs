@@ -14,7 +14,7 @@
 use std::{fs::OpenOptions, io, ops::Range, os::unix::fs::FileExt as _, path::Path};
 
 use super::{
-    message::{LogMessage, MessageKind, SEGMENT_HEADER, difference_at, message_at, segment_header},
+    message::{LogMessage, MessageKind, SEGMENT_HEADER_BYTES, difference_at, message_at, segment_header},
     page::{PageChange, PageNode},
     walk::{WalkStep, walk},
 };
@@ -30,13 +30,13 @@ pub(crate) struct FlippedBit {
     /// Position of the byte in the file.
     pub(crate) at: u64,
     /// The byte's value in the file; the next field is the right value.
-    pub(crate) found: u8,
-    pub(crate) right: u8,
+    pub(crate) found_byte: u8,
+    pub(crate) right_byte: u8,
 }
 
 impl FlippedBit {
     fn of(at: usize, bit: usize, byte: u8) -> Self {
-        Self { at: at as u64, found: byte, right: byte ^ 1 << bit }
+        Self { at: at as u64, found_byte: byte, right_byte: byte ^ 1 << bit }
     }
 
     /// The same bit, with its position in the file: `at` is the position of the segment in which it was found.
@@ -48,7 +48,7 @@ impl FlippedBit {
     pub(super) fn put_right_within(self, at: u64, bytes: &mut [u8]) {
         let place = self.at.checked_sub(at).and_then(|place| usize::try_from(place).ok());
         if let Some(byte) = place.and_then(|place| bytes.get_mut(place)) {
-            *byte = self.right;
+            *byte = self.right_byte;
         }
     }
 }
@@ -58,7 +58,7 @@ impl FlippedBit {
 /// # Errors
 /// The log cannot be written.
 pub(crate) fn put_right(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
-    replace(log, flipped.iter().map(|bit| (bit.at, bit.found, bit.right)))
+    replace_bytes(log, flipped.iter().map(|bit| (bit.at, bit.found_byte, bit.right_byte)))
 }
 
 /// Reverses corrections of the log file: writes the wrong bits back, except where the byte has changed since.
@@ -66,10 +66,10 @@ pub(crate) fn put_right(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
 /// # Errors
 /// The log cannot be written.
 pub(crate) fn undo(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
-    replace(log, flipped.iter().map(|bit| (bit.at, bit.right, bit.found)))
+    replace_bytes(log, flipped.iter().map(|bit| (bit.at, bit.right_byte, bit.found_byte)))
 }
 
-fn replace(log: &Path, bytes: impl ExactSizeIterator<Item = (u64, u8, u8)>) -> io::Result<()> {
+fn replace_bytes(log: &Path, bytes: impl ExactSizeIterator<Item = (u64, u8, u8)>) -> io::Result<()> {
     if bytes.len() == 0 {
         return Ok(());
     }
@@ -86,7 +86,7 @@ fn replace(log: &Path, bytes: impl ExactSizeIterator<Item = (u64, u8, u8)>) -> i
 
 /// Corrects a wrong bit in the header of a segment; returns the bit with its position in the segment.
 pub(super) fn put_header_right(bytes: &mut [u8]) -> Option<FlippedBit> {
-    flip_one(bytes, 0..SEGMENT_HEADER, |bytes| segment_header(bytes).is_some())
+    flip_one(bytes, 0..SEGMENT_HEADER_BYTES, |bytes| segment_header(bytes).is_some())
 }
 
 /// Corrects one wrong bit in each damaged message of the segment; returns the bits with their positions in the
@@ -111,7 +111,8 @@ pub(super) fn put_messages_right(bytes: &mut [u8], number: u64) -> Vec<FlippedBi
 fn put_message_right(bytes: &mut [u8], gap: &Range<usize>, number: u64) -> Option<FlippedBit> {
     let is_right = |bytes: &[u8]| {
         let message = message_at(bytes, gap.start);
-        message.is_some_and(|found| found.segment == number && found.end() <= gap.end && has_form(&found))
+        message
+            .is_some_and(|found| found.segment == number && found.end() <= gap.end && has_known_form(&found))
     };
     let header = gap.start..gap.end.min(gap.start + LONGEST_HEADER);
     if let Some(bit) = flip_one(bytes, header, is_right) {
@@ -160,7 +161,7 @@ fn bit_from_end(difference: u32, bits: usize) -> Option<usize> {
     })
 }
 
-fn has_form(message: &LogMessage<'_>) -> bool {
+fn has_known_form(message: &LogMessage<'_>) -> bool {
     match message.kind {
         MessageKind::Node => PageNode::read(message.body).is_some(),
         MessageKind::Link => PageChange::read(message.body).is_some(),
@@ -184,7 +185,7 @@ mod tests {
 
     /// The first segment of a log with three messages, and where the second one begins and ends.
     fn segment() -> (Vec<u8>, Range<usize>) {
-        let mut bytes = vec![0; SEGMENT_HEADER];
+        let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         bytes[4..12].copy_from_slice(&i64::MAX.to_le_bytes());
         bytes[12..].copy_from_slice(&i64::MAX.to_le_bytes());
         let crc = crc32fast::hash(&bytes[4..]) ^ u32::MAX;
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(put_messages_right(&mut bytes, 0), []);
         for (at, bit) in (0..second.end).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
             flip(&mut bytes, at, bit);
-            let put = if at < SEGMENT_HEADER {
+            let put = if at < SEGMENT_HEADER_BYTES {
                 put_header_right(&mut bytes).into_iter().collect()
             } else {
                 put_messages_right(&mut bytes, 0)

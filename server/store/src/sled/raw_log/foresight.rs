@@ -11,7 +11,7 @@ use std::{fs::File, io, path::Path};
 use super::{
     RawLog,
     flipped::FlippedBit,
-    message::{LogMessage, MessageKind, SEGMENT},
+    message::{LogMessage, MessageKind, SEGMENT_BYTES},
     page::{PageChange, PageContent, PageNode, ValueAt},
     survey::LogSurvey,
     versioned,
@@ -102,7 +102,7 @@ pub(super) fn newest_identity(
     let (file, mut bytes, mut found) = (File::open(path)?, Vec::new(), None);
     for slot in survey.slots.iter().rev() {
         survey.read(&file, slot.at, &mut bytes);
-        let base = slot.number * SEGMENT as u64;
+        let base = slot.number * SEGMENT_BYTES as u64;
         walk(&bytes, slot.number, |step| match step {
             WalkStep::Message(at, message) if base + (at as u64) < before => {
                 found = identity_in(&message).map(<[u8]>::to_vec).or_else(|| found.take());
@@ -119,7 +119,7 @@ pub(super) fn newest_identity(
 /// The bytes of the identity, if this message writes it. They may have any length: another format's identity
 /// may be longer, and is refused by its number.
 fn identity_in<'m>(message: &LogMessage<'m>) -> Option<&'m [u8]> {
-    let bytes = |value: ValueAt| message.body.get(value.at..value.at + value.len);
+    let bytes = |value: ValueAt| message.body.get(value.position..value.position + value.len);
     match message.kind {
         MessageKind::Link => match PageChange::read(message.body)? {
             // a page may leave out the first bytes of a key, and the identity's key has only one
@@ -129,7 +129,7 @@ fn identity_in<'m>(message: &LogMessage<'m>) -> Option<&'m [u8]> {
         MessageKind::Node => {
             let node = PageNode::read(message.body)?;
             let PageContent::Leaf(entries) = &node.content else { return None };
-            let found = entries.iter().find(|(key, _)| node.whole(key) == IDENTITY);
+            let found = entries.iter().find(|(key, _)| node.full_key(key) == IDENTITY);
             found.and_then(|(_, value)| bytes(*value))
         }
         _ => None,

@@ -4,16 +4,16 @@
 use std::ops::Range;
 
 /// Bytes of a segment.
-pub(super) const SEGMENT: usize = 512 << 10;
+pub(super) const SEGMENT_BYTES: usize = 512 << 10;
 /// Bytes of a segment's header.
-pub(super) const SEGMENT_HEADER: usize = 20;
+pub(super) const SEGMENT_HEADER_BYTES: usize = 20;
 /// No message starts in this many last bytes of a segment.
-const RED_ZONE: usize = 32;
+const RED_ZONE_BYTES: usize = 32;
 /// Longest body of a message: sled puts longer content into a file of its own.
-const MAX_BODY: usize = SEGMENT / 4;
+const MAX_BODY: usize = SEGMENT_BYTES / 4;
 
 /// Highest number of a segment: sled's log positions have 63 bits.
-const MOST_SEGMENTS: u64 = (1 << 63) / SEGMENT as u64 - 1;
+const MOST_SEGMENTS: u64 = (1 << 63) / SEGMENT_BYTES as u64 - 1;
 
 /// Content of a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +75,9 @@ pub(super) fn segment_header(bytes: &[u8]) -> Option<SegmentHeader> {
     let (lsn, rest) = fields.split_first_chunk::<8>()?;
     let stable = rest.first_chunk::<8>()?;
     let plain = |bytes: [u8; 8]| u64::try_from(i64::from_le_bytes(bytes) ^ i64::MAX).ok();
-    let lsn = plain(*lsn).filter(|lsn| lsn.is_multiple_of(SEGMENT as u64))?;
+    let lsn = plain(*lsn).filter(|lsn| lsn.is_multiple_of(SEGMENT_BYTES as u64))?;
     // the first segment has -1 here, because no message was on disk before it
-    Some(SegmentHeader { number: lsn / SEGMENT as u64, stable: plain(*stable).unwrap_or(0) })
+    Some(SegmentHeader { number: lsn / SEGMENT_BYTES as u64, stable: plain(*stable).unwrap_or(0) })
 }
 
 /// Parses the message at this position of a segment; `None` if its checksum is wrong.
@@ -109,11 +109,11 @@ pub(super) fn claimed_at(segment: &[u8], at: usize, number: u64) -> Option<(Mess
 
 /// Whether a message may start at this position of a segment.
 pub(super) fn may_begin(at: usize) -> bool {
-    (SEGMENT_HEADER..=SEGMENT - RED_ZONE).contains(&at)
+    (SEGMENT_HEADER_BYTES..=SEGMENT_BYTES - RED_ZONE_BYTES).contains(&at)
 }
 
 struct MessageHeader {
-    crc: u32,
+    checksum: u32,
     kind: MessageKind,
     len: usize,
     number: u64,
@@ -131,7 +131,7 @@ impl MessageHeader {
         let mut crc = crc32fast::Hasher::new();
         crc.update(segment.get(self.body())?);
         crc.update(segment.get(at + 4..self.body_at)?);
-        Some(crc.finalize() ^ u32::MAX ^ self.crc)
+        Some(crc.finalize() ^ u32::MAX ^ self.checksum)
     }
 }
 
@@ -139,7 +139,7 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
     if !may_begin(at) {
         return None;
     }
-    let mut cursor = LogCursor { bytes: segment, at };
+    let mut cursor = LogCursor { bytes: segment, position: at };
     let crc = u32::from_le_bytes(*cursor.take(4)?.first_chunk()?);
     let kind = match cursor.byte()? {
         1 => MessageKind::Canceled,
@@ -153,24 +153,25 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
         _ => return None,
     };
     let len = usize::try_from(cursor.varint()?).ok()?;
-    let bound = if matches!(kind, MessageKind::Cap | MessageKind::Canceled) { SEGMENT } else { MAX_BODY };
+    let bound =
+        if matches!(kind, MessageKind::Cap | MessageKind::Canceled) { SEGMENT_BYTES } else { MAX_BODY };
     let (number, page) = (cursor.varint()?, cursor.varint()?);
     let sound = len <= bound && number <= MOST_SEGMENTS;
-    sound.then_some(MessageHeader { crc, kind, len, number, page, body_at: cursor.at })
+    sound.then_some(MessageHeader { checksum: crc, kind, len, number, page, body_at: cursor.position })
 }
 
 /// Reads numbers and slices from `bytes`, starting at the position `at`.
 #[derive(Debug)]
 pub(super) struct LogCursor<'a> {
     pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
+    pub(super) position: usize,
 }
 
 impl<'a> LogCursor<'a> {
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let end = self.at.checked_add(count)?;
-        let taken = self.bytes.get(self.at..end)?;
-        self.at = end;
+        let end = self.position.checked_add(count)?;
+        let taken = self.bytes.get(self.position..end)?;
+        self.position = end;
         Some(taken)
     }
 
@@ -193,7 +194,7 @@ impl<'a> LogCursor<'a> {
     }
 
     /// Reads a length, and then that many bytes.
-    pub(super) fn slice(&mut self) -> Option<&'a [u8]> {
+    pub(super) fn take_slice(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.varint()?).ok()?;
         self.take(len)
     }
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn numbers_of_each_length_are_read_and_one_that_is_cut_is_none() {
-        let read = |bytes: &[u8]| LogCursor { bytes, at: 0 }.varint();
+        let read = |bytes: &[u8]| LogCursor { bytes, position: 0 }.varint();
         let long = [255, 8, 7, 6, 5, 4, 3, 2, 1];
         let examples: [(&[u8], u64); 6] = [
             (&[240], 240),

@@ -122,7 +122,7 @@ impl RawLog {
             log.survey.expect_losses(behind);
             log = Self::replay(path, log.file, log.survey, true);
         }
-        log.unplaced = log.place();
+        log.unplaced = log.place_all();
         Ok(log)
     }
 
@@ -131,7 +131,7 @@ impl RawLog {
         let (mut newest, mut expected) = (0, None);
         for slot in &survey.slots {
             survey.read(&file, slot.at, &mut bytes);
-            let base = slot.number * message::SEGMENT as u64;
+            let base = slot.number * message::SEGMENT_BYTES as u64;
             if gaps_count && expected.is_some_and(|expected| slot.number > expected) {
                 replay.mark_outdated_before(base);
             }
@@ -139,7 +139,7 @@ impl RawLog {
             walk(&bytes, slot.number, |step| match step {
                 WalkStep::Message(at, message) if base + (at as u64) < survey.end => {
                     newest = newest.max(version_in(&message));
-                    replay.take(&message, base + at as u64, slot.at, &survey);
+                    replay.apply_message(&message, base + at as u64, slot.at, &survey);
                 }
                 WalkStep::Message(..) => {}
                 WalkStep::Gap { from, .. } => {
@@ -240,12 +240,12 @@ impl RawLog {
             holes.map(|(hole, after)| LogLoss::Bytes { at: hole.at, len: hole.len, after_commit: *after });
         let text = |key: &[u8]| KeyText(key.to_vec());
         let keys = |range: &KeyRange| LogLoss::Keys {
-            from: text(&range.lo),
-            until: Some(text(&range.hi)).filter(|hi| !hi.0.is_empty()),
+            from: text(&range.start),
+            until: Some(text(&range.end)).filter(|hi| !hi.0.is_empty()),
         };
         let changes = self.unplaced + self.replay.unknown_forms;
         let changes = (changes > 0).then_some(LogLoss::Changes(changes));
-        bytes.chain(self.replay.missing().map(keys)).chain(changes).collect()
+        bytes.chain(self.replay.missing_ranges().map(keys)).chain(changes).collect()
     }
 
     /// The value of each key, and the range of its message in the file.
@@ -286,7 +286,7 @@ fn version_in(message: &message::LogMessage<'_>) -> u64 {
     let change =
         (message.kind == message::MessageKind::Link).then(|| page::PageChange::read(message.body)).flatten();
     let Some(page::PageChange::Set(_, value)) = change else { return 0 };
-    let value = message.body.get(value.at..value.at + value.len);
+    let value = message.body.get(value.position..value.position + value.len);
     // the store's identity is the only value without a version; it is recognized by its length
     let value = value.filter(|value| value.len() != IDENTITY_BYTES);
     value.and_then(<[u8]>::first_chunk).map_or(0, |version| u64::from_be_bytes(*version))

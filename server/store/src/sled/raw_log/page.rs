@@ -5,7 +5,7 @@ use super::message::LogCursor;
 /// The position and length of a value in the body of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueAt {
-    pub(super) at: usize,
+    pub(super) position: usize,
     pub(super) len: usize,
 }
 
@@ -17,8 +17,8 @@ pub(super) struct PageNode<'a> {
     pub(super) prefix: usize,
     /// Number of the next page; 0 if there is none.
     pub(super) next: u64,
-    pub(super) lo: &'a [u8],
-    pub(super) hi: &'a [u8],
+    pub(super) start: &'a [u8],
+    pub(super) end: &'a [u8],
     pub(super) content: PageContent<'a>,
 }
 
@@ -46,11 +46,11 @@ pub(super) enum PageChange<'a> {
 impl<'a> PageNode<'a> {
     /// Parses the body of a message; `None` if it is not a page.
     pub(super) fn read(body: &'a [u8]) -> Option<Self> {
-        let mut cursor = LogCursor { bytes: body, at: 0 };
+        let mut cursor = LogCursor { bytes: body, position: 0 };
         let (next, _merging_child) = (cursor.varint()?, cursor.varint()?);
         let _merging = cursor.byte()?;
         let prefix = usize::from(cursor.byte()?);
-        let (lo, hi) = (cursor.slice()?, cursor.slice()?);
+        let (lo, hi) = (cursor.take_slice()?, cursor.take_slice()?);
         let is_leaf = match cursor.byte()? {
             0 => true,
             1 => false,
@@ -58,37 +58,37 @@ impl<'a> PageNode<'a> {
         };
         // each key takes at least one byte, so a larger count is false and is refused
         let count = usize::try_from(cursor.varint()?).ok().filter(|count| *count <= body.len())?;
-        let keys = (0..count).map(|_| cursor.slice()).collect::<Option<Vec<_>>>()?;
+        let keys = (0..count).map(|_| cursor.take_slice()).collect::<Option<Vec<_>>>()?;
         let content = if is_leaf {
-            let values = (0..count).map(|_| value(&mut cursor)).collect::<Option<Vec<_>>>()?;
+            let values = (0..count).map(|_| value_at(&mut cursor)).collect::<Option<Vec<_>>>()?;
             PageContent::Leaf(keys.into_iter().zip(values).collect())
         } else {
             let pages = (0..count).map(|_| cursor.varint()).collect::<Option<Vec<_>>>()?;
             PageContent::Index(keys.into_iter().zip(pages).collect())
         };
         let ordered = hi.is_empty() || lo < hi;
-        (prefix <= lo.len() && ordered && cursor.at == body.len()).then_some(Self {
+        (prefix <= lo.len() && ordered && cursor.position == body.len()).then_some(Self {
             prefix,
             next,
-            lo,
-            hi,
+            start: lo,
+            end: hi,
             content,
         })
     }
 
     /// The full key of an entry of this page.
-    pub(super) fn whole(&self, key: &[u8]) -> Vec<u8> {
-        [self.lo.get(..self.prefix).unwrap_or_default(), key].concat()
+    pub(super) fn full_key(&self, key: &[u8]) -> Vec<u8> {
+        [self.start.get(..self.prefix).unwrap_or_default(), key].concat()
     }
 }
 
 impl<'a> PageChange<'a> {
     /// Parses the body of a message; `None` if it is not a change.
     pub(super) fn read(body: &'a [u8]) -> Option<Self> {
-        let mut cursor = LogCursor { bytes: body, at: 0 };
+        let mut cursor = LogCursor { bytes: body, position: 0 };
         let change = match cursor.byte()? {
-            0 => Self::Set(cursor.slice()?, value(&mut cursor)?),
-            1 => Self::Delete(cursor.slice()?),
+            0 => Self::Set(cursor.take_slice()?, value_at(&mut cursor)?),
+            1 => Self::Delete(cursor.take_slice()?),
             2 => {
                 cursor.varint()?;
                 Self::Merge
@@ -96,11 +96,11 @@ impl<'a> PageChange<'a> {
             3 | 4 => Self::Merge,
             _ => return None,
         };
-        (cursor.at == body.len()).then_some(change)
+        (cursor.position == body.len()).then_some(change)
     }
 }
 
-fn value(cursor: &mut LogCursor<'_>) -> Option<ValueAt> {
-    let len = cursor.slice()?.len();
-    Some(ValueAt { at: cursor.at - len, len })
+fn value_at(cursor: &mut LogCursor<'_>) -> Option<ValueAt> {
+    let len = cursor.take_slice()?.len();
+    Some(ValueAt { position: cursor.position - len, len })
 }

@@ -25,7 +25,7 @@ use crate::{
 /// Longest prefix of the keys of a page, bytes.
 const LONGEST_PREFIX: usize = 255;
 /// The codec byte of chunks that are fragments.
-const FRAGMENTS: u8 = 1;
+const FRAGMENTS_CODEC: u8 = 1;
 
 /// The time in which one page is known not to have been rewritten: from one hole of the log to the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,9 +46,9 @@ struct KeylessChanges {
 impl RawLog {
     /// Finds the full keys of changes, and applies those changes; returns the number of values with a key that
     /// remains unknown.
-    pub(super) fn place(&mut self) -> u64 {
+    pub(super) fn place_all(&mut self) -> u64 {
         let mut waiting: BTreeMap<PageSpan, Vec<UnplacedChange>> = BTreeMap::new();
-        for (page, changes) in self.replay.unplaced.drain() {
+        for (page, changes) in self.replay.unplaced_changes.drain() {
             for change in changes {
                 waiting.entry(PageSpan { last_hole: change.last_hole, page }).or_default().push(change);
             }
@@ -76,7 +76,7 @@ impl RawLog {
         let KeylessChanges { span: PageSpan { page, last_hole }, prefix, changes } = keyless;
         let by_range = || {
             let prefix = prefix_within(self.replay.range_of(*page)?);
-            (self.proofs(&prefix, changes) > 0).then_some(prefix)
+            (self.count_proofs(&prefix, changes) > 0).then_some(prefix)
         };
         let certain =
             prefix.clone().or_else(|| self.replay.range_since(*page, *last_hole).map(prefix_within));
@@ -86,8 +86,8 @@ impl RawLog {
         for change in changes {
             let whole = |prefix: &Vec<u8>| [prefix.as_slice(), &change.key].concat();
             let proven = |prefix: &&Vec<u8>| match certain {
-                Some(_) => keys::is_sound(&whole(prefix)),
-                None => self.fits(prefix, change),
+                Some(_) => keys::is_well_formed(&whole(prefix)),
+                None => self.fits_prefix(prefix, change),
             };
             let key = found.as_ref().filter(proven).map(whole).or_else(|| self.old_key(*page, change));
             match key {
@@ -125,13 +125,13 @@ impl RawLog {
     /// `None` if two prefixes fit equally well.
     fn prefix_by_first_key(&self, page: u64, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let range = &self.replay.pages.get(&page)?.range;
-        let lens = 0..=range.lo.len().min(LONGEST_PREFIX);
-        let prefixes = lens.filter_map(|len| range.lo.get(..len)).filter(|prefix| {
+        let lens = 0..=range.start.len().min(LONGEST_PREFIX);
+        let prefixes = lens.filter_map(|len| range.start.get(..len)).filter(|prefix| {
             let mut keys = changes.iter().map(|change| [prefix, change.key.as_slice()].concat());
-            keys.all(|key| keys::is_sound(&key) && range.holds(&key))
+            keys.all(|key| keys::is_well_formed(&key) && range.holds(&key))
         });
         let counted: Vec<(usize, &[u8])> =
-            prefixes.map(|prefix| (self.proofs(prefix, changes), prefix)).collect();
+            prefixes.map(|prefix| (self.count_proofs(prefix, changes), prefix)).collect();
         let most = counted.iter().map(|(count, _)| *count).max().filter(|most| *most > 0)?;
         let mut best = counted.iter().filter(|(count, _)| *count == most);
         let (_, first) = best.next()?;
@@ -140,9 +140,9 @@ impl RawLog {
 
     /// Counts the values that belong to known attempts if the keys have this prefix. Removals do not count:
     /// another page may have a key with the same end.
-    fn proofs(&self, prefix: &[u8], changes: &[UnplacedChange]) -> usize {
+    fn count_proofs(&self, prefix: &[u8], changes: &[UnplacedChange]) -> usize {
         let values = changes.iter().filter(|change| change.value.is_some());
-        values.filter(|change| self.fits(prefix, change)).count()
+        values.filter(|change| self.fits_prefix(prefix, change)).count()
     }
 
     /// The full key of a part of a record, if its page still has its old prefix. The record is complete only if
@@ -150,27 +150,27 @@ impl RawLog {
     fn old_key(&self, page: u64, change: &UnplacedChange) -> Option<Vec<u8>> {
         change.value?;
         let page = self.replay.pages.get(&page).filter(|page| page.below.is_none())?;
-        let key = [page.range.lo.get(..page.prefix)?, &change.key].concat();
+        let key = [page.range.start.get(..page.prefix)?, &change.key].concat();
         let is_record = KeyKind::of(&key).is_some_and(|kind| !kind.is_chunk());
-        (is_record && keys::is_sound(&key) && page.range.holds(&key)).then_some(key)
+        (is_record && keys::is_well_formed(&key) && page.range.holds(&key)).then_some(key)
     }
 
     /// Whether a change, if its key has this prefix, belongs to a known attempt, or removes a known key.
-    fn fits(&self, prefix: &[u8], change: &UnplacedChange) -> bool {
+    fn fits_prefix(&self, prefix: &[u8], change: &UnplacedChange) -> bool {
         let key = [prefix, &change.key].concat();
         let is_known = match change.value {
             Some(_) => self.knows_the_attempt_of(&key),
             None => self.replay.entries.contains_key(&key),
         };
-        is_known && keys::is_sound(&key)
+        is_known && keys::is_well_formed(&key)
     }
 
     /// The only prefix with which all changes belong to known attempts; `None` if there are several.
     fn only_prefix(&self, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let first = changes.iter().find(|change| change.value.is_some())?;
         let codec = *versioned(&self.value(&first.value?).ok()?)?.value.first()?;
-        let kind = if codec == FRAGMENTS { KeyKind::Fragment } else { KeyKind::Block };
-        let start = first.key.get(first.key.len().checked_sub(kind.tail())?..)?;
+        let kind = if codec == FRAGMENTS_CODEC { KeyKind::Fragment } else { KeyKind::Block };
+        let start = first.key.get(first.key.len().checked_sub(kind.tail_bytes())?..)?;
         let known = [KeyKind::Attempt, KeyKind::Summary].map(|kind| kind as u8);
         let keys =
             self.replay.entries.keys().filter(|key| key.first().is_some_and(|kind| known.contains(kind)));
@@ -180,7 +180,10 @@ impl RawLog {
         });
         let prefixes: BTreeSet<Vec<u8>> = prefixes.collect();
         let mut fitting = prefixes.into_iter().filter(|prefix| {
-            changes.iter().filter(|change| change.value.is_some()).all(|change| self.fits(prefix, change))
+            changes
+                .iter()
+                .filter(|change| change.value.is_some())
+                .all(|change| self.fits_prefix(prefix, change))
         });
         fitting.next().filter(|_| fitting.next().is_none())
     }
@@ -196,6 +199,6 @@ impl RawLog {
 
 /// The leading bytes that all keys in this range share.
 fn prefix_within(range: &KeyRange) -> Vec<u8> {
-    let alike = range.lo.iter().zip(&range.hi).take(LONGEST_PREFIX).take_while(|(a, b)| a == b);
+    let alike = range.start.iter().zip(&range.end).take(LONGEST_PREFIX).take_while(|(a, b)| a == b);
     alike.map(|(byte, _)| *byte).collect()
 }

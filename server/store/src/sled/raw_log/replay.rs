@@ -28,8 +28,8 @@ pub(super) struct ValueLocation {
 /// The keys from `lo` (included) to `hi` (excluded); an empty `hi` is the end of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyRange {
-    pub(super) lo: Vec<u8>,
-    pub(super) hi: Vec<u8>,
+    pub(super) start: Vec<u8>,
+    pub(super) end: Vec<u8>,
     /// Log position of the message that shows this range.
     pub(super) lsn: u64,
 }
@@ -37,7 +37,7 @@ pub(super) struct KeyRange {
 impl KeyRange {
     /// Whether a key is in the range.
     pub(super) fn holds(&self, key: &[u8]) -> bool {
-        self.lo.as_slice() <= key && (self.hi.is_empty() || key < self.hi.as_slice())
+        self.start.as_slice() <= key && (self.end.is_empty() || key < self.end.as_slice())
     }
 }
 
@@ -82,12 +82,12 @@ const LEAST_PAGE: u64 = 12;
 pub(super) struct Replay {
     pub(super) entries: BTreeMap<Vec<u8>, ValueLocation>,
     pub(super) pages: HashMap<u64, ReplayedPage>,
-    pub(super) freed: HashSet<u64>,
+    pub(super) freed_pages: HashSet<u64>,
     /// Key ranges of pages, according to messages about other pages.
-    pub(super) hints: HashMap<u64, KeyRange>,
-    pub(super) unplaced: HashMap<u64, Vec<UnplacedChange>>,
+    pub(super) hinted_ranges: HashMap<u64, KeyRange>,
+    pub(super) unplaced_changes: HashMap<u64, Vec<UnplacedChange>>,
     /// First key of each leaf page, with the page's number.
-    firsts: BTreeMap<Vec<u8>, u64>,
+    first_keys: BTreeMap<Vec<u8>, u64>,
     /// Log position up to which removals are ignored: they belong to an incomplete batch.
     pub(super) keep_until: u64,
     /// Log position of the last hole so far.
@@ -98,21 +98,27 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Applies a message; `lsn` is its log position, `base` the position of its segment in the file.
-    pub(super) fn take(&mut self, message: &LogMessage<'_>, lsn: u64, base: u64, survey: &LogSurvey) {
+    pub(super) fn apply_message(
+        &mut self,
+        message: &LogMessage<'_>,
+        lsn: u64,
+        base: u64,
+        survey: &LogSurvey,
+    ) {
         let page = message.page;
         match message.kind {
             MessageKind::Node => match PageNode::read(message.body) {
                 Some(node) => {
-                    self.put(page, &node, &MessagePosition { lsn, body: base + message.body_at as u64 });
+                    self.put_page(page, &node, &MessagePosition { lsn, body: base + message.body_at as u64 });
                 }
                 None => self.unknown_forms += 1,
             },
             MessageKind::Link if survey.is_superseded(page, lsn) => {}
             MessageKind::Link => match PageChange::read(message.body) {
-                Some(change) => self.change(page, &change, lsn, base + message.body_at as u64),
+                Some(change) => self.apply_change(page, &change, lsn, base + message.body_at as u64),
                 None => self.unknown_forms += 1,
             },
-            MessageKind::Free => self.free(page),
+            MessageKind::Free => self.free_page(page),
             MessageKind::Batch => {
                 let last = message.body.first_chunk().map(|last| u64::from_le_bytes(*last));
                 if let Some(last) =
@@ -147,28 +153,30 @@ impl Replay {
     /// Marks each page if its message would fit into this many lost bytes. A split may shorten a page, but not
     /// its first key, so only the first key counts.
     fn mark_pages_outdated(&mut self, bytes: u64) {
-        let fits = |page: &ReplayedPage| page.range.lo.len() as u64 + LEAST_PAGE <= bytes;
+        let fits = |page: &ReplayedPage| page.range.start.len() as u64 + LEAST_PAGE <= bytes;
         self.pages.values_mut().for_each(|page| page.possibly_outdated |= fits(page));
     }
 
-    fn put(&mut self, page: u64, node: &PageNode<'_>, written: &MessagePosition) {
+    fn put_page(&mut self, page: u64, node: &PageNode<'_>, written: &MessagePosition) {
         let MessagePosition { lsn, body } = *written;
-        self.unplaced.remove(&page);
-        self.freed.remove(&page);
-        if let Some(old) = self.pages.get(&page).filter(|old| self.firsts.get(&old.range.lo) == Some(&page)) {
-            self.firsts.remove(&old.range.lo);
+        self.unplaced_changes.remove(&page);
+        self.freed_pages.remove(&page);
+        if let Some(old) =
+            self.pages.get(&page).filter(|old| self.first_keys.get(&old.range.start) == Some(&page))
+        {
+            self.first_keys.remove(&old.range.start);
         }
-        let range = KeyRange { lo: node.lo.to_vec(), hi: node.hi.to_vec(), lsn };
+        let range = KeyRange { start: node.start.to_vec(), end: node.end.to_vec(), lsn };
         let below = match &node.content {
             PageContent::Leaf(entries) => {
                 self.note_split(page, &range);
-                self.firsts.insert(range.lo.clone(), page);
+                self.first_keys.insert(range.start.clone(), page);
                 if lsn > self.keep_until {
-                    self.clear(&range);
+                    self.clear_range(&range);
                 }
                 for (key, value) in entries {
-                    let stored = ValueLocation { at: body + value.at as u64, len: value.len, lsn };
-                    self.entries.insert(node.whole(key), stored);
+                    let stored = ValueLocation { at: body + value.position as u64, len: value.len, lsn };
+                    self.entries.insert(node.full_key(key), stored);
                 }
                 None
             }
@@ -181,15 +189,17 @@ impl Replay {
     /// Notes that a page was split. If the new page starts inside the range of the page before it, that page
     /// now ends where the new one starts.
     fn note_split(&mut self, page: u64, range: &KeyRange) {
-        let before = self.firsts.range::<[u8], _>((Unbounded, Excluded(range.lo.as_slice()))).next_back();
+        let before =
+            self.first_keys.range::<[u8], _>((Unbounded, Excluded(range.start.as_slice()))).next_back();
         let Some((lo, whole)) =
             before.map(|(lo, whole)| (lo.clone(), *whole)).filter(|(_, whole)| *whole != page)
         else {
             return;
         };
-        let within = |page: &ReplayedPage| page.range.hi.is_empty() || page.range.hi > range.lo;
+        let within = |page: &ReplayedPage| page.range.end.is_empty() || page.range.end > range.start;
         if self.pages.get(&whole).is_some_and(within) {
-            self.hints.insert(whole, KeyRange { lo, hi: range.lo.clone(), lsn: range.lsn });
+            self.hinted_ranges
+                .insert(whole, KeyRange { start: lo, end: range.start.clone(), lsn: range.lsn });
         }
     }
 
@@ -200,33 +210,33 @@ impl Replay {
         children: &[(&[u8], u64)],
     ) -> Vec<(Vec<u8>, u64)> {
         let below: Vec<(Vec<u8>, u64)> =
-            children.iter().map(|(key, page)| (node.whole(key), *page)).collect();
-        let ends = below.iter().skip(1).map(|(lo, _)| lo).chain([&range.hi]);
+            children.iter().map(|(key, page)| (node.full_key(key), *page)).collect();
+        let ends = below.iter().skip(1).map(|(lo, _)| lo).chain([&range.end]);
         for ((lo, page), hi) in below.iter().zip(ends) {
-            self.hints.insert(*page, KeyRange { lo: lo.clone(), hi: hi.clone(), lsn: range.lsn });
+            self.hinted_ranges.insert(*page, KeyRange { start: lo.clone(), end: hi.clone(), lsn: range.lsn });
         }
         below
     }
 
     /// Removes the entries in this range: the page that lists the range anew replaces them.
-    fn clear(&mut self, range: &KeyRange) {
-        let end = if range.hi.is_empty() { Unbounded } else { Excluded(range.hi.as_slice()) };
-        let within = self.entries.range::<[u8], _>((Included(range.lo.as_slice()), end));
+    fn clear_range(&mut self, range: &KeyRange) {
+        let end = if range.end.is_empty() { Unbounded } else { Excluded(range.end.as_slice()) };
+        let within = self.entries.range::<[u8], _>((Included(range.start.as_slice()), end));
         let old: Vec<Vec<u8>> = within.map(|(key, _)| key.clone()).collect();
         for key in old {
             self.entries.remove(&key);
         }
     }
 
-    fn change(&mut self, number: u64, change: &PageChange<'_>, lsn: u64, body: u64) {
+    fn apply_change(&mut self, number: u64, change: &PageChange<'_>, lsn: u64, body: u64) {
         let known = self.pages.get(&number).filter(|page| !page.possibly_outdated && page.below.is_none());
         let whole = |key: &[u8]| {
             let page = known?;
-            Some([page.range.lo.get(..page.prefix).unwrap_or_default(), key].concat())
+            Some([page.range.start.get(..page.prefix).unwrap_or_default(), key].concat())
         };
         let (key, value) = match change {
             PageChange::Set(key, value) => {
-                (key, Some(ValueLocation { at: body + value.at as u64, len: value.len, lsn }))
+                (key, Some(ValueLocation { at: body + value.position as u64, len: value.len, lsn }))
             }
             // a removal in an incomplete batch is doubtful: keep the key
             PageChange::Delete(key) if lsn > self.keep_until => (key, None),
@@ -242,27 +252,28 @@ impl Replay {
             (None, value) => {
                 let last_hole = if self.pages.contains_key(&number) { self.last_hole } else { 0 };
                 let unplaced = UnplacedChange { key: key.to_vec(), value, lsn, last_hole };
-                self.unplaced.entry(number).or_default().push(unplaced);
+                self.unplaced_changes.entry(number).or_default().push(unplaced);
             }
         }
     }
 
-    fn free(&mut self, page: u64) {
-        self.unplaced.remove(&page);
-        self.hints.remove(&page);
-        self.freed.insert(page);
+    fn free_page(&mut self, page: u64) {
+        self.unplaced_changes.remove(&page);
+        self.hinted_ranges.remove(&page);
+        self.freed_pages.insert(page);
         if let Some(old) = self.pages.remove(&page)
-            && self.firsts.get(&old.range.lo) == Some(&page)
+            && self.first_keys.get(&old.range.start) == Some(&page)
         {
-            self.firsts.remove(&old.range.lo);
+            self.first_keys.remove(&old.range.start);
         }
     }
 
     /// Key ranges of the child pages that have no message of their own.
-    pub(super) fn missing(&self) -> impl Iterator<Item = &KeyRange> {
+    pub(super) fn missing_ranges(&self) -> impl Iterator<Item = &KeyRange> {
         let children = self.pages.values().filter_map(|page| page.below.as_ref()).flatten();
-        let gone = children.filter(|(_, page)| !self.pages.contains_key(page) && !self.freed.contains(page));
-        gone.filter_map(|(_, page)| self.hints.get(page))
+        let gone =
+            children.filter(|(_, page)| !self.pages.contains_key(page) && !self.freed_pages.contains(page));
+        gone.filter_map(|(_, page)| self.hinted_ranges.get(page))
     }
 
     /// The key range of a page, if a message after the log position `since` shows it and no hole of the log
@@ -273,7 +284,7 @@ impl Replay {
 
     /// The key range of a page, from the newest message that shows it: the page's own or another page's.
     pub(super) fn range_of(&self, page: u64) -> Option<&KeyRange> {
-        let (own, hint) = (self.pages.get(&page).map(|page| &page.range), self.hints.get(&page));
+        let (own, hint) = (self.pages.get(&page).map(|page| &page.range), self.hinted_ranges.get(&page));
         match (own, hint) {
             (Some(own), Some(hint)) if hint.lsn > own.lsn => Some(hint),
             (own, hint) => own.or(hint),

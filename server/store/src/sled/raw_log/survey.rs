@@ -7,7 +7,7 @@ use std::{collections::HashMap, fs::File, io, ops::Range, os::unix::fs::FileExt 
 
 use super::{
     flipped::{self, FlippedBit},
-    message::{MessageKind, SEGMENT, SEGMENT_HEADER, claimed_at, message_at, segment_header},
+    message::{MessageKind, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, claimed_at, message_at, segment_header},
     walk::{WalkStep, walk},
 };
 
@@ -65,7 +65,7 @@ const UNREADABLE: u8 = 0xff;
 
 /// Reads a segment, up to the end of the file. Bytes that the disk cannot read become [`UNREADABLE`].
 pub(super) fn read_segment(file: &File, at: u64, bytes: &mut Vec<u8>) {
-    bytes.resize(SEGMENT, 0);
+    bytes.resize(SEGMENT_BYTES, 0);
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at + filled as u64) {
@@ -107,7 +107,7 @@ impl LogSurvey {
     /// The disk cannot be read.
     pub(super) fn before(path: &Path, until: u64) -> io::Result<Self> {
         let mut survey = Self::within(path, 0, until)?;
-        survey.slots.retain(|slot| slot.number.saturating_mul(SEGMENT as u64) < until);
+        survey.slots.retain(|slot| slot.number.saturating_mul(SEGMENT_BYTES as u64) < until);
         survey.holes.retain(|hole| hole.lsn.is_none_or(|at| at < until));
         survey.batches.retain(|(first, _)| *first < until);
         survey.end = survey.end.min(until);
@@ -118,7 +118,7 @@ impl LogSurvey {
         let file = File::open(path)?;
         let whole = file.metadata()?.len();
         let (mut survey, mut bytes) = (Self::default(), Vec::new());
-        for at in (0..whole).step_by(SEGMENT) {
+        for at in (0..whole).step_by(SEGMENT_BYTES) {
             if since > 0 && survey.is_before(&file, at, since) {
                 continue;
             }
@@ -128,9 +128,9 @@ impl LogSurvey {
         survey.slots.sort_by_key(|slot| slot.number);
         let newest = survey.slots.last().map(|slot| slot.number);
         // the end of the newest segment is still empty: that is not a hole
-        survey
-            .holes
-            .retain(|hole| hole.inside || hole.lsn.is_none_or(|lsn| Some(lsn / SEGMENT as u64) != newest));
+        survey.holes.retain(|hole| {
+            hole.inside || hole.lsn.is_none_or(|lsn| Some(lsn / SEGMENT_BYTES as u64) != newest)
+        });
         Ok(survey)
     }
 
@@ -141,8 +141,8 @@ impl LogSurvey {
     pub(super) fn of_headers(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let whole = file.metadata()?.len();
-        let (mut survey, mut bytes) = (Self::default(), [0; SEGMENT_HEADER]);
-        for at in (0..whole).step_by(SEGMENT) {
+        let (mut survey, mut bytes) = (Self::default(), [0; SEGMENT_HEADER_BYTES]);
+        for at in (0..whole).step_by(SEGMENT_BYTES) {
             let count = file.read_at(&mut bytes, at).unwrap_or(0);
             if let Some(header) = segment_header(bytes.get(..count).unwrap_or_default()) {
                 survey.slots.push(SegmentSlot { at, number: header.number });
@@ -154,11 +154,11 @@ impl LogSurvey {
 
     /// Whether the segment at this position ends before the log position `since`, according to its header.
     fn is_before(&mut self, file: &File, at: u64, since: u64) -> bool {
-        let mut bytes = [0; SEGMENT_HEADER];
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
         let count = file.read_at(&mut bytes, at).unwrap_or(0);
         let Some(header) = segment_header(bytes.get(..count).unwrap_or_default()) else { return false };
         self.stable = self.stable.max(header.stable);
-        (header.number + 1).saturating_mul(SEGMENT as u64) <= since
+        (header.number + 1).saturating_mul(SEGMENT_BYTES as u64) <= since
     }
 
     /// Reads a segment, up to the end of the file, and corrects its flipped bits.
@@ -179,20 +179,20 @@ impl LogSurvey {
             self.nameless = true;
             // a free segment is all zeros: if only a few bytes are not 0, the segment is free and slightly
             // damaged
-            if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER {
+            if bytes.iter().filter(|byte| **byte != 0).count() >= SEGMENT_HEADER_BYTES {
                 let len = bytes.len() as u64;
                 self.holes.push(LogHole { at, len, lsn: None, only: None, inside: false });
             }
             return;
         };
-        let base = number.saturating_mul(SEGMENT as u64);
-        if base.saturating_add(SEGMENT as u64) <= within.start {
+        let base = number.saturating_mul(SEGMENT_BYTES as u64);
+        if base.saturating_add(SEGMENT_BYTES as u64) <= within.start {
             return;
         }
         self.slots.push(SegmentSlot { at, number });
         if header.is_none() {
             // the engine would not find a segment here, but the messages in it are valid
-            let len = SEGMENT_HEADER as u64;
+            let len = SEGMENT_HEADER_BYTES as u64;
             self.holes.push(LogHole {
                 at,
                 len,
@@ -217,7 +217,7 @@ impl LogSurvey {
     /// Records the messages of the segment at the position `at` in the file. Messages with a whole page are
     /// recorded only before the log position `until`. Returns whether the segment has holes.
     fn take_messages(&mut self, at: u64, bytes: &[u8], number: u64, until: u64) -> bool {
-        let base = number.saturating_mul(SEGMENT as u64);
+        let base = number.saturating_mul(SEGMENT_BYTES as u64);
         let mut has_gaps = false;
         let Self { holes, batches, newest_of_page, end, .. } = self;
         walk(bytes, number, |step| match step {
@@ -247,7 +247,7 @@ impl LogSurvey {
     /// Log position up to which the messages follow each other without a gap, counted from the last segment
     /// that was certainly on disk. The engine need not read what is before `since`.
     fn unbroken(&self, since: u64) -> u64 {
-        let size = SEGMENT as u64;
+        let size = SEGMENT_BYTES as u64;
         let mut end = self.stable.max(since) / size * size;
         let first = end / size;
         let mut reached = None;
@@ -313,14 +313,14 @@ impl LogSurvey {
     /// Whether nothing of the segment with this number was lost: the segment is in the file, or it was once on
     /// disk and its space was reused.
     fn is_accounted_for(&self, number: u64) -> bool {
-        let was_on_disk = (number + 1).saturating_mul(SEGMENT as u64) <= self.stable;
+        let was_on_disk = (number + 1).saturating_mul(SEGMENT_BYTES as u64) <= self.stable;
         let is_there = self.slots.binary_search_by_key(&number, |slot| slot.number).is_ok();
         is_there || (was_on_disk && !self.absent_may_be_lost)
     }
 
     /// Whether the batch from `first` to `last` was written completely, and nothing of it was lost since.
     pub(super) fn is_whole(&self, first: u64, last: u64) -> bool {
-        let number = |lsn: u64| lsn / SEGMENT as u64;
+        let number = |lsn: u64| lsn / SEGMENT_BYTES as u64;
         // the log position in a damaged message may be any number: bound the loop below
         let span = number(last).saturating_sub(number(first));
         // a segment with a damaged header counts as whole here, because its messages are valid
@@ -341,5 +341,5 @@ const MOST_SEGMENTS: u64 = 1024;
 
 /// The number of a segment with a damaged header, from its first valid message.
 fn number_within(bytes: &[u8]) -> Option<u64> {
-    (SEGMENT_HEADER..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
+    (SEGMENT_HEADER_BYTES..bytes.len()).find_map(|at| message_at(bytes, at)).map(|message| message.segment)
 }

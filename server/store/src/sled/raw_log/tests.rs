@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, ops::Range, path::Path};
 use super::{
     OpenForecast, RawLog, forecast,
     foresight::identity_of_sound,
-    message::{MessageKind, SEGMENT},
+    message::{MessageKind, SEGMENT_BYTES},
     survey::LogSurvey,
     walk::{WalkStep, walk},
 };
@@ -246,8 +246,8 @@ async fn a_log_that_ends_within_a_commit_says_that_the_commit_is_not_whole() {
     let whole = RawLog::read(&path, false).unwrap();
     let last = whole.last_whole_commit().unwrap();
     let (first, end) = *whole.survey.batches.last().unwrap();
-    let slot = whole.survey.slots.iter().find(|slot| slot.number == first / SEGMENT as u64).unwrap();
-    let place = |lsn: u64| usize::try_from(slot.at + lsn % SEGMENT as u64).unwrap();
+    let slot = whole.survey.slots.iter().find(|slot| slot.number == first / SEGMENT_BYTES as u64).unwrap();
+    let place = |lsn: u64| usize::try_from(slot.at + lsn % SEGMENT_BYTES as u64).unwrap();
     for cut in (place(first) + 1..place(end)).step_by(7) {
         fs::write(&path, &bytes[..cut]).unwrap();
         let torn = RawLog::read(&path, false).unwrap();

@@ -1,6 +1,6 @@
 //! Iterates over the messages of one segment.
 
-use super::message::{LogMessage, MessageKind, SEGMENT, SEGMENT_HEADER, may_begin, message_at};
+use super::message::{LogMessage, MessageKind, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, may_begin, message_at};
 
 /// One step of reading a segment.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) enum WalkStep<'a> {
 
 /// Passes the messages and gaps of the segment with this number to `take`, in order.
 pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkStep<'a>)) {
-    let mut at = SEGMENT_HEADER;
+    let mut at = SEGMENT_HEADER_BYTES;
     while may_begin(at) {
         if let Some(message) = message_at(bytes, at).filter(|message| message.segment == number) {
             if message.kind == MessageKind::Cap {
@@ -29,7 +29,7 @@ pub(super) fn walk<'a>(bytes: &'a [u8], number: u64, mut take: impl FnMut(WalkSt
             continue;
         }
         let (next, overwritten) = next_message(bytes, at + 1, number);
-        let (to, inside) = (next.unwrap_or(SEGMENT), next.is_some());
+        let (to, inside) = (next.unwrap_or(SEGMENT_BYTES), next.is_some());
         take(WalkStep::Gap { from: at, to, overwritten, inside });
         at = to;
     }

@@ -3,10 +3,10 @@
 use plimsoll_proto::v1::Key;
 
 use super::*;
-use crate::ask::text::width;
+use crate::ask::text::text_columns;
 
 fn widest(lines: &[String]) -> usize {
-    lines.iter().map(|line| width(line)).max().unwrap_or(0)
+    lines.iter().map(|line| text_columns(line)).max().unwrap_or(0)
 }
 
 fn running(attempt: &str, need_mib: u64, limit_mib: Option<u64>) -> Running {
@@ -25,7 +25,7 @@ fn running(attempt: &str, need_mib: u64, limit_mib: Option<u64>) -> Running {
 fn board() -> RunningTable {
     let mut board = RunningTable::default();
     let rows = vec![running("a", 100, None), running("b", 97, Some(100)), running("c", 400, Some(1000))];
-    board.take(WatchResponse { running: rows, ended: vec![] });
+    board.apply_message(WatchResponse { running: rows, ended: vec![] });
     board
 }
 
@@ -41,7 +41,7 @@ fn order(board: &RunningTable) -> String {
 fn what_is_closest_to_its_limit_comes_first() {
     let mut board = board();
     assert_eq!(order(&board), "p-b p-c p-a");
-    board.reorder();
+    board.next_order();
     assert_eq!(order(&board), "p-c p-a p-b");
 }
 
@@ -51,13 +51,13 @@ fn changes_are_followed_and_ends_are_counted_once() {
     let later =
         Running { elapsed_ms: 12_000, cpu_usec: 16_000_000, starved: true, ..running("b", 99, Some(100)) };
     let ended = ["a", "a", "unknown"].map(str::to_owned).to_vec();
-    board.take(WatchResponse { running: vec![later], ended });
+    board.apply_message(WatchResponse { running: vec![later], ended });
     let drawn = board.draw(10, TerminalStyle::default());
     assert_eq!(drawn[0], "plimsoll  2 running, 1 starved, 1 ended meanwhile");
     let line = "    99 %   99 MiB   99 MiB   100 MiB    0.5  12.0 s  starved  p-b\\u{1b}[2J包  b";
     assert_eq!(drawn[2], line);
     assert!(drawn[9].contains("quit (q)"), "{drawn:?}");
-    board.trouble = Some("no server\u{1b}".to_owned());
+    board.connection_problem = Some("no server\u{1b}".to_owned());
     assert_eq!(board.draw(10, TerminalStyle::default())[9], "no server\\u{1b}");
 }
 
@@ -65,7 +65,10 @@ fn changes_are_followed_and_ends_are_counted_once() {
 fn a_screen_of_any_size_is_filled_and_never_exceeded() {
     let mut board = board();
     for n in 0..50 {
-        board.take(WatchResponse { running: vec![running(&format!("x{n}"), n, None)], ended: vec![] });
+        board.apply_message(WatchResponse {
+            running: vec![running(&format!("x{n}"), n, None)],
+            ended: vec![],
+        });
     }
     for lines in [1, 2, 3, 5, 24, 100] {
         for columns in [8, 20, 40, 80, 200] {

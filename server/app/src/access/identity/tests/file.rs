@@ -24,7 +24,8 @@ fn the_example_of_the_guide_is_a_file_of_access() {
     assert_eq!(format!("{access:?}"), "Access(1 tokens, 2 issuers, 1 certificates)");
     let runner = access.identify(None, &["runner-1.example".to_owned()], 0, Instant::now()).unwrap();
     assert!(
-        runner.roles.has(Role::Agent) && runner.bounds.is_some_and(|bounds| bounds.of(Bound::Streams) == 100)
+        runner.roles.has(Role::Agent)
+            && runner.bounds.is_some_and(|bounds| bounds.limit_of(Bound::Streams) == 100)
     );
 }
 

@@ -4,13 +4,13 @@ use std::{fs, path::Path};
 
 use super::{
     super::{
-        spool::Kept,
-        waiting_hooks::{self, Waits},
+        spool::KeptHook,
+        waiting_hooks::{self, WaitingHooks},
     },
     *,
 };
 
-fn open(dir: &Path, metrics: &Arc<Metrics>) -> (Spool, Vec<Found>) {
+fn open(dir: &Path, metrics: &Arc<Metrics>) -> (Spool, Vec<FoundHook>) {
     Spool::open(dir, metrics).unwrap()
 }
 
@@ -41,9 +41,9 @@ async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
         // a GitLab that says nothing: the hook cannot be settled
         let silent = Fake::start([("projects/a%2Fb/jobs/9/trace", vec![Say::Nothing])]).await;
         let house = House::over(&silent, store.clone(), Some(open(dir.path(), &metrics)));
-        assert_eq!(house.hooks.take(hook.clone(), Some("d")).await, Taken::Later);
+        assert_eq!(house.hooks.accept(hook.clone(), Some("d")).await, HookResult::Later);
         assert_eq!(files(dir.path()).len(), 1, "on disk before it is answered");
-        assert_eq!(house.hooks.take(hook.clone(), Some("d")).await, Taken::Repeated);
+        assert_eq!(house.hooks.accept(hook.clone(), Some("d")).await, HookResult::Repeated);
         house.end().await;
     }
     assert_eq!(files(dir.path()).len(), 1, "a stop leaves it for the next start");
@@ -53,7 +53,7 @@ async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
     ])
     .await;
     let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
-    assert_eq!(house.hooks.take(hook, None).await, Taken::Repeated, "it is known again");
+    assert_eq!(house.hooks.accept(hook, None).await, HookResult::Repeated, "it is known again");
     house.until("judged", 1).await;
     // it is unmeasured: the report waits for an agent
     until("each hook waits for its attempt", dir.path(), |names| names.iter().all(|name| is_applied(name)))
@@ -69,7 +69,7 @@ async fn an_end_that_was_reported_before_its_attempts_settles_it_after_a_restart
     let log = "==> No need to rebuild zlib, found hash match at: \n";
     let fake = Fake::start([("projects/a%2Fb/jobs/5/trace", vec![ok(log)])]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
-    house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
+    house.hooks.accept(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
     until("a hook waits for its attempt", dir.path(), |names| names.iter().any(|name| is_applied(name)))
         .await;
     house.end().await;
@@ -89,7 +89,7 @@ async fn a_hook_has_the_same_file_in_every_release() {
     let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
     let fake = Fake::start([]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
-    house.hooks.take(ended(5, "canceled", "x"), None).await;
+    house.hooks.accept(ended(5, "canceled", "x"), None).await;
     house.end().await;
     let name = files(dir.path()).remove(0);
     assert!(name.starts_with("17514fcbf5e755d4."), "{name}");
@@ -102,12 +102,16 @@ async fn a_hook_that_comes_while_the_server_stops_is_worked_on_after_the_next_st
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
     let hooks = house.hooks.clone();
     house.end().await;
-    assert_eq!(hooks.take(ended(5, "canceled", "x"), None).await, Taken::Later);
-    assert_eq!(hooks.take(ended(5, "canceled", "x"), None).await, Taken::Repeated);
+    assert_eq!(hooks.accept(ended(5, "canceled", "x"), None).await, HookResult::Later);
+    assert_eq!(hooks.accept(ended(5, "canceled", "x"), None).await, HookResult::Repeated);
     let (_spool, found) = open(dir.path(), &metrics);
     assert_eq!((found.len(), &found[0].ended), (1, &ended(5, "canceled", "x")));
     fs::remove_dir_all(dir.path().join("hooks")).unwrap();
-    assert_eq!(hooks.take(ended(6, "canceled", "x"), None).await, Taken::Dropped, "and else not taken");
+    assert_eq!(
+        hooks.accept(ended(6, "canceled", "x"), None).await,
+        HookResult::Dropped,
+        "and else not taken"
+    );
 }
 
 #[tokio::test]
@@ -119,7 +123,7 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
     store.commit(batch).await.unwrap();
     let house = House::resumed(&fake, store.clone(), Some(open(dir.path(), &metrics))).await;
     for job in [5, 6] {
-        house.hooks.take(ended(job, "canceled", "x"), None).await;
+        house.hooks.accept(ended(job, "canceled", "x"), None).await;
     }
     until("two hooks wait for their attempts", dir.path(), |names| {
         names.iter().filter(|name| is_applied(name)).count() == 2
@@ -129,19 +133,19 @@ async fn the_report_on_a_job_of_a_dead_agent_is_known_after_a_restart_hours_late
     let house = House::resumed(&fake, store.clone(), Some(open(dir.path(), &metrics))).await;
     house.until("remembered", 2).await;
     let (_spool, found) = open(dir.path(), &metrics);
-    let mut waits = Waits::default();
-    for Found { ended, kept, applied_since } in found {
+    let mut waits = WaitingHooks::default();
+    for FoundHook { ended, kept_hook, applied_since } in found {
         waits.add(waiting_hooks::WaitingHook {
             since: applied_since.unwrap(),
             attempts: ended.reported.attempts,
-            kept,
+            kept_hook,
         });
     }
     let mut later = crate::runtime::clock::Clock.now_unix_ms();
     let mut hours_later = async |ingest: &crate::sessions::Ingest| {
         later += 2 * 3_600_000;
         let now = std::time::UNIX_EPOCH + Duration::from_millis(later);
-        waits.give_up(now, ingest).await.into_iter().for_each(Kept::forget);
+        waits.give_up(now, ingest).await.into_iter().for_each(KeptHook::remove_file);
         files(dir.path()).len()
     };
     assert_eq!(hours_later(&house.ingest).await, 1, "the other one is unmeasured");
@@ -167,7 +171,7 @@ async fn a_store_that_takes_nothing_costs_no_hook() {
     memory.refuse_commits("the disk is full");
     let fake = Fake::start([]).await;
     let house = House::over(&fake, store.clone(), Some(open(dir.path(), &metrics)));
-    house.hooks.take(ended(5, "canceled", "x"), None).await;
+    house.hooks.accept(ended(5, "canceled", "x"), None).await;
     house.until("unwritable", 1).await;
     house.end().await;
     assert_eq!(files(dir.path()).len(), 1);
@@ -184,7 +188,7 @@ async fn damaged_and_half_written_files_cost_themselves_alone() {
     let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
     let fake = Fake::start([("projects/a%2Fb/jobs/9/trace", vec![Say::Nothing])]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
-    house.hooks.take(ended(9, "failed", "x"), None).await;
+    house.hooks.accept(ended(9, "failed", "x"), None).await;
     house.end().await;
     let hooks = dir.path().join("hooks");
     let whole = fs::read(hooks.join(&files(dir.path())[0])).unwrap();
@@ -236,7 +240,7 @@ async fn without_room_on_the_disk_a_hook_is_taken_all_the_same_and_counted() {
     let fake = Fake::start([]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
     fs::remove_dir(dir.path().join("hooks")).unwrap();
-    assert_eq!(house.hooks.take(ended(1, "canceled", "x"), None).await, Taken::Later);
+    assert_eq!(house.hooks.accept(ended(1, "canceled", "x"), None).await, HookResult::Later);
     house.until("not_kept", 1).await;
     assert_eq!(metrics.hooks_on_disk.get(), 0);
     house.end().await;

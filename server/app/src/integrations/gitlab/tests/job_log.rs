@@ -10,7 +10,7 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     let summary = test_summary("5", "zlib", "1.3", 10);
     assert_eq!(summary.outcome, Outcome::Succeeded);
     fixture::put(&house.store, std::slice::from_ref(&summary), &[]).await;
-    house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
+    house.hooks.accept(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
     let marked =
         async || store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap().unneeded;
     eventually("the summary says so", marked, |marked| *marked).await;
@@ -36,7 +36,7 @@ async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
     for job in [5, 6] {
         let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
         "script_failure".clone_into(&mut hook.reported.reason);
-        house.hooks.take(hook, None).await;
+        house.hooks.accept(hook, None).await;
     }
     house.until("settled", 2).await;
     let settled = async |id: &str| {

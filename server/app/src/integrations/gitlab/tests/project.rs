@@ -13,13 +13,13 @@ async fn a_job_of_another_project_is_not_read_whatever_number_the_hook_names() {
     let house = House::of(&fake);
     let mut failed = ended(9, "failed", "zlib@1.3 /abcdefg");
     assert_eq!((failed.job.project, failed.job.key.project.as_str()), (Some(2), "a/b"));
-    assert_eq!(house.hooks.take(failed.clone(), None).await, Taken::Later);
+    assert_eq!(house.hooks.accept(failed.clone(), None).await, HookResult::Later);
     house.until("not_asked", 1).await;
     assert_eq!(fake.asked(), ["projects/a%2Fb/jobs/9/trace"]);
     // what is no path is asked for by no number either
     failed.job.key.project = "a/../b".to_owned();
     failed.reported.end = plimsoll_core::domain::JobStatus::Succeeded;
-    assert_eq!(house.hooks.take(failed, None).await, Taken::Later);
+    assert_eq!(house.hooks.accept(failed, None).await, HookResult::Later);
     let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
     assert_eq!(store::read_verdicts(&house.store, &attempt, 10).await.unwrap(), []);
     house.end().await;

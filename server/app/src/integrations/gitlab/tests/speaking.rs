@@ -3,7 +3,7 @@
 use super::*;
 
 /// A failed job of `a/b`, as this one tells of it.
-fn reported_by(job: u64, name: &str, projects: &str) -> Box<Ended> {
+fn reported_by(job: u64, name: &str, projects: &str) -> Box<EndedJob> {
     let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
     hook.reported.by = Reporter::of(name, vec![projects.to_owned()]);
     hook
@@ -19,10 +19,10 @@ async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() 
     ])
     .await;
     let house = House::of(&fake);
-    assert_eq!(house.hooks.take(reported_by(9, "a", "a/*"), None).await, Taken::Later);
+    assert_eq!(house.hooks.accept(reported_by(9, "a", "a/*"), None).await, HookResult::Later);
     house.until("judged", 1).await;
     assert!(fake.asked().iter().all(|asked| asked.starts_with("projects/a%2Fb/")), "{:?}", fake.asked());
-    assert_eq!(house.hooks.take(reported_by(10, "c", "c/*"), None).await, Taken::Later);
+    assert_eq!(house.hooks.accept(reported_by(10, "c", "c/*"), None).await, HookResult::Later);
     house.until("remembered", 2).await;
     assert_eq!(fake.asked().len(), 2, "of what the speaker may not speak of, nothing is asked");
     house.end().await;
@@ -32,8 +32,9 @@ async fn a_hook_of_one_project_has_gitlab_asked_for_that_project_and_no_other() 
 async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
     let fake = Fake::start([]).await;
     let house = House::of(&fake);
-    for (name, expected) in [("a", Taken::Later), ("b", Taken::Later), ("a", Taken::Repeated)] {
-        assert_eq!(house.hooks.take(reported_by(9, name, "a/*"), Some("key")).await, expected, "{name}");
+    for (name, expected) in [("a", HookResult::Later), ("b", HookResult::Later), ("a", HookResult::Repeated)]
+    {
+        assert_eq!(house.hooks.accept(reported_by(9, name, "a/*"), Some("key")).await, expected, "{name}");
     }
     house.end().await;
 }
@@ -41,10 +42,10 @@ async fn the_same_end_of_the_same_job_is_another_hook_from_another_speaker() {
 #[test]
 fn a_kept_hook_has_its_sender_and_one_without_is_none() {
     let hook = reported_by(9, "a", "a/*");
-    let mut file = serde_json::to_value(record::Record::of(&hook, None)).unwrap();
-    let kept: record::Record = serde_json::from_value(file.clone()).unwrap();
+    let mut file = serde_json::to_value(record::HookRecord::of(&hook, None)).unwrap();
+    let kept: record::HookRecord = serde_json::from_value(file.clone()).unwrap();
     let by = kept.ended().unwrap().reported.by;
     assert!(by.may_report_on("a/b") && !by.may_report_on("c/b") && !by.may_report_on(""));
     assert!(file.as_object_mut().unwrap().remove("by").is_some());
-    assert!(serde_json::from_value::<record::Record>(file).is_err());
+    assert!(serde_json::from_value::<record::HookRecord>(file).is_err());
 }

@@ -42,7 +42,7 @@ fn a_pod_of_every_release_of_the_runner_is_sized_and_gets_the_agent() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     for release in RELEASES {
         let made = made_by(release);
-        let job = job(&parse(made.clone()), "ci-builds", &settings).unwrap_or_else(|skip_reason| {
+        let job = job_of_pod(&parse(made.clone()), "ci-builds", &settings).unwrap_or_else(|skip_reason| {
             panic!("the pod of runner {release} is left alone: {}", skip_reason.as_str());
         });
         let key = key_of(&job);
@@ -66,7 +66,7 @@ fn sizes_for_the_whole_pod_are_there_only_if_one_of_them_is() {
     let skip_reason = |sizes: Value| {
         let mut value = made_by("18.10");
         value["spec"]["resources"] = sizes;
-        job(&parse(value), "ci-builds", &on()).err()
+        job_of_pod(&parse(value), "ci-builds", &on()).err()
     };
     for none in [
         json!(null),
@@ -117,7 +117,7 @@ fn a_pod_of_windows_is_known_by_every_way_to_ask_for_such_a_node_and_gets_no_age
         let mut made = pod();
         made["spec"][field] = value.clone();
         let typed = parse(made);
-        let job = job(&typed, "ci-builds", &settings).unwrap();
+        let job = job_of_pod(&typed, "ci-builds", &settings).unwrap();
         assert_eq!(job.os, expected, "{field}: {value}");
         if expected == Some(OperatingSystem::Windows) {
             let plan = plan(&typed, &job, None, &settings, |_needs| None).unwrap();

@@ -29,7 +29,7 @@ fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
     ] {
         let settings = Settings { confidence, max_time: Some(2.0), ..on() };
         let typed = parse(value.clone());
-        let job = job(&typed, "ci-builds", &settings).unwrap();
+        let job = job_of_pod(&typed, "ci-builds", &settings).unwrap();
         let plan = plan(&typed, &job, Some((&prediction, from)), &settings, |_needs| None).unwrap();
         let mut after = value.clone();
         json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();

@@ -112,13 +112,13 @@ proptest! {
         if !whole.is_empty() {
             value["spec"]["resources"] = json!({ "limits": { "memory": whole } });
         }
-        for (size, text) in Size::ALL.into_iter().zip(asked) {
+        for (size, text) in PodSize::ALL.into_iter().zip(asked) {
             value["metadata"]["annotations"][own_sizes::annotation_of(size)] = json!(text);
         }
-        let chosen = Size::ALL.into_iter().zip(set).filter_map(|(size, set)| set.then_some(size)).collect();
+        let chosen = PodSize::ALL.into_iter().zip(set).filter_map(|(size, set)| set.then_some(size)).collect();
         let settings = Settings { sizes: chosen, max_memory: Some(Bytes(64 << 30)), ..on() };
         let typed = parse(value.clone());
-        let job = match job(&typed, "ci-builds", &settings) {
+        let job = match job_of_pod(&typed, "ci-builds", &settings) {
             Ok(job) => job,
             Err(why) => {
                 prop_assert_eq!((why, whole.is_empty()), (SkipReason::PodSizes, false));
@@ -135,12 +135,12 @@ proptest! {
         let skipped = &after["metadata"]["annotations"]["plimsoll/skipped"];
         prop_assert_eq!(skipped.is_null(), plan.skipped.is_empty());
         // each annotation is used, or says that nothing is to be done, or is named
-        for (size, text) in Size::ALL.into_iter().zip(asked) {
+        for (size, text) in PodSize::ALL.into_iter().zip(asked) {
             let name = own_sizes::annotation_of(size);
             let named = |words: &str| skipped.as_str().is_some_and(|all| all.contains(words));
             let is_named = named(&name) || named(&own_sizes::path(size)) || named("does not go with");
             let is_none = ["", "off"].contains(&text);
-            let is_used = own_sizes::by_annotation(size, text).is_ok();
+            let is_used = own_sizes::parse_annotation(size, text).is_ok();
             prop_assert!(is_none || is_used || is_named, "{name} {text:?}: {skipped}");
         }
     }
@@ -154,7 +154,7 @@ fn a_limit_of_0_is_no_limit_and_keeps_no_request_from_a_pod_that_is_valid() {
     let prediction = sizes((2048, 4096), (1500, 3000), 0.9);
     let both = patched(&value, &prediction, &on()).0;
     assert_eq!(resources(&both)["requests"]["cpu"], json!("1500m"), "with the predicted limit");
-    let settings = Settings { sizes: vec![Size::CpuRequest, Size::MemoryLimit], ..on() };
+    let settings = Settings { sizes: vec![PodSize::CpuRequest, PodSize::MemoryLimit], ..on() };
     let (after, plan) = patched(&value, &prediction, &settings);
     let expected =
         json!({ "requests": { "memory": "1Gi", "cpu": "0" }, "limits": { "memory": "4096Mi", "cpu": "0" } });

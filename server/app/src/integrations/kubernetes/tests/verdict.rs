@@ -6,7 +6,7 @@ use super::*;
 fn after_a_kill(pod: &Value, memory_mib: (u64, u64), confidence: f64, settings: &Settings) -> Value {
     let prediction = sizes(memory_mib, (1000, 2000), confidence);
     let typed = parse(pod.clone());
-    let job = job(&typed, "ci-builds", settings).unwrap();
+    let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
     let plan = plan(
         &typed,
         &job,
@@ -52,7 +52,7 @@ fn after_verdict(own: &Value, named_mib: u64, had_unknown: bool, settings: &Sett
     let mut prediction = sizes((named_mib, named_mib), (1000, 2000), 0.0);
     prediction.reason = "memory limit: a step of 100 MiB above 128 MiB".to_owned();
     let typed = parse(own.clone());
-    let job = job(&typed, "ci-builds", settings).unwrap();
+    let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
     let known = Some((&prediction, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown }));
     let mut after = own.clone();
     let plan = plan(&typed, &job, known, settings, |_needs| None).unwrap();
@@ -111,7 +111,7 @@ fn after_an_eviction_above_its_request_a_pod_asks_for_more_and_keeps_its_limit()
     let mut prediction = sizes((699, 2048), (1000, 2000), 0.0);
     prediction.reason = "memory request 699 MiB: what the last attempt used".to_owned();
     let typed = parse(own.clone());
-    let job = job(&typed, "ci-builds", &on()).unwrap();
+    let job = job_of_pod(&typed, "ci-builds", &on()).unwrap();
     let from = SizeSource::ByVerdict { cause: Cause::EvictedByNode, had_unknown: false };
     let plan = plan(&typed, &job, Some((&prediction, from)), &on(), |_needs| None).unwrap();
     let mut after = own;

@@ -14,17 +14,17 @@ use std::{
 
 /// Mask of the bits of an IPv6 address that identify a network: usually a customer has a whole
 /// network and may use any address in it.
-const NETWORK: u128 = !0 << 64;
+const NETWORK_BITS: u128 = !0 << 64;
 
 #[derive(Debug)]
-pub(super) struct Places {
-    bound: usize,
-    taken: Mutex<Taken>,
+pub(super) struct ConnectionSlots {
+    most_connections: usize,
+    taken_slots: Mutex<TakenSlots>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
-    all: usize,
+struct TakenSlots {
+    total: usize,
     /// Number of new connections by address. Addresses without new connections are removed.
     new: HashMap<IpAddr, usize>,
 }
@@ -32,52 +32,53 @@ struct Taken {
 /// A slot for a connection; freed on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    places: Arc<Places>,
+    all_slots: Arc<ConnectionSlots>,
     address: IpAddr,
     new: bool,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn of(bound: usize) -> Arc<Self> {
-        Arc::new(Self { bound, taken: Mutex::default() })
+        Arc::new(Self { most_connections: bound, taken_slots: Mutex::default() })
     }
 
     pub(super) fn bound(&self) -> usize {
-        self.bound
+        self.most_connections
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_taken(&self) -> MutexGuard<'_, TakenSlots> {
+        self.taken_slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a slot for a new connection from `peer`; `None` if the limit, or that of the peer's
     /// address, is reached.
-    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
-        let address = network(peer);
-        let mut taken = self.taken();
+    pub(super) fn take_slot(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
+        let address = network_of(peer);
+        let mut taken = self.lock_taken();
         let own = taken.new.get(&address).copied().unwrap_or_default();
-        let greedy = taken.all >= self.bound.div_ceil(2) && own >= self.bound.div_ceil(4);
-        if taken.all >= self.bound || greedy {
+        let greedy =
+            taken.total >= self.most_connections.div_ceil(2) && own >= self.most_connections.div_ceil(4);
+        if taken.total >= self.most_connections || greedy {
             return None;
         }
-        taken.all += 1;
+        taken.total += 1;
         taken.new.insert(address, own + 1);
-        Some(ConnectionSlot { places: Arc::clone(self), address, new: true })
+        Some(ConnectionSlot { all_slots: Arc::clone(self), address, new: true })
     }
 }
 
 impl ConnectionSlot {
     /// Notes that the connection is no longer new, so that it no longer counts toward the limit of
     /// its address.
-    pub(super) fn keep(&mut self) {
+    pub(super) fn mark_used(&mut self) {
         if std::mem::take(&mut self.new) {
-            self.places.taken().known(self.address);
+            self.all_slots.lock_taken().note_known(self.address);
         }
     }
 }
 
-impl Taken {
-    fn known(&mut self, address: IpAddr) {
+impl TakenSlots {
+    fn note_known(&mut self, address: IpAddr) {
         let Entry::Occupied(mut own) = self.new.entry(address) else { return };
         *own.get_mut() -= 1;
         if *own.get() == 0 {
@@ -88,15 +89,15 @@ impl Taken {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.keep();
-        self.places.taken().all -= 1;
+        self.mark_used();
+        self.all_slots.lock_taken().total -= 1;
     }
 }
 
 /// The part of an address that identifies a customer.
-pub(crate) fn network(peer: IpAddr) -> IpAddr {
+pub(crate) fn network_of(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK_BITS)),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
@@ -107,24 +108,24 @@ mod tests {
 
     #[test]
     fn one_address_never_takes_all_places_by_connecting_alone_and_used_ones_are_not_bounded() {
-        let places = Places::of(100);
+        let places = ConnectionSlots::of(100);
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let silent: Vec<_> = (0..200).filter_map(|_| places.take(ip("10.0.0.1"))).collect();
+        let silent: Vec<_> = (0..200).filter_map(|_| places.take_slot(ip("10.0.0.1"))).collect();
         assert_eq!(silent.len(), 50);
-        assert!(places.take(ip("::ffff:10.0.0.1")).is_none(), "the same address");
+        assert!(places.take_slot(ip("::ffff:10.0.0.1")).is_none(), "the same address");
         let mut agents: Vec<_> = (0..200)
             .filter_map(|_| {
-                let mut place = places.take(ip("10.0.0.2"))?;
-                place.keep();
+                let mut place = places.take_slot(ip("10.0.0.2"))?;
+                place.mark_used();
                 Some(place)
             })
             .collect();
         assert_eq!(agents.len(), 50, "all that are left");
         agents.truncate(10);
-        let many = (0..200).filter_map(|host| places.take(ip(&format!("2001:db8::{host:x}"))));
+        let many = (0..200).filter_map(|host| places.take_slot(ip(&format!("2001:db8::{host:x}"))));
         assert_eq!(many.collect::<Vec<_>>().len(), 25, "one network");
         drop((silent, agents));
-        let taken = places.taken();
-        assert_eq!((taken.all, taken.new.len()), (0, 0));
+        let taken = places.lock_taken();
+        assert_eq!((taken.total, taken.new.len()), (0, 0));
     }
 }

@@ -22,25 +22,25 @@ use super::places::ConnectionSlot;
 
 /// Resolution of timers. Added to waits, because a timer that fires a moment early would otherwise
 /// be set again and again.
-const TICK: Duration = Duration::from_millis(1);
+const TIMER_TICK: Duration = Duration::from_millis(1);
 
 /// The requests of one connection. Cheap to clone; clones share the state. Only the first admitted
 /// request takes a lock.
 #[derive(Clone)]
-pub(crate) struct Requests(Arc<State>);
+pub(crate) struct ConnectionRequests(Arc<RequestState>);
 
-struct State {
+struct RequestState {
     /// The connection's slot. Given back when the connection ends, even if clones still exist.
     place: Mutex<Option<ConnectionSlot>>,
     /// Whether there was a request.
-    asked: AtomicBool,
+    was_asked: AtomicBool,
     /// Whether a request was admitted.
     let_in: AtomicBool,
     /// Whether the client has sent the HTTP/2 preface.
     preface: AtomicBool,
     /// See [`Requests::has_left_body`].
     left_body: AtomicBool,
-    running: AtomicUsize,
+    running_count: AtomicUsize,
     /// Running requests that wait for the client to read a piece of their answer.
     unread: AtomicUsize,
     /// When the connection began.
@@ -48,38 +48,38 @@ struct State {
     /// When the connection was last used: the time from its beginning until a request last ended or
     /// a piece of an answer was last sent, nanoseconds. It counts only after a request was
     /// admitted.
-    ended: AtomicU64,
+    last_ended: AtomicU64,
 }
 
 /// A running request; it ends on drop.
 #[derive(Debug)]
-pub(crate) struct Running {
-    requests: Requests,
+pub(crate) struct RunningRequest {
+    requests: ConnectionRequests,
     /// Whether the request waits for the client to read a piece of its answer.
     unread: bool,
 }
 
-impl Requests {
+impl ConnectionRequests {
     pub(super) fn new(place: ConnectionSlot) -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(RequestState {
             place: Mutex::new(Some(place)),
-            asked: AtomicBool::new(false),
+            was_asked: AtomicBool::new(false),
             let_in: AtomicBool::new(false),
             preface: AtomicBool::new(false),
             left_body: AtomicBool::new(false),
-            running: AtomicUsize::new(0),
+            running_count: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
             began: Instant::now(),
-            ended: AtomicU64::new(0),
+            last_ended: AtomicU64::new(0),
         }))
     }
 
     /// Counts a request until the returned value is dropped. That alone does not keep the
     /// connection: see [`Self::let_in`].
-    pub(crate) fn begin(&self) -> Running {
-        self.0.running.fetch_add(1, Relaxed);
-        self.0.asked.store(true, Relaxed);
-        Running { requests: self.clone(), unread: false }
+    pub(crate) fn begin(&self) -> RunningRequest {
+        self.0.running_count.fetch_add(1, Relaxed);
+        self.0.was_asked.store(true, Relaxed);
+        RunningRequest { requests: self.clone(), unread: false }
     }
 
     /// Call it when a request was admitted: from then on the connection keeps its slot for as long
@@ -89,7 +89,7 @@ impl Requests {
             return;
         }
         if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
-            place.keep();
+            place.mark_used();
         }
         self.0.let_in.store(true, Relaxed);
     }
@@ -101,23 +101,23 @@ impl Requests {
 
     /// Whether there was a request, admitted or not.
     pub(crate) fn asked(&self) -> bool {
-        self.0.asked.load(Relaxed)
+        self.0.was_asked.load(Relaxed)
     }
 
     /// Whether requests are running that all wait for the client to read their answers.
     pub(crate) fn are_unread(&self) -> bool {
-        let running = self.0.running.load(Acquire);
+        let running = self.0.running_count.load(Acquire);
         running > 0 && running <= self.0.unread.load(Relaxed)
     }
 
     /// Call it when the client has sent the HTTP/2 preface.
-    pub(crate) fn preface_came(&self) {
+    pub(crate) fn preface_received(&self) {
         self.0.preface.store(true, Relaxed);
     }
 
     /// Completes at this time after the connection began if the client has not sent the HTTP/2
     /// preface by then; otherwise never.
-    pub(crate) async fn no_preface(&self, within: Duration) {
+    pub(crate) async fn preface_missing(&self, within: Duration) {
         sleep_until(self.0.began + within).await;
         if self.0.preface.load(Relaxed) {
             std::future::pending::<()>().await;
@@ -136,20 +136,20 @@ impl Requests {
 
     /// Completes when, for `bound` to twice as long, the only running requests were those that wait
     /// for the client, and it has read nothing.
-    pub(crate) async fn stalled(&self, bound: Duration) {
+    pub(crate) async fn until_stalled(&self, bound: Duration) {
         loop {
             sleep(bound).await;
-            let runs = self.0.running.load(Acquire) > 0 && !self.are_unread();
-            if !runs && self.left(bound, bound).is_none() {
+            let runs = self.0.running_count.load(Acquire) > 0 && !self.are_unread();
+            if !runs && self.time_until_unused(bound, bound).is_none() {
                 return;
             }
         }
     }
 
-    /// Completes when no request ran for too long: see [`Self::left`]. Uses a timer, so that
+    /// Completes until no request ran for too long: see [`Self::time_until_unused`]. Uses a timer, so that
     /// requests need not look at the clock.
-    pub(crate) async fn unused(&self, first: Duration, later: Duration) {
-        while let Some(left) = self.left(first, later) {
+    pub(crate) async fn until_unused(&self, first: Duration, later: Duration) {
+        while let Some(left) = self.time_until_unused(first, later) {
             sleep(left).await;
         }
     }
@@ -157,57 +157,57 @@ impl Requests {
     /// Least time until the connection counts as unused; `None` if it does. It may be without a
     /// running request for `first` from its beginning until a request is admitted, and afterwards
     /// for `later`. Requests that are not admitted do not extend the time.
-    pub(crate) fn left(&self, first: Duration, later: Duration) -> Option<Duration> {
+    pub(crate) fn time_until_unused(&self, first: Duration, later: Duration) -> Option<Duration> {
         // read first: the `Acquire` load shows what a request wrote before it ended
-        let runs = self.0.running.load(Acquire) > self.0.unread.load(Relaxed);
+        let runs = self.0.running_count.load(Acquire) > self.0.unread.load(Relaxed);
         let let_in = self.0.let_in.load(Relaxed);
         let bound = if let_in { later } else { first };
-        let ended = Duration::from_nanos(self.0.ended.load(Relaxed));
+        let ended = Duration::from_nanos(self.0.last_ended.load(Relaxed));
         let passed =
             if runs && let_in { Duration::ZERO } else { self.0.began.elapsed().saturating_sub(ended) };
-        bound.checked_sub(passed).filter(|left| !left.is_zero()).map(|left| left + TICK)
+        bound.checked_sub(passed).filter(|left| !left.is_zero()).map(|left| left + TIMER_TICK)
     }
 
     /// Notes the present time as the last use of the connection, if a request was admitted.
-    fn moved(&self) {
+    fn note_activity(&self) {
         if self.0.let_in.load(Relaxed) {
             let now = u64::try_from(self.0.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.0.ended.fetch_max(now, Relaxed);
+            self.0.last_ended.fetch_max(now, Relaxed);
         }
     }
 
-    pub(super) fn leave(&self) {
+    pub(super) fn end_request(&self) {
         drop(self.0.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-impl Running {
+impl RunningRequest {
     /// Call it when a piece of the answer was handed to the connection: until the client has read
     /// it, this request does not keep the connection.
-    pub(crate) fn given(&mut self) {
-        self.requests.moved();
+    pub(crate) fn piece_given(&mut self) {
+        self.requests.note_activity();
         if !std::mem::replace(&mut self.unread, true) {
             self.requests.0.unread.fetch_add(1, Relaxed);
         }
     }
 
     /// Call it when the client has read what was handed to the connection.
-    pub(crate) fn taken(&mut self) {
+    pub(crate) fn piece_taken(&mut self) {
         if std::mem::take(&mut self.unread) {
             self.requests.0.unread.fetch_sub(1, Relaxed);
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
-        self.requests.moved();
-        self.taken();
-        self.requests.0.running.fetch_sub(1, Release);
+        self.requests.note_activity();
+        self.piece_taken();
+        self.requests.0.running_count.fetch_sub(1, Release);
     }
 }
 
-impl fmt::Debug for Requests {
+impl fmt::Debug for ConnectionRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Requests").finish_non_exhaustive()
     }
@@ -217,21 +217,21 @@ impl fmt::Debug for Requests {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{super::places::Places, *};
+    use super::{super::places::ConnectionSlots, *};
 
     const FIRST: Duration = Duration::from_secs(30);
     const LATER: Duration = Duration::from_mins(2);
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_unused_a_while_after_its_last_request_and_never_while_one_runs() {
-        let place = Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
-        let requests = Requests::new(place);
+        let place = ConnectionSlots::of(1).take_slot(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+        let requests = ConnectionRequests::new(place);
         let start = Instant::now();
-        requests.unused(FIRST, LATER).await;
+        requests.until_unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
         requests.let_in();
-        let mut unused = std::pin::pin!(requests.unused(FIRST, LATER));
+        let mut unused = std::pin::pin!(requests.until_unused(FIRST, LATER));
         tokio::select! {
             () = unused.as_mut() => panic!("a request runs"),
             () = sleep(LATER * 10) => {}
@@ -244,26 +244,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_with_an_unread_answer_keeps_no_connection() {
-        let requests = Requests::new(Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
+        let requests = ConnectionRequests::new(
+            ConnectionSlots::of(1).take_slot(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap(),
+        );
         let (mut read, mut unread) = (requests.begin(), requests.begin());
         requests.let_in();
-        unread.given();
+        unread.piece_given();
         for _ in 0..10 {
-            read.given();
+            read.piece_given();
             sleep(LATER / 2).await;
-            assert!(requests.left(FIRST, LATER).is_some(), "the other answer is read");
-            read.taken();
+            assert!(requests.time_until_unused(FIRST, LATER).is_some(), "the other answer is read");
+            read.piece_taken();
         }
-        read.given();
+        read.piece_given();
         let last = Instant::now();
-        tokio::join!(requests.unused(FIRST, LATER), requests.stalled(LATER));
+        tokio::join!(requests.until_unused(FIRST, LATER), requests.until_stalled(LATER));
         assert_eq!((last.elapsed().as_secs(), requests.are_unread()), (120, true));
-        read.taken();
-        assert!(!requests.are_unread() && requests.left(FIRST, LATER).is_some(), "it is the server's turn");
+        read.piece_taken();
+        assert!(
+            !requests.are_unread() && requests.time_until_unused(FIRST, LATER).is_some(),
+            "it is the server's turn"
+        );
     }
 
     /// Asks without end, and is let in nowhere.
-    async fn knock(requests: &Requests) {
+    async fn knock(requests: &ConnectionRequests) {
         loop {
             let _running = requests.begin();
             sleep(Duration::from_secs(7)).await;
@@ -272,10 +277,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_that_were_not_let_in_lengthen_no_connection() {
-        let requests = Requests::new(Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
+        let requests = ConnectionRequests::new(
+            ConnectionSlots::of(1).take_slot(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap(),
+        );
         let start = Instant::now();
         tokio::select! {
-            () = requests.unused(FIRST, LATER) => {}
+            () = requests.until_unused(FIRST, LATER) => {}
             () = knock(&requests) => {}
         }
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, true));

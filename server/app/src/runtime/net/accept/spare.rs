@@ -19,11 +19,11 @@ const FILE: &str = "/dev/null";
 
 /// Number of spare files: one to close, and one more if another part of the process opens a file in
 /// its place.
-const KEPT: usize = 2;
+const KEPT_FILES: usize = 2;
 
 /// Open files that are closed when the process can open no others.
 #[derive(Debug, Default)]
-pub(crate) struct SpareFile {
+pub(crate) struct SpareFiles {
     files: Vec<File>,
     /// Whether spare files are kept at all.
     is_wanted: bool,
@@ -31,9 +31,9 @@ pub(crate) struct SpareFile {
     is_lent: bool,
 }
 
-impl SpareFile {
+impl SpareFiles {
     /// Opens the spare files.
-    pub(crate) fn keep() -> Self {
+    pub(crate) fn open_files() -> Self {
         let mut spare = Self { is_wanted: true, ..Self::default() };
         spare.take_back();
         spare
@@ -62,7 +62,7 @@ impl SpareFile {
 
     /// Waits until the connection that uses the place of a spare file has ended, and opens the
     /// spare files again.
-    pub(super) async fn returned(&mut self, ended: Option<oneshot::Receiver<()>>) {
+    pub(super) async fn wait_for_end(&mut self, ended: Option<oneshot::Receiver<()>>) {
         let Some(ended) = ended else { return };
         // completes when the connection is dropped
         let _dropped = ended.await;
@@ -80,7 +80,7 @@ impl SpareFile {
 
     /// Opens the closed spare files again, as far as possible.
     fn take_back(&mut self) {
-        while self.is_wanted && self.files.len() < KEPT {
+        while self.is_wanted && self.files.len() < KEPT_FILES {
             let Ok(file) = File::open(FILE) else { return };
             self.files.push(file);
         }
@@ -99,18 +99,18 @@ mod tests {
 
     #[test]
     fn files_are_lent_only_where_files_are_short_and_all_of_them_come_back() {
-        let mut spare = SpareFile::keep();
+        let mut spare = SpareFiles::open_files();
         assert!(!spare.lend(&error(Errno::CONNABORTED)));
         for errno in [Errno::MFILE, Errno::NFILE] {
-            assert!((0..KEPT).all(|_| spare.lend(&error(errno))) && !spare.lend(&error(errno)));
+            assert!((0..KEPT_FILES).all(|_| spare.lend(&error(errno))) && !spare.lend(&error(errno)));
             spare.take_back();
         }
-        assert!(!SpareFile::none().lend(&error(Errno::MFILE)));
+        assert!(!SpareFiles::none().lend(&error(Errno::MFILE)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_gets_the_next_spare_file_at_once_when_another_file_took_its_own() {
-        let (mut spare, began) = (SpareFile::keep(), Instant::now());
+        let (mut spare, began) = (SpareFiles::open_files(), Instant::now());
         spare.after_failed_accept(&error(Errno::MFILE)).await;
         // another file has the number that was let go
         spare.after_failed_accept(&error(Errno::MFILE)).await;
@@ -120,7 +120,7 @@ mod tests {
             "it did not wait for the end of another connection"
         );
         drop(place);
-        spare.returned(ended).await;
-        assert_eq!(spare.files.len(), KEPT);
+        spare.wait_for_end(ended).await;
+        assert_eq!(spare.files.len(), KEPT_FILES);
     }
 }

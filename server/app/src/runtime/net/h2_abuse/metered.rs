@@ -13,24 +13,24 @@ use tokio::{
     time::Instant,
 };
 
-use super::Frames;
-use crate::runtime::net::accept::Requests;
+use super::FrameMeter;
+use crate::runtime::net::accept::ConnectionRequests;
 
 /// A connection whose HTTP/2 frames are counted. It wraps a TLS stream, not the other way round, so
 /// that it sees the frames.
 #[derive(Debug)]
 pub(crate) struct Metered<I> {
     io: I,
-    frames: Frames,
+    frames: FrameMeter,
     peer: SocketAddr,
-    requests: Requests,
+    requests: ConnectionRequests,
     /// Counts connections that were closed for a flood.
     cut: Counter,
 }
 
 impl<I> Metered<I> {
-    pub(crate) fn new(io: I, (peer, requests): (SocketAddr, Requests), cut: Counter) -> Self {
-        Self { io, frames: Frames::new(Instant::now()), peer, requests, cut }
+    pub(crate) fn new(io: I, (peer, requests): (SocketAddr, ConnectionRequests), cut: Counter) -> Self {
+        Self { io, frames: FrameMeter::new(Instant::now()), peer, requests, cut }
     }
 
     /// Counts the frames in bytes that the client has sent.
@@ -39,13 +39,13 @@ impl<I> Metered<I> {
             self.frames.let_in();
         }
         let was_in_preface = self.frames.is_in_preface();
-        self.frames.came(bytes).map_err(|flood| {
+        self.frames.note_received(bytes).map_err(|flood| {
             self.cut.inc();
             tracing::info!(peer = %self.peer, error = %flood, "cut a connection off");
             io::Error::other(flood)
         })?;
         if was_in_preface && !self.frames.is_in_preface() {
-            self.requests.preface_came();
+            self.requests.preface_received();
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Metered<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
         if let Poll::Ready(Ok(bytes)) = wrote {
-            self.frames.wrote(bytes);
+            self.frames.note_written(bytes);
         }
         wrote
     }

@@ -9,8 +9,8 @@ use std::{
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{PIECE, ResponseBudget, Rest};
-use crate::runtime::net::accept::Running;
+use super::{AnswerRest, PIECE_BYTES, ResponseBudget};
+use crate::runtime::net::accept::RunningRequest;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -21,9 +21,9 @@ pub(crate) struct Throttled<B: Body, H> {
     response_budget: ResponseBudget,
     /// The request that is running; `None` for requests that need no access, because these do not
     /// keep their connection.
-    request: Option<Running>,
+    request: Option<RunningRequest>,
     #[expect(dead_code, reason = "held for its end")]
-    held: H,
+    held_until_sent: H,
     /// What `inner` has produced and the connection has not taken.
     polled: PolledFrame<B::Error>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Throttled<B: Body, H> {
 enum PolledFrame<E> {
     Nothing,
     Frame(Result<Frame<Bytes>, E>),
-    Large(Rest),
+    Large(AnswerRest),
     End,
 }
 
@@ -41,11 +41,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
     /// before that, an answer of gRPC is larger in memory than on the wire, and is not counted.
     pub(crate) fn new(
         inner: B,
-        (request, held): (Option<Running>, H),
+        (request, held): (Option<RunningRequest>, H),
         response_budget: ResponseBudget,
     ) -> Self {
-        let is_small = inner.size_hint().upper().is_some_and(|bytes| bytes <= PIECE as u64);
-        let mut throttled = Self { inner, response_budget, request, held, polled: PolledFrame::Nothing };
+        let is_small = inner.size_hint().upper().is_some_and(|bytes| bytes <= PIECE_BYTES as u64);
+        let mut throttled =
+            Self { inner, response_budget, request, held_until_sent: held, polled: PolledFrame::Nothing };
         if !is_small {
             // if nothing is ready now, `inner` is polled again later with a real waker
             if let Poll::Ready(frame) =
@@ -62,13 +63,15 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
             None => PolledFrame::End,
             Some(Err(error)) => PolledFrame::Frame(Err(error)),
             Some(Ok(Err(other))) => PolledFrame::Frame(Ok(other)),
-            Some(Ok(Ok(data))) if data.len() > PIECE => PolledFrame::Large(self.response_budget.keep(data)),
+            Some(Ok(Ok(data))) if data.len() > PIECE_BYTES => {
+                PolledFrame::Large(self.response_budget.keep(data))
+            }
             Some(Ok(Ok(data))) => PolledFrame::Frame(Ok(Frame::data(data))),
         }
     }
 
     /// The next piece of what `inner` has produced; pending if `inner` must be polled.
-    fn piece(&mut self) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn next_piece(&mut self) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match std::mem::replace(&mut self.polled, PolledFrame::Nothing) {
             PolledFrame::Nothing => Poll::Pending,
             PolledFrame::Frame(frame) => Poll::Ready(Some(frame.map_err(Into::into))),
@@ -94,7 +97,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin, H> Throttled<B, H> {
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
-            if let Poll::Ready(piece) = self.piece() {
+            if let Poll::Ready(piece) = self.next_piece() {
                 return Poll::Ready(piece);
             }
             let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else { return Poll::Pending };
@@ -112,11 +115,11 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError> + Unpin> + Unpin, H: Unpin> Bod
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(request) = &mut self.request {
-            request.taken();
+            request.piece_taken();
         }
         let polled = self.poll_piece(cx);
         if let (Poll::Ready(Some(_)), Some(request)) = (&polled, &mut self.request) {
-            request.given();
+            request.piece_given();
         }
         polled
     }

@@ -20,7 +20,7 @@ const LEFT_OVER_BYTES: usize = 32 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Disconnect {
     /// Kind of the mistake, in metrics.
-    pub(super) why: &'static str,
+    pub(super) kind: &'static str,
     pub(super) error: String,
     /// The HTTP answer that is sent to the client before the connection is closed; empty for none.
     pub(super) answer: &'static str,
@@ -28,20 +28,20 @@ pub(super) struct Disconnect {
 
 impl Disconnect {
     pub(super) fn of(why: &'static str, error: &str) -> Self {
-        Self { why, error: error.to_owned(), answer: "" }
+        Self { kind: why, error: error.to_owned(), answer: "" }
     }
 
     /// The mistake of a client that sent no request, or did not finish the head of its request.
-    pub(super) fn slow() -> Self {
+    pub(super) fn too_slow() -> Self {
         Self::of("slow", "no request for too long")
     }
 
-    pub(super) fn unread() -> Self {
+    pub(super) fn unread_answer() -> Self {
         Self::of("unread", "nothing of its answers was taken for too long")
     }
 
     pub(super) fn is_slow(&self) -> bool {
-        self.why == "slow"
+        self.kind == "slow"
     }
 
     /// What the client did wrong, if that ended the connection with this error; `None` if the

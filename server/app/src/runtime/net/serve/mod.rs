@@ -42,7 +42,7 @@ use std::{
 use disconnect::Disconnect;
 use http_body::Body;
 use hyper::{Request, Response, body::Incoming};
-use opening::{Handshake, Opening, Version};
+use opening::{FirstBytes, Handshake, HttpVersion};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 pub(crate) use threads::OwnThreads;
 use threads::Threads;
@@ -52,8 +52,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::accept::{Acceptor, Connection, Counts, Listener, Requests, SpareFile};
-use crate::runtime::metrics::Kind;
+use super::accept::{Acceptor, Connection, ConnectionCounts, ConnectionRequests, Listener, SpareFiles};
+use crate::runtime::metrics::KindLabel;
 
 /// Most clients in a TLS handshake at once; others wait in the kernel's queue. Each holds a slot of
 /// the listener and some KiB. There are enough that silent clients do not hold up others.
@@ -76,9 +76,9 @@ pub(crate) struct Policy {
     pub(crate) protocol: Protocol,
     /// Most concurrent requests on one HTTP/2 connection.
     pub(crate) streams: u32,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ConnectionCounts,
     /// Counts connections that the server closed, by kind.
-    pub(crate) cut: Family<Kind, Counter>,
+    pub(crate) cut: Family<KindLabel, Counter>,
 }
 
 /// Limits of a listener: its connections, and how long clients may take.
@@ -118,7 +118,7 @@ pub(crate) struct Peer {
     pub(crate) local: Option<IpAddr>,
     /// DNS names in the client's certificate.
     pub(crate) names: Arc<[String]>,
-    pub(crate) requests: Requests,
+    pub(crate) requests: ConnectionRequests,
 }
 
 /// What all connections of a listener share.
@@ -142,8 +142,8 @@ pub(crate) async fn serve<F, A, B>(
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let (spare, own) = match &policy.protocol {
-        Protocol::Http => (SpareFile::keep(), None),
-        Protocol::Grpc { own, .. } => (SpareFile::none(), Some(own.clone())),
+        Protocol::Http => (SpareFiles::open_files(), None),
+        Protocol::Grpc { own, .. } => (SpareFiles::none(), Some(own.clone())),
     };
     let mut acceptor = Acceptor::new(tcp, policy.bounds.connections, policy.counts.clone(), spare);
     let server = Arc::new(Server { policy, answer, stopping: stopping.clone() });
@@ -184,30 +184,30 @@ async fn converse<F, A, B>(
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let Server { policy, stopping, .. } = &*server;
-    let (address, local) = (connection.peer, connection.local());
+    let (address, local) = (connection.peer, connection.local_address());
     let opening = opening::open(&mut connection.stream, address, handshake, policy);
     let last = match stopping.run_until_cancelled(opening).await {
-        Some(Ok(Opening::Opened(opened))) => {
+        Some(Ok(FirstBytes::Opened(opened))) => {
             let (names, version) = (Arc::clone(&opened.names), opened.version);
             let peer = Peer { address, local, names, requests: connection.requests.clone() };
             match speaking::speak(*opened, peer, &server, threads).await {
                 Err(cut) => {
                     policy.report(&cut, address);
-                    if version == Version::Http2 {
+                    if version == HttpVersion::Http2 {
                         return;
                     }
                     cut.answer
                 }
-                Ok(()) if version == Version::Http1 && connection.requests.has_left_body() => "",
+                Ok(()) if version == HttpVersion::Http1 && connection.requests.has_left_body() => "",
                 Ok(()) => return,
             }
         }
-        Some(Ok(Opening::Stray(answer))) => answer,
+        Some(Ok(FirstBytes::Stray(answer))) => answer,
         Some(Err(cut)) => {
             policy.report(&cut, address);
             cut.answer
         }
-        Some(Ok(Opening::Gone)) | None => return,
+        Some(Ok(FirstBytes::Gone)) | None => return,
     };
     if policy.is_grpc() && last.is_empty() {
         return;
@@ -226,19 +226,19 @@ impl Policy {
 
     /// Completes when the client has not sent the HTTP/2 preface in time, on a listener that speaks
     /// only HTTP/2.
-    async fn no_preface(&self, requests: &Requests) {
+    async fn no_preface(&self, requests: &ConnectionRequests) {
         match self.protocol {
             Protocol::Http => std::future::pending().await,
-            Protocol::Grpc { preface, .. } => requests.no_preface(preface).await,
+            Protocol::Grpc { preface, .. } => requests.preface_missing(preface).await,
         }
     }
 
     /// Counts and logs that the server closed a connection.
-    fn report(&self, Disconnect { why, error, .. }: &Disconnect, peer: SocketAddr) {
+    fn report(&self, Disconnect { kind: why, error, .. }: &Disconnect, peer: SocketAddr) {
         if self.is_grpc() {
             tracing::debug!(%peer, why, error, "a connection ended before its time");
         } else {
-            self.cut.get_or_create(&Kind::of(why)).inc();
+            self.cut.get_or_create(&KindLabel::of(why)).inc();
             tracing::info!(%peer, why, error, "cut an HTTP connection off");
         }
     }

@@ -26,7 +26,7 @@ use crate::runtime::net::{
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Wait until the next look at a client that has sent a part of the HTTP/2 preface: the first wait,
 /// and the longest one.
-const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+const LOOK_AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 
 /// What a TLS handshake needs.
 pub(super) struct Handshake {
@@ -36,23 +36,23 @@ pub(super) struct Handshake {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum HttpVersion {
     Http1,
     Http2,
 }
 
 /// The result of opening a connection.
-pub(super) enum Opening<'c> {
-    Opened(Box<Opened<'c>>),
+pub(super) enum FirstBytes<'c> {
+    Opened(Box<OpenedConnection<'c>>),
     /// The client speaks another protocol; it gets only this answer.
     Stray(&'static str),
     Gone,
 }
 
 /// A connection that is ready for requests.
-pub(super) struct Opened<'c> {
+pub(super) struct OpenedConnection<'c> {
     pub(super) io: Either<&'c mut TcpStream, Box<TlsStream<&'c mut TcpStream>>>,
-    pub(super) version: Version,
+    pub(super) version: HttpVersion,
     /// DNS names in the client's certificate.
     pub(super) names: Arc<[String]>,
     /// When the client's certificate expires, if it sent one.
@@ -68,7 +68,7 @@ pub(super) async fn open<'c>(
     peer: SocketAddr,
     handshake: Option<Handshake>,
     policy: &Policy,
-) -> Result<Opening<'c>, Disconnect> {
+) -> Result<FirstBytes<'c>, Disconnect> {
     match handshake {
         Some(handshake) => open_tls(stream, handshake, policy).await,
         None => open_plain(stream, peer, policy).await,
@@ -79,14 +79,14 @@ async fn open_tls<'c>(
     stream: &'c mut TcpStream,
     Handshake { acceptor, _place }: Handshake,
     policy: &Policy,
-) -> Result<Opening<'c>, Disconnect> {
+) -> Result<FirstBytes<'c>, Disconnect> {
     match timeout(HANDSHAKE_WITHIN, Box::pin(acceptor.accept(stream))).await {
         Ok(Ok(stream)) => {
             let (_, session) = stream.get_ref();
             let is_http2 = policy.is_grpc() || session.alpn_protocol() == Some(b"h2");
-            let version = if is_http2 { Version::Http2 } else { Version::Http1 };
+            let version = if is_http2 { HttpVersion::Http2 } else { HttpVersion::Http1 };
             let (names, expiry) = (names(session), expiry(session));
-            Ok(Opening::Opened(Box::new(Opened {
+            Ok(FirstBytes::Opened(Box::new(OpenedConnection {
                 io: Either::Right(Box::new(stream)),
                 version,
                 names,
@@ -94,7 +94,7 @@ async fn open_tls<'c>(
             })))
         }
         // load balancers connect like this to check whether the port is open
-        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Opening::Gone),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(FirstBytes::Gone),
         Ok(Err(error)) => Err(Disconnect::of("handshake", &error.to_string())),
         Err(_slow) => Err(Disconnect::of("handshake", "it took too long")),
     }
@@ -104,22 +104,22 @@ async fn open_plain<'c>(
     stream: &'c mut TcpStream,
     peer: SocketAddr,
     policy: &Policy,
-) -> Result<Opening<'c>, Disconnect> {
+) -> Result<FirstBytes<'c>, Disconnect> {
     let (within, otherwise) = match policy.protocol {
-        Protocol::Http => (policy.bounds.head, Version::Http1),
-        Protocol::Grpc { preface, .. } => (preface, Version::Http2),
+        Protocol::Http => (policy.bounds.head, HttpVersion::Http1),
+        Protocol::Grpc { preface, .. } => (preface, HttpVersion::Http2),
     };
     let version = match timeout(within, version(stream, otherwise)).await {
         Ok(Ok(version)) => version,
-        Ok(Err(_gone)) => return Ok(Opening::Gone),
-        Err(_slow) if policy.is_grpc() || !has_sent(stream).await => return Ok(Opening::Gone),
-        Err(_slow) => return Err(Disconnect { answer: TOO_SLOW, ..Disconnect::slow() }),
+        Ok(Err(_gone)) => return Ok(FirstBytes::Gone),
+        Err(_slow) if policy.is_grpc() || !has_sent(stream).await => return Ok(FirstBytes::Gone),
+        Err(_slow) => return Err(Disconnect { answer: TOO_SLOW, ..Disconnect::too_slow() }),
     };
-    if policy.is_grpc() && version == Version::Http1 {
-        return Ok(stray_http::answer(stream, peer).await.map_or(Opening::Gone, Opening::Stray));
+    if policy.is_grpc() && version == HttpVersion::Http1 {
+        return Ok(stray_http::answer(stream, peer).await.map_or(FirstBytes::Gone, FirstBytes::Stray));
     }
-    let opened = Opened { io: Either::Left(stream), version, names: Arc::default(), expiry: None };
-    Ok(Opening::Opened(Box::new(opened)))
+    let opened = OpenedConnection { io: Either::Left(stream), version, names: Arc::default(), expiry: None };
+    Ok(FirstBytes::Opened(Box::new(opened)))
 }
 
 /// Whether the client has sent any bytes.
@@ -130,8 +130,8 @@ async fn has_sent(stream: &TcpStream) -> bool {
 
 /// The HTTP version that the client speaks; `otherwise` if it is not HTTP. Its bytes are not
 /// consumed.
-async fn version(stream: &TcpStream, otherwise: Version) -> io::Result<Version> {
-    let (mut first, [mut again, latest]) = ([0; PREFACE.len()], LOOK_AGAIN);
+async fn version(stream: &TcpStream, otherwise: HttpVersion) -> io::Result<HttpVersion> {
+    let (mut first, [mut again, latest]) = ([0; PREFACE.len()], LOOK_AGAIN_AFTER);
     loop {
         let came = stream.peek(&mut first).await?;
         let first = first.get(..came).unwrap_or_default();
@@ -140,8 +140,8 @@ async fn version(stream: &TcpStream, otherwise: Version) -> io::Result<Version> 
             // the HTTP library reports what is wrong with bytes that are no method, such as a TLS
             // handshake
             _ if !first.first().is_some_and(u8::is_ascii_uppercase) => return Ok(otherwise),
-            _ if !PREFACE.starts_with(first) => return Ok(Version::Http1),
-            _ if came == PREFACE.len() => return Ok(Version::Http2),
+            _ if !PREFACE.starts_with(first) => return Ok(HttpVersion::Http1),
+            _ if came == PREFACE.len() => return Ok(HttpVersion::Http2),
             // the client has closed its side, so the rest of the preface never comes
             _ if stream.ready(Interest::READABLE).await?.is_read_closed() => {
                 return Err(io::ErrorKind::UnexpectedEof.into());

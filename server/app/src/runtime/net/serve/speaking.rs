@@ -15,12 +15,12 @@ use tokio_util::either::Either;
 use super::{
     BoxError, Peer, Policy, Server,
     disconnect::{Disconnect, TOO_SLOW},
-    opening::{Opened, Version},
+    opening::{HttpVersion, OpenedConnection},
     threads::Threads,
 };
 use crate::runtime::{
     audit::AUDIT,
-    metrics::Kind,
+    metrics::KindLabel,
     net::{
         h2_abuse::{CONTROL_FRAMES, Metered},
         tls::Expiry,
@@ -54,7 +54,7 @@ enum Over {
 /// # Errors
 /// The client did something wrong; the error describes it.
 pub(super) async fn speak<F, A, B>(
-    Opened { io, version, expiry, .. }: Opened<'_>,
+    OpenedConnection { io, version, expiry, .. }: OpenedConnection<'_>,
     peer: Peer,
     server: &Server<F>,
     threads: Threads,
@@ -74,14 +74,14 @@ where
     let is_plain = matches!(io, Either::Left(_));
     // boxed, because both futures are large and would be copied several times
     let (ended, has_begun) = match version {
-        Version::Http1 => {
+        HttpVersion::Http1 => {
             let mut connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
             let graceful = http1::Connection::graceful_shutdown;
             let ended = until_over(Pin::new(&mut *connection), graceful, (&peer, expiry), server).await;
             (ended, !connection.into_parts().read_buf.is_empty())
         }
-        Version::Http2 => {
-            let flooding = policy.cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
+        HttpVersion::Http2 => {
+            let flooding = policy.cut.get_or_create(&KindLabel::of(CONTROL_FRAMES)).clone();
             let io = Metered::new(io, (peer.address, peer.requests.clone()), flooding);
             let mut connection =
                 Box::pin(http2(policy, executor).serve_connection(TokioIo::new(io), service));
@@ -93,7 +93,7 @@ where
         // the client kept an idle connection open, which is no mistake
         Err(cut) if cut.is_slow() && !has_begun => Ok(()),
         // only for the first request, so that this answer is not sent in the middle of another one
-        Err(cut) if cut.is_slow() && is_plain && version == Version::Http1 && !peer.requests.asked() => {
+        Err(cut) if cut.is_slow() && is_plain && version == HttpVersion::Http1 && !peer.requests.asked() => {
             Err(Disconnect { answer: TOO_SLOW, ..cut })
         }
         ended => ended,
@@ -118,15 +118,15 @@ where
     };
     let over = tokio::select! {
         biased;
-        () = requests.unused(bounds.head, bounds.idle) => Over::Unused,
+        () = requests.until_unused(bounds.head, bounds.idle) => Over::Unused,
         ended = connection.as_mut() => return ended.or_else(|error| found_in(&error)),
         () = expired => Over::Expired,
         () = stopping.cancelled() => Over::Stopping,
-        () = policy.no_preface(requests) => return Err(Disconnect::slow()),
+        () = policy.no_preface(requests) => return Err(Disconnect::too_slow()),
     };
     match over {
-        Over::Unused if requests.are_unread() => return Err(Disconnect::unread()),
-        Over::Unused if policy.is_grpc() || !requests.asked() => return Err(Disconnect::slow()),
+        Over::Unused if requests.are_unread() => return Err(Disconnect::unread_answer()),
+        Over::Unused if policy.is_grpc() || !requests.asked() => return Err(Disconnect::too_slow()),
         Over::Expired if policy.is_grpc() => {
             // all calls end with the certificate; the client may reconnect with another one
             let address = peer.address;
@@ -139,8 +139,8 @@ where
     // running requests may finish, as long as the client reads the answers
     tokio::select! {
         ended = connection => ended.or_else(|error| found_in(&error)),
-        () = requests.stalled(bounds.idle) => {
-            if requests.are_unread() { Err(Disconnect::unread()) } else { Ok(()) }
+        () = requests.until_stalled(bounds.idle) => {
+            if requests.are_unread() { Err(Disconnect::unread_answer()) } else { Ok(()) }
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::either::Either;
 
 use super::{
-    opening::{Opened, Version},
+    opening::{HttpVersion, OpenedConnection},
     speaking::speak,
     *,
 };
@@ -30,7 +30,7 @@ fn grpc(preface: Duration) -> Policy {
         bounds: Bounds { connections: 8, head: NEVER, body: NEVER, idle: NEVER },
         protocol: Protocol::Grpc { preface, own },
         streams: 8,
-        counts: Counts { open: Gauge::default(), refused: Counter::default() },
+        counts: ConnectionCounts { open: Gauge::default(), refused: Counter::default() },
         cut: Family::default(),
     }
 }
@@ -46,7 +46,7 @@ fn server(policy: Policy) -> Server<impl Fn(Request<Incoming>) -> Answered> {
 async fn connected(policy: &Policy) -> (TcpStream, Connection) {
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
-    let mut acceptor = Acceptor::new(tcp, 2, policy.counts.clone(), SpareFile::none());
+    let mut acceptor = Acceptor::new(tcp, 2, policy.counts.clone(), SpareFiles::none());
     (TcpStream::connect(address).await.unwrap(), acceptor.next().await)
 }
 
@@ -59,8 +59,9 @@ async fn a_connection_ends_with_the_certificate_of_its_client() {
         let (requests, address) = (connection.requests.clone(), connection.peer);
         let peer = Peer { address, local: None, names: Arc::default(), requests };
         let io = Either::Left(&mut connection.stream);
-        let (version, names, expiry) = (Version::Http2, Arc::default(), Some(Expiry::new(last)));
-        let speaking = speak(Opened { io, version, names, expiry }, peer, &server, Threads::of(None));
+        let (version, names, expiry) = (HttpVersion::Http2, Arc::default(), Some(Expiry::new(last)));
+        let speaking =
+            speak(OpenedConnection { io, version, names, expiry }, peer, &server, Threads::of(None));
         let settled = async {
             // the settings, and that those of the client were taken
             client.read_exact(&mut [0; 9 * 2]).await.unwrap();

@@ -27,32 +27,32 @@ pub(crate) struct OwnThreads {
 /// The threads on which one connection and its calls run.
 #[derive(Debug, Clone)]
 pub(super) struct Threads {
-    here: Handle,
-    own: Option<OwnThreads>,
-    found: Arc<Found>,
+    default_runtime: Handle,
+    own_runtime: Option<OwnThreads>,
+    found_calls: Arc<FoundCalls>,
 }
 
 /// What is known of the calls of a connection. Written and read while the connection is polled, by
 /// one thread at a time.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundCalls {
     /// Whether there was a call to the path.
-    any: AtomicBool,
+    any_on_own: AtomicBool,
     /// Whether the call that begins now is to the path.
-    now: AtomicBool,
+    now_on_own: AtomicBool,
 }
 
 impl Threads {
     /// Creates the state of a connection that begins on the present threads.
     pub(super) fn of(own: Option<&OwnThreads>) -> Self {
-        Self { here: Handle::current(), own: own.cloned(), found: Arc::default() }
+        Self { default_runtime: Handle::current(), own_runtime: own.cloned(), found_calls: Arc::default() }
     }
 
     /// Call it when a call to this path begins.
     pub(super) fn begin(&self, path: &str) {
-        if self.own.as_ref().is_some_and(|own| own.path == path) {
-            self.found.any.store(true, Relaxed);
-            self.found.now.store(true, Relaxed);
+        if self.own_runtime.as_ref().is_some_and(|own| own.path == path) {
+            self.found_calls.any_on_own.store(true, Relaxed);
+            self.found_calls.now_on_own.store(true, Relaxed);
         }
     }
 
@@ -67,7 +67,9 @@ impl Threads {
         let moved = poll_fn(|cx| match serving.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             // the connection was just polled, so a call to the path has set this
-            Poll::Pending if self.found.any.load(Relaxed) => Poll::Ready(self.own.as_ref()),
+            Poll::Pending if self.found_calls.any_on_own.load(Relaxed) => {
+                Poll::Ready(self.own_runtime.as_ref())
+            }
             Poll::Pending => Poll::Pending,
         });
         if let Some(own) = moved.await {
@@ -80,9 +82,9 @@ impl Threads {
 /// belongs to this call.
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Threads {
     fn execute(&self, call: F) {
-        let own = self.own.as_ref().filter(|_own| self.found.now.swap(false, Relaxed));
+        let own = self.own_runtime.as_ref().filter(|_own| self.found_calls.now_on_own.swap(false, Relaxed));
         // the task is not awaited here: admitted calls are counted elsewhere
-        drop(own.map_or(&self.here, |own| &own.threads).spawn(call));
+        drop(own.map_or(&self.default_runtime, |own| &own.threads).spawn(call));
     }
 }
 

@@ -12,15 +12,15 @@ use tokio::time::{Sleep, sleep};
 use crate::runtime::clock::Clock;
 
 /// Longest time between two looks at the wall clock, because the clock may be changed.
-const LOOK: Duration = Duration::from_mins(10);
+const LOOK_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The end of a certificate's validity.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     /// Last second in which the certificate is valid, seconds since 1970.
-    last: u64,
+    last_second: u64,
     /// When the clock is read again; `None` before the first time.
-    look: Option<Pin<Box<Sleep>>>,
+    next_look: Option<Pin<Box<Sleep>>>,
 }
 
 impl Expiry {
@@ -31,20 +31,20 @@ impl Expiry {
     }
 
     pub(crate) fn new(last: u64) -> Self {
-        Self { last, look: None }
+        Self { last_second: last, next_look: None }
     }
 
     /// Ready when the certificate has expired.
     pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if let Some(look) = &mut self.look {
+            if let Some(look) = &mut self.next_look {
                 ready!(look.as_mut().poll(cx));
             }
             let now = Clock.now_unix_ms() / 1000;
-            let Some(left) = (self.last + 1).checked_sub(now).filter(|left| *left > 0) else {
+            let Some(left) = (self.last_second + 1).checked_sub(now).filter(|left| *left > 0) else {
                 return Poll::Ready(());
             };
-            self.look = Some(Box::pin(sleep(Duration::from_secs(left).min(LOOK))));
+            self.next_look = Some(Box::pin(sleep(Duration::from_secs(left).min(LOOK_INTERVAL))));
         }
     }
 

@@ -2,18 +2,18 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use plimsoll_core::domain::{Bytes, Cores, KNOWN_ENOUGH};
+use plimsoll_core::domain::{Bytes, Cores, KNOWN_CONFIDENCE};
 
 /// What the webhook does with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum AdmissionMode {
     /// Pods are not changed; the server logs and counts what it would do.
     DryRun,
     /// Pods are changed.
     On,
 }
 
-impl Mode {
+impl AdmissionMode {
     /// All modes.
     pub const ALL: [Self; 2] = [Self::DryRun, Self::On];
 
@@ -28,7 +28,7 @@ impl Mode {
 
 /// A size that the webhook may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Size {
+pub enum PodSize {
     /// Memory request.
     MemoryRequest,
     /// Memory limit.
@@ -39,7 +39,7 @@ pub enum Size {
     CpuLimit,
 }
 
-impl Size {
+impl PodSize {
     /// All sizes.
     pub const ALL: [Self; 4] = [Self::MemoryRequest, Self::MemoryLimit, Self::CpuRequest, Self::CpuLimit];
 
@@ -70,11 +70,11 @@ pub struct Settings {
     /// the path contains no secret.
     pub secret_file: Option<PathBuf>,
     /// What the webhook does.
-    pub mode: Mode,
+    pub mode: AdmissionMode,
     /// Namespaces whose pods are reviewed; empty means all.
     pub namespaces: Vec<String>,
     /// Sizes that are set.
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<PodSize>,
     /// Most memory of a build, for example that of the namespace's `LimitRange`. It also caps sizes
     /// in annotations, and sizes above it are not stored for later verdicts.
     pub max_memory: Option<Bytes>,
@@ -124,13 +124,13 @@ impl Default for Settings {
             client_ca: None,
             secret_file: None,
             // an operator should see the effect before pods are changed
-            mode: Mode::DryRun,
+            mode: AdmissionMode::DryRun,
             namespaces: Vec::new(),
-            sizes: Size::ALL.to_vec(),
+            sizes: PodSize::ALL.to_vec(),
             max_memory: None,
             max_cpu: None,
             // some attempts of nearly the same key reach this confidence
-            confidence: KNOWN_ENOUGH,
+            confidence: KNOWN_CONFIDENCE,
             trust_variables: false,
             // off by default: the operator decides whether Kueue ends builds, and after how long
             max_time: None,

@@ -19,7 +19,7 @@ pub(super) const PREDICTIONS: &[Setting] = settings! {
     /// Largest share by which a predicted memory size may shrink at once, for example 25%. Changes below 5% are not made.
     "max_decrease" => predict.max_decrease, "SHARE", read parse::up_to_all, unset "sizes follow at once";
     /// on: predictions are made and shown, but only in force for the builds of --shadow-apply.
-    "shadow" => shadow.on, "on|off";
+    "shadow" => shadow.is_on, "on|off";
     /// Shares of builds, by stack, for which predictions are in force in shadow mode, for example `e4s=10%,*=1%`.
     "shadow_apply" => shadow.apply, "LIST";
 };

@@ -155,7 +155,8 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
             CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
         correct(&ingest, both).await.unwrap();
         for (attempt, logs) in [("b", true), ("c", false)] {
-            let asker = Asker { reads: ReadableWords { logs, corrections: false }, ..Asker::TRUSTED };
+            let asker =
+                Asker { readable_words: ReadableWords { logs, corrections: false }, ..Asker::TRUSTED };
             let verdict = Box::pin(ingest.judge(asked(attempt, BROKEN), asker)).await.unwrap();
             assert_eq!(verdict.evidence[0].text, "corrected by a person");
             assert!(verdict.reason.contains("(corrected by a person)"), "{}", verdict.reason);
@@ -166,7 +167,8 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
             let kept = ingest.verdicts(&id(attempt), "").await.unwrap();
             assert!(kept[0].reason.contains("mirror"), "it is kept in full: {}", kept[0].reason);
         }
-        let asker = Asker { reads: ReadableWords { logs: true, corrections: false }, ..Asker::TRUSTED };
+        let asker =
+            Asker { readable_words: ReadableWords { logs: true, corrections: false }, ..Asker::TRUSTED };
         let corrected = Box::pin(ingest.judge(asked("a", BROKEN), asker)).await.unwrap();
         let correction = corrected.correction().unwrap();
         assert_eq!((correction.why.as_str(), correction.by.as_str()), ("***", ""));

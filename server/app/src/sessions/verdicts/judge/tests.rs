@@ -6,12 +6,12 @@ use plimsoll_core::domain::{
 use plimsoll_store::{self as store, Store};
 
 use super::{
-    super::{answer::OwnLog, case::placed},
+    super::{answer::OwnLog, case::with_pool},
     *,
 };
 use crate::{
-    runtime::metrics::Kind,
-    sessions::{Parts, fixture},
+    runtime::metrics::KindLabel,
+    sessions::{IngestParts, fixture},
     state::pools::PoolRegistry,
     verdict_records::causes::judged_early,
 };
@@ -41,7 +41,7 @@ fn a_retry_in_the_largest_pool_is_not_called_bigger() {
     let with = |file: Option<&std::path::Path>, jobs: u32| {
         let pools =
             PoolRegistry::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
-        let parts = Parts { pools, ..ingest.parts.clone() };
+        let parts = IngestParts { pools, ..ingest.parts.clone() };
         let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
         let killed = test_summary("7", "zlib", "1", 270);
         let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
@@ -49,7 +49,7 @@ fn a_retry_in_the_largest_pool_is_not_called_bigger() {
         let failed = Outcome::Failed;
         let killed =
             Summary { key: key.clone(), oom_kill: Some(1), outcome: failed, exit, resources, ..killed };
-        placed(&Evidence { key, measured: Some(Arc::new(killed)), ..question() }, &parts)
+        with_pool(&Evidence { key, measured: Some(Arc::new(killed)), ..question() }, &parts)
     };
     assert_eq!(with(None, 8).action, Action::Bigger);
     let fewer = with(Some(&path), 8);
@@ -108,7 +108,7 @@ async fn ask_all_and_one_more(ingest: &Ingest) {
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
     let judged = ingest.judge(other.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(judged.attempt, other.attempt);
-    assert_eq!(ingest.parts.metrics.refusals.get_or_create(&Kind::of("judged")).get(), 1);
+    assert_eq!(ingest.parts.metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
 }
 
 #[tokio::test]
@@ -250,9 +250,13 @@ fn a_line_of_a_log_that_others_sent_is_not_shown_for_its_end() {
     let line = |text: &str| MatchedLine { rule: "disk".into(), line: text.into(), ..own_line() };
     let own =
         OwnLog { lines: vec![line("No space left on device")], words: [Some("error: mine".into()), None] };
-    assert!(own.has("disk: No space left on device"));
-    assert!(!own.has("disk: /home/x/secret: No space left on device"));
-    assert!(own.begins("error: mine") && !own.begins("error: another's") && !own.begins(""));
+    assert!(own.has_line("disk: No space left on device"));
+    assert!(!own.has_line("disk: /home/x/secret: No space left on device"));
+    assert!(
+        own.begins_with_line("error: mine")
+            && !own.begins_with_line("error: another's")
+            && !own.begins_with_line("")
+    );
 }
 
 fn own_line() -> MatchedLine {

@@ -5,7 +5,7 @@ use plimsoll_core::{domain::History, predict};
 use super::*;
 use crate::{
     access::identity::{Job, Proven, Role, Roles},
-    runtime::metrics::Kind,
+    runtime::metrics::KindLabel,
     service::{TicketService, fixture, tickets::TicketQuestion},
 };
 
@@ -278,7 +278,7 @@ async fn a_job_gets_the_ticket_with_its_id_and_the_place_of_another_callers_tick
         watching.changed().await;
         assert!(watching.view().await.is_err(), "who opened it before sees nothing of the job's");
         drop(watching);
-        assert_eq!(site.metrics.taken_over.get_or_create(&Kind::of("ticket")).get(), 1);
+        assert_eq!(site.metrics.taken_over.get_or_create(&KindLabel::of("ticket")).get(), 1);
         // the same again is the same ticket, and no caller takes it from the job
         assert_eq!(word(&tickets.open(&name, claim(&job)).await.unwrap()), "queued");
         assert_eq!(

@@ -7,7 +7,7 @@ use dxr::{Fault, FaultResponse, MethodCall, MethodResponse, Value};
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::{runtime::metrics::Kind, state::tickets::NumberedTicket};
+use crate::{runtime::metrics::KindLabel, state::tickets::NumberedTicket};
 
 /// How a server upstream answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -262,7 +262,7 @@ async fn a_ticket_taken_before_a_crash_is_closed_after_it_although_its_answer_wa
         let machine = resalloc.state().last;
         resalloc.until(|state| state.open.keys().eq([&machine])).await;
         assert!(machine > 2);
-        assert!(site.metrics.upstream_numbers.get_or_create(&Kind::of("found")).get() > 0);
+        assert!(site.metrics.upstream_numbers.get_or_create(&KindLabel::of("found")).get() > 0);
     })
     .await;
 }

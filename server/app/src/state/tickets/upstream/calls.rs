@@ -14,7 +14,7 @@ use plimsoll_core::placement::upstream::{CollectAnswer, UpstreamAddress};
 use tokio::time::timeout;
 
 use crate::runtime::net::{
-    outgoing::{self, Http, Keep, Unread},
+    outgoing::{self, BodyFailure, HttpClient, KeptPart},
     xml,
 };
 
@@ -69,7 +69,7 @@ impl CallFailure {
 /// A client of one upstream server.
 #[derive(Debug)]
 pub(super) struct UpstreamClient {
-    http: Http<Full<Bytes>>,
+    http: HttpClient<Full<Bytes>>,
     address: String,
     authorization: Option<HeaderValue>,
 }
@@ -83,7 +83,7 @@ impl UpstreamClient {
             anyhow::Ok(value)
         });
         let authorization = authorization.transpose()?;
-        Ok(Self { http: outgoing::client(None)?, address: address.shown().to_owned(), authorization })
+        Ok(Self { http: outgoing::http_client(None)?, address: address.shown().to_owned(), authorization })
     }
 
     /// Takes a ticket upstream; returns its number there.
@@ -158,10 +158,11 @@ impl UpstreamClient {
         if head.status != StatusCode::OK {
             return Err(CallFailure::Malformed(format!("status {}", head.status)));
         }
-        let bytes = outgoing::read(body, Keep::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
-            Unread::Cut => CallFailure::Broken("in its answer".to_owned()),
-            Unread::TooLarge => CallFailure::Malformed(format!("more than {ANSWER_BYTES} bytes")),
-        })?;
+        let bytes =
+            outgoing::read(body, KeptPart::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
+                BodyFailure::Cut => CallFailure::Broken("in its answer".to_owned()),
+                BodyFailure::TooLarge => CallFailure::Malformed(format!("more than {ANSWER_BYTES} bytes")),
+            })?;
         parse(&bytes)
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{CallFailure, UpstreamClient};
 use crate::{
-    runtime::metrics::{AtUpstream, Kind},
+    runtime::metrics::{AtUpstream, KindLabel},
     state::tickets::Shared,
 };
 
@@ -239,7 +239,11 @@ impl Worker {
         let upstream = &self.address;
         let counted = [("found", found), ("foreign", foreign)];
         for (kind, numbers) in counted {
-            self.shared.metrics.upstream_numbers.get_or_create(&Kind::of(kind)).inc_by(u64::from(numbers));
+            self.shared
+                .metrics
+                .upstream_numbers
+                .get_or_create(&KindLabel::of(kind))
+                .inc_by(u64::from(numbers));
         }
         if found > 0 {
             tracing::warn!(upstream, found, "found tickets upstream of answers that were lost: closing them");

@@ -31,10 +31,10 @@ async fn a_batch_with_unread_answers_gives_its_place_back_and_ends_with_the_reas
     let admitted = || admitted(&Request::new(()));
     let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
     let answers = service.batch(endless, Identity::anyone(), admitted()).unwrap();
-    assert_eq!(service.batches.left(), BATCHES.most - 1);
+    assert_eq!(service.batches.free_slots(), BATCHES.most - 1);
     // nothing moves meanwhile, so that this takes no time
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
-    assert_eq!(service.batches.left(), BATCHES.most);
+    assert_eq!(service.batches.free_slots(), BATCHES.most);
     let last = answers.collect::<Vec<_>>().await.pop().unwrap();
     assert_eq!(last.unwrap_err().code(), tonic::Code::ResourceExhausted);
     let some = tokio_stream::iter((0..1000).map(|_| Ok(pb::PredictRequest::default())));

@@ -42,7 +42,7 @@ fn scaled(metadata: &[(&str, &str)]) -> ScaledObjectRef {
     ScaledObjectRef { scaler_metadata: metadata.collect(), ..ScaledObjectRef::default() }
 }
 
-const THREE: Amount = Amount { places: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
+const THREE: Amount = Amount { slots: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
 
 #[tokio::test]
 async fn a_pool_on_demand_is_at_zero_without_demand_and_grows_with_it() {

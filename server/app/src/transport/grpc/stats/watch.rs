@@ -12,7 +12,7 @@ use super::{
     super::{outbound::Outbound, streams::StreamLimit},
     status,
 };
-use crate::{service::attempts::AttemptWatch, sessions::Change, transport::wire::attempts::changed};
+use crate::{service::attempts::AttemptWatch, sessions::AttemptChange, transport::wire::attempts::changed};
 
 /// Most watchers: each change is serialized once for each watcher.
 pub(in crate::transport::grpc) const WATCHERS: StreamLimit = StreamLimit { what: "watchers", most: 256 };
@@ -25,11 +25,11 @@ const RUNNING: usize = 200;
 const ENDED_IDS: usize = 2000;
 
 /// Sends changes to a watcher until the stream ends.
-pub(super) async fn follow(
+pub(super) async fn send_to_watcher(
     watch: AttemptWatch,
     outbound: &Outbound<pb::WatchResponse>,
 ) -> Result<(), Status> {
-    let mut watcher = Watcher { outbound, shown: Shown::default(), watch: &watch };
+    let mut watcher = Watcher { outbound, shown_attempts: ShownAttempts::default(), watch: &watch };
     loop {
         let (running, changes) = watch.begin().await.map_err(|refusal| status::of_service(&refusal))?;
         watcher.send_changes(&running, changes).await?;
@@ -39,7 +39,7 @@ pub(super) async fn follow(
 /// A watcher: the receiver of the rpc's answers.
 struct Watcher<'a> {
     outbound: &'a Outbound<pb::WatchResponse>,
-    shown: Shown,
+    shown_attempts: ShownAttempts,
     watch: &'a AttemptWatch,
 }
 
@@ -47,10 +47,10 @@ impl Watcher<'_> {
     /// Sends the running attempts, then changes. Returns when the watcher has fallen behind.
     async fn send_changes(
         &mut self,
-        running: &[crate::sessions::Running],
-        mut changes: tokio::sync::broadcast::Receiver<Change>,
+        running: &[crate::sessions::RunningAttempt],
+        mut changes: tokio::sync::broadcast::Receiver<AttemptChange>,
     ) -> Result<(), Status> {
-        let gone = self.shown.anew(running.iter().map(|running| &running.attempt.id));
+        let gone = self.shown_attempts.restart(running.iter().map(|running| &running.attempt.id));
         for ended in gone.chunks(ENDED_IDS) {
             self.outbound.send(changed(&[], ended)).await?;
         }
@@ -61,10 +61,10 @@ impl Watcher<'_> {
             self.outbound.send(pb::WatchResponse::default()).await?;
         }
         while let Ok(change) = changes.recv().await {
-            self.shown.note(&change);
+            self.shown_attempts.note(&change);
             let message = match change {
-                Change::Running(running) => changed(&[self.watch.shown(*running)], &[]),
-                Change::Ended(id) => changed(&[], &[id.to_string()]),
+                AttemptChange::Running(running) => changed(&[self.watch.shown(*running)], &[]),
+                AttemptChange::Ended(id) => changed(&[], &[id.to_string()]),
             };
             self.outbound.send(message).await?;
         }
@@ -74,18 +74,18 @@ impl Watcher<'_> {
 
 /// The attempts that were sent to a watcher as running. At most as many as may be open.
 #[derive(Debug, Default)]
-struct Shown(HashSet<AttemptId>);
+struct ShownAttempts(HashSet<AttemptId>);
 
-impl Shown {
-    fn note(&mut self, change: &Change) {
+impl ShownAttempts {
+    fn note(&mut self, change: &AttemptChange) {
         match change {
-            Change::Running(running) => self.0.insert(running.attempt.id.clone()),
-            Change::Ended(id) => self.0.remove(id),
+            AttemptChange::Running(running) => self.0.insert(running.attempt.id.clone()),
+            AttemptChange::Ended(id) => self.0.remove(id),
         };
     }
 
     /// Replaces the attempts by those that run now; returns the ids of those that no longer run.
-    fn anew<'a>(&mut self, running: impl Iterator<Item = &'a AttemptId>) -> Vec<String> {
+    fn restart<'a>(&mut self, running: impl Iterator<Item = &'a AttemptId>) -> Vec<String> {
         let before = std::mem::replace(&mut self.0, running.cloned().collect());
         before.difference(&self.0).map(ToString::to_string).collect()
     }
@@ -130,11 +130,12 @@ mod tests {
     async fn a_watcher_that_does_not_read_is_let_go() {
         let ((outbound, _unread), (sender, changes)) = (outbound(), broadcast::channel(64));
         for n in 0..40 {
-            assert!(sender.send(Change::Ended(AttemptId::parse(&n.to_string()).unwrap())).is_ok());
+            assert!(sender.send(AttemptChange::Ended(AttemptId::parse(&n.to_string()).unwrap())).is_ok());
         }
         let api = fixture::read_api(&Store::memory()).await;
         let watch = api.attempts.watch(&Identity::anyone()).unwrap();
-        let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), watch: &watch };
+        let mut watcher =
+            Watcher { outbound: &outbound, shown_attempts: ShownAttempts::default(), watch: &watch };
         let status = watcher.send_changes(&[], changes).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted);
     }
@@ -143,10 +144,10 @@ mod tests {
     fn an_attempt_that_ended_while_its_watcher_was_behind_is_sent_as_ended() {
         let ids = ["a", "b", "c", "d"].map(|id| AttemptId::parse(id).unwrap());
         let [a, b, c, d] = &ids;
-        let mut shown = Shown::default();
-        assert_eq!(shown.anew([a, b, c].into_iter()), Vec::<String>::new());
-        shown.note(&Change::Ended(c.clone()));
-        assert_eq!(shown.anew([b, d].into_iter()), ["a"], "c was sent before");
-        assert_eq!(shown.anew([].into_iter()).len(), 2);
+        let mut shown = ShownAttempts::default();
+        assert_eq!(shown.restart([a, b, c].into_iter()), Vec::<String>::new());
+        shown.note(&AttemptChange::Ended(c.clone()));
+        assert_eq!(shown.restart([b, d].into_iter()), ["a"], "c was sent before");
+        assert_eq!(shown.restart([].into_iter()).len(), 2);
     }
 }

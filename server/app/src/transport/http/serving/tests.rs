@@ -17,8 +17,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{super::gate::Checks, *};
-use crate::{runtime::metrics::Kind, transport::calls::Calls};
+use super::{super::gate::ListenerChecks, *};
+use crate::{runtime::metrics::KindLabel, transport::calls::Calls};
 
 /// So long that no machine is that slow.
 const NEVER: Duration = Duration::from_hours(1);
@@ -35,10 +35,10 @@ struct Running {
 }
 
 async fn start(bounds: Bounds, router: Router) -> Running {
-    start_behind(Checks::Certificate, bounds, router).await
+    start_behind(ListenerChecks::Certificate, bounds, router).await
 }
 
-async fn start_behind(checks: Checks, bounds: Bounds, router: Router) -> Running {
+async fn start_behind(checks: ListenerChecks, bounds: Bounds, router: Router) -> Running {
     let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
@@ -62,7 +62,7 @@ impl Running {
     }
 
     fn cut(&self, why: &'static str) -> u64 {
-        self.metrics.http_connections_cut.get_or_create(&Kind::of(why)).get()
+        self.metrics.http_connections_cut.get_or_create(&KindLabel::of(why)).get()
     }
 }
 
@@ -203,7 +203,8 @@ async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() 
     let text = format!("[[token]]\nname = \"one\"\nsha256 = \"{token}\"\nroles = [\"reader\"]\n");
     std::fs::write(&file, text).unwrap();
     let guard = crate::access::guard::Guard::open(Some(file), Arc::new(Metrics::new())).unwrap();
-    let checks = Checks::Paths { grpc_port: None, own_names: Arc::default(), guard, has_hook_secret: false };
+    let checks =
+        ListenerChecks::Paths { grpc_port: None, own_names: Arc::default(), guard, has_hook_secret: false };
     let router = Router::new().route("/livez", get(async || "ok")).route("/metrics", get(async || "many"));
     let server = start_behind(checks, PATIENT, router).await;
     let mut strangers = Vec::new();

@@ -110,7 +110,7 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     let waited = async move {
         let revoked = async {
             match &pass {
-                Some(pass) => pass.over().await.to_string(),
+                Some(pass) => pass.admission_ended().await.to_string(),
                 None => std::future::pending().await,
             }
         };

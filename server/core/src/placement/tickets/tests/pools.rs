@@ -47,14 +47,14 @@ fn check(tickets: &Tickets) {
     let held = held(tickets);
     let taken =
         |counter: &LimitKey| held.get(counter).copied().unwrap_or(0) + tickets.counts.unticketed(counter);
-    let most = |counter: &LimitKey| tickets.terms.limits.of(counter);
+    let most = |counter: &LimitKey| tickets.terms.limits.limit_of(counter);
     for counter in held.keys().filter(|counter| tickets.counts.unticketed(counter) == 0) {
         assert!(most(counter).is_none_or(|most| taken(counter) <= most), "{counter} is broken");
     }
     let has_room = |counter: LimitKey| most(&counter).is_none_or(|most| taken(&counter) < most);
     let mut waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
-    let forgotten = waiting.find(|ticket| claim::counters(&ticket.claim).all(has_room));
-    let kept = tickets.classes.iter().any(|(_, class)| class.passed >= PATIENCE);
+    let forgotten = waiting.find(|ticket| claim::scopes_with_owner(&ticket.claim).all(has_room));
+    let kept = tickets.classes.iter().any(|(_, class)| class.passed_over >= MOST_PASSED_OVER);
     assert!(kept || forgotten.is_none(), "{forgotten:?} is forgotten");
 }
 
@@ -87,7 +87,7 @@ fn a_place_that_is_given_back_in_one_pool_is_granted_at_once_in_another() {
         tickets.watch(&id("p1"), false, at(0));
         assert_eq!(granted(&tickets.expire(1, at(1001))), ["p1"], "{what}");
         tickets.opened("q1", of("q"));
-        let two = TicketLimits { most: [(what.clone(), 2)].into(), ..one(what.clone()) };
+        let two = TicketLimits { other_limits: [(what.clone(), 2)].into(), ..one(what.clone()) };
         assert_eq!(granted(&tickets.limit(terms(two, 100), at(0))), ["q1"], "{what}");
     }
 }
@@ -104,9 +104,9 @@ fn looks_of_a_close(shared: &LimitKey) -> usize {
         assert!(tickets.opened(&format!("w{n}"), claim).is_empty());
     }
     assert_eq!(tickets.classes.len(), CLASSES);
-    tickets.lineup.looks = 0;
+    tickets.lineup.examined = 0;
     assert_eq!(tickets.closed("first"), ["w0"]);
-    tickets.lineup.looks
+    tickets.lineup.examined
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn attempt(name: u8) -> AttemptId {
 pub(super) fn held(tickets: &Tickets) -> HashMap<LimitKey, u32> {
     let mut held: HashMap<LimitKey, u32> = HashMap::new();
     for ticket in tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_some()) {
-        for counter in claim::counters(&ticket.claim) {
+        for counter in claim::scopes_with_owner(&ticket.claim) {
             *held.entry(counter).or_default() += 1;
         }
     }
@@ -110,28 +110,28 @@ pub(super) fn held(tickets: &Tickets) -> HashMap<LimitKey, u32> {
 pub(super) fn check(tickets: &Tickets, before: &HashMap<LimitKey, u32>) {
     let held = held(tickets);
     for count in tickets.counts.iter() {
-        assert_eq!(held.get(&count.what).copied().unwrap_or(0), count.held.places, "{}", count.what);
+        assert_eq!(held.get(&count.scope).copied().unwrap_or(0), count.held.slots, "{}", count.scope);
         assert_eq!(
-            (count.ends.len(), count.waiting.len()),
-            (count.held.places as usize, count.queued.places as usize)
+            (count.predicted_ends.len(), count.waiting.len()),
+            (count.held.slots as usize, count.queued.slots as usize)
         );
     }
     let beside = |counter: &LimitKey| tickets.counts.unticketed(counter);
     for (counter, count) in &held {
-        let over = tickets.terms.limits.of(counter).is_some_and(|most| *count + beside(counter) > most);
+        let over = tickets.terms.limits.limit_of(counter).is_some_and(|most| *count + beside(counter) > most);
         // a limit that was lowered, and who comes without a ticket, take no other's place; no new one is granted
         assert!(!over || before.get(counter).is_some_and(|was| was >= count), "{counter}: {count}");
     }
     let has_room = |counter: LimitKey| {
         let taken = held.get(&counter).copied().unwrap_or(0) + beside(&counter);
-        tickets.terms.limits.of(&counter).is_none_or(|most| taken < most)
+        tickets.terms.limits.limit_of(&counter).is_none_or(|most| taken < most)
     };
     let waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
-    let could = waiting.filter(|ticket| claim::counters(&ticket.claim).all(has_room));
-    let kept = tickets.classes.iter().any(|(_, class)| class.passed >= PATIENCE);
+    let could = waiting.filter(|ticket| claim::scopes_with_owner(&ticket.claim).all(has_room));
+    let kept = tickets.classes.iter().any(|(_, class)| class.passed_over >= MOST_PASSED_OVER);
     assert!(kept || could.count() == 0, "one waits although there is a place");
     assert!(tickets.classes.iter().all(|(at, class)| class.first().is_none()
-        || tickets.lineup.overdue().chain(tickets.lineup.all_patient()).any(|seated| seated == at)));
+        || tickets.lineup.overdue().chain(tickets.lineup.all_not_overdue()).any(|seated| seated == at)));
     check_status(tickets);
 }
 

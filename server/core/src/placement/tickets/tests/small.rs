@@ -45,7 +45,12 @@ fn picture(tickets: &Tickets) -> String {
         .map(|t| format!("{} {} {} {} {:?}", t.id, t.round, t.number, t.granted_unix_ms.is_some(), t.attempt))
         .collect();
     lines.sort();
-    format!("{lines:?} {} {} {:?}", tickets.round, tickets.next, tickets.terms.limits.of(&LimitKey::All))
+    format!(
+        "{lines:?} {} {} {:?}",
+        tickets.round,
+        tickets.next,
+        tickets.terms.limits.limit_of(&LimitKey::All)
+    )
 }
 
 fn apply(tickets: &mut Tickets, step: Step, now: &mut u64) -> Vec<TicketChange> {

@@ -26,10 +26,10 @@ fn one_group_is_seldom_taken_for_several() {
     let shapes: [(&str, Made); 6] = [
         ("equal", |_, _| 0.0),
         ("normal", |dice, _| 0.3 * dice.normal()),
-        ("even", |dice, _| 1.5 * dice.even()),
+        ("even", |dice, _| 1.5 * dice.uniform()),
         ("exponential", |dice, _| 0.5 * dice.exponential()),
         ("two tails", |dice, _| 0.3 * (dice.exponential() - dice.exponential())),
-        ("heavy tails", |dice, _| 0.2 * dice.normal() / (0.1 + dice.even())),
+        ("heavy tails", |dice, _| 0.2 * dice.normal() / (0.1 + dice.uniform())),
     ];
     for (shape, made) in shapes {
         for count in [FEWEST_TO_SPLIT, 12, 20, 40, History::PER_RUNG] {
@@ -45,7 +45,7 @@ fn two_groups_are_found_also_if_one_is_rare() {
         [(0.5, 20, 0.9), (0.5, 128, 1.0), (0.25, 60, 1.0), (0.12, 60, 0.75), (0.12, 128, 0.8)]
     {
         let found = share(2, count, |dice, _| {
-            let up = f64::from(u8::from(dice.even() < rare));
+            let up = f64::from(u8::from(dice.uniform() < rare));
             up + 0.1 * dice.normal()
         });
         assert!(found >= least, "{rare} of {count}: {found}");

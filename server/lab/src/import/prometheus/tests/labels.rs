@@ -12,7 +12,7 @@ fn of_what_a_pod_says_only_what_is_used_is_kept() {
         "instance": "10.0.0.1:8080",
     });
     let pods = pods(&[(1, vec![single_series(PrometheusQuestion::Annotations, &described, "1")])]);
-    let described = &pods.running[&("ci".to_owned(), "p".to_owned())].described;
+    let described = &pods.running_pods[&("ci".to_owned(), "p".to_owned())].described;
     let names: Vec<&str> = described.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["annotation_gitlab_ci_job_id"]);
 }

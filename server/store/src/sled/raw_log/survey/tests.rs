@@ -11,10 +11,10 @@ fn what_the_disk_cannot_read_is_a_hole_and_no_free_segment() {
     let file = File::open(std::env::temp_dir()).unwrap();
     let mut bytes = Vec::new();
     read_segment(&file, 0, &mut bytes);
-    assert_eq!(bytes.len(), SEGMENT);
+    assert_eq!(bytes.len(), SEGMENT_BYTES);
     let mut survey = LogSurvey::default();
     survey.take_in(0, &mut bytes, 0..u64::MAX);
-    assert_eq!((survey.holes.len(), survey.holes[0].len), (1, SEGMENT as u64));
+    assert_eq!((survey.holes.len(), survey.holes[0].len), (1, SEGMENT_BYTES as u64));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_change_that_a_newer_message_of_its_page_holds_counts_only_in_a_log_that_lac
 
 /// Segments 0 and 2 are there, and a batch that began in the one ends in the other.
 fn without_segment_1(stable: u64) -> (LogSurvey, u64, u64) {
-    let size = SEGMENT as u64;
+    let size = SEGMENT_BYTES as u64;
     let slots = vec![SegmentSlot { at: size, number: 0 }, SegmentSlot { at: 0, number: 2 }];
     let survey = LogSurvey { slots, end: 3 * size, stable, ..LogSurvey::default() };
     (survey, size - 100, 2 * size + 100)
@@ -35,7 +35,7 @@ fn without_segment_1(stable: u64) -> (LogSurvey, u64, u64) {
 
 #[test]
 fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
-    let (mut survey, first, last) = without_segment_1(2 * SEGMENT as u64);
+    let (mut survey, first, last) = without_segment_1(2 * SEGMENT_BYTES as u64);
     assert!(survey.is_whole(first, last));
     // something else is lost; each place of the file has a segment, so this one was not
     survey.expect_losses(false);
@@ -44,16 +44,16 @@ fn a_segment_that_was_used_anew_does_not_cut_a_batch() {
 
 #[test]
 fn a_segment_that_may_be_lost_cuts_a_batch() {
-    let (mut behind, first, last) = without_segment_1(2 * SEGMENT as u64);
+    let (mut behind, first, last) = without_segment_1(2 * SEGMENT_BYTES as u64);
     behind.expect_losses(true);
     assert!(!behind.is_whole(first, last));
-    let (mut nameless, ..) = without_segment_1(2 * SEGMENT as u64);
-    nameless.take_in(2 * SEGMENT as u64, &mut vec![0; SEGMENT], 0..u64::MAX);
+    let (mut nameless, ..) = without_segment_1(2 * SEGMENT_BYTES as u64);
+    nameless.take_in(2 * SEGMENT_BYTES as u64, &mut vec![0; SEGMENT_BYTES], 0..u64::MAX);
     assert!(nameless.is_whole(first, last), "a healthy log has free places");
     nameless.expect_losses(false);
     assert!(!nameless.is_whole(first, last));
     // it was never written to its end
-    let (unstable, ..) = without_segment_1(2 * SEGMENT as u64 - 1);
+    let (unstable, ..) = without_segment_1(2 * SEGMENT_BYTES as u64 - 1);
     assert!(!unstable.is_whole(first, last));
 }
 
@@ -77,7 +77,7 @@ fn a_change_from_before_a_segment_that_was_used_anew_is_under_no_wrong_key() {
         let mut replay = Replay::default();
         for (kind, body, lsn) in &messages {
             let message = LogMessage { kind: *kind, segment: 0, page: 7, body, body_at: 0 };
-            replay.take(&message, *lsn, 0, survey);
+            replay.apply_message(&message, *lsn, 0, survey);
         }
         replay.entries.into_keys().collect::<Vec<_>>()
     };
