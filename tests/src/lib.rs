@@ -14,6 +14,7 @@ mod programs;
 mod quote;
 mod server;
 mod site;
+pub mod waits;
 
 pub use agent::{Agent, Answer};
 pub use client::{Sender, batch, finish, hello, sample, with_token};

@@ -3,7 +3,7 @@
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
 //! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
-//! [flood] [logs]`; all of them without a word.
+//! [waiting] [flood] [logs]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -23,6 +23,7 @@ mod light;
 mod logs;
 mod rate;
 mod tickets;
+mod waiting;
 
 use std::env;
 
@@ -70,6 +71,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("tickets") {
         tickets::through_grpc(&programs, dir.path()).await?;
+    }
+    if asked("waiting") {
+        waiting::beside_idle_connections(&programs, dir.path())?;
     }
     if asked("flood") {
         flood::beside_good_clients(&programs, dir.path()).await?;

@@ -21,9 +21,10 @@
 //! | connects repeatedly without an admitted request, when half of the slots are taken | gets at most a quarter of the slots | the same |
 //!
 //! [`BodyTimeout`](super::body_timeout) limits the time of bodies; their size is limited where they
-//! are read. What is left of a body is dropped when the connection closes ([`disconnect`]).
+//! are read. What is left of a body is dropped when the connection closes ([`disconnect`]). Answers that may take hours are sent without hyper's buffers ([`long_answer`]).
 
 mod disconnect;
+mod long_answer;
 mod opening;
 mod speaking;
 mod stray_http;
@@ -39,9 +40,11 @@ use std::{
     time::Duration,
 };
 
+use axum::body::Bytes;
 use disconnect::Disconnect;
 use http_body::Body;
 use hyper::{Request, Response, body::Incoming};
+pub(crate) use long_answer::LongAnswer;
 use opening::{FirstBytes, Handshake, HttpVersion};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 pub(crate) use threads::OwnThreads;
@@ -139,7 +142,7 @@ pub(crate) async fn serve<F, A, B>(
 ) where
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let (spare, own) = match &policy.protocol {
         Protocol::Http => (SpareFiles::open_files(), None),
@@ -181,7 +184,7 @@ async fn converse<F, A, B>(
 ) where
     F: Fn(Request<Incoming>) -> A,
     A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let Server { policy, stopping, .. } = &*server;
     let (address, local) = (connection.peer, connection.local_address());

@@ -49,9 +49,12 @@ pub(super) enum FirstBytes<'c> {
     Gone,
 }
 
+/// The bytes of a connection, without TLS or within it.
+pub(super) type Transport<'c> = Either<&'c mut TcpStream, Box<TlsStream<&'c mut TcpStream>>>;
+
 /// A connection that is ready for requests.
 pub(super) struct OpenedConnection<'c> {
-    pub(super) io: Either<&'c mut TcpStream, Box<TlsStream<&'c mut TcpStream>>>,
+    pub(super) io: Transport<'c>,
     pub(super) version: HttpVersion,
     /// DNS names in the client's certificate.
     pub(super) names: Arc<[String]>,

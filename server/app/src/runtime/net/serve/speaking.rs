@@ -1,7 +1,8 @@
 //! Serves the requests of one connection with hyper, and ends the connection.
 
-use std::{convert::Infallible, pin::Pin, time::Duration};
+use std::{convert::Infallible, future::poll_fn, io, pin::Pin, time::Duration};
 
+use axum::body::Bytes;
 use http_body::Body;
 use hyper::{
     Request, Response,
@@ -15,6 +16,7 @@ use tokio_util::either::Either;
 use super::{
     BoxError, Peer, Policy, Server,
     disconnect::{Disconnect, TOO_SLOW},
+    long_answer::{self, Handing, Handover, Watched},
     opening::{HttpVersion, OpenedConnection},
     threads::Threads,
 };
@@ -62,32 +64,42 @@ pub(super) async fn speak<F, A, B>(
 where
     F: Fn(Request<Incoming>) -> A,
     A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let Server { policy, answer, .. } = server;
     let (executor, client) = (threads.clone(), peer.clone());
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let answering = move |mut request: Request<Incoming>| {
         threads.begin(request.uri().path());
         request.extensions_mut().insert(client.clone());
         answer(request)
-    });
+    };
     let is_plain = matches!(io, Either::Left(_));
     // boxed, because both futures are large and would be copied several times
-    let (ended, has_begun) = match version {
-        HttpVersion::Http1 => {
-            let mut connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
-            let graceful = http1::Connection::graceful_shutdown;
-            let ended = until_over(Pin::new(&mut *connection), graceful, (&peer, expiry), server).await;
-            (ended, !connection.into_parts().read_buf.is_empty())
+    let (ended, has_begun) = if version == HttpVersion::Http1 {
+        let handover = Handover::new();
+        let (io, own) = (Watched { io, handover: handover.clone() }, handover.clone());
+        let service = service_fn(move |request| {
+            // a client of HTTP/1.0 knows no chunks
+            let handover = Some(own.clone()).filter(|_| request.version() == hyper::Version::HTTP_11);
+            let mut answered = Box::pin(answering(request));
+            poll_fn(move |cx| long_answer::pass(handover.as_ref(), answered.as_mut().poll(cx)))
+        });
+        let connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
+        let mut handing = Handing { connection, handover };
+        let ended = until_over(Pin::new(&mut handing), Handing::graceful_shutdown, (&peer, expiry), server);
+        let ended = ended.await;
+        let (io, has_begun, long) = handing.into_parts();
+        if let Some(long) = long {
+            return until_sent(Box::pin(long_answer::send(io, long)), &peer, policy).await;
         }
-        HttpVersion::Http2 => {
-            let flooding = policy.cut.get_or_create(&KindLabel::of(CONTROL_FRAMES)).clone();
-            let io = Metered::new(io, (peer.address, peer.requests.clone()), flooding);
-            let mut connection =
-                Box::pin(http2(policy, executor).serve_connection(TokioIo::new(io), service));
-            let graceful = http2::Connection::graceful_shutdown;
-            (until_over(connection.as_mut(), graceful, (&peer, expiry), server).await, true)
-        }
+        (ended, has_begun)
+    } else {
+        let flooding = policy.cut.get_or_create(&KindLabel::of(CONTROL_FRAMES)).clone();
+        let io = Metered::new(io, (peer.address, peer.requests.clone()), flooding);
+        let service = service_fn(answering);
+        let mut connection = Box::pin(http2(policy, executor).serve_connection(TokioIo::new(io), service));
+        let graceful = http2::Connection::graceful_shutdown;
+        (until_over(connection.as_mut(), graceful, (&peer, expiry), server).await, true)
     };
     match ended {
         // the client kept an idle connection open, which is no mistake
@@ -142,6 +154,21 @@ where
         () = requests.until_stalled(bounds.idle) => {
             if requests.are_unread() { Err(Disconnect::unread_answer()) } else { Ok(()) }
         }
+    }
+}
+
+/// Sends a long answer for as long as its client takes it.
+async fn until_sent(
+    sending: impl Future<Output = io::Result<()>>,
+    peer: &Peer,
+    policy: &Policy,
+) -> Result<(), Disconnect> {
+    tokio::select! {
+        sent = sending => {
+            sent.unwrap_or_else(|error| tracing::debug!(%error, "a client left before the end of its answer"));
+            Ok(())
+        }
+        () = peer.requests.stalled(policy.bounds.idle) => Err(Disconnect::unread()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Clients that are slow, silent, too many or wrong, over real sockets.
 
+mod long;
 mod unread;
 
 use std::{net::SocketAddr, time::Duration};

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{Request, State},
-    http::{StatusCode, header, request::Parts as Head},
+    http::{HeaderValue, StatusCode, header, request::Parts as Head},
     response::{IntoResponse as _, Response},
 };
 use dxr::{Fault, FaultResponse, MethodCall, MethodResponse, Value};
@@ -42,7 +42,7 @@ use crate::{
         guard::Pass,
         identity::{Identity, Role},
     },
-    runtime::net::serve::Peer,
+    runtime::net::serve::{LongAnswer, Peer},
     service::{
         TicketService,
         tickets::{CollectedTicket, TagQuestion},
@@ -106,7 +106,12 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     if call.name != WAIT {
         return complete(&encode(answer(&tickets, &caller, &call).await));
     }
+    let number = match number(WAIT, call.params.as_slice()) {
+        Ok(number) => number,
+        Err(fault) => return complete(&encode(Err(fault))),
+    };
     let (pass, calls) = (pass(&parts, &head), parts.calls.clone());
+    // ten thousand of them may be there: each holds what it needs and no more
     let waited = async move {
         let revoked = async {
             match &pass {
@@ -115,19 +120,24 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
             }
         };
         encode(tokio::select! {
-            answered = answer(&tickets, &caller, &call) => answered,
+            waited = wait(&tickets, &caller, number) => waited,
             () = calls.is_cut() => Err(later(&Refusal::Stopping)),
             denied = revoked => Err(Fault::new(NOT_NOW, denied)),
         })
     };
-    xml(Body::new(PendingAnswer::new(waited)))
+    let mut waiting = xml(Body::new(PendingAnswer::new(waited)));
+    waiting.extensions_mut().insert(LongAnswer);
+    waiting
 }
 
 /// What lets the caller in, where callers need that: a call that waits ends with it.
 fn pass(parts: &HttpState, head: &Head) -> Option<Pass> {
     let guard = Some(&parts.guard).filter(|guard| !guard.is_open())?;
     let names = head.extensions.get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-    Pass::new(guard, head.headers.get(header::AUTHORIZATION), names, Role::Caller, WAIT).ok()
+    // a copy: the header holds the buffer that the request was read into
+    let authorization = head.headers.get(header::AUTHORIZATION);
+    let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.as_bytes()).ok());
+    Pass::new(guard, authorization.as_ref(), names, Role::Caller, WAIT).ok()
 }
 
 /// What a method answers.
@@ -140,11 +150,11 @@ async fn answer(tickets: &TicketService, caller: &Identity, call: &MethodCall<'_
             // the registry gives out no larger one
             Ok(Value::Integer(i32::try_from(number).unwrap_or(i32::MAX)))
         }
-        "collectTicket" | WAIT => {
+        WAIT => wait(tickets, caller, number(name, arguments)?).await,
+        "collectTicket" => {
             let number = number(name, arguments)?;
-            let collected = tickets.collect(caller, number, name == WAIT).await;
-            let collected = collected.map_err(|refusal| later(&refusal))?;
-            Ok(if name == WAIT { output(collected) } else { state(collected) })
+            let collected = tickets.collect(caller, number, false).await;
+            collected.map(state).map_err(|refusal| later(&refusal))
         }
         "closeTicket" => {
             let number = number(name, arguments)?;
@@ -159,6 +169,11 @@ async fn answer(tickets: &TicketService, caller: &Identity, call: &MethodCall<'_
         }
         unknown => Err(no_method(unknown)),
     }
+}
+
+/// What `waitTicket` answers, once it can.
+async fn wait(tickets: &TicketService, caller: &Identity, number: u64) -> Result<Value, Fault> {
+    tickets.collect(caller, number, true).await.map(output).map_err(|refusal| later(&refusal))
 }
 
 /// What `takeTicket` asks for. What is wrong with it is for the ticket's rules: it is a ticket that has ended.

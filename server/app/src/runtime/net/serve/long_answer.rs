@@ -1,0 +1,249 @@
+//! Answers that may take hours. Over HTTP/1.1 hyper keeps two buffers of 8 KiB for each connection, and room for the future of its request: 200 MiB
+//! for ten thousand clients that wait. So the connection of such an answer is taken from hyper and the answer is sent here, as chunks.
+//! The connection closes behind it.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+    task::{Context, Poll},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use axum::body::Bytes;
+use http_body::Body;
+use hyper::{
+    Response, body::Incoming, header, http::response::Parts as Head, server::conn::http1,
+    service::HttpService,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
+    net::TcpStream,
+};
+use tokio_util::either::Either;
+
+use super::{BoxError, opening::Transport};
+use crate::runtime::clock::Clock;
+
+/// Marks a long answer, among its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LongAnswer;
+
+/// Takes the long answer of a connection from hyper.
+#[derive(Debug)]
+pub(super) struct Handover<B>(Arc<Shared<B>>);
+
+#[derive(Debug)]
+struct Shared<B> {
+    answer: Mutex<Option<Response<B>>>,
+    is_there: AtomicBool,
+    /// Hyper has bytes of an earlier answer that the client does not take: they would be lost with it.
+    is_blocked: AtomicBool,
+}
+
+impl<B> Clone for Handover<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<B> Handover<B> {
+    pub(super) fn new() -> Self {
+        let (is_there, is_blocked) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Shared { answer: Mutex::new(None), is_there, is_blocked }))
+    }
+
+    fn answer(&self) -> std::sync::MutexGuard<'_, Option<Response<B>>> {
+        self.0.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.is_there.load(Acquire) && !self.0.is_blocked.load(Acquire)
+    }
+}
+
+/// The answer, for hyper. If it is a long one that can be handed over, hyper waits for it until its connection is taken away.
+pub(super) fn pass<B, E>(
+    handover: Option<&Handover<B>>,
+    answered: Poll<Result<Response<B>, E>>,
+) -> Poll<Result<Response<B>, E>> {
+    match (answered, handover) {
+        (Poll::Ready(Ok(long)), Some(handover)) if long.extensions().get::<LongAnswer>().is_some() => {
+            *handover.answer() = Some(long);
+            handover.0.is_there.store(true, Release);
+            Poll::Pending
+        }
+        (answered, _) => answered,
+    }
+}
+
+/// A connection of hyper, until it ends or has a long answer.
+pub(super) struct Handing<C, B> {
+    pub(super) connection: Box<C>,
+    pub(super) handover: Handover<B>,
+}
+
+impl<C: Future<Output = hyper::Result<()>> + Unpin, B> Future for Handing<C, B> {
+    type Output = hyper::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        match Pin::new(&mut *self.connection).poll(cx) {
+            Poll::Pending if self.handover.is_ready() => Poll::Ready(Ok(())),
+            polled => polled,
+        }
+    }
+}
+
+impl<I, B, S> Handing<http1::Connection<TokioIo<Watched<I, B>>, S>, B>
+where
+    S: HttpService<Incoming, ResBody = B, Error: Into<BoxError>>,
+    I: AsyncRead + AsyncWrite + Unpin,
+    B: Body<Error: Into<BoxError>> + 'static,
+{
+    pub(super) fn graceful_shutdown(mut self: Pin<&mut Self>) {
+        Pin::new(&mut *self.connection).graceful_shutdown();
+    }
+
+    /// The connection without hyper, whether more was read than was looked at, and the long answer, if there is one and all before it has
+    /// been sent.
+    pub(super) fn into_parts(self) -> (I, bool, Option<Response<B>>) {
+        let http1::Parts { io, read_buf, .. } = self.connection.into_parts();
+        let answer = self.handover.is_ready().then(|| self.handover.answer().take()).flatten();
+        (io.into_inner().io, !read_buf.is_empty(), answer)
+    }
+}
+
+/// The bytes of a connection, which tell whether hyper waits for the client to take some. Hyper writes until it has nothing left, or
+/// must wait.
+pub(super) struct Watched<I, B> {
+    pub(super) io: I,
+    pub(super) handover: Handover<B>,
+}
+
+impl<I, B> Watched<I, B> {
+    fn note<T>(&self, wrote: Poll<T>) -> Poll<T> {
+        self.handover.0.is_blocked.store(wrote.is_pending(), Release);
+        wrote
+    }
+}
+
+impl<I: AsyncRead + Unpin, B> AsyncRead for Watched<I, B> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl<I: AsyncWrite + Unpin, B> AsyncWrite for Watched<I, B> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.note(wrote)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.note(wrote)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.note(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// Sends a long answer to its end, unless the client leaves. Before the end the connection is reset when it closes, also if the process
+/// is killed: Python's client repeats a call whose connection was reset, and ends with an answer that is cut short.
+///
+/// # Errors
+/// The client is gone, or the body fails: then the answer has no last chunk.
+pub(super) async fn send<B>(mut io: Transport<'_>, answer: Response<B>) -> io::Result<()>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    socket(&io).set_zero_linger()?;
+    let (head, body) = answer.into_parts();
+    io.write_all(&head_bytes(&head)).await?;
+    drop(head);
+    let mut body = std::pin::pin!(body);
+    // a byte behind the request is one of the next request, which this connection no longer answers
+    let (mut byte, mut has_more) = ([0], false);
+    loop {
+        let data = tokio::select! {
+            data = poll_fn(|cx| next_data(body.as_mut(), cx)) => data,
+            read = io.read(&mut byte), if !has_more => {
+                if read? == 0 {
+                    return Ok(());
+                }
+                has_more = true;
+                continue;
+            }
+        };
+        let Some(data) = data.transpose()? else { break };
+        // an empty chunk would be the last one
+        if !data.is_empty() {
+            let length = format!("{:x}\r\n", data.len());
+            io.write_all(&[length.as_bytes(), &data, b"\r\n"].concat()).await?;
+        }
+    }
+    #[expect(deprecated, reason = "waits for nothing: this is the default")]
+    socket(&io).set_linger(None)?;
+    io.write_all(b"0\r\n\r\n").await?;
+    io.shutdown().await
+}
+
+/// The next bytes of a body, without trailers, which are for gRPC.
+fn next_data<B>(body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    let data = |frame: http_body::Frame<Bytes>| frame.into_data().unwrap_or_default();
+    body.poll_frame(cx).map(|frame| frame.map(|frame| frame.map(data).map_err(io::Error::other)))
+}
+
+fn socket<'t>(io: &'t Transport<'_>) -> &'t TcpStream {
+    match io {
+        Either::Left(plain) => plain,
+        Either::Right(tls) => tls.get_ref().0,
+    }
+}
+
+fn head_bytes(head: &Head) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {}\r\n", head.status).into_bytes();
+    let is_own =
+        |name: &&header::HeaderName| ![header::CONTENT_LENGTH, header::TRANSFER_ENCODING].contains(name);
+    for name in head.headers.keys().filter(is_own) {
+        for value in head.headers.get_all(name) {
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            bytes.extend_from_slice(b": ");
+            bytes.extend_from_slice(value.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+        }
+    }
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(Clock.now_unix_ms()));
+    let last = format!("date: {date}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n");
+    bytes.extend_from_slice(last.as_bytes());
+    bytes
+}
