@@ -18,6 +18,7 @@ mod bad_input;
 mod bounds;
 mod build;
 mod build_hard;
+mod copr_guide;
 mod corrected;
 mod crash;
 mod damaged_store;

@@ -2,9 +2,9 @@
 //!
 //! Needs `python3`; skipped with a reason without it, unless `PLIMSOLL_PYTHON_REQUIRED` is set.
 
-use std::process::Command;
+use std::{net::TcpListener, process::Command};
 
-use plimsoll_tests::{Server, Site};
+use plimsoll_tests::{Server, Site, allow_open_files, waits};
 
 use crate::{access::TOKENS, tenants::OTHER};
 
@@ -77,6 +77,89 @@ print(refused(lambda: p.noTicket()), refused(lambda: p.closeTicket()), refused(l
 }
 
 #[test]
+fn a_standing_machine_that_answers_is_used_again_within_its_sandbox_also_after_a_kill() {
+    if !has_python() {
+        return;
+    }
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = there.local_addr().unwrap().port();
+    // nothing listens on the port of the first host
+    let pools = format!(
+        "[[pool]]\nname = \"m\"\ntags = [\"x\"]\nhosts = [\"127.0.0.2\", \"127.0.0.1\"]\ncheck_port = {port}\nreuse_opportunity_time = 3600\n"
+    );
+    let site = Site::start_with(&[("--pools-file", &pools)], &[]).unwrap();
+    let before = r#"
+ann, eve = p.takeTicket(["x"], "ann/p--bob"), p.takeTicket(["x"], "eve/q--eve")
+print(p.waitTicket(ann), state(eve))
+p.closeTicket(ann)
+again = p.takeTicket(["x"], "ann/p--bob")
+print(p.waitTicket(str(again)), state(ann), state(eve), again)
+"#;
+    assert_eq!(
+        python(&site.server, "", before),
+        "127.0.0.1 nnnNone\n127.0.0.1 yyn127.0.0.1 nnnNone 3\n",
+        "the other host did not answer, and this one is kept for the sandbox"
+    );
+    let metrics = site.server.get("/metrics").unwrap().1;
+    let quarantined = "plimsoll_pool_hosts{pool=\"m\",state=\"quarantined\"} 1\n";
+    assert!(metrics.contains(quarantined), "{metrics}");
+    let site = site.killed().unwrap();
+    let after = r#"
+print(state(3), state(2))
+p.closeTicket(3)
+print(p.waitTicket(p.takeTicket(["x"], "ann/p--bob")), state(3))
+"#;
+    assert_eq!(python(&site.server, "/RPC2", after), "ynn127.0.0.1 nnnNone\n127.0.0.1 yyn127.0.0.1\n");
+}
+
+#[test]
+fn a_call_that_waits_when_the_server_is_killed_ends_with_what_its_client_repeats() {
+    if !has_python() {
+        return;
+    }
+    let site = Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap();
+    let script = r#"
+import os, signal
+p.takeTicket(["x"])
+second = p.takeTicket(["x"])
+class Killing(rpc.Transport):
+    def parse_response(self, response):
+        # the head of the answer has come
+        os.kill(PID, signal.SIGKILL)
+        return super().parse_response(response)
+try: rpc.ServerProxy("http://ADDRESS", transport=Killing()).waitTicket(second)
+except OSError: print("repeated")
+"#;
+    let script = script
+        .replace("PID", &site.server.pid().to_string())
+        .replace("ADDRESS", &site.server.http.to_string());
+    assert_eq!(python(&site.server, "", &script), "repeated\n");
+}
+
+#[test]
+fn a_client_that_dies_in_its_wait_or_closes_twice_disturbs_no_other() {
+    if !has_python() {
+        return;
+    }
+    let site = Site::start_with(&[("--pools-file", POOLS)], &[]).unwrap();
+    let script = r#"
+import socket
+first, dead, last = [p.takeTicket(["x"]) for _ in range(3)]
+body = rpc.dumps((dead,), "waitTicket").encode()
+head = "POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body)
+dying = socket.create_connection(("127.0.0.1", int("ADDRESS".rsplit(":", 1)[1])))
+dying.sendall(head.encode() + body)
+print(dying.recv(12).decode())
+dying.close()
+print(p.closeTicket(first), p.closeTicket(first), p.closeTicket(str(first)), state(first))
+print(p.waitTicket(first), state(dead), p.closeTicket(dead), p.waitTicket(last), p.waitTicket(dead))
+"#;
+    let script = script.replace("ADDRESS", &site.server.http.to_string());
+    let printed = python(&site.server, "", &script);
+    assert_eq!(printed, "HTTP/1.1 200\nNone None None yynp\np ynnp None p p\n");
+}
+
+#[test]
 fn the_password_in_the_address_is_the_token_and_another_callers_number_is_no_ticket() {
     if !has_python() {
         return;
@@ -93,4 +176,15 @@ print([refused(lambda: to(token).takeTicket(["x"])) for token in ("", "wrong", "
     let printed = python(&site.server, "/", script);
     let expected = "---None None '' ynnp\nnynNone\n[401, 401, 403]\n";
     assert_eq!(printed, expected, "the other caller has no grant for the project of this sandbox");
+}
+
+#[test]
+fn a_call_that_waits_takes_less_than_ten_kib_and_no_thread() {
+    allow_open_files().unwrap();
+    let site = Site::start_with(&[("--pools-file", POOLS)], &["--http-connections", "3000"]).unwrap();
+    let each = waits::measure(&site.server, 1200).unwrap();
+    // ten thousand of them: below 100 MiB
+    assert!(each.waiting < 10 * 1024, "{each:?}");
+    // those that the runtime starts for files come and go
+    assert!(each.threads < 8, "{each:?}");
 }
