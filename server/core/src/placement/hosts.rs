@@ -9,7 +9,7 @@
 //! The names and meanings of the three settings are Resalloc's. Which host a ticket holds is in the ticket; the rest is forgotten by a restart.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, VecDeque},
     net::IpAddr,
 };
 
@@ -93,27 +93,47 @@ struct Host {
     failures: u32,
 }
 
+/// Hosts of a pool that can be given out at one moment, in the order in which they are.
+#[derive(Debug, Default)]
+pub struct FreeHosts {
+    /// For any ticket; those that failed their last check come last.
+    any: VecDeque<String>,
+    /// For tickets of the sandbox that had it last.
+    kept: HashMap<String, VecDeque<String>>,
+}
+
 /// The state of each host that a ticket holds, that is kept for a sandbox, or that failed a check. All other hosts are free.
 #[derive(Debug, Default)]
 pub struct Hosts(HashMap<String, Host>);
 
 impl Hosts {
-    /// Gives a free host to a ticket that names this sandbox; `None` if there is none.
+    /// The hosts of a pool that can be given out now. Looks at each host once, for any number of tickets.
+    pub fn free(&self, pool: &PoolHosts, now_ms: u64) -> FreeHosts {
+        let (mut free, mut failed) = (FreeHosts::default(), Vec::new());
+        for name in &pool.names {
+            match self.0.get(name) {
+                Some(host) if host.holder.is_some() || host.quarantined_until_ms > now_ms => {}
+                Some(host) if host.kept_until_ms > now_ms => {
+                    free.kept.entry(host.sandbox.clone()).or_default().push_back(name.clone());
+                }
+                Some(host) if host.failures > 0 => failed.push(name.clone()),
+                _ => free.any.push_back(name.clone()),
+            }
+        }
+        free.any.extend(failed);
+        free
+    }
+
+    /// Gives a free host to a ticket that names this sandbox, first one that is kept for the sandbox; `None` if there is none.
     pub fn take(
         &mut self,
-        pool: &PoolHosts,
+        free: &mut FreeHosts,
         (ticket, sandbox): (&TicketId, &str),
         now_ms: u64,
     ) -> Option<String> {
-        let free = pool.names.iter().filter(|name| self.is_free(name, sandbox, now_ms));
-        // one that was kept for the sandbox goes first, one that failed its last check goes last
-        let rank = |name: &&String| {
-            let host = self.0.get(*name);
-            (host.is_none_or(|host| host.kept_until_ms <= now_ms), host.is_some_and(|host| host.failures > 0))
-        };
-        let name = free.min_by_key(rank)?.clone();
-        self.hold(&name, (ticket, sandbox), now_ms);
-        Some(name)
+        let name =
+            free.kept.get_mut(sandbox).and_then(VecDeque::pop_front).or_else(|| free.any.pop_front())?;
+        self.hold(&name, (ticket, sandbox), now_ms).then_some(name)
     }
 
     /// A ticket holds this host, since now or since before a restart. Returns false if another ticket holds it.
@@ -165,9 +185,9 @@ impl Hosts {
         time
     }
 
-    /// Forgets hosts that no ticket holds and `listed` does not contain.
-    pub fn forget_unlisted(&mut self, listed: &HashSet<&str>) {
-        self.0.retain(|name, host| host.holder.is_some() || listed.contains(name.as_str()));
+    /// Forgets hosts that no ticket holds and no list has.
+    pub fn forget_unlisted(&mut self, is_listed: impl Fn(&str) -> bool) {
+        self.0.retain(|name, host| host.holder.is_some() || is_listed(name));
     }
 
     /// Hosts with the tickets that hold them.
@@ -195,13 +215,6 @@ impl Hosts {
         }
         counts
     }
-
-    fn is_free(&self, name: &str, sandbox: &str, now_ms: u64) -> bool {
-        self.0.get(name).is_none_or(|host| {
-            let is_kept_for_other = host.kept_until_ms > now_ms && host.sandbox != sandbox;
-            host.holder.is_none() && host.quarantined_until_ms <= now_ms && !is_kept_for_other
-        })
-    }
 }
 
 #[cfg(test)]
@@ -219,12 +232,17 @@ mod tests {
         }
     }
 
+    fn take_from(hosts: &mut Hosts, pool: &PoolHosts, who: (&TicketId, &str), now_ms: u64) -> Option<String> {
+        let mut free = hosts.free(pool, now_ms);
+        hosts.take(&mut free, who, now_ms)
+    }
+
     #[test]
     fn a_host_is_given_to_one_ticket_at_a_time_and_kept_for_its_sandbox() {
         let (pool, mut hosts) = (pool(&["a", "b"]), Hosts::default());
         let id = TicketId::parse("t").unwrap();
         let take = |hosts: &mut Hosts, sandbox: &str, now_ms: u64| {
-            hosts.take(&pool, (&id, sandbox), now_ms).unwrap_or_default()
+            take_from(hosts, &pool, (&id, sandbox), now_ms).unwrap_or_default()
         };
         assert_eq!(take(&mut hosts, "s", 0), "a");
         assert_eq!(take(&mut hosts, "", 0), "b");
@@ -249,11 +267,11 @@ mod tests {
         let (pool, mut hosts) = (PoolHosts { reuse_max_count: 0, ..pool(&["a"]) }, Hosts::default());
         let id = TicketId::parse("t").unwrap();
         for start in (0..950).step_by(50) {
-            assert_eq!(hosts.take(&pool, (&id, "s"), start).as_deref(), Some("a"), "{start}");
+            assert_eq!(take_from(&mut hosts, &pool, (&id, "s"), start).as_deref(), Some("a"), "{start}");
             hosts.give_back("a", Some(&pool), start + 40);
         }
-        assert_eq!(hosts.take(&pool, (&id, "x"), 999), None);
-        assert_eq!(hosts.take(&pool, (&id, "x"), 1000).as_deref(), Some("a"));
+        assert_eq!(take_from(&mut hosts, &pool, (&id, "x"), 999), None);
+        assert_eq!(take_from(&mut hosts, &pool, (&id, "x"), 1000).as_deref(), Some("a"));
     }
 
     #[test]
@@ -262,16 +280,16 @@ mod tests {
         let id = TicketId::parse("t").unwrap();
         let mut now = 0;
         for minutes in [1, 2, 4, 8, 16, 16] {
-            assert!(hosts.take(&pool, (&id, "s"), now).is_some(), "{minutes}");
+            assert!(take_from(&mut hosts, &pool, (&id, "s"), now).is_some(), "{minutes}");
             assert_eq!(hosts.quarantine("a", now), minutes * 60_000);
             assert_eq!(hosts.count(&pool, now), HostCounts { quarantined: 1, ..HostCounts::default() });
             now += minutes * 60_000;
-            assert_eq!(hosts.take(&pool, (&id, "s"), now - 1), None, "{minutes}");
+            assert_eq!(take_from(&mut hosts, &pool, (&id, "s"), now - 1), None, "{minutes}");
         }
-        assert!(hosts.take(&pool, (&id, "s"), now).is_some());
+        assert!(take_from(&mut hosts, &pool, (&id, "s"), now).is_some());
         hosts.answered("a");
         hosts.give_back("a", Some(&pool), now);
-        assert!(hosts.take(&pool, (&id, "s"), now).is_some());
+        assert!(take_from(&mut hosts, &pool, (&id, "s"), now).is_some());
         assert_eq!(hosts.quarantine("a", now), QUARANTINE_MS, "it has answered in between");
     }
 

@@ -41,12 +41,14 @@ pub(super) struct HostCheck {
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut checks = JoinSet::new();
     loop {
+        shared.apply_pools();
         let wanted = shared.state().hosts_to_check(shared.now(), MOST_CHECKS - checks.len());
         for check in wanted {
             let shared = Arc::clone(&shared);
             checks.spawn(async move {
                 let connecting = TcpStream::connect((check.host.as_str(), check.port));
                 let answered = timeout(ANSWERS_WITHIN, connecting).await.is_ok_and(|stream| stream.is_ok());
+                shared.apply_pools();
                 shared.state().host_checked(&check, answered, shared.now());
                 shared.wake.notify_one();
             });
@@ -160,13 +162,14 @@ impl TicketState {
     fn apply_lists(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
         let pools = || placement.pools().iter();
-        let listed: HashSet<&str> = pools().flat_map(|pool| &pool.hosts.names).map(String::as_str).collect();
-        self.hosts.forget_unlisted(&listed);
+        let lists = pools().flat_map(|pool| pool.hosts.names.iter().map(|name| (name.as_str(), &*pool.name)));
+        let listed: HashMap<&str, &str> = lists.collect();
+        self.hosts.forget_unlisted(|host| listed.contains_key(host));
         self.metrics.pool_hosts.clear();
         let mut removed: HashMap<&str, u32> = HashMap::new();
         for (host, holder) in self.hosts.held() {
             let pool = self.tickets.get(holder).and_then(|ticket| placement.pool(&ticket.claim.pool));
-            if let Some(pool) = pool.filter(|pool| !pool.hosts.lists(host)) {
+            if let Some(pool) = pool.filter(|pool| listed.get(host) != Some(&&*pool.name)) {
                 *removed.entry(&pool.name).or_default() += 1;
             }
         }
@@ -182,23 +185,28 @@ impl TicketState {
     fn grant_kept(&mut self, now: ClockReading) {
         let placement = self.placement.clone().unwrap_or_default();
         let mut changes = Vec::new();
-        let held = self.held_by_pool();
+        let (held, served) = (self.held_by_pool(), self.hostless_sandboxes());
         for pool in placement.pools().iter().filter(|pool| !pool.hosts.names.is_empty()) {
             let room = room_in(&pool.hosts, held.get(&pool.name)) as usize;
             let sandboxes: BTreeSet<&str> = self.hosts.kept(&pool.hosts, now.steady_ms).collect();
-            let next = sandboxes.into_iter().filter_map(|sandbox| self.next_of(&pool.name, sandbox));
+            let next = sandboxes.into_iter().filter_map(|sandbox| self.next_of(&pool.name, sandbox, &served));
             let next: Vec<TicketId> = next.take(room).collect();
             changes.extend(next.iter().filter_map(|id| self.tickets.grant_kept(id, now)));
         }
         self.note(changes, now);
     }
 
-    /// The next ticket of a sandbox that waits for its slot in a pool, unless one that has its slot is to get the host that is kept.
-    fn next_of(&self, pool: &str, sandbox: &str) -> Option<TicketId> {
+    /// The next ticket of a sandbox that waits for its slot in a pool, unless one that has its slot is to get the host that is kept:
+    /// `served` are those.
+    fn next_of(&self, pool: &str, sandbox: &str, served: &HashSet<(String, String)>) -> Option<TicketId> {
         let who = (pool.to_owned(), sandbox.to_owned());
         let (_, next) = self.sandboxed.get(&who)?.first()?;
-        let is_alike = |id: &TicketId| self.tickets.get(id).is_some_and(|ticket| sandbox_of(ticket) == who);
-        (!self.hostless.iter().any(|(_, id)| is_alike(id))).then(|| next.clone())
+        (!served.contains(&who)).then(|| next.clone())
+    }
+
+    /// Pools and sandboxes of the tickets that have their slot and are to get a host.
+    fn hostless_sandboxes(&self) -> HashSet<(String, String)> {
+        self.hostless.iter().filter_map(|(_, id)| self.tickets.get(id)).map(sandbox_of).collect()
     }
 
     /// Number of hosts that tickets of each pool hold, including hosts that are being checked or no longer listed.
@@ -219,7 +227,7 @@ impl TicketState {
         }
         self.grant_kept(now);
         let mut checks = Vec::new();
-        let mut held = self.held_by_pool();
+        let (mut held, mut free) = (self.held_by_pool(), HashMap::new());
         for (number, id) in &self.hostless {
             if checks.len() == most {
                 break;
@@ -231,7 +239,9 @@ impl TicketState {
                 continue;
             }
             let sandbox = ticket.claim.sandbox_of_project();
-            if let Some(host) = self.hosts.take(hosts, (id, &sandbox), now.steady_ms) {
+            let free =
+                free.entry(&ticket.claim.pool).or_insert_with(|| self.hosts.free(hosts, now.steady_ms));
+            if let Some(host) = self.hosts.take(free, (id, &sandbox), now.steady_ms) {
                 *held.entry(ticket.claim.pool.clone()).or_default() += 1;
                 checks.push(HostCheck { ticket: id.clone(), number: *number, host, port: hosts.check_port });
             }

@@ -40,6 +40,24 @@ impl Durable {
     }
 }
 
+impl Shared {
+    /// Applies a changed file of pools.
+    pub(super) fn apply_pools(&self) {
+        let placement = self.pools.now();
+        let mut state = self.state();
+        if state.placement.as_ref().is_some_and(|known| Arc::ptr_eq(known, &placement)) {
+            return;
+        }
+        let (now, terms) = (self.now(), placement.terms().clone());
+        state.placement = Some(placement);
+        state.is_list_new = true;
+        state.apply_on_host(now);
+        state.upstreams.wake_all();
+        let changes = state.tickets.limit(terms, now);
+        state.note(changes, now);
+    }
+}
+
 /// The task. Without it no request is answered.
 #[derive(Debug)]
 pub(crate) struct Keeper(pub(super) Arc<Shared>);
@@ -76,19 +94,8 @@ impl Keeper {
 
     /// Applies a changed file of pools, and ends silent tickets. Releases the lock between steps.
     pub(super) fn apply_pools_and_expire(&self) {
+        self.0.apply_pools();
         let now = self.0.now();
-        let placement = self.0.pools.now();
-        let mut state = self.0.state();
-        if state.placement.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &placement)) {
-            let terms = placement.terms().clone();
-            state.placement = Some(placement);
-            state.is_list_new = true;
-            state.apply_on_host(now);
-            state.upstreams.wake_all();
-            let changes = state.tickets.limit(terms, now);
-            state.note(changes, now);
-        }
-        drop(state);
         loop {
             let mut state = self.0.state();
             let changes = state.tickets.expire(STEP, now);

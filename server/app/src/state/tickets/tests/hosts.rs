@@ -57,6 +57,23 @@ async fn a_ticket_gets_a_host_that_answers_and_no_other_ticket_does_also_after_a
 }
 
 #[tokio::test]
+async fn a_ticket_that_is_opened_right_after_its_list_was_read_again_gets_no_host_that_was_removed() {
+    let there = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let pool = |hosts: &str| {
+        let port = there.local_addr().unwrap().port();
+        format!("[[pool]]\nname = \"h\"\nhosts = [{hosts}]\ncheck_port = {port}\n")
+    };
+    let site = Site::with(&pool("\"127.0.0.2\", \"127.0.0.1\""));
+    site.run(&[], async |tickets: &TicketRegistry| {
+        fs::write(site.dir.path().join("pools.toml"), pool("\"127.0.0.1\"")).unwrap();
+        site.pools.reload_if_changed(true);
+        tickets.open_numbered(Ok(wants(1, ""))).await.unwrap();
+        assert_eq!(host(tickets, 1).await, "127.0.0.1");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_ticket_that_ends_while_its_host_is_checked_gives_it_back() {
     let site = Site::with("[[pool]]\nname = \"h\"\nhosts = [\"a\"]\n");
     let (tickets, _keeper) = site.tickets();
