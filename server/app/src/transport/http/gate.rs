@@ -64,11 +64,11 @@ impl Gate {
         &self,
         mut request: Request,
     ) -> Result<(RouteAnswer, Option<CallSlot>), Box<Response>> {
-        if let Some(refusal) = self.checks.refusal(&request) {
-            return Err(Box::new(refusal));
-        }
         let span = tracing::debug_span!("request", otel.name = shown_path(request.uri()));
-        let place = self.checks.admit(&mut request)?;
+        let place = span.in_scope(|| match self.checks.refusal(&request) {
+            Some(refusal) => Err(Box::new(refusal)),
+            None => self.checks.admit(&mut request),
+        })?;
         Ok((self.router.clone().oneshot(request).instrument(span), place))
     }
 }

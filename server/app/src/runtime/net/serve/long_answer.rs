@@ -27,11 +27,15 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
     net::TcpStream,
+    time::timeout,
 };
 use tokio_util::either::Either;
 
 use super::{BoxError, opening::Transport};
 use crate::runtime::clock::Clock;
+
+/// Bytes of further requests on the connection that are read and dropped; a client that sends more is disconnected. The stock clients send none.
+const MOST_PIPELINED_BYTES: usize = 64 * 1024;
 
 /// Marks a long answer, among its extensions.
 #[derive(Debug, Clone, Copy)]
@@ -70,19 +74,26 @@ impl<B> Handover<B> {
     }
 }
 
-/// The answer, for hyper. If it is a long one that can be handed over, hyper waits for it until its connection is taken away.
+/// The answer of `answering` for hyper. If it is a long one that can be handed over, hyper waits until its connection is taken away.
 pub(super) fn pass<B, E>(
-    handover: Option<&Handover<B>>,
-    answered: Poll<Result<Response<B>, E>>,
-) -> Poll<Result<Response<B>, E>> {
-    match (answered, handover) {
-        (Poll::Ready(Ok(long)), Some(handover)) if long.extensions().get::<LongAnswer>().is_some() => {
-            *handover.answer() = Some(long);
-            handover.0.is_there.store(true, Release);
-            Poll::Pending
+    answering: impl Future<Output = Result<Response<B>, E>>,
+    handover: Option<Handover<B>>,
+) -> impl Future<Output = Result<Response<B>, E>> {
+    let mut answering = Some(Box::pin(answering));
+    poll_fn(move |cx| {
+        // a long answer is ready once, and hyper goes on polling
+        let Some(unanswered) = &mut answering else { return Poll::Pending };
+        let Poll::Ready(answer) = unanswered.as_mut().poll(cx) else { return Poll::Pending };
+        answering = None;
+        match (answer, &handover) {
+            (Ok(long), Some(handover)) if long.extensions().get::<LongAnswer>().is_some() => {
+                *handover.answer() = Some(long);
+                handover.0.is_there.store(true, Release);
+                Poll::Pending
+            }
+            (answer, _) => Poll::Ready(answer),
         }
-        (answered, _) => answered,
-    }
+    })
 }
 
 /// A connection of hyper, until it ends or has a long answer.
@@ -175,29 +186,31 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for Watched<I, B> {
 }
 
 /// Sends a long answer to its end, unless the client leaves. Before the end the connection is reset when it closes, also if the process
-/// is killed: Python's client repeats a call whose connection was reset, and ends with an answer that is cut short.
+/// is killed: Python's client repeats a call whose connection was reset, and ends with an answer that is cut short. The client must take
+/// the head and the end `within` a time each; what is between them is bounded by its body.
 ///
 /// # Errors
-/// The client is gone, or the body fails: then the answer has no last chunk.
-pub(super) async fn send<B>(mut io: Transport<'_>, answer: Response<B>) -> io::Result<()>
+/// The client is gone or too slow, or the body fails: then the answer has no last chunk.
+pub(super) async fn send<B>(mut io: Transport<'_>, answer: Response<B>, within: Duration) -> io::Result<()>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>>,
 {
     socket(&io).set_zero_linger()?;
     let (head, body) = answer.into_parts();
-    io.write_all(&head_bytes(&head)).await?;
+    timeout(within, write(&mut io, &head_bytes(&head))).await??;
     drop(head);
-    let mut body = std::pin::pin!(body);
-    // a byte behind the request is one of the next request, which this connection no longer answers
-    let (mut byte, mut has_more) = ([0], false);
+    let mut body = Box::pin(body);
+    let (mut dropped, mut buffer) = (0, [0; 64]);
     loop {
         let data = tokio::select! {
             data = poll_fn(|cx| next_data(body.as_mut(), cx)) => data,
-            read = io.read(&mut byte), if !has_more => {
-                if read? == 0 {
+            // bytes of a next request, which this connection no longer answers
+            read = io.read(&mut buffer) => {
+                let bytes = read?;
+                dropped += bytes;
+                if bytes == 0 || dropped > MOST_PIPELINED_BYTES {
                     return Ok(());
                 }
-                has_more = true;
                 continue;
             }
         };
@@ -205,13 +218,23 @@ where
         // an empty chunk would be the last one
         if !data.is_empty() {
             let length = format!("{:x}\r\n", data.len());
-            io.write_all(&[length.as_bytes(), &data, b"\r\n"].concat()).await?;
+            write(&mut io, &[length.as_bytes(), &data, b"\r\n"].concat()).await?;
         }
     }
+    drop(body);
     #[expect(deprecated, reason = "waits for nothing: this is the default")]
     socket(&io).set_linger(None)?;
-    io.write_all(b"0\r\n\r\n").await?;
-    io.shutdown().await
+    let end = async {
+        write(&mut io, b"0\r\n\r\n").await?;
+        io.shutdown().await
+    };
+    timeout(within, end).await?
+}
+
+/// Writes bytes, through TLS to the socket.
+async fn write(io: &mut Transport<'_>, bytes: &[u8]) -> io::Result<()> {
+    io.write_all(bytes).await?;
+    io.flush().await
 }
 
 /// The next bytes of a body, without trailers, which are for gRPC.

@@ -1,11 +1,11 @@
 //! Serves the requests of one connection with hyper, and ends the connection.
 
-use std::{convert::Infallible, future::poll_fn, io, pin::Pin, time::Duration};
+use std::{convert::Infallible, io, pin::Pin, time::Duration};
 
 use axum::body::Bytes;
 use http_body::Body;
 use hyper::{
-    Request, Response,
+    Method, Request, Response,
     body::Incoming,
     server::conn::{http1, http2},
     service::service_fn,
@@ -79,10 +79,9 @@ where
         let handover = Handover::new();
         let (io, own) = (Watched { io, handover: handover.clone() }, handover.clone());
         let service = service_fn(move |request| {
-            // a client of HTTP/1.0 knows no chunks
-            let handover = Some(own.clone()).filter(|_| request.version() == hyper::Version::HTTP_11);
-            let mut answered = Box::pin(answering(request));
-            poll_fn(move |cx| long_answer::pass(handover.as_ref(), answered.as_mut().poll(cx)))
+            // a client of HTTP/1.0 knows no chunks, and the answer to a HEAD has none
+            let has_chunks = request.version() == hyper::Version::HTTP_11 && request.method() != Method::HEAD;
+            long_answer::pass(answering(request), has_chunks.then(|| own.clone()))
         });
         let connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
         let mut handing = Handing { connection, handover };
@@ -90,7 +89,8 @@ where
         let ended = ended.await;
         let (io, has_begun, long) = handing.into_parts();
         if let Some(long) = long {
-            return until_sent(Box::pin(long_answer::send(io, long)), &peer, policy).await;
+            return until_sent(Box::pin(long_answer::send(io, long, policy.bounds.idle)), &peer, policy)
+                .await;
         }
         (ended, has_begun)
     } else {
@@ -168,7 +168,7 @@ async fn until_sent(
             sent.unwrap_or_else(|error| tracing::debug!(%error, "a client left before the end of its answer"));
             Ok(())
         }
-        () = peer.requests.stalled(policy.bounds.idle) => Err(Disconnect::unread()),
+        () = peer.requests.until_stalled(policy.bounds.idle) => Err(Disconnect::unread_answer()),
     }
 }
 
