@@ -34,7 +34,8 @@ def collectTicket(number):
         found = state(number)
     if found is None:
         return {"ready": None, "output": None, "closed": None, "failed": None}
-    return {"ready": True, "output": "---\nhost: machine-%d\n" % number, "closed": not found, "failed": False}
+    # as bytes: so are they in Resalloc's database
+    return {"ready": True, "output": b"---\nhost: machine-%d\n" % number, "closed": not found, "failed": False}
 
 
 def closeTicket(number):

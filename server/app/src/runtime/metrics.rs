@@ -197,7 +197,7 @@ metrics! {
         "Hosts of a pool, by state: free, held (by a ticket), kept (for tickets of the sandbox that had it), quarantined (did not answer)";
     host_checks: KindCounters = "host_checks", "Checks of hosts before they are given out, by result: answered, failed";
     upstream_tickets: Family<AtUpstream, Gauge> = "upstream_tickets",
-        "Tickets at a server upstream, by state: waiting (no machine yet), ready, closing (until the upstream confirms it)";
+        "Tickets at a server upstream, by state: waiting (no machine yet), ready, closing (until the upstream confirms it), unanswered (calls that may have taken one)";
     upstream_calls: Family<AtUpstream, Counter> = "upstream_calls",
         "Calls of a server upstream, by state: answered, fault, timeout, unreachable, malformed (no answer of Resalloc)";
     upstream_numbers: KindCounters = "upstream_numbers",

@@ -15,6 +15,9 @@ pub struct UpstreamServer {
     /// Number of calls of `takeTicket` that may have got a number although their answer did not arrive here.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u32,
+    /// Others take tickets there, too, as the pools file said last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// A ticket that was taken upstream, until it is known to be closed there.

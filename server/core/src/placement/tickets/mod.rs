@@ -222,15 +222,13 @@ impl Tickets {
         is_there
     }
 
-    /// A ticket that has its slot holds this machine of a server upstream. Returns false if it does not have its slot.
+    /// A ticket holds this machine of a server upstream. It may wait for its slot: after a crash, when its grant was not on disk, and its
+    /// machine was. Returns false if there is no such ticket.
     pub fn set_machine(&mut self, id: &TicketId, machine: Machine, now: ClockReading) -> bool {
-        let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.granted_unix_ms.is_some())
-        else {
-            return false;
-        };
+        let Some(entry) = self.known.get_mut(id) else { return false };
         let waited = !entry.ticket.is_ready();
         entry.ticket.machine = Some(machine);
-        if waited {
+        if waited && entry.ticket.is_ready() {
             self.start_timeout(id, now);
         }
         true

@@ -14,7 +14,12 @@
 //! | after that, before the ticket's client gets it | the ticket with its output | the client gets it |
 //! | while the ticket is closed upstream | the ticket; its holder has ended | it is closed again; an unknown one counts as closed |
 //!
-//! A number above several that no take of ours explains shows another client: then nothing is closed.
+//! If more numbers are gone than takes are unanswered, another client took some: then nothing is closed. A take that no number explains
+//! for ten minutes never got one.
+//!
+//! `looks` has the search for numbers.
+
+mod looks;
 
 use std::collections::BTreeMap;
 
@@ -31,8 +36,10 @@ const CHECK_MS: u64 = 60_000;
 const FIRST_MS: u64 = 1_000;
 /// The longest of these pauses, milliseconds.
 const LONGEST_MS: u64 = 60_000;
-/// Most numbers that are checked between two pauses.
-const MOST_LOOKS: u32 = 64;
+/// No ticket is taken while so many takes are unanswered. So one search looks at this number of tickets and one more.
+const MOST_UNANSWERED: u32 = 64;
+/// No ticket is taken while the server does not close so many.
+const MOST_CLOSING: usize = 64;
 /// The largest number: clients read it as a signed integer of 32 bits.
 const MOST: u32 = i32::MAX as u32;
 
@@ -63,26 +70,22 @@ impl Pause {
 #[derive(Debug)]
 pub struct UpstreamLedger {
     server: UpstreamServer,
-    /// Whether other clients take tickets there too.
-    shared: bool,
     tickets: BTreeMap<u32, LedgerTicket>,
     /// The pause after a call without a usable answer; no call is made until it is over.
     away: Pause,
     take: Pause,
     look: Pause,
-    /// How many numbers above the last one were checked since the last pause of `look`.
+    /// How many numbers above the last one were checked since the last pause of `look`, the highest first.
     looked: u32,
+    /// Since when no number was found, and no answer was lost.
+    quiet_since_ms: Option<u64>,
     /// The search for the last number at the first contact: the highest number known to be given out, and the lowest known not to be.
     search: (u32, Option<u32>),
 }
 
 impl UpstreamLedger {
     /// The tickets as they are on disk. The caller then names the holders that have ended.
-    pub fn new(
-        mut server: UpstreamServer,
-        tickets: impl IntoIterator<Item = UpstreamTicket>,
-        shared: bool,
-    ) -> Self {
+    pub fn new(mut server: UpstreamServer, tickets: impl IntoIterator<Item = UpstreamTicket>) -> Self {
         let entry =
             |record: UpstreamTicket| LedgerTicket { is_held: record.holder.is_some(), record, due_ms: 0 };
         let tickets: BTreeMap<u32, LedgerTicket> =
@@ -90,17 +93,37 @@ impl UpstreamLedger {
         // a crash came between two commits of one answer
         server.last = server.last.max(tickets.last_key_value().map(|(number, _)| *number));
         let [away, take, look] = <[Pause; 3]>::default();
-        Self { server, shared, tickets, away, take, look, looked: 0, search: (0, None) }
+        Self { server, tickets, away, take, look, looked: 0, quiet_since_ms: None, search: (0, None) }
     }
 
-    /// Sets whether other clients take tickets there too.
-    pub fn set_shared(&mut self, shared: bool) {
-        self.shared = shared;
+    /// Sets whether other clients take tickets there too. Once they do not, the last number is searched: the numbers up to it may be
+    /// theirs.
+    pub fn set_shared(&mut self, shared: bool) -> Vec<LedgerWrite> {
+        if self.server.shared == shared {
+            return Vec::new();
+        }
+        self.server.shared = shared;
+        if !shared {
+            (self.server.last, self.server.unanswered, self.search) = (None, 0, (0, None));
+        }
+        vec![LedgerWrite::Server(self.server.clone())]
+    }
+
+    /// Calls of `takeTicket` that may have got a number which did not arrive, unless other clients take tickets too.
+    pub fn unanswered(&self) -> u32 {
+        if self.server.shared { 0 } else { self.server.unanswered }
+    }
+
+    /// The output of this ticket's machine, if other clients take tickets too: after the server has begun its numbers anew, one of them may
+    /// have a ticket with this number.
+    pub fn output_of_shared(&self, number: u32) -> Option<&str> {
+        let entry = self.tickets.get(&number).filter(|_| self.server.shared)?;
+        entry.record.output.as_deref()
     }
 
     /// Whether all tickets that were taken are closed, and no lost number is searched.
     pub fn is_done(&self) -> bool {
-        self.tickets.is_empty() && (self.shared || self.server.unanswered == 0)
+        self.tickets.is_empty() && self.unanswered() == 0
     }
 
     /// All records of tickets.
@@ -142,12 +165,15 @@ impl UpstreamLedger {
         if let Some((_, number)) = to_close.filter(|(due_ms, _)| *due_ms <= now_ms) {
             return LedgerStep::Close(number);
         }
+        let closing = self.tickets.values().filter(|entry| !entry.is_held).count();
+        let wants = wants && closing < MOST_CLOSING && self.unanswered() < MOST_UNANSWERED;
         if wants && self.take.until_ms <= now_ms {
             return self.searched().map_or(LedgerStep::Take, LedgerStep::Look);
         }
-        let lost = self.server.last.filter(|_| self.server.unanswered > 0 && !self.shared);
+        let lost = self.server.last.filter(|_| self.unanswered() > 0);
         if let Some(last) = lost.filter(|_| self.look.until_ms <= now_ms) {
-            return LedgerStep::Look((last + 1).saturating_add(self.looked).min(MOST));
+            let left = self.server.unanswered.saturating_sub(self.looked);
+            return LedgerStep::Look((last + 1).saturating_add(left).min(MOST));
         }
         if let Some((_, number)) = to_collect.filter(|(due_ms, _)| *due_ms <= now_ms) {
             return LedgerStep::Collect(number);
@@ -155,17 +181,6 @@ impl UpstreamLedger {
         let times = [to_close, to_collect].into_iter().flatten().map(|(due_ms, _)| due_ms);
         let times = times.chain(wants.then_some(self.take.until_ms)).chain(lost.map(|_| self.look.until_ms));
         LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(LONGEST_MS)))
-    }
-
-    /// The next number to check in the search for the last one; `None` if the last one is known or not needed.
-    fn searched(&self) -> Option<u32> {
-        if self.server.last.is_some() || self.shared {
-            return None;
-        }
-        Some(match self.search {
-            (low, None) => low.saturating_mul(2).clamp(1, MOST),
-            (low, Some(high)) => low + (high - low) / 2,
-        })
     }
 
     /// Before each take: this must be on disk first.
@@ -182,13 +197,18 @@ impl UpstreamLedger {
         let mut effects = LedgerEffects::default();
         if self.server.last.is_some_and(|last| number <= last) {
             self.forget_all(&mut effects);
-        } else if let Some(last) = self.server.last.filter(|_| !self.shared) {
+            self.server.last = Some(0);
+        }
+        if let Some(last) = self.server.last.filter(|_| !self.server.shared) {
             let between = last + 1..number;
             if between.len() <= self.server.unanswered as usize {
                 between.for_each(|lost| self.found(lost, &mut effects));
             } else {
                 effects.foreign = number - last - 1;
             }
+        }
+        if effects.foreign > 0 || effects.restarted {
+            self.server.unanswered = 0;
         }
         self.server.last = Some(number);
         let record = UpstreamTicket { holder: Some(holder), ..self.record(number) };
@@ -198,7 +218,9 @@ impl UpstreamLedger {
 
     /// Records that a call of `takeTicket` got no number. `is_sent`: the call may have got one upstream.
     pub fn not_taken(&mut self, is_sent: bool, now_ms: u64) {
-        if !is_sent {
+        if is_sent {
+            self.quiet_since_ms = None;
+        } else {
             self.server.unanswered = self.server.unanswered.saturating_sub(1);
         }
         self.take.extend(now_ms);
@@ -211,17 +233,39 @@ impl UpstreamLedger {
         LedgerEffects { writes: Vec::from_iter(gone), ..LedgerEffects::default() }
     }
 
-    /// The server answered a call about this ticket with a fault.
-    pub fn fault(&mut self, number: u32, now_ms: u64) {
+    /// Records that the server answered this step with a fault.
+    pub fn fault(&mut self, step: LedgerStep, now_ms: u64) {
         self.away = Pause::default();
-        if let Some(entry) = self.tickets.get_mut(&number) {
-            entry.due_ms = now_ms.saturating_add(LONGEST_MS);
+        if step != LedgerStep::Take {
+            self.postpone(step, now_ms);
         }
     }
 
-    /// Records that the server gave no usable answer.
+    /// Records that the server could not be used.
     pub fn unreachable(&mut self, now_ms: u64) {
         self.away.extend(now_ms);
+    }
+
+    /// Records that the server gave no usable answer to this step. The reason may be this step alone, so other steps go first afterwards.
+    pub fn no_answer(&mut self, step: LedgerStep, now_ms: u64) {
+        self.unreachable(now_ms);
+        self.postpone(step, self.away.until_ms);
+    }
+
+    fn postpone(&mut self, step: LedgerStep, from_ms: u64) {
+        let later_ms = from_ms.saturating_add(LONGEST_MS);
+        match step {
+            LedgerStep::Close(number) | LedgerStep::Collect(number) => {
+                if let Some(entry) = self.tickets.get_mut(&number) {
+                    entry.due_ms = later_ms;
+                }
+            }
+            LedgerStep::Look(_) if self.server.last.is_some() => self.look.until_ms = later_ms,
+            LedgerStep::Look(_) => self.take.extend(from_ms),
+            // each take that fails has its pause already
+            LedgerStep::Take => self.take.until_ms = from_ms.saturating_add(FIRST_MS),
+            LedgerStep::Wait(_) => {}
+        }
     }
 
     /// Records the state of the ticket with this number.
@@ -234,7 +278,12 @@ impl UpstreamLedger {
         entry.due_ms = now_ms.saturating_add(if is_out { CHECK_MS } else { POLL_MS });
         match answer {
             CollectAnswer::Waits => {}
-            CollectAnswer::Ready(_) if is_out => {}
+            // the server's numbers began anew, and this one is another client's ticket
+            CollectAnswer::Ready(output) if is_out && entry.record.output.as_ref() != Some(&output) => {
+                effects = self.closed(number);
+                effects.events.push(LedgerEvent::Gone(holder));
+            }
+            CollectAnswer::Ready(_) | CollectAnswer::Unfit if is_out => {}
             CollectAnswer::Ready(output) => {
                 entry.record.output = Some(output.clone());
                 entry.due_ms = now_ms.saturating_add(CHECK_MS);
@@ -252,7 +301,7 @@ impl UpstreamLedger {
             CollectAnswer::Closed | CollectAnswer::Unknown if is_out => {
                 effects.events.push(LedgerEvent::Gone(holder));
             }
-            CollectAnswer::Failed => {
+            CollectAnswer::Failed | CollectAnswer::Unfit => {
                 entry.record.holder = None;
                 (entry.is_held, entry.due_ms) = (false, 0);
                 effects.writes.push(LedgerWrite::Put(entry.record.clone()));
@@ -268,58 +317,10 @@ impl UpstreamLedger {
         effects
     }
 
-    /// Records whether the number that was checked has been given out.
-    pub fn looked(&mut self, number: u32, is_given_out: bool, now_ms: u64) -> LedgerEffects {
-        self.away = Pause::default();
-        let mut effects = LedgerEffects::default();
-        match self.server.last {
-            None => self.narrow(number, is_given_out, &mut effects),
-            // an upstream may have forgotten one number, and not the next
-            Some(_) if !is_given_out => {
-                self.looked += 1;
-                if self.looked >= self.server.unanswered.min(MOST_LOOKS) {
-                    self.looked = 0;
-                    self.look.extend(now_ms);
-                }
-            }
-            Some(last) => {
-                self.server.last = Some(number);
-                (last + 1..=number).for_each(|lost| self.found(lost, &mut effects));
-                (self.look, self.looked) = (Pause::default(), 0);
-                effects.writes.push(LedgerWrite::Server(self.server.clone()));
-            }
-        }
-        effects
-    }
-
-    /// Does one step of the search for the last number.
-    fn narrow(&mut self, number: u32, is_given_out: bool, effects: &mut LedgerEffects) {
-        let (low, high) = self.search;
-        self.search = if is_given_out { (number, high) } else { (low, Some(number)) };
-        let (low, high) = self.search;
-        if high.is_some_and(|high| high - low <= 1) || low == MOST {
-            self.server = UpstreamServer { last: Some(low), unanswered: 0, ..self.server.clone() };
-            effects.writes.push(LedgerWrite::Server(self.server.clone()));
-        }
-    }
-
-    /// Records a lost number: its ticket is only to be closed.
-    fn found(&mut self, number: u32, effects: &mut LedgerEffects) {
-        if self.tickets.contains_key(&number) {
-            return;
-        }
-        self.server.unanswered = self.server.unanswered.saturating_sub(1);
-        effects.found += 1;
-        let record = self.record(number);
-        effects.writes.push(LedgerWrite::Put(record.clone()));
-        self.tickets.insert(number, LedgerTicket { record, is_held: false, due_ms: 0 });
-    }
-
     /// Forgets all tickets, because the server has begun its numbers anew: the same numbers may now belong to others, and must not be
     /// closed.
     fn forget_all(&mut self, effects: &mut LedgerEffects) {
         effects.restarted = true;
-        self.server.unanswered = 0;
         for (_, LedgerTicket { record, is_held, .. }) in std::mem::take(&mut self.tickets) {
             let event = if record.output.is_some() { LedgerEvent::Gone } else { LedgerEvent::Again };
             effects.events.extend(record.holder.clone().filter(|_| is_held).map(event));

@@ -33,6 +33,8 @@ pub enum CollectAnswer {
     Waits,
     /// The machine is there, with this output.
     Ready(String),
+    /// The machine is there, and its output cannot be kept: it is too long, or no text.
+    Unfit,
 }
 
 /// A change that must be on disk.

@@ -29,6 +29,8 @@ struct Upstream {
     forgotten: BTreeSet<u32>,
     /// Takes that it will see late, when their callers are gone.
     late: u32,
+    /// When it sees all of them at the latest.
+    late_until: u64,
 }
 
 impl Upstream {
@@ -36,6 +38,12 @@ impl Upstream {
         self.last += 1;
         self.open.insert(self.last);
         self.last
+    }
+
+    fn take_late(&mut self) {
+        for _ in 0..std::mem::take(&mut self.late) {
+            self.take();
+        }
     }
 
     fn collect(&self, number: u32) -> CollectAnswer {
@@ -98,14 +106,14 @@ struct World {
 impl World {
     fn new(given_out: u32) -> Self {
         let upstream = Upstream { last: given_out, ..Upstream::default() };
-        let ledger = UpstreamLedger::new(server(), [], false);
+        let ledger = UpstreamLedger::new(server(), []);
         let (server, wanted) = (server(), VecDeque::new());
         let (tickets, open) = (BTreeMap::new(), BTreeSet::new());
         Self { upstream, server, tickets, open, ledger, wanted, opened: 0, now: 0 }
     }
 
     fn crash(&mut self) {
-        self.ledger = UpstreamLedger::new(self.server.clone(), self.tickets.values().cloned(), false);
+        self.ledger = UpstreamLedger::new(self.server.clone(), self.tickets.values().cloned());
         let holders: Vec<_> = self.ledger.tickets().filter_map(|ticket| ticket.holder.clone()).collect();
         for ended in holders.iter().filter(|holder| !self.open.contains(holder)) {
             self.ledger.release(ended);
@@ -148,7 +156,11 @@ impl World {
     }
 
     fn step(&mut self, fate: CallFate) {
-        match self.ledger.next(!self.wanted.is_empty(), self.now) {
+        if self.now >= self.upstream.late_until {
+            self.upstream.take_late();
+        }
+        let step = self.ledger.next(!self.wanted.is_empty(), self.now);
+        match step {
             LedgerStep::Wait(until) => self.now = until.max(self.now + 1),
             LedgerStep::Take => self.take(fate),
             LedgerStep::Close(number) => {
@@ -158,10 +170,10 @@ impl World {
                 match fate {
                     CallFate::CrashBeforeCall => self.crash(),
                     CallFate::NotSent => self.ledger.unreachable(self.now),
-                    CallFate::Fault => self.ledger.fault(number, self.now),
+                    CallFate::Fault => self.ledger.fault(step, self.now),
                     CallFate::Lost | CallFate::Late => {
                         self.upstream.open.remove(&number);
-                        self.ledger.unreachable(self.now);
+                        self.ledger.no_answer(step, self.now);
                     }
                     _ => {
                         self.upstream.open.remove(&number);
@@ -170,11 +182,9 @@ impl World {
                     }
                 }
             }
-            LedgerStep::Collect(_) | LedgerStep::Look(_)
-                if [CallFate::NotSent, CallFate::Lost, CallFate::Late, CallFate::Fault].contains(&fate) =>
-            {
-                self.ledger.unreachable(self.now);
-            }
+            _ if fate == CallFate::NotSent => self.ledger.unreachable(self.now),
+            _ if fate == CallFate::Fault => self.ledger.fault(step, self.now),
+            _ if [CallFate::Lost, CallFate::Late].contains(&fate) => self.ledger.no_answer(step, self.now),
             LedgerStep::Collect(number) => {
                 let answer = self.upstream.collect(number);
                 let effects = self.ledger.collected(number, answer, self.now);
@@ -197,13 +207,15 @@ impl World {
         self.write(vec![intended]);
         match fate {
             CallFate::CrashBeforeCall => return self.crash(),
-            CallFate::NotSent => self.ledger.not_taken(false, self.now),
-            CallFate::Lost | CallFate::Fault => {
+            CallFate::NotSent | CallFate::Fault => self.ledger.not_taken(false, self.now),
+            CallFate::Lost => {
                 self.upstream.take();
                 self.ledger.not_taken(true, self.now);
+                self.ledger.no_answer(LedgerStep::Take, self.now);
             }
             CallFate::Late => {
                 self.upstream.late += 1;
+                self.upstream.late_until = self.now + 300_000;
                 self.ledger.not_taken(true, self.now);
             }
             _ => {
@@ -248,10 +260,7 @@ impl World {
     }
 
     fn settle(&mut self) {
-        while self.upstream.late > 0 {
-            self.upstream.late -= 1;
-            self.upstream.take();
-        }
+        self.upstream.take_late();
         for _ in 0..3000 {
             if self.is_settled() {
                 break;

@@ -20,6 +20,7 @@ enum Manner {
     Faults,
     Rubbish,
     Huge,
+    Denies,
 }
 
 /// A server upstream, which outlives the servers that use it.
@@ -27,6 +28,8 @@ enum Manner {
 struct Upstream {
     manner: Manner,
     calls: u32,
+    /// Of the last call.
+    authorization: String,
     last: u32,
     /// Open tickets, with tags and sandbox.
     open: BTreeMap<u32, String>,
@@ -77,10 +80,16 @@ impl Resalloc {
     }
 }
 
-async fn answer(State(resalloc): State<Resalloc>, body: Bytes) -> axum::response::Response {
+async fn answer(
+    State(resalloc): State<Resalloc>,
+    head: axum::http::HeaderMap,
+    body: Bytes,
+) -> axum::response::Response {
     let (manner, value) = {
         let mut state = resalloc.state();
         state.calls += 1;
+        let sent = head.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        state.authorization = sent.unwrap_or_default();
         let call = MethodCall::from_xml(std::str::from_utf8(&body).unwrap()).unwrap();
         let works = [Manner::Answers, Manner::Loses].contains(&state.manner);
         (state.manner, works.then(|| state.call(&call)))
@@ -93,6 +102,7 @@ async fn answer(State(resalloc): State<Resalloc>, body: Bytes) -> axum::response
         (Manner::Rubbish, _) => "<html>".to_owned(),
         (Manner::Huge, _) => "x".repeat(1 << 20),
         (Manner::Hangs, _) => std::future::pending().await,
+        (Manner::Denies, _) => return axum::http::StatusCode::UNAUTHORIZED.into_response(),
         // the connection is cut within the answer
         (_, _) => {
             let cut = tokio_stream::iter([Err::<Bytes, _>(std::io::Error::other("cut"))]);
@@ -129,7 +139,13 @@ impl Upstream {
         let is_known = number <= self.last && !self.forgotten.contains(&number);
         let is = |fact: bool| if is_known { Value::Boolean(fact) } else { Value::Nil };
         let ready = is_known && !self.slow;
-        let output = if ready { Value::String(format!("---\nhost: m{number}\n")) } else { Value::Nil };
+        let output = format!("---\nhost: m{number}\n");
+        let output = match (ready, number.is_multiple_of(2)) {
+            (false, _) => Value::Nil,
+            (true, true) => Value::String(output),
+            // as Resalloc gives it out
+            (true, false) => Value::Base64(output.into()),
+        };
         let members = [
             ("ready", is(ready)),
             ("output", output),
@@ -299,7 +315,7 @@ async fn trouble(manner: Manner) {
 
 #[tokio::test]
 async fn an_upstream_that_does_not_answer_as_it_should_holds_up_its_own_tickets_only() {
-    for manner in [Manner::Hangs, Manner::Faults, Manner::Rubbish, Manner::Huge] {
+    for manner in [Manner::Hangs, Manner::Faults, Manner::Rubbish, Manner::Huge, Manner::Denies] {
         trouble(manner).await;
     }
 }
@@ -326,6 +342,25 @@ async fn what_a_pool_that_is_gone_has_upstream_is_closed() {
     .await;
     let left = crate::state::tickets::upstream::read(&site.store).await.unwrap();
     assert_eq!((left.servers.len(), left.tickets.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_password_is_used_until_all_is_closed_although_the_pool_is_gone() {
+    let (resalloc, address) = Resalloc::start().await;
+    let site = Site::with(&pools(&address.replace("//", "//ann:secret@")));
+    site.run(&[], async |tickets: &TicketRegistry| {
+        tickets.open_numbered(Ok(wants(1))).await.unwrap();
+        output(tickets, 1).await;
+        fs::write(site.dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n").unwrap();
+        site.pools.reload_if_changed(true);
+        while tickets.0.state().placement.as_ref().is_none_or(|pools| pools.pool("u").is_some()) {
+            tokio::task::yield_now().await;
+        }
+        tickets.close_numbered(1, &Identity::anyone()).await.unwrap();
+        resalloc.until(|state| state.open.is_empty()).await;
+        assert_eq!(resalloc.state().authorization, "Basic YW5uOnNlY3JldA==");
+    })
+    .await;
 }
 
 #[tokio::test]

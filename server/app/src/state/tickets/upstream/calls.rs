@@ -1,6 +1,6 @@
 //! Calls of Resalloc over XML-RPC: within bounds of time and size, one attempt each.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::body::Bytes;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -33,12 +33,16 @@ const SHOWN_CHARS: usize = 200;
 pub(super) enum CallFailure {
     /// The call was not sent.
     Unreachable(String),
+    /// The server, or a proxy before it, did not let the call in.
+    Refused(StatusCode),
     /// The call was sent, and the connection broke.
     Broken(String),
     /// There was no answer in time.
     Timeout,
     /// The answer is not one of Resalloc.
     Malformed(String),
+    /// The answer is larger than any of Resalloc.
+    TooLarge,
     /// The server answered with a fault.
     Fault(String),
 }
@@ -49,9 +53,14 @@ impl CallFailure {
         match self {
             Self::Unreachable(_) | Self::Broken(_) => "unreachable",
             Self::Timeout => "timeout",
-            Self::Malformed(_) => "malformed",
+            Self::Malformed(_) | Self::TooLarge | Self::Refused(_) => "malformed",
             Self::Fault(_) => "fault",
         }
+    }
+
+    /// Whether a call may have done its work. A fault is an answer: Resalloc commits before it answers, and a failed call changes nothing.
+    pub(super) fn may_have_worked(&self) -> bool {
+        !matches!(self, Self::Unreachable(_) | Self::Refused(_) | Self::Fault(_))
     }
 
     /// The reason as text for people.
@@ -60,7 +69,9 @@ impl CallFailure {
             Self::Unreachable(why) => format!("cannot be reached: {why}"),
             Self::Broken(why) => format!("broke the connection: {why}"),
             Self::Timeout => format!("did not answer within {} s", ANSWERS_WITHIN.as_secs()),
+            Self::Refused(status) => format!("refused the call: status {status}"),
             Self::Malformed(why) => format!("does not answer as Resalloc does: {why}"),
+            Self::TooLarge => format!("does not answer as Resalloc does: more than {ANSWER_BYTES} bytes"),
             Self::Fault(why) => format!("answered with a fault: {why}"),
         }
     }
@@ -104,27 +115,7 @@ impl UpstreamClient {
         let Value::Struct(members) = self.call("collectTicket", vec![integer(number)]).await? else {
             return Err(CallFailure::Malformed("collectTicket gives no struct".to_owned()));
         };
-        let is = |name: &str| matches!(members.get(name), Some(Value::Boolean(true)));
-        Ok(match (members.get("ready"), members.get("output")) {
-            (Some(Value::Nil), _) => CollectAnswer::Unknown,
-            (Some(Value::Boolean(_)), _) if is("closed") => CollectAnswer::Closed,
-            (Some(Value::Boolean(_)), _) if is("failed") => CollectAnswer::Failed,
-            (Some(Value::Boolean(false)), _) => CollectAnswer::Waits,
-            (Some(Value::Boolean(true)), Some(Value::String(output))) if is_fit(output) => {
-                CollectAnswer::Ready(output.clone())
-            }
-            (Some(Value::Boolean(true)), Some(Value::String(output))) => {
-                let (upstream, bytes) = (&self.address, output.len());
-                tracing::warn!(
-                    upstream,
-                    number,
-                    bytes,
-                    "a machine counts as failed: its output is too long, or no text"
-                );
-                CollectAnswer::Failed
-            }
-            _ => return Err(CallFailure::Malformed("collectTicket gives no state".to_owned())),
-        })
+        collected(&members).ok_or_else(|| CallFailure::Malformed("collectTicket gives no state".to_owned()))
     }
 
     /// Closes a ticket.
@@ -155,22 +146,51 @@ impl UpstreamClient {
             if error.is_connect() { CallFailure::Unreachable(cause) } else { CallFailure::Broken(cause) }
         })?;
         let (head, body) = answer.into_parts();
-        if head.status != StatusCode::OK {
-            return Err(CallFailure::Malformed(format!("status {}", head.status)));
-        }
-        let bytes =
-            outgoing::read(body, KeptPart::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
-                BodyFailure::Cut => CallFailure::Broken("in its answer".to_owned()),
-                BodyFailure::TooLarge => CallFailure::Malformed(format!("more than {ANSWER_BYTES} bytes")),
-            })?;
+        refused(head.status)?;
+        let bytes = outgoing::read(body, KeptPart::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
+            BodyFailure::Cut => CallFailure::Broken("in its answer".to_owned()),
+            BodyFailure::TooLarge => CallFailure::TooLarge,
+        })?;
         parse(&bytes)
     }
 }
 
-/// Whether the output of a machine can be kept: it is short enough, and text.
+/// What the struct that `collectTicket` gives says. Resalloc keeps outputs as bytes, which Python sends in base64.
+fn collected(members: &BTreeMap<String, Value>) -> Option<CollectAnswer> {
+    let is = |name: &str| matches!(members.get(name), Some(Value::Boolean(true)));
+    let output = match members.get("output") {
+        Some(Value::String(text)) => Some(Some(text.clone())),
+        Some(Value::Base64(bytes)) => Some(String::from_utf8(bytes.clone()).ok()),
+        _ => None,
+    };
+    Some(match members.get("ready") {
+        Some(Value::Nil) => CollectAnswer::Unknown,
+        Some(Value::Boolean(_)) if is("closed") => CollectAnswer::Closed,
+        Some(Value::Boolean(_)) if is("failed") => CollectAnswer::Failed,
+        Some(Value::Boolean(false)) => CollectAnswer::Waits,
+        Some(Value::Boolean(true)) => {
+            output?.filter(|text| is_fit(text)).map_or(CollectAnswer::Unfit, CollectAnswer::Ready)
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the output of a machine can be kept: it is short enough, and text that XML 1.0 can carry.
 fn is_fit(output: &str) -> bool {
-    output.len() <= OUTPUT_BYTES
-        && !output.chars().any(|letter| letter.is_control() && !letter.is_whitespace())
+    let is_fit = |letter: char| match letter {
+        '\u{b}' | '\u{c}' | '\u{fffe}' | '\u{ffff}' => false,
+        letter => !letter.is_control() || letter.is_whitespace(),
+    };
+    output.len() <= OUTPUT_BYTES && output.chars().all(is_fit)
+}
+
+/// What the status of an answer says: one of 400 to 499 comes before the call is carried out.
+fn refused(status: StatusCode) -> Result<(), CallFailure> {
+    match status {
+        StatusCode::OK => Ok(()),
+        status if status.is_client_error() => Err(CallFailure::Refused(status)),
+        status => Err(CallFailure::Malformed(format!("status {status}"))),
+    }
 }
 
 fn integer(number: u32) -> Value {
@@ -202,6 +222,37 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_output_is_text_or_bytes_of_text_that_xml_can_carry() {
+        let answer = |output: Value| {
+            let members = [("ready", Value::Boolean(true)), ("output", output)];
+            collected(&BTreeMap::from_iter(members.map(|(name, value)| (name.to_owned(), value))))
+        };
+        let ready = Some(CollectAnswer::Ready("---\nhost: ü\n".to_owned()));
+        assert_eq!(answer(Value::String("---\nhost: ü\n".to_owned())), ready);
+        assert_eq!(answer(Value::Base64("---\nhost: ü\n".into())), ready);
+        for wrong in ["\u{b}", "\u{c}", "\u{fffe}", "\u{ffff}", "\u{1}", &"x".repeat(OUTPUT_BYTES + 1)] {
+            assert_eq!(answer(Value::String(wrong.to_owned())), Some(CollectAnswer::Unfit), "{wrong:?}");
+        }
+        assert_eq!(answer(Value::Base64(vec![0xff])), Some(CollectAnswer::Unfit));
+        assert_eq!(answer(Value::Nil), None);
+        // as Python's xmlrpc sends bytes
+        let python = "<?xml version='1.0'?>\n<methodResponse>\n<params>\n<param>\n<value><base64>\nLS0tCmhvc3Q6\nIG0xCg==\n</base64></value>\n</param>\n</params>\n</methodResponse>\n";
+        assert_eq!(parse(python.as_bytes()), Ok(Value::Base64("---\nhost: m1\n".into())));
+    }
+
+    #[test]
+    fn a_call_that_was_not_let_in_or_got_a_fault_did_nothing() {
+        let status = |code: u16| refused(StatusCode::from_u16(code).unwrap());
+        assert_eq!(status(200), Ok(()));
+        let did_nothing =
+            [status(401).unwrap_err(), status(404).unwrap_err(), CallFailure::Fault(String::new())];
+        assert!(did_nothing.iter().all(|failure| !failure.may_have_worked()), "{did_nothing:?}");
+        for unknown in [status(502).unwrap_err(), CallFailure::Timeout, CallFailure::TooLarge] {
+            assert!(unknown.may_have_worked(), "{unknown:?}");
+        }
+    }
 
     #[test]
     fn what_is_no_answer_is_refused_and_a_fault_is_known_as_one() {

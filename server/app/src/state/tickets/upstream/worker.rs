@@ -27,7 +27,7 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 const GATHER: usize = 32;
 
 /// Labels in metrics for the states of tickets upstream.
-const TICKET_STATES: [&str; 3] = ["waiting", "ready", "closing"];
+const TICKET_STATES: [&str; 4] = ["waiting", "ready", "closing", "unanswered"];
 
 /// Serves an upstream until `stop`, or until no pool names it and no ticket is left there. Returns its address.
 pub(super) async fn run(shared: Arc<Shared>, address: String, stop: CancellationToken) -> String {
@@ -57,7 +57,7 @@ impl Worker {
         let (wake, tickets) = (Arc::clone(&queue.wake), std::mem::take(&mut queue.tickets));
         let new = || UpstreamServer { address: address.clone(), ..UpstreamServer::default() };
         let server = queue.server.take().unwrap_or_else(new);
-        let mut ledger = UpstreamLedger::new(server, tickets, false);
+        let mut ledger = UpstreamLedger::new(server, tickets);
         let holders: Vec<_> = ledger.tickets().filter_map(|ticket| ticket.holder.clone()).collect();
         for ended in holders.iter().filter(|holder| !state.holds(holder)) {
             ledger.release(ended);
@@ -72,7 +72,10 @@ impl Worker {
         if upstream.is_none() && !wants && self.ledger.is_done() {
             return !self.forget().await;
         }
-        self.ledger.set_shared(upstream.as_ref().is_none_or(|upstream| upstream.shared));
+        if let Some(upstream) = &upstream {
+            let writes = self.ledger.set_shared(upstream.shared);
+            self.write(writes).await;
+        }
         self.show();
         let now_ms = self.shared.now().steady_ms;
         let next = self.ledger.next(wants, now_ms);
@@ -89,17 +92,7 @@ impl Worker {
         match next {
             LedgerStep::Take => self.take().await,
             LedgerStep::Close(number) => self.close(number).await,
-            LedgerStep::Collect(number) => {
-                let answer = self.collect(number).await;
-                let now_ms = self.shared.now().steady_ms;
-                match answer {
-                    Ok(answer) => {
-                        let effects = self.ledger.collected(number, answer, now_ms);
-                        self.apply(effects).await;
-                    }
-                    Err(failure) => self.failed(&failure, next),
-                }
-            }
+            LedgerStep::Collect(number) => self.collect_held(number).await,
             LedgerStep::Look(number) => match self.collect(number).await {
                 Ok(answer) => {
                     let is_given_out = answer != CollectAnswer::Unknown;
@@ -145,7 +138,7 @@ impl Worker {
         let mut state = self.shared.state();
         if state.upstream_at(&self.address).is_some() || state.upstreams.wants(&self.address) {
             // its last number is not on disk any more: it is looked for as at the first contact
-            self.ledger = UpstreamLedger::new(server, [], false);
+            self.ledger = UpstreamLedger::new(server, []);
             return false;
         }
         state.upstreams.forget(&self.address);
@@ -157,10 +150,11 @@ impl Worker {
     }
 
     /// Makes a client for the address in the pools file, if there is none yet; returns false if that fails. If no pool names the upstream
-    /// any more, the client has no password.
+    /// any more, the client of before is used. After a restart there is none, and the new one has no password.
     fn has_client(&mut self, upstream: Option<PoolUpstream>) -> bool {
         let address = match upstream {
             Some(upstream) => upstream.address,
+            None if self.client.is_some() => return true,
             None => match UpstreamAddress::parse(&self.address) {
                 Ok(address) => address,
                 Err(_why) => return false,
@@ -193,9 +187,8 @@ impl Worker {
                 self.apply(effects).await;
             }
             Err(failure) => {
-                let is_sent = !matches!(failure, CallFailure::Unreachable(_));
                 let now = self.shared.now();
-                self.ledger.not_taken(is_sent, now.steady_ms);
+                self.ledger.not_taken(failure.may_have_worked(), now.steady_ms);
                 self.failed(&failure, LedgerStep::Take);
                 self.shared.state().want_again(&wanted.holder, now);
             }
@@ -205,21 +198,32 @@ impl Worker {
     /// Closes a ticket upstream. If the call fails with a fault, the ticket is collected: one that is unknown or closed counts as closed.
     async fn close(&mut self, number: u32) {
         let Some((_, client)) = &self.client else { return };
-        let closed = match client.close(number).await {
-            Err(CallFailure::Fault(_)) => match client.collect(number).await {
-                Ok(CollectAnswer::Unknown | CollectAnswer::Closed) => Ok(()),
-                Ok(_) => Err(CallFailure::Fault(format!("ticket {number} cannot be closed"))),
-                Err(failure) => Err(failure),
-            },
-            closed => closed,
-        };
-        match closed {
+        match close(client, number, self.ledger.output_of_shared(number)).await {
             Ok(()) => {
                 self.answered();
                 let effects = self.ledger.closed(number);
                 self.apply(effects).await;
             }
             Err(failure) => self.failed(&failure, LedgerStep::Close(number)),
+        }
+    }
+
+    /// Collects a ticket that a ticket here needs.
+    async fn collect_held(&mut self, number: u32) {
+        let answer = match self.collect(number).await {
+            Err(CallFailure::TooLarge) => Ok(CollectAnswer::Unfit),
+            answer => answer,
+        };
+        match answer {
+            Ok(answer) => {
+                if answer == CollectAnswer::Unfit {
+                    let upstream = &self.address;
+                    tracing::warn!(upstream, number, "the output of a machine is too long, or no text");
+                }
+                let effects = self.ledger.collected(number, answer, self.shared.now().steady_ms);
+                self.apply(effects).await;
+            }
+            Err(failure) => self.failed(&failure, LedgerStep::Collect(number)),
         }
     }
 
@@ -311,13 +315,14 @@ impl Worker {
     fn failed(&mut self, failure: &CallFailure, step: LedgerStep) {
         self.count(failure.kind());
         let now_ms = self.shared.now().steady_ms;
-        match (failure, step) {
-            (CallFailure::Fault(_), LedgerStep::Close(number) | LedgerStep::Collect(number)) => {
-                self.ledger.fault(number, now_ms);
+        match failure {
+            CallFailure::Fault(_) => self.ledger.fault(step, now_ms),
+            CallFailure::Timeout | CallFailure::Malformed(_) | CallFailure::TooLarge => {
+                self.ledger.no_answer(step, now_ms);
             }
-            // the next take waits, and nothing else
-            (CallFailure::Fault(_), LedgerStep::Take) => {}
-            _ => self.ledger.unreachable(now_ms),
+            CallFailure::Unreachable(_) | CallFailure::Refused(_) | CallFailure::Broken(_) => {
+                self.ledger.unreachable(now_ms);
+            }
         }
         let text = failure.text();
         if self.problem.replace(failure.kind()) != Some(failure.kind()) {
@@ -338,11 +343,28 @@ impl Worker {
     fn show(&self) {
         let counts = self.ledger.counts();
         self.shared.state().upstreams.of(&self.address).status.counts = counts;
-        let counted = [counts.waiting, counts.ready, counts.closing];
+        let counted = [counts.waiting, counts.ready, counts.closing, self.ledger.unanswered()];
         for (state, tickets) in TICKET_STATES.into_iter().zip(counted) {
             let label = AtUpstream { upstream: self.address.clone(), state };
             self.shared.metrics.upstream_tickets.get_or_create(&label).set(i64::from(tickets));
         }
+    }
+}
+
+/// Closes a ticket. `output`: what it was given out with, if one with another output is another client's and stays as it is.
+async fn close(client: &UpstreamClient, number: u32, output: Option<&str>) -> Result<(), CallFailure> {
+    if let Some(output) = output
+        && let CollectAnswer::Ready(there) = client.collect(number).await?
+        && there != output
+    {
+        return Ok(());
+    }
+    match client.close(number).await {
+        Err(CallFailure::Fault(_)) => match client.collect(number).await? {
+            CollectAnswer::Unknown | CollectAnswer::Closed => Ok(()),
+            _ => Err(CallFailure::Fault(format!("ticket {number} cannot be closed"))),
+        },
+        closed => closed,
     }
 }
 

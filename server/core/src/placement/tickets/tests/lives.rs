@@ -128,3 +128,16 @@ fn the_place_of_an_attempt_that_may_be_tried_again_is_kept_for_a_time() {
     tickets.vacate_for_retry(&id("a"), &other, at(99_000));
     assert_eq!(granted(&tickets.expire(10, at(100_001))), ["b"], "none tried again");
 }
+
+#[test]
+fn a_machine_that_comes_before_the_slot_is_kept_for_it() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    for name in ["a", "b"] {
+        tickets.opened(name, TicketClaim { on_host: true, ..claim("o", &[]) });
+    }
+    let machine = Machine { output: "m".into(), failed: false };
+    assert!(tickets.set_machine(&id("b"), machine, at(0)));
+    assert!(!tickets.get(&id("b")).unwrap().is_ready(), "it has no slot");
+    tickets.closed("a");
+    assert!(tickets.get(&id("b")).unwrap().is_ready());
+}

@@ -6,7 +6,7 @@ use super::*;
 fn what_another_client_took_is_not_closed() {
     for shared in [false, true] {
         let last = Some(7);
-        let mut ledger = UpstreamLedger::new(UpstreamServer { last, ..server() }, [], shared);
+        let mut ledger = UpstreamLedger::new(UpstreamServer { last, shared, ..server() }, []);
         let intended = ledger.intend();
         assert!(matches!(intended, LedgerWrite::Server(server) if server.unanswered == 1));
         let effects = ledger.taken(9, holder(1));
@@ -14,7 +14,7 @@ fn what_another_client_took_is_not_closed() {
         assert_eq!(ledger.counts(), LedgerCounts { waiting: 1, ..LedgerCounts::default() });
         ledger.intend();
         ledger.not_taken(true, 0);
-        let is_look = |step| matches!(step, LedgerStep::Look(10));
+        let is_look = |step| matches!(step, LedgerStep::Look(11));
         assert_eq!(is_look(ledger.next(false, 0)), !shared);
     }
 }
@@ -30,7 +30,7 @@ fn a_server_with_numbers_anew_gets_no_call_about_the_numbers_of_before() {
     };
     let before =
         [tickets(Some(holder(1)), 1, Some("x")), tickets(Some(holder(2)), 2, None), tickets(None, 3, None)];
-    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(3), ..server() }, before, false);
+    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(3), ..server() }, before);
     ledger.intend();
     let effects = ledger.taken(1, holder(4));
     assert!(effects.restarted);
@@ -43,7 +43,7 @@ fn a_server_with_numbers_anew_gets_no_call_about_the_numbers_of_before() {
 
 #[test]
 fn a_machine_that_fails_in_use_stays_and_one_that_fails_before_is_replaced() {
-    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), ..server() }, [], false);
+    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), ..server() }, []);
     ledger.intend();
     ledger.taken(1, holder(1));
     let again = ledger.collected(1, CollectAnswer::Failed, 0);
@@ -68,7 +68,7 @@ fn a_machine_that_fails_in_use_stays_and_one_that_fails_before_is_replaced() {
 
 #[test]
 fn a_server_that_does_not_answer_is_asked_less_often_and_by_one_call() {
-    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), ..server() }, [], false);
+    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), ..server() }, []);
     let mut now = 0;
     for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
         assert_eq!(ledger.next(true, now), LedgerStep::Take);
@@ -79,4 +79,155 @@ fn a_server_that_does_not_answer_is_asked_less_often_and_by_one_call() {
         assert_eq!(ledger.next(true, now - 1), LedgerStep::Wait(now));
     }
     assert!(ledger.is_done(), "no take was sent");
+}
+
+fn ledger_with(last: u32, unanswered: u32, closing: impl IntoIterator<Item = u32>) -> UpstreamLedger {
+    let closing = closing.into_iter().map(|number| UpstreamTicket {
+        address: ADDRESS.to_owned(),
+        number,
+        holder: None,
+        output: None,
+        failed: false,
+    });
+    UpstreamLedger::new(UpstreamServer { last: Some(last), unanswered, ..server() }, closing)
+}
+
+#[test]
+fn a_step_that_gets_no_answer_lets_the_others_go_first() {
+    for hangs in [true, false] {
+        let mut ledger = ledger_with(2, 0, [1, 2]);
+        assert_eq!(ledger.next(true, 0), LedgerStep::Close(1));
+        if hangs {
+            ledger.no_answer(LedgerStep::Close(1), 0);
+            assert_eq!(ledger.next(true, 0), LedgerStep::Wait(1000));
+        } else {
+            ledger.fault(LedgerStep::Close(1), 0);
+        }
+        assert_eq!(ledger.next(true, 1000), LedgerStep::Close(2));
+        ledger.closed(2);
+        assert_eq!(ledger.next(true, 1000), LedgerStep::Take);
+        ledger.intend();
+        ledger.taken(3, holder(1));
+        assert_eq!(ledger.next(false, 1000), LedgerStep::Collect(3));
+        ledger.no_answer(LedgerStep::Collect(3), 1000);
+        assert_eq!(ledger.next(true, 2000), LedgerStep::Take);
+        ledger.intend();
+        ledger.not_taken(true, 2000);
+        ledger.no_answer(LedgerStep::Take, 2000);
+        assert_eq!(ledger.next(true, 4000), LedgerStep::Look(5), "not the take again");
+        ledger.no_answer(LedgerStep::Look(5), 4000);
+        assert_eq!(ledger.next(true, 8000), LedgerStep::Take, "not the look again");
+        assert_eq!(ledger.next(false, 61_000), LedgerStep::Close(1));
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_kept_is_a_failure_before_the_machine_is_out_and_none_afterwards() {
+    let mut ledger = ledger_with(0, 0, []);
+    ledger.intend();
+    ledger.taken(1, holder(1));
+    assert_eq!(ledger.collected(1, CollectAnswer::Unfit, 0).events, [LedgerEvent::Again(holder(1))]);
+    assert_eq!(ledger.next(false, 0), LedgerStep::Close(1));
+    ledger.intend();
+    ledger.taken(2, holder(1));
+    ledger.collected(2, CollectAnswer::Ready("m".to_owned()), 0);
+    assert_eq!(ledger.collected(2, CollectAnswer::Unfit, 0), LedgerEffects::default());
+}
+
+#[test]
+fn numbers_beyond_the_lost_answers_show_another_client_and_none_of_them_is_closed() {
+    let mut ledger = ledger_with(7, 2, []);
+    assert_eq!(ledger.next(false, 0), LedgerStep::Look(10), "one more than can be lost");
+    let effects = ledger.looked(10, true, 0);
+    let known = UpstreamServer { last: Some(10), ..server() };
+    let foreign =
+        LedgerEffects { foreign: 3, writes: vec![LedgerWrite::Server(known)], ..LedgerEffects::default() };
+    assert_eq!(effects, foreign);
+    assert!(ledger.is_done());
+    let mut ledger = ledger_with(7, 2, []);
+    for (number, is_given_out) in [(10, false), (9, false), (8, true)] {
+        assert_eq!(ledger.next(false, 0), LedgerStep::Look(number));
+        let found = u32::from(is_given_out);
+        assert_eq!(ledger.looked(number, is_given_out, 0).found, found, "{number}");
+    }
+    assert_eq!(ledger.next(false, 0), LedgerStep::Close(8));
+    ledger.closed(8);
+    assert_eq!(ledger.next(false, 0), LedgerStep::Look(10), "the other one may come yet");
+}
+
+#[test]
+fn a_gap_that_shows_another_client_ends_the_search_also_on_disk() {
+    let mut ledger = ledger_with(7, 2, []);
+    ledger.intend();
+    let effects = ledger.taken(11, holder(1));
+    assert_eq!((effects.foreign, effects.found), (3, 0));
+    let known = UpstreamServer { last: Some(11), ..server() };
+    assert_eq!(effects.writes.last(), Some(&LedgerWrite::Server(known)));
+    assert_eq!((ledger.unanswered(), ledger.next(false, 0)), (0, LedgerStep::Collect(11)));
+}
+
+#[test]
+fn a_lost_answer_is_not_looked_for_for_ever() {
+    let mut ledger = ledger_with(7, 1, []);
+    let (mut now, mut looks) = (0, 0);
+    while !ledger.is_done() {
+        match ledger.next(false, now) {
+            LedgerStep::Look(number) => drop(ledger.looked(number, false, now)),
+            LedgerStep::Wait(until) => now = until,
+            step => panic!("{step:?}"),
+        }
+        looks += 1;
+        assert!(looks < 100);
+    }
+    assert!((600_000..=660_000).contains(&now), "{now}");
+    ledger.intend();
+    assert_eq!(ledger.taken(9, holder(1)).foreign, 1, "it is not closed");
+}
+
+#[test]
+fn none_is_taken_while_too_many_are_not_closed_or_not_found() {
+    assert_eq!(ledger_with(0, 63, []).next(true, 0), LedgerStep::Take);
+    assert_eq!(ledger_with(0, 64, []).next(true, 0), LedgerStep::Look(65));
+    for (most, step) in [(63, LedgerStep::Take), (64, LedgerStep::Wait(60_000))] {
+        let mut ledger = ledger_with(100, 0, 1..=most);
+        for number in 1..=most {
+            ledger.fault(LedgerStep::Close(number), 0);
+        }
+        assert_eq!(ledger.next(true, 0), step);
+    }
+}
+
+#[test]
+fn what_others_may_have_taken_while_the_server_was_shared_is_not_closed_afterwards() {
+    let mut ledger = ledger_with(7, 1, []);
+    assert_eq!(ledger.set_shared(false), []);
+    assert_eq!(ledger.set_shared(true).len(), 1, "kept over a restart");
+    assert!(ledger.is_done());
+    ledger.intend();
+    ledger.not_taken(true, 0);
+    assert_eq!(ledger.set_shared(false), [LedgerWrite::Server(server())]);
+    assert_eq!(ledger.next(true, 2000), LedgerStep::Look(1), "the last number is looked for anew");
+}
+
+#[test]
+fn a_ticket_with_another_output_than_before_is_another_clients_and_stays_open() {
+    let mut ledger = UpstreamLedger::new(UpstreamServer { last: Some(0), shared: true, ..server() }, []);
+    ledger.intend();
+    ledger.taken(1, holder(1));
+    assert_eq!(ledger.output_of_shared(1), None);
+    ledger.collected(1, CollectAnswer::Ready("m".to_owned()), 0);
+    assert_eq!(ledger.output_of_shared(1), Some("m"));
+    let effects = ledger.collected(1, CollectAnswer::Ready("other".to_owned()), 0);
+    assert_eq!(effects.events, [LedgerEvent::Gone(holder(1))]);
+    assert!(matches!(effects.writes.as_slice(), [LedgerWrite::Delete(_)]));
+    assert!(ledger.is_done(), "it is not closed");
+}
+
+#[test]
+fn a_lost_answer_of_a_server_with_numbers_anew_is_found() {
+    let mut ledger = ledger_with(50, 1, []);
+    ledger.intend();
+    let effects = ledger.taken(2, holder(1));
+    assert_eq!((effects.restarted, effects.found, effects.foreign), (true, 1, 0));
+    assert_eq!(ledger.next(false, 0), LedgerStep::Close(1));
 }
