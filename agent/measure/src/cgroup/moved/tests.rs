@@ -206,7 +206,7 @@ fn kills_are_unknown_and_nothing_is_learnt_of_a_build_with_a_part_that_is_not_me
     let finished = |procs: &str| {
         let fake = kernel_with_nspawn();
         let mut meter = Meter::prepare(&fake.kernel(), "01", None);
-        let (before, ()) = meter.inside(|| ());
+        let (before, ()) = meter.run_inside(|| ());
         process(&fake, 200, 1, SCOPE);
         process(&fake, 102, 101, SCOPE);
         group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], procs);

@@ -147,10 +147,11 @@ impl UpstreamClient {
         })?;
         let (head, body) = answer.into_parts();
         refused(head.status)?;
-        let bytes = outgoing::read(body, KeptPart::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
-            BodyFailure::Cut => CallFailure::Broken("in its answer".to_owned()),
-            BodyFailure::TooLarge => CallFailure::TooLarge,
-        })?;
+        let bytes =
+            outgoing::read(body, KeptPart::All(ANSWER_BYTES)).await.map_err(|unread| match unread {
+                BodyFailure::Cut => CallFailure::Broken("in its answer".to_owned()),
+                BodyFailure::TooLarge => CallFailure::TooLarge,
+            })?;
         parse(&bytes)
     }
 }
