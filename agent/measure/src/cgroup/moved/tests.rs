@@ -257,6 +257,27 @@ fn a_group_that_the_build_leaves_is_no_longer_of_it_unless_it_is_a_scope() {
 }
 
 #[test]
+fn limits_above_a_scope_count_from_when_the_build_came_and_their_failures_are_not_of_the_build() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    let slice = |text: &str| fake.write("/sys/fs/cgroup/machine.slice/memory.events.local", text);
+    slice("max 700\noom 5\n");
+    fake.write("/sys/fs/cgroup/machine.slice/cgroup.type", "domain\n");
+    fake.write("/sys/fs/cgroup/machine.slice/memory.max", "100000\n");
+    process(&fake, 102, 101, SCOPE);
+    group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], "102\n");
+    let found = next_look(&mut meter);
+    assert_eq!(found.need, alone.need + 70_000);
+    assert_eq!(found.limit_hits_above, alone.limit_hits_above);
+    assert_eq!(found.reclaim_failures, alone.reclaim_failures);
+    slice("max 900\noom 6\n");
+    let later = meter.read().unwrap();
+    assert_eq!(later.limit_hits_above.unwrap(), alone.limit_hits_above.unwrap() + 1);
+    assert_eq!(later.reclaim_failures, alone.reclaim_failures);
+}
+
+#[test]
 fn at_most_32_groups_are_measured_at_a_time() {
     let fake = kernel_with_nspawn();
     let mut meter = measured(&fake);
