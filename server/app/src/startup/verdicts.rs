@@ -11,7 +11,7 @@ use super::unmeasured::UnmeasuredVerdicts;
 /// history's. The verdicts themselves are read again once it is known which attempts are in memory.
 pub(super) struct LearnableVerdicts {
     most: usize,
-    /// Attempts with a verdict that can be learnt ([`teaches`]), whose summaries have not been read
+    /// Attempts with a verdict that can be learnt ([`is_learnable`]), whose summaries have not been read
     /// yet.
     waiting: HashSet<AttemptId>,
     /// The newest trusted attempts with a verdict that can be learnt, whose summaries have been read: the

@@ -11,7 +11,7 @@ const RUNNER_LINES: usize = 8;
 /// Start of the line that Spack prints before it exits with 0 if the build cache has the package
 /// already (`spack ci rebuild`). The package's name follows.
 const UNNEEDED_START: &str = "No need to rebuild ";
-/// End of the line that starts with [`UNNEEDED`], after the package's name.
+/// End of the line that starts with [`UNNEEDED_START`], after the package's name.
 const UNNEEDED_ENDS: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
 
 /// How a job ended, according to the runner.

@@ -88,7 +88,7 @@ impl ResponseBudget {
         AnswerRest { response_budget: self.clone(), key, left_bytes: left }
     }
 
-    /// Drops the answers that have made no progress for longest until the others fit into [`ROOM`].
+    /// Drops the answers that have made no progress for longest until the others fit into [`WAITING_BYTES`].
     /// The last answer is never dropped, even if it is larger.
     fn make_room(&self) {
         let mut waiting = self.lock_waiting();

@@ -108,7 +108,7 @@ pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Wraps every page and its JSON. The listener has checked access before, and [`IssuerClient`] limits the
+/// Wraps every page and its JSON. The listener has checked access before, and [`asking::RequestReader`] limits the
 /// data to what the caller may see.
 async fn guard_page(request: Request, next: Next) -> Response {
     with_page_headers(next.run(request).await)
