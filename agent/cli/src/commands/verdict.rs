@@ -36,10 +36,10 @@ pub(super) struct VerdictArgs {
     #[arg(value_name = "ATTEMPT", value_parser = attempt_id)]
     attempt: String,
     /// The cause, for example infra; a wrong one lists all.
-    #[arg(long, value_name = "CAUSE", value_parser = cause, required_if_eq("what", "correct"))]
+    #[arg(long, value_name = "CAUSE", value_parser = cause, required_if_eq("change", "correct"))]
     cause: Option<Cause>,
     /// What happened, for those who read it later; at most 500 bytes.
-    #[arg(long, value_name = "TEXT", value_parser = parse_why, required_if_eq("what", "correct"))]
+    #[arg(long, value_name = "TEXT", value_parser = parse_why, required_if_eq("change", "correct"))]
     why: Option<String>,
     /// Judge other failures of the project with the same signature by this cause too, for this time from now: 1m to 30d.
     #[arg(long, value_name = "TIME", value_parser = signature_for)]
