@@ -71,7 +71,7 @@ impl ShadowComparison {
     }
 }
 
-/// Whether the need of an attempt was at most `bytes` ([`measured::holds`]); `None` if that is unknown.
+/// Whether the need of an attempt was at most `bytes` ([`measured::need_fits`]); `None` if that is unknown.
 pub fn holds(summary: &Summary, bytes: u64) -> Option<bool> {
     let need = Some(summary.proven_need().0).filter(|_| summary.counts_for_memory())?;
     measured::need_fits(need, summary.censored, bytes)

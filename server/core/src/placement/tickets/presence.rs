@@ -104,7 +104,7 @@ impl Tickets {
     }
 
     /// Notes that the attempt ended, with whatever outcome. Its ticket ends too, unless the client knows the ticket's id
-    /// ([`Ticket::collected`]): then the client closes it, and a retry may use the slot.
+    /// (`Ticket::collected`): then the client closes it, and a retry may use the slot.
     pub fn end(&mut self, id: &TicketId, attempt: &AttemptId, now: ClockReading) -> Vec<TicketChange> {
         if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
             return Vec::new();

@@ -10,7 +10,7 @@ pub type TicketHolder = (TicketId, u64);
 pub enum LedgerStep {
     /// Close the ticket with this number.
     Close(u32),
-    /// Take a ticket, after [`UpstreamLedger::intend`] is on disk.
+    /// Take a ticket, after `UpstreamLedger::intend` is on disk.
     Take,
     /// Collect the ticket with this number.
     Collect(u32),
