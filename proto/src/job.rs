@@ -157,7 +157,7 @@ impl<'a> JobExecution<'a> {
 }
 
 /// Most runs with one id. Each run costs the next one a look at the disk.
-pub const MOST_RUNS: u32 = 100;
+pub const MAX_RUNS: u32 = 100;
 
 /// The id of another run under the same id: `ID.2`, or `ID.2/TRY`. It is cut to the wire's limit.
 pub fn run_id(attempt: &str, number: u32) -> String {

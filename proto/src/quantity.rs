@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use crate::limits;
 
 /// Least memory of a build, bytes: a smaller number has probably lost its unit.
-const LEAST_MEMORY: u64 = 1 << 20;
+const MIN_MEMORY: u64 = 1 << 20;
 
 /// Parses a quantity of bytes, for example `2Gi`.
 ///
@@ -30,7 +30,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// If the text is not a quantity, or not one of a build's memory.
 pub fn memory(text: &str) -> Result<u64, String> {
     match bytes(text)? {
-        less if less < LEAST_MEMORY => {
+        less if less < MIN_MEMORY => {
             Err(format!("{text:?} is less than 1 MiB: write the unit as well, as 4GiB or 512MiB"))
         }
         bytes => Ok(bytes),

@@ -83,7 +83,6 @@ impl Hooked {
     }
 }
 
-/// A job of this project that was canceled.
 fn canceled(job: u64, project: &str) -> String {
     json!({
         "object_kind": "build", "build_id": job, "build_name": "build", "build_status": "canceled", "pipeline_id": 1,

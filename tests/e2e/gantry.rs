@@ -185,7 +185,7 @@ fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
         ("GET", "/v1/allocation?spec=../../etc/passwd%20arch=a", 400, "spec: its package"),
         ("GET", &glued, 400, "spec: has no space between version and variants; write @29.2 +json"),
         ("GET", &part, 400, "spec: has no compiler; write arch=a-b-c%COMPILER@VERSION"),
-        ("GET", "/v1/allocation?spec=a%20arch=a&spec=b%20arch=b", 400, "spec: stands twice"),
+        ("GET", "/v1/allocation?spec=a%20arch=a&spec=b%20arch=b", 400, "spec: is given twice"),
         ("GET", &huge, 400, "spec: "),
         ("POST", "/v1/allocation?spec=a%20arch=a", 405, "method: POST"),
         ("GET", "/v1/collect", 405, "method: GET"),

@@ -67,7 +67,7 @@ impl Guarded {
     }
 }
 
-/// The code, and the field that a refusal names; without one what stands before the first colon.
+/// The code, and the field that a refusal names; without one the text before the first colon.
 fn refused(status: &Status) -> Refused {
     let field = status.get_details_bad_request().map(|bad| bad.field_violations[0].field.clone());
     let before = || status.message().split(':').next().unwrap_or_default().to_owned();

@@ -46,7 +46,6 @@ impl Chance {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Below `most`; 0 if that is 0.
     fn below(&mut self, most: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap_or(0) % most.max(1)
     }

@@ -13,7 +13,6 @@ const KERNEL: &str = "linux-image-cloud-amd64";
 /// Where cargo lets tests keep files.
 const CACHE: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// What there is.
 #[derive(Debug)]
 pub(crate) struct Packages {
     pub(crate) qemu: PathBuf,

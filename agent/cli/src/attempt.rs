@@ -56,7 +56,6 @@ pub(crate) struct Attempt<'a> {
     settings: &'a Settings,
     id: String,
     resources: Resources,
-    /// When the attempt started.
     pub(crate) start: Instant,
     pub(crate) delivery: Delivery,
     pub(crate) sampler: Sampler,

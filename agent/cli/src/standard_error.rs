@@ -81,8 +81,8 @@ fn wait_for_room(target: impl AsFd, limit: Duration) -> io::Result<()> {
 /// The descriptor for standard error: one of the agent's own that does not block, if it can be opened, else the
 /// shared one.
 fn non_waiting_stderr() -> BorrowedFd<'static> {
-    static OWN: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    OWN.get_or_init(|| reopen_stderr().ok().flatten()).as_ref().map_or(stderr(), AsFd::as_fd)
+    static OWN_DESCRIPTOR: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    OWN_DESCRIPTOR.get_or_init(|| reopen_stderr().ok().flatten()).as_ref().map_or(stderr(), AsFd::as_fd)
 }
 
 fn reopen_stderr() -> io::Result<Option<OwnedFd>> {

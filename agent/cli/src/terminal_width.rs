@@ -9,7 +9,7 @@ use rustix::termios::{isatty, tcgetwinsize};
 /// Width if the terminal does not report it, in columns.
 const COLUMNS: usize = 80;
 /// Least width that text is wrapped to. A narrower terminal breaks the lines itself.
-const LEAST_COLUMNS: usize = 40;
+const MIN_COLUMNS: usize = 40;
 
 /// The width of a stream's terminal, in columns; `None` if the stream is not a terminal.
 pub(crate) fn terminal_columns(stream: impl AsFd) -> Option<usize> {
@@ -23,7 +23,7 @@ pub(crate) fn terminal_columns(stream: impl AsFd) -> Option<usize> {
 
 /// Text for people, wrapped to the width of the stream's terminal.
 pub(crate) fn wrapped_for(text: &str, stream: impl AsFd) -> Cow<'_, str> {
-    match terminal_columns(stream).filter(|columns| *columns >= LEAST_COLUMNS) {
+    match terminal_columns(stream).filter(|columns| *columns >= MIN_COLUMNS) {
         Some(columns) => Cow::Owned(wrapped(text, columns)),
         None => Cow::Borrowed(text),
     }

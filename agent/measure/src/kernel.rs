@@ -16,10 +16,10 @@ use nix::fcntl::OFlag;
 /// Initial size of the buffer in bytes: enough to read every usual file with one call; the longest, v2 `memory.stat`, has 2 to 3 KiB.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Most bytes of a file that is kept open.
-const MOST_BUFFER_BYTES: usize = 1024 * 1024;
+const MAX_BUFFER_BYTES: usize = 1024 * 1024;
 /// Most bytes of a file that is read once. The longest are mount tables: about 200 bytes for each mount, and the kernel allows 100,000
 /// mounts in a namespace (`fs.mount-max`).
-const MOST_FILE_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// An error with a file of the kernel, and its path.
 #[derive(Debug, thiserror::Error)]
@@ -83,11 +83,11 @@ pub fn read(path: &Path) -> Result<Option<String>, Error> {
 /// # Errors
 /// As [`read_regular`], and if the file is longer than 32 MiB.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let bytes = read_regular(path, MOST_FILE_BYTES + 1)?;
-    if bytes.len() as u64 > MOST_FILE_BYTES {
+    let bytes = read_regular(path, MAX_FILE_BYTES + 1)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("it is longer than {MOST_FILE_BYTES} bytes"),
+            format!("it is longer than {MAX_FILE_BYTES} bytes"),
         ));
     }
     Ok(bytes)
@@ -148,7 +148,7 @@ impl KeptFile {
                 let text = buffer.get(..count).unwrap_or_default();
                 return str::from_utf8(text).map_err(|_bytes| Error::content_error(&self.path, "text"));
             }
-            if buffer.len() >= MOST_BUFFER_BYTES {
+            if buffer.len() >= MAX_BUFFER_BYTES {
                 return Err(Error::content_error(&self.path, "a short text"));
             }
             buffer.resize(buffer.len() * 2, 0);
@@ -183,7 +183,7 @@ mod tests {
             (dir.path().join("pipe"), dir.path().join("zero"), dir.path().join("long"));
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
-        File::create(&long).unwrap().set_len(2 * MOST_FILE_BYTES).unwrap();
+        File::create(&long).unwrap().set_len(2 * MAX_FILE_BYTES).unwrap();
         for file in [&pipe, &endless] {
             assert!(read(file).unwrap_err().to_string().ends_with("it is no regular file"));
             assert!(KeptFile::open(file.clone()).unwrap_err().to_string().ends_with("it is no regular file"));

@@ -76,8 +76,8 @@ pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
     descendants(&stats, top).into_iter().filter(runs).map(|stat| stat.pid).collect()
 }
 
-/// Whether process `pid` descends from `top`, or is one of `known` or descends from one, or has ended. False for the id 0, which stands
-/// for a process that the agent's pid namespace does not show, and for a process that runs but cannot be read.
+/// Whether process `pid` descends from `top`, or is one of `known` or descends from one, or has ended. False for the id 0, which means
+/// a process outside the agent's pid namespace, and for a process that runs but cannot be read.
 pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32, known: &[i32]) -> bool {
     let parent = |pid: i32| Some(Process::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?.ppid);
     let Some(first) = (pid != 0).then(|| parent(pid)) else { return false };
@@ -103,15 +103,15 @@ impl ProcessTree {
         Self::of(kernel, top)
     }
 
-    /// The descendants of process `top`.
+    /// The descendants of process `top`, measured from now on.
     pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
         let mut tree = Self::of_root(kernel.path("/proc"), top);
         tree.base_ticks = tree.own_waited_ticks().map_err(|error| tree.to_error(error))?;
         Ok(tree)
     }
 
-    /// Process `top`, which the agent did not start, and its descendants, since their start. `proc` is the folder that shows the processes.
-    /// When the parent of a descendant ends, the descendant is no longer found, because it gets a parent outside the build.
+    /// Process `top`, which the agent did not start, and its descendants, measured since they started. `proc` is the `/proc` folder that
+    /// shows them. A descendant is lost when its parent ends, because the kernel then gives it a parent outside the build.
     pub fn with_root(proc: PathBuf, top: i32) -> Result<Self, Error> {
         let tree = Self { counts_root: true, ..Self::of_root(proc, top) };
         tree.own_waited_ticks().map_err(|error| tree.to_error(error))?;

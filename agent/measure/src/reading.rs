@@ -21,9 +21,10 @@ pub struct Reading {
     pub reclaim_failures: Option<u64>,
     /// Number of failed charges at a limit above the build's group, if such a limit is in force; `reclaim_failures` includes them.
     pub failures_above: Option<u64>,
-    /// Number of failures, at the build's own limit or one below it, that may have caused a kill: v2 `oom`, v1 every failed charge.
+    /// How often memory ran out at the limit of the build's group or of a group below it, which may have killed a process: v2 `oom`, v1 every
+    /// failed charge.
     pub limit_hits: Option<u64>,
-    /// Number of failures as in `limit_hits`, at all limits above the build's group that can be read.
+    /// Like `limit_hits`, at the limits of the groups above the build's, as far as they can be read.
     pub limit_hits_above: Option<u64>,
     /// Whether `limit_hits` and `limit_hits_above` together include every limit that exists.
     pub sees_all_limits: bool,

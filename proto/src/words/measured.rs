@@ -13,7 +13,7 @@ use crate::{
     v1::{Cause, CurveKnown, JobsCurve, JobsPoint, OomOrigin, Outcome, Predicted, Running, Source, Summary},
 };
 pub use asked::{
-    LEAST_ASK_BYTES, RequestedMemory, cpu_asked, is_valid_memory, memory_asked, memory_asked_words,
+    MIN_ASK_BYTES, RequestedMemory, cpu_asked, is_valid_memory, memory_asked, memory_asked_words,
     no_ask_words,
 };
 pub use source::{
@@ -23,7 +23,7 @@ pub use source::{
 
 /// Shortest time over which a mean CPU use is shown, milliseconds. A wall time has whole milliseconds, and CPU time begins before it, with the
 /// start of the process: over 1 ms that looks like several cores.
-pub const LEAST_MEAN_MS: u64 = 50;
+pub const MIN_MEAN_MS: u64 = 50;
 
 /// Highest need, bytes; a lower bound for an attempt that memory stopped.
 pub fn need(summary: &Summary) -> Option<u64> {
@@ -109,7 +109,7 @@ pub fn mean_cores(summary: &Summary) -> Option<f64> {
 
 /// Highest CPU use over half a second or more, cores: never below the mean.
 pub fn peak_cores(summary: &Summary) -> Option<f64> {
-    let is_long = summary.wall_ms == 0 || summary.wall_ms >= LEAST_MEAN_MS;
+    let is_long = summary.wall_ms == 0 || summary.wall_ms >= MIN_MEAN_MS;
     let peak = summary.cpu_peak_cores.filter(|cores| *cores > 0.0 && is_long)?;
     Some(peak.max(mean_cores(summary).unwrap_or(0.0)))
 }
@@ -122,7 +122,7 @@ pub fn cpu_time_words(summary: &Summary) -> String {
 /// Words for the CPU use: `0.38 cores on average, 0.97 at most`, `too short for a mean`, `not known`.
 pub fn cpu_words(summary: &Summary) -> String {
     let Some(mean) = mean_cores(summary) else {
-        let is_short = cpu_usec(summary).is_some() && summary.wall_ms < LEAST_MEAN_MS;
+        let is_short = cpu_usec(summary).is_some() && summary.wall_ms < MIN_MEAN_MS;
         return if is_short { "too short for a mean".to_owned() } else { figures::NOT_KNOWN.to_owned() };
     };
     let peak = peak_cores(summary).map(|peak| format!(", {} at most", figures::cores(peak)));
@@ -151,9 +151,9 @@ pub fn is_canceled(summary: &Summary) -> bool {
     summary.outcome() == Outcome::Failed && summary.cause() == Cause::Canceled
 }
 
-/// Mean number of cores for `cpu_usec` of CPU time over `wall_ms`; `None` if the time is less than [`LEAST_MEAN_MS`].
+/// Mean number of cores for `cpu_usec` of CPU time over `wall_ms`; `None` if the time is less than [`MIN_MEAN_MS`].
 pub fn cores_over(cpu_usec: u64, wall_ms: u64) -> Option<f64> {
-    (wall_ms >= LEAST_MEAN_MS).then(|| float(cpu_usec) / (float(wall_ms) * 1000.0))
+    (wall_ms >= MIN_MEAN_MS).then(|| float(cpu_usec) / (float(wall_ms) * 1000.0))
 }
 
 /// Memory of a running attempt with page cache, bytes: at least its need, which may have been read later.

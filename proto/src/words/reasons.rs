@@ -20,7 +20,7 @@ use crate::{
 
 /// Confidence below which sizes are a guess, 0 to 1: they are not shown as advice, and not used for jobs. Without attempts of the package
 /// itself, attempts of other packages give a confidence below ten percent.
-pub const LEAST_CONFIDENCE: f64 = 0.1;
+pub const MIN_CONFIDENCE: f64 = 0.1;
 
 /// Number of build jobs for each requested core from which both numbers are explained.
 const MANY_JOBS_PER_CORE: u64 = 3;

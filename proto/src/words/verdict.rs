@@ -85,7 +85,7 @@ fn remedy_words(verdict: &Verdict) -> &'static str {
         }
         Action::AsIs if verdict.reason.contains("the predicted size") => "Retry with the predicted size",
         Action::AsIs => "Retry",
-        Action::Bigger if request_had(verdict).is_some() => "Retry with a larger memory request",
+        Action::Bigger if exceeded_request(verdict).is_some() => "Retry with a larger memory request",
         Action::Bigger if !is_memory_cause(cause) => "Retry with more CPU",
         Action::Bigger if jobs_had(verdict).is_some() => "Retry with more memory and fewer build jobs",
         Action::Bigger => "Retry with more memory",
@@ -138,9 +138,9 @@ fn change_words(verdict: &Verdict) -> Option<String> {
                 None => memory,
             })
         }
-        Action::Bigger if request_had(verdict).is_some() => {
+        Action::Bigger if exceeded_request(verdict).is_some() => {
             let kind = SizeKind::MemoryRequest;
-            Some(from_to(request_had(verdict), &kind.shown(kind.of(next?)?.value)))
+            Some(from_to(exceeded_request(verdict), &kind.shown(kind.of(next?)?.value)))
         }
         Action::Bigger => {
             let kind = SizeKind::CpuLimit;
@@ -179,7 +179,7 @@ fn jobs_had(verdict: &Verdict) -> Option<String> {
 }
 
 /// The attempt's memory request, if it was evicted for using more.
-fn request_had(verdict: &Verdict) -> Option<String> {
+fn exceeded_request(verdict: &Verdict) -> Option<String> {
     match bound_of(SizeKind::MemoryRequest.of(verdict.next.as_ref()?)?) {
         SizeBound::AboveRequest(had) => Some(had),
         _ => None,

@@ -4,12 +4,12 @@
 //! generated files and command lines to copy are not wrapped, so that programs can read them line by line.
 
 /// Least width that is left beside the indent of continued lines.
-const LEAST_TEXT_WIDTH: usize = 40;
+const MIN_TEXT_WIDTH: usize = 40;
 /// Indent of continued lines, for a line without columns.
 const HANGING_INDENT: usize = 2;
 
 /// Units that stay on the same line as their number.
-const UNITS: [&str; 13] =
+const UNIT_NAMES: [&str; 13] =
     ["%", "B", "KiB", "MiB", "GiB", "TiB", "s", "min", "h", "core", "cores", "attempt", "attempts"];
 
 /// Breaks each line of a text at spaces, so that it fits in `columns` cells. Continued lines are indented to the last column of the line;
@@ -30,7 +30,7 @@ fn wrap_line(out: &mut String, line: &str, columns: usize) {
         out.push_str(line);
         return;
     }
-    let hang = hanging_column(line, columns.saturating_sub(LEAST_TEXT_WIDTH).max(HANGING_INDENT));
+    let hang = hanging_column(line, columns.saturating_sub(MIN_TEXT_WIDTH).max(HANGING_INDENT));
     let (indent, mut rest) = line.split_at(indent(line));
     out.push_str(indent);
     let (mut used, mut is_first) = (indent.len(), true);
@@ -55,7 +55,7 @@ fn first_word_bytes(text: &str) -> usize {
     let is_number = word.ends_with(|letter: char| letter.is_ascii_digit());
     let Some(behind) = behind.strip_prefix(' ').filter(|_| is_number) else { return word.len() };
     let (unit, _) = behind.split_at(behind.find(' ').unwrap_or(behind.len()));
-    let is_unit = UNITS.contains(&unit.trim_end_matches([',', ';', '.', ')', ':']));
+    let is_unit = UNIT_NAMES.contains(&unit.trim_end_matches([',', ';', '.', ')', ':']));
     word.len() + if is_unit { 1 + unit.len() } else { 0 }
 }
 

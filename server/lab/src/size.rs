@@ -47,20 +47,20 @@ const MONTH_DAYS: f64 = 30.0;
 const DAY_SECONDS: f64 = 86_400.0;
 
 /// Most builds a day that are accepted; above any real fleet.
-pub const MOST_BUILDS: f64 = 1e8;
+pub const MAX_BUILDS: f64 = 1e8;
 /// Longest mean wall time that is accepted, minutes: a week.
-pub const MOST_MINUTES: f64 = 10_080.0;
+pub const MAX_MINUTES: f64 = 10_080.0;
 /// Most agents at once that are accepted.
-pub const MOST_AGENTS: f64 = 1e6;
+pub const MAX_AGENTS: f64 = 1e6;
 
 /// How many builds a fleet runs, how long they take, and how many run at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FleetLoad {
-    /// Builds in a day; above 0, at most [`MOST_BUILDS`].
+    /// Builds in a day; above 0, at most [`MAX_BUILDS`].
     pub builds_per_day: f64,
-    /// Mean wall time of the builds, minutes; above 0, at most [`MOST_MINUTES`].
+    /// Mean wall time of the builds, minutes; above 0, at most [`MAX_MINUTES`].
     pub mean_minutes: f64,
-    /// Agents at once at the busiest time, at most [`MOST_AGENTS`]; `None` for three times the daily mean.
+    /// Agents at once at the busiest time, at most [`MAX_AGENTS`]; `None` for three times the daily mean.
     pub agents: Option<f64>,
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_largest_load_that_may_be_asked_for_is_a_number() {
-        let most = of(MOST_BUILDS, MOST_MINUTES, Some(MOST_AGENTS));
+        let most = of(MAX_BUILDS, MAX_MINUTES, Some(MAX_AGENTS));
         assert!(
             [most.cores, most.memory_bytes, most.disk_month_bytes, most.network_month_bytes]
                 .into_iter()

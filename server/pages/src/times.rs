@@ -23,7 +23,6 @@ pub(super) fn day(unix_ms: u64) -> String {
     format!("{} {}", number(8, 10).unwrap_or_default(), month.copied().unwrap_or("?"))
 }
 
-/// A time of day as `21:35`.
 pub(super) fn time_of_day(unix_ms: u64) -> String {
     rfc3339(unix_ms).get(11..16).unwrap_or_default().to_owned()
 }

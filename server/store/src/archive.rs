@@ -25,7 +25,7 @@ const END_FRAME: u8 = b'z';
 /// A frame is written when its unpacked entries reach this many bytes.
 const FRAME_BYTES: usize = 512 << 10;
 /// Longest frame body, packed or unpacked, that the reader accepts: a full frame plus the largest entry.
-const MOST_BYTES: usize = 2 * FRAME_BYTES;
+const MAX_FRAME_BYTES: usize = 2 * FRAME_BYTES;
 /// Compression level of zstd: fast, and the entries take about half their bytes.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -183,7 +183,7 @@ impl<R: Read> Unpacker<R> {
         let (kind, body) = self.read_frame()?;
         match kind {
             ENTRIES_FRAME => {
-                let bytes = zstd::bulk::decompress(&body, MOST_BYTES)
+                let bytes = zstd::bulk::decompress(&body, MAX_FRAME_BYTES)
                     .map_err(|error| self.damaged_error(&format!("zstd cannot unpack it: {error}")))?;
                 let entries =
                     read_entries(&bytes).ok_or_else(|| self.damaged_error("an entry is cut short"))?;
@@ -207,7 +207,7 @@ impl<R: Read> Unpacker<R> {
         self.fill_bytes(&mut head)?;
         let [kind, length @ ..] = head;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if length > MOST_BYTES {
+        if length > MAX_FRAME_BYTES {
             return Err(self.damaged_error(&format!("a frame of {length} bytes")));
         }
         let mut body = vec![0; length];

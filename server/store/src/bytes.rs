@@ -1,7 +1,7 @@
 //! Reads and writes the primitives of records and chunks: varints, zigzag, crc. No input causes a panic.
 
 /// Bytes of a checksum.
-const CRC: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 
 /// What is wrong with stored bytes, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
 /// Checks the checksum; returns the codec byte and the body.
 pub(super) fn open(bytes: &[u8]) -> Result<(u8, &[u8]), Damage> {
     let too_short = || Damage::new(format!("{} bytes are too few", bytes.len()));
-    let (content, crc) = bytes.split_last_chunk::<CRC>().ok_or_else(too_short)?;
+    let (content, crc) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(too_short)?;
     let (codec, body) = content.split_first().ok_or_else(too_short)?;
     let (stored, computed) = (u32::from_be_bytes(*crc), crc32fast::hash(content));
     if stored != computed {

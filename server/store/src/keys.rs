@@ -35,7 +35,6 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
-    /// The kind of a key.
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let all = [
             Self::Attempt,
@@ -124,7 +123,6 @@ pub(super) fn verdict(id: &AttemptId, fingerprint: u64) -> Vec<u8> {
     key
 }
 
-/// The attempt id in a key; `None` if the key has none.
 pub(super) fn id_of(key: &[u8]) -> Option<AttemptId> {
     let id = key.get(1..)?.split(|byte| *byte == ID_END).next()?;
     AttemptId::parse(std::str::from_utf8(id).ok()?).ok()
@@ -137,7 +135,6 @@ pub(super) fn is_well_formed(key: &[u8]) -> bool {
         && key.get(1 + id.as_str().len()) == Some(&ID_END)
 }
 
-/// A key as text.
 pub(super) fn text(key: &[u8]) -> KeyText {
     KeyText(key.to_vec())
 }

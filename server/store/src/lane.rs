@@ -18,7 +18,7 @@ use super::bytes::{ByteReader, Damage, put_varint, unzigzag, zigzag};
 
 /// Highest order of differences. A counter that grows evenly is smallest with order 1, one that accelerates
 /// with order 2.
-const MOST_ORDER: u8 = 2;
+const MAX_ORDER: u8 = 2;
 /// Bits of a lane's first byte that contain the order.
 const ORDER_BITS: u8 = 0b11;
 /// Bit of a lane's first byte: the unit follows as a varint. Without this bit the unit is 1.
@@ -35,7 +35,7 @@ const PCO_32: u8 = 4;
 const PCO_64: u8 = 5;
 
 /// Fewer numbers than this are stored as varints: the headers of pco and zstd are larger.
-const FEW_NUMBERS: usize = 12;
+const MIN_PACKED_NUMBERS: usize = 12;
 /// Higher levels of zstd save nothing measurable for so few numbers.
 const ZSTD_LEVEL: i32 = 6;
 /// The first bytes of every zstd frame (RFC 8878, 3.1.1), which are not stored.
@@ -70,7 +70,7 @@ pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage>
 pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec<i64>, Damage> {
     let form = reader.byte()?;
     let (order, packing) = (usize::from(form & ORDER_BITS), (form & !UNIT_BIT) >> 2);
-    if order > usize::from(MOST_ORDER) || order > count {
+    if order > usize::from(MAX_ORDER) || order > count {
         return Err(Damage::new(format!("{count} numbers have no differences of order {order}")));
     }
     let unit = if form & UNIT_BIT == 0 { 1 } else { reader.varint()? };
@@ -91,7 +91,7 @@ pub(super) fn read_lane(reader: &mut ByteReader<'_>, count: usize) -> Result<Vec
 fn best_order(numbers: &[i64]) -> (u8, Vec<i64>, Vec<i64>) {
     let (mut head, mut rest) = (Vec::new(), numbers.to_vec());
     let mut best = (bits_needed(&rest), (0, head.clone(), rest.clone()));
-    for order in 1..=MOST_ORDER {
+    for order in 1..=MAX_ORDER {
         let Some(first) = rest.first() else { break };
         head.push(*first);
         rest = rest.iter().zip(rest.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a)).collect();
@@ -145,7 +145,7 @@ fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
     for number in numbers {
         put_varint(&mut varints, zigzag(*number));
     }
-    if numbers.len() < FEW_NUMBERS {
+    if numbers.len() < MIN_PACKED_NUMBERS {
         return Ok((VARINTS, varints));
     }
     let (zstd, pco) = (pack_zstd(&varints)?, pack_pco(numbers)?);

@@ -11,7 +11,7 @@ use tokio::{
 use super::threads;
 
 /// Number of these threads. Their callers limit how much work waits.
-const THREADS: usize = 2;
+const THREAD_COUNT: usize = 2;
 
 /// Runs `work` on a low-priority thread.
 ///
@@ -32,7 +32,7 @@ fn start() -> Option<Runtime> {
     let mut builder = Builder::new_current_thread();
     let started = builder
         .thread_name("packer")
-        .max_blocking_threads(THREADS)
+        .max_blocking_threads(THREAD_COUNT)
         .on_thread_start(threads::yield_to_others)
         .build();
     started

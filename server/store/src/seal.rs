@@ -135,7 +135,6 @@ pub async fn sweep_late_fragments(store: &Store) -> Result<DeleteProgress, SealE
     Ok(swept)
 }
 
-/// Whether the store has any entry of this kind for `id`.
 async fn has_entries(store: &Store, kind: KeyKind, id: &AttemptId) -> Result<bool, StoreError> {
     let page = store.scan(&kind.prefix_of(id), None, PageLimit { items: 1, bytes: 1 }).await?;
     Ok(!page.entries.is_empty())

@@ -50,7 +50,6 @@ pub(super) fn own_number(kind: &str, number: u64) -> u64 {
     first + number
 }
 
-/// A token of this kind.
 pub(super) fn token(site: &Site, kind: &str, victim: &Job, number: u64) -> String {
     let project = victim.project.as_str();
     let (issuer, own) = (site.issuer(), own_number(kind, number));

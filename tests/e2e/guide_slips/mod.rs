@@ -67,7 +67,6 @@ fn begins_as(line: &str, pattern: &str) -> bool {
     })
 }
 
-/// The rows of one guide.
 fn rows(guide: &str) -> Vec<Row> {
     let path = format!("{}/../deploy/docs/{guide}.md", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(path).unwrap();

@@ -7,7 +7,6 @@ use plimsoll_tests::{Sender, Server};
 struct Dice(u64);
 
 impl Dice {
-    /// 0 to `sides` - 1.
     fn throw(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides

@@ -79,7 +79,6 @@ impl Secrets {
     }
 }
 
-/// All of it.
 pub(super) struct PlantedServer {
     pub(super) webhook: Webhook,
     pub(super) secrets: Secrets,

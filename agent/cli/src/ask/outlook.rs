@@ -3,7 +3,7 @@
 use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
 
 /// Most log lines shown that only pass the failure on.
-const MOST_CONSEQUENCES: usize = 3;
+const MAX_CONSEQUENCES: usize = 3;
 
 /// The log line that identifies the failure, with its place in the code; then the log lines that only pass it
 /// on.
@@ -14,7 +14,7 @@ pub(crate) fn failure_lines(verdict: &Verdict) -> Vec<String> {
         return Vec::new();
     }
     let place = reasons::failure_place(outlook).map_or(String::new(), |place| format!(" ({place})"));
-    let consequences = outlook.consequences.iter().take(MOST_CONSEQUENCES);
+    let consequences = outlook.consequences.iter().take(MAX_CONSEQUENCES);
     let first = format!("failure: {}{place}", clean(failure));
     std::iter::once(first).chain(consequences.map(|line| format!("  then: {}", clean(line)))).collect()
 }

@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     figures::percent,
-    reasons::{self, LEAST_CONFIDENCE},
+    reasons::{self, MIN_CONFIDENCE},
     v1::{Prediction, Quantity, Rung},
 };
 
 const MIB: u64 = 1 << 20;
 
 fn is_sure(prediction: &Prediction) -> bool {
-    prediction.confidence >= LEAST_CONFIDENCE
+    prediction.confidence >= MIN_CONFIDENCE
 }
 
 /// Why the output has no lines, or only lines about memory; `None` if it has all.
@@ -27,7 +27,7 @@ pub(super) fn missing_lines_reason(prediction: &Prediction) -> Option<String> {
                 "plimsoll: memory is only a lower bound: {bound}; the rest stays as the job says"
             ));
         }
-        let (sure, least) = (percent(prediction.confidence), percent(LEAST_CONFIDENCE));
+        let (sure, least) = (percent(prediction.confidence), percent(MIN_CONFIDENCE));
         format!("the sizes are {sure} sure, and {least} is the least")
     } else {
         return None;

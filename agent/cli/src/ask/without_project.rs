@@ -12,7 +12,7 @@ use plimsoll_proto::{
 };
 
 /// Most projects that the hint names.
-const MOST_PROJECTS: usize = 3;
+const MAX_PROJECTS: usize = 3;
 
 /// The hint as a line below an answer; empty if the answer is based on the package itself.
 pub(super) async fn hint_other_projects(client: &Client, key: &Key, answer: Option<&Prediction>) -> String {
@@ -70,8 +70,8 @@ fn hint_line(package: &str, groups: &[Group]) -> String {
     };
     let has =
         |group: &&Group| format!("{} has {}", clean(&group.name), counted(attempts_of(group), "attempt"));
-    let named: Vec<String> = projects.iter().take(MOST_PROJECTS).map(has).collect();
-    let more = if projects.len() > MOST_PROJECTS { ", and others" } else { "" };
+    let named: Vec<String> = projects.iter().take(MAX_PROJECTS).map(has).collect();
+    let more = if projects.len() > MAX_PROJECTS { ", and others" } else { "" };
     format!(
         "nothing is known of {package} without a project; {package} of {}{more}: add --key project={}\n",
         named.join(", of "),

@@ -100,10 +100,10 @@ fn single(
 }
 
 pub(super) fn ambiguous_name<'a>(wanted: &str, found: impl Iterator<Item = &'a str>) -> AttachRefusal {
-    const SHOWN: usize = 5;
+    const MAX_SHOWN_NAMES: usize = 5;
     let all: Vec<&str> = found.collect();
-    let more = if all.len() > SHOWN { ", ..." } else { "" };
-    let list = all.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    let more = if all.len() > MAX_SHOWN_NAMES { ", ..." } else { "" };
+    let list = all.iter().take(MAX_SHOWN_NAMES).copied().collect::<Vec<_>>().join(", ");
     AttachRefusal::usage_error(format!(
         "'{wanted}' fits {} containers: {list}{more}; say which with --container",
         all.len()

@@ -20,7 +20,6 @@ pub(super) struct SeenEnd {
     pub(super) exit: Option<Exit>,
 }
 
-/// Path of the exit file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExitFile(PathBuf);
 

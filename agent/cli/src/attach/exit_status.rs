@@ -36,12 +36,12 @@ const QUESTION_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Most requests for one process. The parent may not have waited for the process yet; a shell does that within
 /// a millisecond.
-const MOST_QUESTIONS: u32 = 100;
+const MAX_REQUESTS: u32 = 100;
 
 /// How the process of this pidfd ended. Waits at most a second for the parent to wait for the process. `None`
 /// if the parent does not, or if the kernel is older than 6.15.
 pub(super) async fn exit_status(process: impl AsFd) -> Option<Exit> {
-    for _question in 0..MOST_QUESTIONS {
+    for _question in 0..MAX_REQUESTS {
         match read(&process) {
             Ok(None) => sleep(QUESTION_INTERVAL).await,
             Ok(Some(status)) => return Some(Exit { code: status.code(), signal: status.signal() }),

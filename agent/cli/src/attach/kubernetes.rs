@@ -3,7 +3,6 @@
 /// A container in the words of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerName {
-    /// UID of the pod.
     pub(super) pod_uid: String,
     /// Name of the container within the pod.
     pub(super) container: String,

@@ -203,7 +203,6 @@ fn mount_views(
     views
 }
 
-/// The groups of the container with this id.
 pub(super) fn container_groups(layout: &CgroupMounts, id: &str) -> Result<Option<Cgroups>, Error> {
     for mount in layout.memory_mounts() {
         let found = find_containers(mount, id);

@@ -10,7 +10,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    KeyArgs, STATUSES, ServerArgs, delivery_args::attempt_id, help, log::log_tail, retried::retried,
+    EXIT_STATUSES, KeyArgs, ServerArgs, delivery_args::attempt_id, help, log::log_tail, retried::retried,
 };
 use crate::{
     ask::{self, CommandOutput, ExplainedBuild, ExplanationView, Format, PredictFormat},
@@ -23,7 +23,7 @@ const JUDGED_STATUSES: &str = "Exit status: 0 retry, 10 do not retry, 2 wrong us
 
 /// Predict what the next attempt of a key should request.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &[
+#[command(after_help = help::end(EXIT_STATUSES, &[
     "predict --key project=group/app --key package=zlib",
     "predict --key project=group/app --key package=zlib -o env",
 ]))]
@@ -45,7 +45,7 @@ pub(super) struct PredictArgs {
 /// Explain a prediction: what decided each number, what other numbers of build jobs need, and which attempts it learnt
 /// from.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["explain --key project=group/app --key package=zlib"]))]
+#[command(after_help = help::end(EXIT_STATUSES, &["explain --key project=group/app --key package=zlib"]))]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     server: ServerArgs,

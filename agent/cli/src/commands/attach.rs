@@ -10,7 +10,7 @@ use crate::{
     key::CiJob,
 };
 
-const STATUSES: &str = "Exit status: 0 the build was followed to its end, or until a signal came; 2 wrong usage, or several containers \
+const EXIT_STATUSES: &str = "Exit status: 0 the build was followed to its end, or until a signal came; 2 wrong usage, or several containers \
 fit; 4 nothing was measured: the build never appeared, or it may not be read.";
 
 /// Measure a build that runs already, until it ends.
@@ -20,7 +20,7 @@ fit; 4 nothing was measured: the build never appeared, or it may not be read.";
 /// the right to trace), or below --host-cgroup; else its process tree. It logs which way it took, and why not a better one. It sends
 /// the build no signals. It learns the exit status from --exit-file, or of a process from the kernel (Linux 6.15 or later). SIGTERM ends it at once, after delivering what it has seen.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &[
+#[command(after_help = help::end(EXIT_STATUSES, &[
     "attach --pid 4711 --key package=zlib",
     "attach --container-name build",
 ]))]

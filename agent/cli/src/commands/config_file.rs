@@ -25,7 +25,7 @@ use super::variables::check;
 /// The file for all users of the machine.
 const SYSTEM_FILE: &str = "/etc/plimsoll/config.toml";
 /// Longest file that is read, bytes.
-const MOST_BYTES: u64 = 64 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// Options that a file may set for all commands that have them.
 const COMMON_OPTIONS: [&str; 5] = ["server", "ca", "client-cert", "client-key", "token-file"];
 /// Options that a file may set for the commands in [`MEASURING_COMMANDS`].
@@ -67,11 +67,11 @@ fn read(file: &Path) -> Result<Option<String>, String> {
         }
         Err(error) => return Err(error.to_string()),
     };
-    if !about.is_file() || about.len() > MOST_BYTES {
-        return Err(format!("it is no file of at most {} KiB", MOST_BYTES >> 10));
+    if !about.is_file() || about.len() > MAX_FILE_BYTES {
+        return Err(format!("it is no file of at most {} KiB", MAX_FILE_BYTES >> 10));
     }
     let opened = File::open(file).map_err(|error| error.to_string())?;
-    opened.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    opened.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
     Ok(Some(text))
 }
 
@@ -114,8 +114,11 @@ fn checked(command: &Command, file: &Path, option: &str, value: &DeValue<'_>) ->
     let known = || COMMON_OPTIONS.iter().chain(&MEASURING_OPTIONS);
     if !known().any(|name| *name == option) {
         let names: Vec<String> = known().map(|name| name.replace('-', "_")).collect();
-        let secret =
-            if option == "token" { "a token stands in a file of its own, named by token_file; " } else { "" };
+        let secret = if option == "token" {
+            "a token belongs in a file of its own, named by token_file; "
+        } else {
+            ""
+        };
         return Err(format!("{secret}expected one of {}", names.join(", ")));
     }
     let text = match value {
@@ -181,7 +184,7 @@ mod tests {
     use super::*;
     use crate::commands::{Cli, common_options};
 
-    /// Reads these files, the one that wins last, and then the line; gives the command's options and what was said.
+    /// Reads these files, the one that wins last, and then the line; returns the command's options and its notes.
     fn read_line(files: &[&str], line: &str) -> (ArgMatches, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let names: Vec<PathBuf> = (0..files.len()).map(|at| dir.path().join(format!("{at}.toml"))).collect();

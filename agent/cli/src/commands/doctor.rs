@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// Help text: the exit statuses.
-const STATUSES: &str = "Exit status: 0 no line begins with fail, 1 one does, 2 wrong usage.";
+const EXIT_STATUSES: &str = "Exit status: 0 no line begins with fail, 1 one does, 2 wrong usage.";
 
 /// Check what stands between builds here and the server: address, TLS, token, clock, cgroup, spool. Takes the options of `run`.
 ///
 /// Each line begins with `ok`, `warn` (it works, but something should be changed) or `fail`, and says what to do. Run it where builds
 /// run: in the job, in its container. It sends no samples. Without an answer it ends within half a minute.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["doctor", "doctor --server https://plimsoll.example:7410 -o json"]))]
+#[command(after_help = help::end(EXIT_STATUSES, &["doctor", "doctor --server https://plimsoll.example:7410 -o json"]))]
 pub(super) struct DoctorArgs {
     /// Address of the server; `none` checks only this machine.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]

@@ -50,7 +50,7 @@ use crate::{
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7410";
 
 /// Help text: the exit statuses of the commands that ask the server.
-const STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question that the server refused, \
+const EXIT_STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question that the server refused, \
 3 no answer from the server (nothing on standard output then: keep your default).";
 
 /// Measures builds, predicts what they need, and judges retries.

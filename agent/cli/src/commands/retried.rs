@@ -13,7 +13,7 @@ use plimsoll_proto::{job::JobExecution, limits, v1::RetriedJob};
 use serde::Deserialize;
 
 /// Largest list that is read, bytes: some ten thousand jobs.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// A job in GitLab's list; other fields are ignored.
 #[derive(Debug, Deserialize)]
@@ -35,14 +35,16 @@ pub(super) fn retried(path: &Path, attempt: &str, name: Option<&str>) -> Result<
     let wrong = |why: String| format!("--include-retried {}: {why}", path.display());
     let mut text = String::new();
     let read = |stream: &mut dyn Read, text: &mut String| {
-        stream.take(MOST_BYTES.saturating_add(1)).read_to_string(text)
+        stream.take(MAX_INPUT_BYTES.saturating_add(1)).read_to_string(text)
     };
     let bytes = match path.to_str() {
         Some("-") => read(&mut io::stdin().lock(), &mut text),
         _file => File::open(path).and_then(|mut file| read(&mut file, &mut text)),
     };
-    if bytes.map_err(|error| wrong(error.to_string()))? as u64 > MOST_BYTES {
-        return Err(wrong(format!("it is longer than {MOST_BYTES} bytes; give the list of one pipeline")));
+    if bytes.map_err(|error| wrong(error.to_string()))? as u64 > MAX_INPUT_BYTES {
+        return Err(wrong(format!(
+            "it is longer than {MAX_INPUT_BYTES} bytes; give the list of one pipeline"
+        )));
     }
     runs_of(&text, attempt, name).map_err(wrong)
 }

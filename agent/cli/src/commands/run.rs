@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{key::CiJob, run};
 
-const STATUSES: &str = "Exit status: that of the command; 128 + n if signal n ended it; 127 not found, 126 cannot be executed; \
+const EXIT_STATUSES: &str = "Exit status: that of the command; 128 + n if signal n ended it; 127 not found, 126 cannot be executed; \
 the code of --exit-code-for if it failed and the server gave that verdict; 2 wrong usage.";
 
 /// Run a command and measure it.
@@ -21,7 +21,7 @@ the code of --exit-code-for if it failed and the server gave that verdict; 2 wro
 /// Signals are passed on to the command, and its exit status is passed through, even if measuring fails. After a failure the agent can
 /// act on the server's verdict: with another exit code (--exit-code-for), or with another run in the same place (--retry-in-place).
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &[
+#[command(after_help = help::end(EXIT_STATUSES, &[
     "run --key package=zlib -- make -j4",
     "run --key package=zlib --limit-memory 2GiB --report text -- make -j4",
 ]))]

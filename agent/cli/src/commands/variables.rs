@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::commands::Cli;
 
-    /// Which variables are left to `run`, and what is said.
+    /// Which variables are left to `run`, and the notes.
     fn left(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let mut warnings = Vec::new();
         let find = |name: &OsStr| variables.iter().find(|(known, _)| name == *known);

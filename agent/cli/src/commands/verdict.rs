@@ -10,7 +10,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    STATUSES, ServerArgs,
+    EXIT_STATUSES, ServerArgs,
     delivery_args::attempt_id,
     fleet::{cause, to_millis},
     help,
@@ -22,7 +22,7 @@ use crate::ask::{self, CommandOutput, Format};
 /// Needs the role `operator`; the token of a CI job is refused. The cause changes everywhere: statistics, metrics, lists, the page and
 /// what later attempts learn from. What was measured stays.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &[
+#[command(after_help = help::end(EXIT_STATUSES, &[
     "verdict correct gitlab.com:4711 --cause infra --why outage",
     "verdict undo gitlab.com:4711",
 ]))]

@@ -32,10 +32,10 @@ fn time_reading(meter: &mut Meter) -> Option<Duration> {
 
 /// Which source measures a build, what it cannot measure, and how long one reading takes.
 fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration>) -> CheckLine {
-    const CHECK: &str = "cgroup";
+    const CHECK_NAME: &str = "cgroup";
     let Some(cost) = cost else {
         let says = "nothing can be measured here: neither a cgroup nor /proc can be read; run it as the build's user, with /proc mounted";
-        return CheckLine::fail(CHECK, says);
+        return CheckLine::fail(CHECK_NAME, says);
     };
     let cost = format!("a reading takes {:.2} ms", cost.as_secs_f64() * 1000.0);
     let version = match source {
@@ -46,7 +46,7 @@ fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration
                 "no cgroup of the build can be read, so its processes are added up: {cost}, more with many processes; kills for \
                  memory are not seen. Give the agent a cgroup that it may write (deploy/docs/agent.md)"
             );
-            return CheckLine::warn(CHECK, says);
+            return CheckLine::warn(CHECK_NAME, says);
         }
     };
     let says = if has_own_group {
@@ -56,7 +56,7 @@ fn measurement_source(source: Source, has_own_group: bool, cost: Option<Duration
             "{version}, the group of this job, so other commands in it are counted, and --limit-memory has no effect: {cost}"
         )
     };
-    CheckLine::ok(CHECK, says)
+    CheckLine::ok(CHECK_NAME, says)
 }
 
 fn check_limits(limits: &CgroupLimits) -> CheckLine {
@@ -69,7 +69,7 @@ fn check_limits(limits: &CgroupLimits) -> CheckLine {
 
 /// Checks the directory where samples wait for the server.
 pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
-    const CHECK: &str = "spool";
+    const CHECK_NAME: &str = "spool";
     let dir = settings.spool_dir.display();
     let found = match connection_check::check_spool(&settings.spool_dir, settings.spool_bytes).await {
         Ok(found) => found,
@@ -77,7 +77,7 @@ pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
             let says = format!(
                 "{dir} cannot be used ({error}): samples wait in memory only, and are lost if the server is away; name another --spool-dir"
             );
-            return CheckLine::warn(CHECK, says);
+            return CheckLine::warn(CHECK_NAME, says);
         }
     };
     let says = format!("{} takes up to {}", found.dir.display(), figures::bytes(settings.spool_bytes));
@@ -85,14 +85,14 @@ pub(super) async fn check_spool(settings: &Settings) -> CheckLine {
     if free < settings.spool_bytes {
         let free = figures::bytes(free);
         return CheckLine::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{says}, but its disk has only {free} free: make room, or name another --spool-dir"),
         );
     }
     let left = [(found.waiting, "waiting for the server"), (found.refused, "refused by a server")];
     let left = left.into_iter().filter(|(count, _)| *count > 0);
     let left: Vec<String> = left.map(|(count, what)| format!("; earlier attempts {what}: {count}")).collect();
-    CheckLine::ok(CHECK, says + &left.concat())
+    CheckLine::ok(CHECK_NAME, says + &left.concat())
 }
 
 /// Which markers the agent would look for in the output of a build.

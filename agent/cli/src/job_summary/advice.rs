@@ -35,7 +35,6 @@ pub(crate) struct AdviceRequest {
     pub(crate) attempt: String,
     /// The end of the build's log, if the log was read.
     pub(crate) log_tail: Vec<u8>,
-    /// Whether to request a verdict.
     pub(crate) verdict: bool,
     /// The key for which sizes are requested; `None` if no sizes are requested.
     pub(crate) prediction: Option<Key>,

@@ -23,7 +23,7 @@ use super::{BuildFacts, MeasurementEnd, advice};
 use crate::{ask::json::for_programs, standard_error};
 
 /// Most symbolic links that are followed; the kernel has the same limit (`path_resolution(7)`).
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// How long to wait for a pipe or a terminal to accept the report.
 const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -59,7 +59,7 @@ fn is_stream_of_ours(found: &fs::Metadata) -> bool {
 /// it stays.
 fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
-    for _link in 0..MOST_LINKS {
+    for _link in 0..MAX_LINKS {
         match fs::read_link(&path) {
             Ok(next) => path = path.with_file_name("").join(next),
             Err(_no_link) => return Ok(path),

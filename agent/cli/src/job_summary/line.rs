@@ -18,7 +18,6 @@ use crate::ask::outlook;
 /// A need counts as having reached a limit if the limit exceeds it by at most this part (one eighth) of the limit.
 const NEAR_LIMIT_PART: u64 = 8;
 
-/// The report as one line.
 #[derive(Debug)]
 pub(super) struct ReportLine<'a>(pub(super) &'a BuildFacts);
 

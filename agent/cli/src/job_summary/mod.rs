@@ -60,7 +60,6 @@ impl Settings {
     }
 }
 
-/// How a measurement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MeasurementEnd {
     /// The command exited. Code and signal are both absent if its exit status was not seen.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use plimsoll_proto::{
     evidence::is_of_success,
     figures, measured,
-    reasons::{self, LEAST_CONFIDENCE, SizeBound, SizeKind},
+    reasons::{self, MIN_CONFIDENCE, SizeBound, SizeKind},
     shown::clean,
     v1::{Phase, Prediction},
     verdict,
@@ -18,7 +18,7 @@ use super::{
 use crate::ask::outlook;
 
 /// Most phases in the table; the others share one line.
-const MOST_PHASES: usize = 8;
+const MAX_PHASES: usize = 8;
 /// Characters of the line that draws the memory curve.
 const CURVE_WIDTH: usize = 60;
 /// Most characters of a phase's name.
@@ -142,7 +142,7 @@ fn phase_lines(page: &mut ReportPage, phases: &[Phase]) {
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_name, sum)| std::cmp::Reverse(sum.wall_ms));
     page.line("phases", &format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu"));
-    let rest = rows.split_off(rows.len().min(MOST_PHASES));
+    let rest = rows.split_off(rows.len().min(MAX_PHASES));
     let mut row = |name: &str, sum: &PhaseSum| {
         let short: String = name.chars().take(NAME_WIDTH).collect();
         let (wall, cpu) = (Duration::from_millis(sum.wall_ms), Duration::from_micros(sum.cpu_usec));
@@ -274,7 +274,7 @@ fn is_default(prediction: &Prediction) -> bool {
 fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
     let shown = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuRequest, SizeKind::BuildJobs];
     let mut text = size_names(prediction, &shown);
-    if prediction.confidence >= LEAST_CONFIDENCE {
+    if prediction.confidence >= MIN_CONFIDENCE {
         let from = figures::counted(prediction.attempts.into(), "attempt");
         let sure = figures::percent(prediction.confidence);
         let _written = write!(text, " (from {from}; the sizes are {sure} sure)");

@@ -11,9 +11,8 @@ use super::{log_tail::LogTail, markers::PhaseMark, tracker::PhaseTracker};
 
 /// Most changes that wait for the sampler. If more arrive, intermediate ones are dropped, but never the last
 /// one.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
-/// A change of phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PhaseChange {
     /// A phase starts; the previous one ends.
@@ -48,7 +47,7 @@ impl PhaseBoard {
             }
             let change =
                 state.tracker.phase().map_or(PhaseChange::End, |name| PhaseChange::Begin(name.to_owned()));
-            if state.waiting_changes.len() >= MOST_WAITING {
+            if state.waiting_changes.len() >= MAX_WAITING {
                 state.waiting_changes.pop_back();
                 state.skipped = state.skipped.saturating_add(1);
             }
@@ -96,8 +95,8 @@ mod tests {
         let rest: Vec<_> = std::iter::from_fn(|| board.take_change()).collect();
         assert_eq!(
             (rest.len(), rest.last()),
-            (MOST_WAITING - 1, Some(&PhaseChange::Begin("4999".to_owned())))
+            (MAX_WAITING - 1, Some(&PhaseChange::Begin("4999".to_owned())))
         );
-        assert_eq!(board.skipped(), 5000 - MOST_WAITING as u64);
+        assert_eq!(board.skipped(), 5000 - MAX_WAITING as u64);
     }
 }

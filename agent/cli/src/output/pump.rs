@@ -130,7 +130,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
             let ready = if left.is_none() { self.wait(sink_gone)? } else { PumpReady::TO_READ };
             sink_gone = sink_gone || ready.sink_gone;
             if ready.stop {
-                left = Some(self.drain_bytes());
+                left = Some(self.drain_limit());
             }
             if left == Some(0) || self.must_end(sink_gone) {
                 return Ok(());
@@ -176,7 +176,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         sink_gone && !matches!(self.kind, StreamKind::Terminal(..))
     }
 
-    fn drain_bytes(&self) -> usize {
+    fn drain_limit(&self) -> usize {
         if matches!(self.kind, StreamKind::Typed) { 0 } else { DRAIN_BYTES }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Each run creates the first free file `ID.N` in the directory `runs` of the spool; the kernel lets only one
 //! run create it, so runs at the same time get different numbers. A job's id is never reused, and files older
-//! than a week are removed after the build. A file system that hangs delays the build only for [`PATIENCE`].
+//! than a week are removed after the build. A file system that hangs delays the build only for [`FILE_SYSTEM_TIMEOUT`].
 
 use std::{
     fs::{self, DirBuilder},
@@ -25,7 +25,7 @@ const KEEP_FILES_FOR: Duration = Duration::from_hours(24 * 7);
 /// Most files that one cleanup examines.
 const SWEPT_FILES: usize = 10_000;
 /// How long the agent waits for the file system before it starts the build.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FILE_SYSTEM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit of the cleanup after the build.
 const SWEEP_TIME: Duration = Duration::from_secs(1);
 
@@ -40,7 +40,7 @@ pub(super) struct RunNumber {
 /// be reserved it is the job's id; if the file system does not answer, a unique id.
 pub(super) async fn own_id(spool_dir: &Path, job: &str) -> (String, Option<RunNumber>) {
     let (dir, name) = (spool_dir.join("runs"), job.to_owned());
-    let claimed = run_within(PATIENCE, move || claim_number(&dir, &name)).await;
+    let claimed = run_within(FILE_SYSTEM_TIMEOUT, move || claim_number(&dir, &name)).await;
     id_of_claim(job, claimed)
 }
 
@@ -54,7 +54,7 @@ fn id_of_claim(job: &str, claimed: Option<io::Result<RunNumber>>) -> (String, Op
         }
         None => {
             tracing::warn!(
-                "the spool did not answer within {PATIENCE:?}, so the runs of this job are not numbered"
+                "the spool did not answer within {FILE_SYSTEM_TIMEOUT:?}, so the runs of this job are not numbered"
             );
             (with_suffix(job, &format!(".{}", Ulid::new())), None)
         }
@@ -142,7 +142,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_file_system_that_hangs_does_not_hold_the_build() {
         let (_never, hangs) = std::sync::mpsc::channel::<io::Result<RunNumber>>();
-        let claimed = run_within(PATIENCE, move || hangs.recv().unwrap()).await;
+        let claimed = run_within(FILE_SYSTEM_TIMEOUT, move || hangs.recv().unwrap()).await;
         let (id, claim) = id_of_claim("gitlab.com:7", claimed);
         assert_eq!((id.len(), id.starts_with("gitlab.com:7."), claim), (39, true, None), "{id}");
         let read = plimsoll_proto::job::JobExecution::read(&id);

@@ -2,7 +2,7 @@
 //!
 //! Every sample gets the next number and keeps it. It is written to the spool file if possible. The newest samples are also in memory: at
 //! most [`SPOOLED_SAMPLES`] of those in the file, and at most [`MEMORY_SAMPLES`] of those that could not be written. Older samples are read
-//! from the file when it is their turn to be sent. A number whose turn it is, and whose sample is in neither place, is declared lost, so no
+//! from the file when it is their turn to be sent. A number that comes next, but has its sample in neither place, is declared lost, so no
 //! list of lost numbers is needed.
 
 use std::{collections::VecDeque, path::Path};

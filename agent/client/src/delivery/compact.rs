@@ -24,7 +24,7 @@ use super::{
 /// full directory needs the space most.
 const WORTH_DROPPING_BYTES: u64 = 64 * 1024;
 /// Most bytes that are copied. A copy of that many takes a few milliseconds, in which no sample is taken.
-const MOST_COPIED_BYTES: u64 = 4 << 20;
+const MAX_COPIED_BYTES: u64 = 4 << 20;
 
 impl Spool {
     /// Drops the samples up to number `acknowledged`, if they are large enough. If that fails, the file only stays larger.
@@ -37,7 +37,7 @@ impl Spool {
         self.find_acknowledged(acknowledged);
         let gain = self.front.acknowledged_at.saturating_sub(self.front.first_record_at);
         let rest = self.len.saturating_sub(self.front.acknowledged_at);
-        if gain < WORTH_DROPPING_BYTES || rest > gain.min(MOST_COPIED_BYTES) {
+        if gain < WORTH_DROPPING_BYTES || rest > gain.min(MAX_COPIED_BYTES) {
             return;
         }
         let len = self.front.first_record_at.saturating_add(rest);

@@ -47,7 +47,6 @@ impl SpoolDestination {
         &self.name_part
     }
 
-    /// Whether a spool file is for this destination.
     pub(super) fn is_for(&self, file: &Path) -> bool {
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         stem.rsplit_once('.')

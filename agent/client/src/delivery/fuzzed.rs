@@ -11,7 +11,7 @@ use super::spool::{AdoptedSpool, BatchBounds, Spool};
 const MAGIC_BYTES: usize = 12;
 const HEAD_BYTES: usize = 8;
 /// Records that are read of one file.
-const RECORDS: usize = 100_000;
+const MAX_RECORDS: usize = 100_000;
 
 /// Reads a file as it is, and once more with corrected checksums: with wrong checksums, reading would stop at the first record.
 pub(crate) fn read(bytes: &[u8]) {
@@ -38,8 +38,8 @@ fn look(bytes: &[u8]) {
     let AdoptedSpool::Orphan(spool, mut contents) = Spool::classify_file(file, Path::new("spool")) else {
         return;
     };
-    let more = spool.look_through(&mut contents, RECORDS);
-    assert!(!more || bytes.len() > RECORDS, "a file comes to an end");
+    let more = spool.look_through(&mut contents, MAX_RECORDS);
+    assert!(!more || bytes.len() > MAX_RECORDS, "a file comes to an end");
     let bounds = BatchBounds { samples: 1000, bytes: limits::MESSAGE_BYTES };
     let mut offset = 0;
     let run = spool.read_run(&mut offset, 1, u64::MAX, bounds);

@@ -22,10 +22,10 @@ use super::{
 };
 
 /// Most files that one run delivers.
-const MOST_DELIVERED: usize = 100;
+const MAX_DELIVERED_FILES: usize = 100;
 /// Most files that one run tries and then leaves because it may not deliver them. Each costs a connection and a request, all of them
 /// together less than a second. If each job has its own token, these are the files of all other jobs.
-const MOST_LEFT: usize = 20;
+const MAX_REFUSED_FILES: usize = 20;
 /// Number of records that are read at a time. This takes less than a millisecond, so that a large file does not delay the samples of this
 /// run.
 const RECORDS_AT_ONCE: usize = 200;
@@ -45,7 +45,7 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
     let (mut delivered, mut left, mut refused) = (0, 0, false);
     let session = own.with(|backlog| backlog.hello().session.clone());
     for entry in files_to_deliver(list_files(&dir, SPOOL_SUFFIX), &destination, &session) {
-        if delivered == MOST_DELIVERED || left == MOST_LEFT {
+        if delivered == MAX_DELIVERED_FILES || left == MAX_REFUSED_FILES {
             return;
         }
         let Some(orphan) = take_over(&entry.path, &mut refused).await else {
@@ -73,7 +73,7 @@ pub(super) async fn deliver_orphans(dir: PathBuf, destination: SpoolDestination,
 /// cannot be delivered do not keep the others from being tried.
 fn files_to_deliver(files: Vec<SpoolFile>, destination: &SpoolDestination, session: &str) -> Vec<SpoolFile> {
     let mut files: Vec<_> = files.into_iter().filter(|file| destination.is_for(&file.path)).collect();
-    if files.len() > MOST_LEFT {
+    if files.len() > MAX_REFUSED_FILES {
         let place = usize::try_from(crc32fast::hash(session.as_bytes())).unwrap_or(0) % files.len();
         files.rotate_left(place);
     }
@@ -134,10 +134,10 @@ mod tests {
         };
         let asked = |count, session: &str| {
             let turn = files_to_deliver(files(count), &destination, session);
-            turn.into_iter().take(MOST_LEFT).map(|file| file.path).collect::<Vec<_>>()
+            turn.into_iter().take(MAX_REFUSED_FILES).map(|file| file.path).collect::<Vec<_>>()
         };
-        let few: Vec<PathBuf> = files(MOST_LEFT).into_iter().map(|file| file.path).collect();
-        assert_eq!(asked(MOST_LEFT, "any"), few, "oldest first");
+        let few: Vec<PathBuf> = files(MAX_REFUSED_FILES).into_iter().map(|file| file.path).collect();
+        assert_eq!(asked(MAX_REFUSED_FILES, "any"), few, "oldest first");
         let all: BTreeSet<PathBuf> = (0..1000).flat_map(|run: u32| asked(300, &run.to_string())).collect();
         assert_eq!(all.len(), 300);
     }

@@ -33,7 +33,7 @@ pub(super) enum ProblemKind {
     /// The server does not accept this agent as a caller. Only an operator can change that, for the agent or on the server. The attempt
     /// itself is valid.
     Denied,
-    /// The server accepts this agent, but not for this attempt: it belongs to a job whose token the agent does not have. Other
+    /// The server accepts this agent, but not for this attempt: it belongs to a job, and the agent does not have the token of that job. Other
     /// attempts may be accepted.
     Forbidden,
     /// The server will never accept this attempt.

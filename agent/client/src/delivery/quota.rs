@@ -1,6 +1,6 @@
 //! Limits the bytes of all spool files in one directory, including files that were set aside and drafts.
 //!
-//! Several agents may share the directory, so each one measures it again after every [`MEASURE_EVERY`] bytes that it writes. The limit may
+//! Several agents may share the directory, so each one measures it again after every [`MEASURE_INTERVAL_BYTES`] bytes that it writes. The limit may
 //! be exceeded by that much for each agent that runs at the same time. A file counts as at least one block, so that the number of files is
 //! limited too.
 
@@ -19,7 +19,7 @@ pub(crate) const REFUSED_SUFFIX: &str = "refused";
 pub(super) const DRAFT_SUFFIX: &str = "draft";
 
 /// Number of bytes that an agent writes before it measures the directory again.
-const MEASURE_EVERY: u64 = 64 * 1024;
+const MEASURE_INTERVAL_BYTES: u64 = 64 * 1024;
 /// Number of samples that are refused before an agent measures again whether there is space.
 const LOOK_AGAIN_AFTER: u32 = 64;
 /// Bytes that the smallest file takes on common file systems.
@@ -28,7 +28,6 @@ const BLOCK_BYTES: u64 = 4096;
 /// A file of the spool directory.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
-    /// Path of the file.
     pub(super) path: PathBuf,
     /// Number of bytes that the file counts as, at least one block.
     pub(super) bytes: u64,
@@ -73,7 +72,7 @@ impl SpoolQuota {
     /// Whether the file `own`, now `len` bytes long, may grow by `more`.
     pub(super) fn admits(&mut self, own: &Path, len: u64, more: u64) -> bool {
         let grown = len.saturating_add(more);
-        if len.saturating_sub(self.measured_at) >= MEASURE_EVERY {
+        if len.saturating_sub(self.measured_at) >= MEASURE_INTERVAL_BYTES {
             self.measure_others(own, len);
         }
         if self.fits(grown) {

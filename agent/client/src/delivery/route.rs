@@ -36,7 +36,6 @@ impl ServerRoute {
         self.token.as_ref()
     }
 
-    /// Connects to the server.
     pub(super) async fn connect(&self) -> Result<Channel, Error> {
         (self.connect)(self.endpoint.clone()).await
     }

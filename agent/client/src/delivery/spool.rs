@@ -45,11 +45,11 @@ use super::{
 };
 
 /// User id of root, which owns directories that all users share.
-const ROOT: u32 = 0;
+const ROOT_USER_ID: u32 = 0;
 /// Mode bit of a directory: every user may add and remove files.
 const WRITABLE_BY_ALL: u32 = 0o002;
 /// Mode bit of a directory: only the owner of a file may remove or replace it.
-const STICKY: u32 = 0o1000;
+const STICKY_BIT: u32 = 0o1000;
 /// The first bytes of a spool file: name and version.
 const MAGIC: &[u8; 12] = b"plimsoll\0\0\0\x01";
 /// Offset of the first record, which is Hello.
@@ -312,7 +312,7 @@ fn refuse_owner(owner: u32, own: u32) -> io::Result<()> {
 /// `emptyDir` of Kubernetes.
 pub(crate) fn own_dir(dir: &Path) -> PathBuf {
     let is_open =
-        fs::metadata(dir).is_ok_and(|found| found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL);
+        fs::metadata(dir).is_ok_and(|found| found.mode() & (WRITABLE_BY_ALL | STICKY_BIT) == WRITABLE_BY_ALL);
     let own = dir.join(format!("user-{}", geteuid()));
     let is_link = fs::symlink_metadata(&own).is_ok_and(|found| found.is_symlink());
     // another user may have created a symbolic link with this name; `dir` is then used unchanged, and refused later
@@ -323,17 +323,16 @@ pub(crate) fn own_dir(dir: &Path) -> PathBuf {
 /// directories with the sticky bit.
 fn refuse_shared(dir: &Path) -> io::Result<()> {
     let found = fs::metadata(dir)?;
-    if found.mode() & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL {
+    if found.mode() & (WRITABLE_BY_ALL | STICKY_BIT) == WRITABLE_BY_ALL {
         let reason = "every user can replace the files in it: give each user a spool directory of its own, or set its sticky bit";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
     match found.uid() {
-        ROOT => Ok(()),
+        ROOT_USER_ID => Ok(()),
         owner => refuse_owner(owner, geteuid().as_raw()),
     }
 }
 
-/// The samples of a batch with their numbers.
 fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
     (batch.first_sequence..).zip(batch.samples.iter().copied())
 }

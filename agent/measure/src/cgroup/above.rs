@@ -13,7 +13,7 @@ use super::{
 use crate::kernel::{self, Error, KeptFile};
 
 /// Most groups above that are read, the nearest ones first. Kubernetes has four.
-const MOST_GROUPS: usize = 16;
+const MAX_GROUPS: usize = 16;
 
 /// Counters of the groups above the build's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl AncestorLimits {
     /// Opens the files of the groups above `group`. `limiting`: folder of the group with the limit in force.
     pub(super) fn open(group: &Cgroup, limiting: Option<&Path>) -> Result<Self, Error> {
         let mut above = Self { files: Vec::new(), is_complete: !hides_failures(&group.dir) };
-        for dir in group.and_ancestors().skip(1).take(MOST_GROUPS) {
+        for dir in group.and_ancestors().skip(1).take(MAX_GROUPS) {
             let place = Cgroup { dir: dir.to_owned(), ..group.clone() };
             if place.is_root() {
                 return Ok(above);

@@ -9,7 +9,7 @@ use std::{
 use crate::kernel::{self, Error};
 
 /// Most groups below one group that are read.
-const MOST_BELOW: usize = 1000;
+const MAX_NESTED_GROUPS: usize = 1000;
 
 /// Whether a folder is a cgroup.
 ///
@@ -34,7 +34,7 @@ pub fn members(dir: &Path) -> Vec<i32> {
         // a group that was removed meanwhile has no processes
         let text = kernel::read(&dir.join("cgroup.procs")).ok().flatten().unwrap_or_default();
         pids.extend(text.lines().filter_map(|line| line.trim().parse::<i32>().ok()));
-        dirs.extend(folders_in(&dir).take(MOST_BELOW.saturating_sub(dirs.len())));
+        dirs.extend(folders_in(&dir).take(MAX_NESTED_GROUPS.saturating_sub(dirs.len())));
     }
     pids
 }

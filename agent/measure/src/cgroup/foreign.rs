@@ -87,7 +87,7 @@ impl CgroupMounts {
         self.groups(|_controller, _mount| Some(below.to_owned()))
     }
 
-    /// The groups of a process whose `/proc/PID/cgroup` is `memberships`; of its whole container if that is given.
+    /// The groups of a process, from the text of its `/proc/PID/cgroup`, `memberships`; of its whole container if that is given.
     pub fn groups_of(&self, memberships: &str, container: Option<&str>) -> Result<Option<Cgroups>, Error> {
         let memberships = parse_memberships(memberships);
         self.groups(|controller, mount| {

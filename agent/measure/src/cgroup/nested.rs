@@ -14,7 +14,7 @@ use super::parse::parse_field;
 use crate::kernel;
 
 /// Most groups in one reading. If a build creates more, only the first ones are read.
-const MOST_GROUPS: usize = 256;
+const MAX_GROUPS: usize = 256;
 
 /// Sums of the counters of the groups below the build's, since their creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,11 +73,11 @@ impl NestedGroups {
         let (mut found, mut complete) = (HashMap::new(), true);
         let mut folders = vec![self.dir.clone()];
         while let Some(folder) = folders.pop() {
-            for (group, path) in groups_in(&folder).take(MOST_GROUPS + 1 - found.len()) {
+            for (group, path) in groups_in(&folder).take(MAX_GROUPS + 1 - found.len()) {
                 found.insert(group, read_counts(&path));
                 folders.push(path);
             }
-            if found.len() > MOST_GROUPS {
+            if found.len() > MAX_GROUPS {
                 complete = false;
                 break;
             }
@@ -96,7 +96,7 @@ impl NestedGroups {
             stays
         });
         for (group, counts) in found {
-            if known.len() >= MOST_GROUPS && !known.contains_key(&group) {
+            if known.len() >= MAX_GROUPS && !known.contains_key(&group) {
                 continue;
             }
             // if the group was removed while it was read, the earlier counters stay; the next reading does not find the group
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn more_groups_than_anyone_needs_are_not_all_looked_at() {
         let fake = FakeKernel::new();
-        for number in 0..MOST_GROUPS + 50 {
+        for number in 0..MAX_GROUPS + 50 {
             group(&fake, &number.to_string(), 1);
         }
         let mut nested = NestedGroups::new(fake.kernel().path("/g"));
-        let limit = u64::try_from(MOST_GROUPS).unwrap();
+        let limit = u64::try_from(MAX_GROUPS).unwrap();
         assert_eq!(nested.read().oom_kills, limit);
         assert_eq!(nested.read().oom_kills, limit);
     }

@@ -3,7 +3,7 @@
 //!
 //! Up to four times a second, the processes of the build that are clients of such a service are counted. If there are some and the build
 //! used little CPU, the time since the count before is taken as work done elsewhere. "Little" is at most [`IDLE_USEC`] a second for each
-//! client; for all clients together it is at most [`MOST_USEC`] and at most half of the CPUs, because a build may have many clients
+//! client; for all clients together it is at most [`MAX_USEC`] and at most half of the CPUs, because a build may have many clients
 //! that fall back to working on this machine. A build counts as done elsewhere if that applies to **at least half of its time**. So a
 //! single `docker --version` does not matter, and neither does a `kubectl port-forward` during a compile. A build with the daemon among its
 //! own processes does not count as done elsewhere either, because its work is measured.
@@ -25,9 +25,9 @@ use self::programs::{SERVICES, Service};
 const IDLE_USEC: u64 = 250_000;
 /// CPU time in a second, in microseconds, for all clients together: two cores. This is an estimate: a build that uses more does its work
 /// itself.
-const MOST_USEC: u64 = 2_000_000;
+const MAX_USEC: u64 = 2_000_000;
 /// A build counts as done elsewhere if clients of a service waited for at least this share of its time.
-const LEAST_SHARE: f64 = 0.5;
+const MIN_SHARE: f64 = 0.5;
 /// Least time between two counts of the processes: a build of two seconds still has several counts.
 const STEP: Duration = Duration::from_millis(250);
 /// A count of processes costs more if there are more processes. The next count follows after at least this many times its CPU time, so
@@ -57,7 +57,7 @@ impl OffloadWatch {
     /// Starts without a count, for a build that may use this many CPUs.
     pub(crate) fn new(cpus: u64) -> Self {
         Self {
-            most_usec: MOST_USEC.min(cpus.saturating_mul(500_000)),
+            most_usec: MAX_USEC.min(cpus.saturating_mul(500_000)),
             services: [ServiceTime::default(); SERVICES.len()],
             seen: Duration::ZERO,
             last: Duration::ZERO,
@@ -97,7 +97,7 @@ impl OffloadWatch {
 
     /// The service that did the work of the build for most of the time; `None` if none did.
     pub(crate) fn service(&self) -> Option<&'static str> {
-        let least = self.seen.mul_f64(LEAST_SHARE);
+        let least = self.seen.mul_f64(MIN_SHARE);
         let counts = |(_, time): &(&Service, &ServiceTime)| {
             !time.has_daemon && !time.elsewhere.is_zero() && time.elsewhere >= least
         };

@@ -43,7 +43,7 @@ pub(super) const SERVICES: [Service; 8] = [
 /// Start of the command line of bazel's server, `bazel(FOLDER)`: the program itself is Java.
 const BAZEL_SERVER: &str = "bazel(";
 /// Most processes that are examined, the first ones of the list: a build with more does its work itself.
-const MOST_PROCESSES: usize = 128;
+const MAX_PROCESSES: usize = 128;
 
 /// The running processes of one service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl ServicePrograms {
     /// skipped.
     pub fn among_processes(proc: &Path, pids: impl IntoIterator<Item = i32>) -> Self {
         let (mut found, mut java) = (Self::default(), Vec::new());
-        for pid in pids.into_iter().filter(|&pid| pid > 0).take(MOST_PROCESSES) {
+        for pid in pids.into_iter().filter(|&pid| pid > 0).take(MAX_PROCESSES) {
             let folder = proc.join(pid.to_string());
             // the process may have ended meanwhile
             let Some(comm) = kernel::read(&folder.join("comm")).ok().flatten() else { continue };
@@ -85,7 +85,6 @@ impl ServicePrograms {
         services.any(|(service, presence)| service.daemons.contains(&daemon) && presence.clients > 0)
     }
 
-    /// Counts a program by its name; returns false if it is of no service.
     fn count(&mut self, name: &str) -> bool {
         let mut is_known = false;
         for (service, presence) in SERVICES.iter().zip(&mut self.0) {

@@ -20,7 +20,7 @@ use std::{
 use crate::{clock::thread_cpu_time, kernel};
 
 /// Resident bytes of a process from which `smaps_rollup` is read: the many small tools of a build share little. This is an estimate.
-const LEAST_ROLLUP_BYTES: u64 = 4 << 20;
+const MIN_ROLLUP_BYTES: u64 = 4 << 20;
 /// CPU time that each reading spends on renewing shares that are still valid: ten readings a second then take 1 % of a core.
 const READING_TIME: Duration = Duration::from_millis(1);
 
@@ -111,7 +111,7 @@ impl SharedPages {
         self.reading_number += 1;
         let large: HashMap<i32, &SeenProcess> = seen
             .iter()
-            .filter(|process| process.resident.total() >= LEAST_ROLLUP_BYTES)
+            .filter(|process| process.resident.total() >= MIN_ROLLUP_BYTES)
             .map(|process| (process.pid, process))
             .collect();
         let before = self.known_shares.len();

@@ -11,7 +11,6 @@ use crate::reading::{MemorySize, Reading};
 /// group; apart from the need, only pages that are being written or read remain, and pages that the kernel has charged in advance.
 const KILLED_NEED_PERCENT: u64 = 95;
 
-/// The counters of the attempt so far.
 #[derive(Debug, Default)]
 pub(super) struct AttemptCounters {
     /// The reading before the start.

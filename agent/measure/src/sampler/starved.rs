@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::reading::Reading;
 
 /// Shortest period over which rates are computed: 50 ms do not show the rate of a second.
-const LEAST_PERIOD: Duration = Duration::from_millis(900);
+const MIN_PERIOD: Duration = Duration::from_millis(900);
 /// Memory in use from which a build counts as at its limit, in percent of the limit. The kernel reclaims in batches, so usage is rarely
 /// exactly at the limit.
 const USED_PERCENT: u64 = 95;
@@ -30,7 +30,7 @@ const STARVED_MAJOR_FAULTS: u64 = 5;
 /// Share of the time in which all tasks waited for memory, in percent, from which a build is starved. oomd and similar daemons act on 10 to
 /// 60 percent for half a minute.
 const STALLED_PERCENT: u64 = 20;
-/// Like [`STALLED_PERCENT`], for a build with at least [`STARVED_REFAULTS`] whose need leaves less than half of the limit for files. Seen
+/// Like [`STALLED_PERCENT`], for a build with at least [`STARVED_REFAULTS`] and a need that leaves less than half of the limit for files. Seen
 /// on v2, in an emulator: 3 to 14 with 12,000 to 60,000 refaults a second, more on faster disks; 13 without refaults in a build that only
 /// writes.
 const THRASHED_PERCENT: u64 = 10;
@@ -82,7 +82,7 @@ impl Starvation {
         self.is_known |= reading.memory_stall_usec.is_some()
             || reading.reclaim_failures.or(reading.pages.refaults).is_some();
         let length = now.saturating_sub(self.round.0);
-        if length < LEAST_PERIOD {
+        if length < MIN_PERIOD {
             return None;
         }
         let evidence = self.limit.and_then(|limit| evidence(limit, &self.round.1, reading, length));

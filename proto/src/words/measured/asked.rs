@@ -5,13 +5,13 @@ use crate::{figures, limits, v1::Resources};
 
 /// Least memory that counts as a request, bytes: 1 MiB. Even a shell that only waits needs half of it. A smaller value was entered only
 /// because a form required a number (0, or 1 byte), and the ratio of a need to it has no meaning.
-pub const LEAST_ASK_BYTES: u64 = 1 << 20;
+pub const MIN_ASK_BYTES: u64 = 1 << 20;
 
-/// Whether a build can be given this much memory: from [`LEAST_ASK_BYTES`] to below [`limits::MEMORY_BYTES`]. No machine has more, so
+/// Whether a build can be given this much memory: from [`MIN_ASK_BYTES`] to below [`limits::MEMORY_BYTES`]. No machine has more, so
 /// larger values mean "no limit".
 #[must_use]
 pub fn is_valid_memory(bytes: u64) -> bool {
-    (LEAST_ASK_BYTES..limits::MEMORY_BYTES).contains(&bytes)
+    (MIN_ASK_BYTES..limits::MEMORY_BYTES).contains(&bytes)
 }
 
 /// The memory that an attempt reserved.
@@ -58,7 +58,7 @@ pub fn memory_asked_words(resources: Option<&Resources>) -> String {
 pub fn no_ask_words(resources: Option<&Resources>) -> String {
     match written_ask(resources) {
         None => "neither request nor limit".to_owned(),
-        Some(RequestedMemory { bytes, .. }) if bytes < LEAST_ASK_BYTES => {
+        Some(RequestedMemory { bytes, .. }) if bytes < MIN_ASK_BYTES => {
             format!("{} counts as nothing: no build fits in it", figures::bytes(bytes))
         }
         Some(RequestedMemory { bytes, .. }) => {

@@ -146,7 +146,7 @@ fn over_a_millisecond_there_is_no_mean_cpu_use() {
         Summary { wall_ms: 1, cpu_usec: Some(4870), cpu_peak_cores: Some(4.87), ..Summary::default() };
     assert_eq!((mean_cores(&build), peak_cores(&build)), (None, None));
     assert_eq!([cpu_words(&build), cpu_time_words(&build)], ["too short for a mean", "4.9 ms"]);
-    let longer = Summary { wall_ms: LEAST_MEAN_MS, cpu_peak_cores: None, ..build };
+    let longer = Summary { wall_ms: MIN_MEAN_MS, cpu_peak_cores: None, ..build };
     assert_eq!(cpu_words(&longer), "0.1 cores on average");
 }
 

@@ -106,7 +106,6 @@ pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
     ]
 }
 
-/// Whether a number of this kind can have this bound.
 fn can_have_bound(kind: SizeKind, bound: &SizeBound) -> bool {
     let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
     let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);

@@ -30,7 +30,6 @@ pub(crate) fn hide_correction(verdict: &mut Verdict) {
 }
 
 impl Private {
-    /// Whether the values of this label are private.
     pub(crate) fn has_label(&self, name: &str) -> bool {
         self.labels.iter().any(|pattern| matches_pattern(pattern, name))
     }

@@ -14,7 +14,7 @@ use ring::hmac;
 use crate::runtime::reload;
 
 /// Most tokens in a file: those in force, and their replacements.
-const MOST_TOKENS: usize = 8;
+const MAX_TOKENS: usize = 8;
 /// Prefix of a signing token; the key follows in base64.
 const SIGNING_PREFIX: &str = "whsec_";
 /// Shortest key of a signing token, bytes; GitLab's have 32.
@@ -23,9 +23,9 @@ const KEY_BYTES: usize = 16;
 const PATH_BYTES: usize = 16;
 /// Most difference between the time in a signature and the server's clock: a copied webhook is
 /// accepted for no longer.
-const MOST_SKEW_MS: u64 = 5 * 60 * 1000;
+const MAX_SKEW_MS: u64 = 5 * 60 * 1000;
 /// Most signatures of one webhook that are checked: one for each token that GitLab may have.
-const MOST_SIGNATURES: usize = 8;
+const MAX_SIGNATURES: usize = 8;
 
 /// Secret tokens. A webhook must send one of them. They are never logged.
 #[derive(Clone)]
@@ -127,7 +127,7 @@ impl SigningKeys {
         let value = header("webhook-signature")?;
         let seconds = time.parse::<u64>().ok();
         let is_near =
-            seconds.is_some_and(|time| time.saturating_mul(1000).abs_diff(now_unix_ms) <= MOST_SKEW_MS);
+            seconds.is_some_and(|time| time.saturating_mul(1000).abs_diff(now_unix_ms) <= MAX_SKEW_MS);
         if !is_near {
             let rule = "is not a time of the last five minutes, in seconds since 1970; compare the clocks";
             return Err(FieldViolation::new("webhook-timestamp", rule));
@@ -137,7 +137,7 @@ impl SigningKeys {
             return Err(FieldViolation::new("webhook-id", "must be an id without dots, as GitLab sends it"));
         }
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
-        let signatures = value.split_whitespace().take(MOST_SIGNATURES);
+        let signatures = value.split_whitespace().take(MAX_SIGNATURES);
         let of_ours = signatures.filter_map(|value| BASE64_STANDARD.decode(value.strip_prefix("v1,")?).ok());
         // no comparison stops early, so that its time reveals nothing
         let found = of_ours.fold(false, |found, signature| {
@@ -154,7 +154,7 @@ fn read_secrets(path: &Path) -> anyhow::Result<Vec<String>> {
     let lines: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(ToOwned::to_owned).collect();
     ensure!(!lines.is_empty(), "{} is empty; write the hook's token into it", path.display());
-    ensure!(lines.len() <= MOST_TOKENS, "{} holds more than {MOST_TOKENS} tokens", path.display());
+    ensure!(lines.len() <= MAX_TOKENS, "{} holds more than {MAX_TOKENS} tokens", path.display());
     Ok(lines)
 }
 

@@ -15,7 +15,6 @@ use crate::runtime::{
     settings::{Config, TlsFiles},
 };
 
-/// All listeners.
 #[derive(Debug)]
 pub(super) struct Listeners {
     pub(super) grpc: Listener,

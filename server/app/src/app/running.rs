@@ -31,10 +31,10 @@ use crate::{
 };
 
 /// Time that open connections get to send their data when the server stops.
-const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Least time for closing the store, however long the steps before it took.
-const LEAST_CLOSE_TIME: Duration = Duration::from_secs(2);
+const MIN_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// A server that accepts requests: its parts and the tokens that stop them.
 #[derive(Debug)]
@@ -138,7 +138,9 @@ impl RunningServer {
     /// last.
     pub(super) async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
         self.store_watch_end.cancel();
-        drain.step(self.store_watch.ended(), || "the state of the store was still told".to_owned()).await;
+        drain
+            .step(self.store_watch.ended(), || "the state of the store was still being sent".to_owned())
+            .await;
         grpc::set_health(&self.health, false, false).await;
         self.stopping.cancel();
         self.stream_tasks.close();
@@ -154,7 +156,7 @@ impl RunningServer {
             .await;
         self.ingest_end.cancel();
         drain.step(self.worker_task.ended(), || "the ingest was still writing".to_owned()).await;
-        drain.extend_to(LEAST_CLOSE_TIME);
+        drain.extend_to(MIN_CLOSE_TIME);
         let closed = async { self.store.close().await.context("closing the store") };
         drain.step(closed, || "the store was still closing".to_owned()).await;
         drain.end()
@@ -199,7 +201,7 @@ async fn serve_http(
 /// lost.
 async fn flush_connections(grpc: &mut LongTask, http: &mut LongTask) -> anyhow::Result<()> {
     let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
-    match tokio::time::timeout(FLUSH_WITHIN, ended).await {
+    match tokio::time::timeout(FLUSH_TIMEOUT, ended).await {
         Ok(ended) => ended.map(|_both| ()),
         Err(_open) => {
             tracing::debug!("cut off connections without a call");

@@ -1,9 +1,9 @@
-//! Ended attempts whose outcome or cause may become known soon. The fleet's counters (metrics over
+//! Ended attempts with an outcome or cause that may become known soon. The fleet's counters (metrics over
 //! all attempts) can only increase, so such an attempt is counted later:
 //!
 //! | attempt | waits for | at most |
 //! |---|---|---|
-//! | its end was not observed, as for every build whose agent runs in another container | the CI system's report | an hour |
+//! | its end was not observed, as for every build with its agent in another container | the CI system's report | an hour |
 //! | it failed, and no counter shows why | a verdict | a minute |
 
 use std::{
@@ -23,7 +23,7 @@ const VERDICT_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Most attempts in each queue: more than end within an hour in a fleet of thousands of runners.
 /// About 10 MB.
-const MOST_WAITING: usize = 10_000;
+const MAX_WAITING: usize = 10_000;
 
 /// Attempts that wait for a report on their end or for a verdict, oldest first.
 #[derive(Debug, Default)]
@@ -73,13 +73,13 @@ impl AwaitedOutcomes {
         WaitAfterVerdict::GoesOn
     }
 
-    /// Removes an attempt whose end was reported. Returns false if the attempt does not wait: it
+    /// Removes an attempt after its end was reported. Returns false if the attempt does not wait: it
     /// was counted already, or ended before the server started.
     pub(super) fn stop_waiting(&mut self, id: &AttemptId) -> bool {
         self.waiting_summaries.remove(id).is_some()
     }
 
-    /// Removes an attempt whose waiting time is over, or the oldest of a full queue.
+    /// Removes an attempt that has waited long enough, or the oldest of a full queue.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Option<Summary> {
         let Self { waiting_summaries: waiting, order, unjudged } = self;
         take_oldest(order, waiting, REPORT_PATIENCE, now)
@@ -100,7 +100,7 @@ fn take_oldest(
 ) -> Option<Summary> {
     loop {
         let (since, _) = order.front()?;
-        if now.saturating_duration_since(*since) < patience && order.len() <= MOST_WAITING {
+        if now.saturating_duration_since(*since) < patience && order.len() <= MAX_WAITING {
             return None;
         }
         let (_, id) = order.pop_front()?;
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn the_oldest_make_room() {
         let (mut awaited, now) = (AwaitedOutcomes::default(), Instant::now());
-        for n in 0..MOST_WAITING + 2 {
+        for n in 0..MAX_WAITING + 2 {
             awaited.wait(&lost(n), now);
         }
         let mut given_up = std::iter::from_fn(|| awaited.take_overdue(now)).map(|summary| summary.attempt);

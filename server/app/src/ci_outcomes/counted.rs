@@ -16,7 +16,7 @@ use plimsoll_core::domain::{AttemptId, Summary};
 use crate::runtime::metrics::Metrics;
 
 /// Most attempts kept: those of some hours in a fleet of thousands of runners. About 8 MB.
-const MOST_COUNTED: usize = 50_000;
+const MAX_COUNTED: usize = 50_000;
 
 /// The counted attempts; the value is whether the attempt was counted as a retry.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl CountedAttempts {
         if self.counted.insert(summary.attempt.clone(), is_retry).is_none() {
             self.order.push_back(summary.attempt.clone());
         }
-        while self.order.len() > MOST_COUNTED {
+        while self.order.len() > MAX_COUNTED {
             let Some(oldest) = self.order.pop_front() else { break };
             self.counted.remove(&oldest);
         }
@@ -75,8 +75,8 @@ mod tests {
             counted.count_retries(&retries(n), &metrics);
         }
         assert_eq!(metrics.fleet_retries.get(), 2);
-        (2..=MOST_COUNTED).for_each(|n| counted.count(&summary(n), false, &metrics));
+        (2..=MAX_COUNTED).for_each(|n| counted.count(&summary(n), false, &metrics));
         assert!(!counted.was_counted(&summary(0).attempt) && counted.was_counted(&summary(1).attempt));
-        assert_eq!((counted.counted.len(), counted.order.len()), (MOST_COUNTED, MOST_COUNTED));
+        assert_eq!((counted.counted.len(), counted.order.len()), (MAX_COUNTED, MAX_COUNTED));
     }
 }

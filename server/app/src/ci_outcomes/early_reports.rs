@@ -9,7 +9,7 @@ use plimsoll_core::domain::{AttemptId, ReportedOutcome};
 
 /// Most reports kept until their attempt opens: those of the jobs of a few hours, most of which no
 /// agent ever measures. About 3 MB.
-const MOST_EARLY_REPORTS: usize = 10_000;
+const MAX_EARLY_REPORTS: usize = 10_000;
 /// Most reports on one attempt, each by another reporter. Few reporters know about the same job.
 const REPORTS_PER_ATTEMPT: usize = 8;
 
@@ -46,7 +46,7 @@ impl EarlyReports {
         words.push(Arc::clone(report));
         self.order.entry(report.by.name().to_owned()).or_default().push_back((id, Arc::clone(report)));
         self.count += 1;
-        while self.count > MOST_EARLY_REPORTS {
+        while self.count > MAX_EARLY_REPORTS {
             self.forget_one();
         }
         true
@@ -91,14 +91,14 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_the_first_report_of_a_reporter_counts() {
         let mut early_reports = EarlyReports::default();
-        for n in 0..MOST_EARLY_REPORTS + 5 {
+        for n in 0..MAX_EARLY_REPORTS + 5 {
             early_reports.keep_first(id(n), &test_report("a", JobStatus::Failed).into());
             early_reports.keep_first(id(n), &test_report("a", JobStatus::Succeeded).into());
         }
         let order: usize = early_reports.order.values().map(VecDeque::len).sum();
         assert_eq!(
             (early_reports.ends.len(), order, early_reports.count),
-            (MOST_EARLY_REPORTS, MOST_EARLY_REPORTS, MOST_EARLY_REPORTS)
+            (MAX_EARLY_REPORTS, MAX_EARLY_REPORTS, MAX_EARLY_REPORTS)
         );
         assert!(early_reports.report_for(&id(4), "").is_none());
         assert_eq!(early_reports.report_for(&id(5), "").map(|report| report.end), Some(JobStatus::Failed));
@@ -126,7 +126,7 @@ mod tests {
         for n in 0..100 {
             early_reports.keep_first(id(n), &reported_by(limited("b"), JobStatus::Failed));
         }
-        for n in 0..3 * MOST_EARLY_REPORTS {
+        for n in 0..3 * MAX_EARLY_REPORTS {
             early_reports.keep_first(id(n), &reported_by(limited("a"), JobStatus::Succeeded));
         }
         let by = |other: u32| reported_by(limited(&other.to_string()), JobStatus::Succeeded);
@@ -143,7 +143,7 @@ mod tests {
             "who speaks of all"
         );
         let words: usize = early_reports.ends.values().map(Vec::len).sum();
-        assert_eq!((words, early_reports.count), (MOST_EARLY_REPORTS, MOST_EARLY_REPORTS));
+        assert_eq!((words, early_reports.count), (MAX_EARLY_REPORTS, MAX_EARLY_REPORTS));
         assert!(early_reports.ends[&id(7)].len() <= REPORTS_PER_ATTEMPT);
     }
 }

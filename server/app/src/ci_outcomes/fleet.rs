@@ -41,7 +41,7 @@ impl FleetCounters {
         }
     }
 
-    /// Counts the attempts whose waiting time is over.
+    /// Counts the attempts that have waited long enough.
     pub(crate) fn count_overdue(&mut self) {
         let now = Instant::now();
         while let Some(summary) = self.awaited.take_overdue(now) {
@@ -49,7 +49,7 @@ impl FleetCounters {
         }
     }
 
-    /// Counts an attempt whose reported outcome is on disk.
+    /// Counts an attempt once its reported outcome is on disk.
     pub(crate) fn outcome_reported(&mut self, summary: &Summary) {
         if self.awaited.stop_waiting(&summary.attempt) {
             self.count_ended(summary);

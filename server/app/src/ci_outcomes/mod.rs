@@ -1,4 +1,4 @@
-//! Outcomes of attempts according to the CI system, for attempts whose agent did not observe the
+//! Outcomes of attempts according to the CI system, for attempts if the agent did not observe the
 //! end; and when the fleet's counters count an attempt.
 
 mod awaited;

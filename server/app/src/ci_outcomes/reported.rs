@@ -123,7 +123,7 @@ mod tests {
                 !changed.counts_for_memory()
                     && plimsoll_core::domain::RungObservation::from(&changed).need.is_nan()
             );
-            assert_eq!(with_report(&changed, &reported), None, "told once");
+            assert_eq!(with_report(&changed, &reported), None, "reported once");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Most attempts with unreadable samples that are named one by one.
-const MOST_NAMED: u64 = 10;
+const MAX_NAMED: u64 = 10;
 
 /// Writes the history as JSON lines, which `import` takes back as they are. Samples are for other programs: `backup` keeps them.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub struct Export {
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
     /// Writes the causes that people corrected into this file, as cases for rules: the rule that was wrong, the line of the log, the cause
-    /// that was said. Corrections that were taken back are not among them.
+    /// that was given. Corrections that were taken back are not among them.
     #[arg(long, value_name = "FILE")]
     corrections: Option<PathBuf>,
     /// Directory in which the copy of the data directory is made that is read, so that nothing in the files themselves changes; else the
@@ -164,7 +164,7 @@ async fn write_series(
             Ok(samples) => exported.samples += samples,
             Err(error) => {
                 exported.cut_series += 1;
-                if exported.cut_series <= MOST_NAMED {
+                if exported.cut_series <= MAX_NAMED {
                     print_note(format_args!("not all samples of {id} can be read: {error}"));
                 }
             }

@@ -1,6 +1,6 @@
 //! Parses the command line: settings are accepted both before and after a command.
 //!
-//! Each command accepts all settings except those whose name it uses for an option of its own, and its `--help` does not repeat them.
+//! Each command accepts all settings except those with the name of one of its own options, and its `--help` does not repeat them.
 
 use std::{env, ffi::OsString};
 
@@ -50,7 +50,7 @@ impl Cli {
         while let Some((_name, behind)) = within.subcommand() {
             let twice = |name: &str| {
                 let option = name.replace('_', "-");
-                let text = format!("--{option} stands before the command and behind it: give it once");
+                let text = format!("--{option} is given before the command and behind it: give it once");
                 command.error(ErrorKind::ArgumentConflict, text)
             };
             cli.args.add(behind).map_err(twice)?;
@@ -75,7 +75,7 @@ pub(super) fn command() -> clap::Command {
     })
 }
 
-/// A command that accepts the settings too, except those whose name it uses for an option of its own.
+/// A command that accepts the settings too, except those with the name of one of its own options.
 fn with_settings(command: clap::Command, options: &clap::Command) -> clap::Command {
     let is_free = |option: &&Arg| {
         let own = |own: &Arg| own.get_id() == option.get_id() || own.get_long() == option.get_long();
@@ -164,7 +164,7 @@ mod tests {
             }
         }
         let both = read("--data-dir /a import F --data-dir /b").unwrap_err();
-        assert!(both.contains("--data-dir stands before the command and behind it"), "{both}");
+        assert!(both.contains("--data-dir is given before the command and behind it"), "{both}");
         let unknown = read("import F --date-dir /b").unwrap_err();
         assert!(unknown.contains("--data-dir"), "{unknown}");
     }

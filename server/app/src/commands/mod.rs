@@ -37,9 +37,9 @@ use plimsoll_store::StoreSettings;
 use crate::runtime::settings::{Args, Config};
 
 /// Exit status of a command that did only part of its work, and reported the rest.
-const INCOMPLETE: u8 = 3;
+const EXIT_INCOMPLETE: u8 = 3;
 
-/// What a command could not do; the exit status is then [`INCOMPLETE`].
+/// What a command could not do; the exit status is then [`EXIT_INCOMPLETE`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Incomplete(String);
@@ -141,7 +141,7 @@ impl Command {
             Err(error) => {
                 print_note(format_args!("plimsoll-server: {error:#}"));
                 if error.is::<import::RowsRefused>() || error.is::<Incomplete>() {
-                    ExitCode::from(INCOMPLETE)
+                    ExitCode::from(EXIT_INCOMPLETE)
                 } else {
                     ExitCode::FAILURE
                 }

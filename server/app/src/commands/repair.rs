@@ -16,7 +16,7 @@ use super::{
 use crate::runtime::settings::Config;
 
 /// Most losses that are named one by one.
-const MOST_NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 
 /// Saves what is left of a damaged data directory into a new one. The damaged one is never changed.
 ///
@@ -63,10 +63,10 @@ fn missing_attempts(attempts: u64, found: u64) -> Option<String> {
 
 fn print_report(dir: &Path, into: &Path, repaired: &RepairReport) -> anyhow::Result<()> {
     let RepairReport { by_engine, attempts, checked, losses } = repaired;
-    for loss in losses.iter().take(MOST_NAMED) {
+    for loss in losses.iter().take(MAX_NAMED) {
         print_note(loss);
     }
-    if let Some(more) = losses.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+    if let Some(more) = losses.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         print_note(format_args!("and {more} more"));
     }
     let mut out = io::stdout();

@@ -117,7 +117,7 @@ impl Replay {
                 "no row for preset: the file has no requested_bytes, what each build asked for (--memory gives one size for all)",
             );
         }
-        say_what_is_left_out(&tape);
+        print_skipped_rows(&tape);
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Replay {
 }
 
 /// Names the rows that were not replayed, with the reason.
-pub(super) fn say_what_is_left_out(tape: &ReplayTape) {
+pub(super) fn print_skipped_rows(tape: &ReplayTape) {
     if tape.skipped > 0 {
         print_note(format_args!(
             "{} left out: failed for another reason than memory",

@@ -31,7 +31,7 @@ use crate::{runtime::settings::Config, state::pools};
 /// A day, milliseconds.
 const DAY_MS: u64 = 24 * 3600 * 1000;
 /// Most fleets of one command.
-const MOST_FLEETS: usize = 16;
+const MAX_FLEETS: usize = 16;
 
 /// Packs a day of recorded history on nodes.
 #[derive(Debug, Args)]
@@ -176,7 +176,7 @@ impl Simulate {
             Output::Text => fitted_beside_tables(&text, io::stdout()),
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
-        replay::say_what_is_left_out(&tape);
+        replay::print_skipped_rows(&tape);
         Ok(())
     }
 
@@ -200,8 +200,8 @@ impl Simulate {
     }
 
     fn parse_fleets(&self, pools: &Placement, config: &Config) -> anyhow::Result<Vec<Fleet>> {
-        if self.nodes.len() > MOST_FLEETS {
-            bail!("--nodes is given {} times, at most {MOST_FLEETS} are allowed", self.nodes.len());
+        if self.nodes.len() > MAX_FLEETS {
+            bail!("--nodes is given {} times, at most {MAX_FLEETS} are allowed", self.nodes.len());
         }
         let price = config.stats.prices.of("");
         let price = PoolPrice { gib_hour: price.gib_hour, core_hour: price.core_hour };

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::Context as _;
 use clap::Args;
-use plimsoll_lab::size::{self, FleetLoad, MOST_AGENTS, MOST_BUILDS, MOST_MINUTES, MemoryTerms};
+use plimsoll_lab::size::{self, FleetLoad, MAX_AGENTS, MAX_BUILDS, MAX_MINUTES, MemoryTerms};
 
 use super::{Output, line::examples_text, terminal::fitted_beside_tables};
 use crate::runtime::settings::Config;
@@ -28,17 +28,17 @@ pub struct Size {
 }
 
 fn parse_builds(text: &str) -> Result<f64, String> {
-    parse_above_zero(text, MOST_BUILDS)
+    parse_above_zero(text, MAX_BUILDS)
 }
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
-    parse_above_zero(text, MOST_MINUTES)
+    parse_above_zero(text, MAX_MINUTES)
 }
 
 fn parse_agents(text: &str) -> Result<f64, String> {
     match text.parse::<u32>() {
-        Ok(number) if number > 0 && f64::from(number) <= MOST_AGENTS => Ok(f64::from(number)),
-        _ => Err(format!("must be a whole number from 1 to {MOST_AGENTS}")),
+        Ok(number) if number > 0 && f64::from(number) <= MAX_AGENTS => Ok(f64::from(number)),
+        _ => Err(format!("must be a whole number from 1 to {MAX_AGENTS}")),
     }
 }
 

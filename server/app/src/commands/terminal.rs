@@ -9,7 +9,7 @@ use rustix::termios::{isatty, tcgetwinsize};
 /// Columns if the terminal's width is unknown.
 const COLUMNS: u16 = 80;
 /// Least width for wrapping: a narrower terminal breaks lines itself.
-const LEAST_COLUMNS: u16 = 40;
+const MIN_COLUMNS: u16 = 40;
 
 /// The text, wrapped if this stream is a terminal.
 pub(super) fn wrapped_for(text: &str, stream: impl AsFd) -> Cow<'_, str> {
@@ -19,7 +19,7 @@ pub(super) fn wrapped_for(text: &str, stream: impl AsFd) -> Cow<'_, str> {
     }
     let width = tcgetwinsize(stream).map_or(0, |size| size.ws_col);
     match if width == 0 { COLUMNS } else { width } {
-        ..LEAST_COLUMNS => Cow::Borrowed(text),
+        ..MIN_COLUMNS => Cow::Borrowed(text),
         columns => Cow::Owned(wrapped(text, usize::from(columns))),
     }
 }

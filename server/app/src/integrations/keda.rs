@@ -24,7 +24,7 @@ const KEDA_NAMES: [&str; 8] = [
     "enableTLS",
 ];
 
-/// Suffix of a metadata name whose value KEDA reads from a variable of the workload's environment.
+/// Suffix of a metadata name: KEDA reads its value from a variable of the workload's environment.
 const FROM_ENV: &str = "FromEnv";
 
 const POOL_ENV_NAME: &str = "scaledObjectRef.scalerMetadata.pool";

@@ -56,7 +56,7 @@ pub(super) struct AgeLimits {
 }
 
 impl AgeLimits {
-    /// What happens to a block whose samples are of this time.
+    /// What happens to a block with samples of this time.
     pub(super) fn fate(self, owner: BlockOwner, unix_ms: u64) -> BlockFate {
         match owner {
             BlockOwner::Unknown => BlockFate::Stays,
@@ -77,7 +77,6 @@ pub(super) struct SampleWalk {
     failed: bool,
     /// Estimated bytes that were sealed since the last pass ended.
     added_bytes: u64,
-    /// The attempt of the last block.
     pub(super) last: Option<(AttemptId, BlockOwner)>,
     /// Bytes that stay, by the time of their samples (hours since 1970).
     kept_bytes: BTreeMap<u64, u64>,

@@ -84,7 +84,7 @@ impl Retention {
             (Ok(None), None) => BlockOwner::Unknown,
             // the samples of this attempt stay; other attempts are processed as usual
             (Err(error @ StoreError::Damaged { .. }), _) => {
-                tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
+                tracing::error!(attempt = %id, %error, "kept the samples of an attempt with a damaged summary");
                 BlockOwner::Unknown
             }
             (Err(error), _) => return Err(error.into()),

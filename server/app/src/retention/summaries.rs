@@ -77,7 +77,7 @@ impl Retention {
             let summary = match store::read_summary(store, &id).await {
                 // this attempt and its verdicts stay; others are deleted as usual
                 Err(error @ StoreError::Damaged { .. }) => {
-                    tracing::error!(attempt = %id, %error, "kept an attempt whose summary is damaged");
+                    tracing::error!(attempt = %id, %error, "kept an attempt with a damaged summary");
                     continue;
                 }
                 read => read?,

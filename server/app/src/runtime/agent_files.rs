@@ -23,7 +23,7 @@ const PLATFORMS: [(&str, u16); 2] = [("linux-amd64", 62), ("linux-arm64", 183)];
 const PREFIX: &str = "plimsoll-";
 
 /// Largest file that is read into memory, bytes; the static agent has about 6 MiB.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Why a file cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -105,15 +105,15 @@ fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
         Err(error) => return Err(error),
     };
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }
 
 /// Whether a program for the machine type `machine` is statically linked. The error describes bytes
 /// that are no such program. The layout is that of ELF-64 files (`man 5 elf`).
 fn is_static(bytes: &[u8], machine: u16) -> Result<bool, String> {
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
     }
     let cut = || "it ends too early".to_owned();
     if !bytes.starts_with(&[0x7f, b'E', b'L', b'F', 2, 1]) {

@@ -377,7 +377,6 @@ impl Metrics {
 }
 
 impl KindLabel {
-    /// A label with this value.
     pub(crate) fn of(kind: &'static str) -> Self {
         Self { kind }
     }

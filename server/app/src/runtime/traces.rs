@@ -17,9 +17,9 @@ use crate::runtime::settings::{CRATES, SERVER};
 /// Name of the service in the traces.
 const SERVICE_NAME: &str = "plimsoll-server";
 /// Time limit for an answer of the collector.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for sending the remaining spans when the server stops.
-const LEFT_WITHIN: Duration = Duration::from_secs(2);
+const FINAL_SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends spans to a collector.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Traces {
     /// `endpoint` is not an address.
     pub(crate) fn start(endpoint: &str) -> anyhow::Result<Self> {
         let exporter =
-            SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(ANSWER_WITHIN);
+            SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(ANSWER_TIMEOUT);
         let exporter =
             exporter.build().with_context(|| format!("{endpoint} is not an address of a collector"))?;
         let about = Resource::builder().with_service_name(SERVICE_NAME).build();
@@ -54,7 +54,7 @@ impl Traces {
     pub(crate) async fn end(self) {
         // the shutdown blocks until the runtime has sent the spans, so it must not run on a thread
         // of the runtime
-        let ending = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(LEFT_WITHIN));
+        let ending = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(FINAL_SEND_TIMEOUT));
         if let Ok(Err(error)) = ending.await {
             tracing::warn!(%error, "the last spans did not reach the collector");
         }

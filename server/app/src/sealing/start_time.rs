@@ -8,14 +8,14 @@ use plimsoll_proto::limits;
 
 /// How far an agent's clock may be ahead of the server's, milliseconds. Machines with NTP differ by
 /// less than a second; others may drift by minutes.
-const MOST_AHEAD_MS: u64 = 5 * 60 * 1000;
+const MAX_AHEAD_MS: u64 = 5 * 60 * 1000;
 
 /// The start of an attempt, milliseconds since 1970, and whether it is the start that its agent
 /// reported.
 ///
 /// `elapsed` is the attempt's duration so far, or in total if it has ended; `received_unix_ms` is when the server got the message.
 pub(crate) fn start(reported_unix_ms: u64, elapsed: Millis, received_unix_ms: u64) -> (u64, bool) {
-    let ahead = reported_unix_ms.saturating_add(elapsed.0) > received_unix_ms.saturating_add(MOST_AHEAD_MS);
+    let ahead = reported_unix_ms.saturating_add(elapsed.0) > received_unix_ms.saturating_add(MAX_AHEAD_MS);
     let long_ago = reported_unix_ms < received_unix_ms.saturating_sub(limits::ELAPSED_MS);
     if ahead || long_ago {
         (received_unix_ms.saturating_sub(elapsed.0), false)
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_may_be_right_is_believed() {
-        for reported in [NOW - HOUR, NOW - HOUR + MOST_AHEAD_MS, NOW - 3 * HOUR, NOW - limits::ELAPSED_MS] {
+        for reported in [NOW - HOUR, NOW - HOUR + MAX_AHEAD_MS, NOW - 3 * HOUR, NOW - limits::ELAPSED_MS] {
             assert_eq!(
                 start(reported, Millis(HOUR), NOW),
                 (reported, true),
@@ -44,8 +44,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_wrong_is_replaced_by_the_time_of_receipt() {
-        for reported in
-            [0, NOW - limits::ELAPSED_MS - 1, NOW - HOUR + MOST_AHEAD_MS + 1, NOW + HOUR, u64::MAX]
+        for reported in [0, NOW - limits::ELAPSED_MS - 1, NOW - HOUR + MAX_AHEAD_MS + 1, NOW + HOUR, u64::MAX]
         {
             assert_eq!(start(reported, Millis(HOUR), NOW), (NOW - HOUR, false), "{reported}");
         }

@@ -15,9 +15,9 @@ use super::Refusal;
 use crate::{access::identity::Identity, sessions::Ingest};
 
 /// Most running attempts that are searched for an id without host.
-const MOST_RUNNING: usize = 10_000;
+const MAX_RUNNING: usize = 10_000;
 /// Most attempts that the error names if several hosts have the id.
-const MOST_NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 /// Number of missing run numbers in a row after which the search stops. A run whose agent never
 /// reached the server leaves a gap.
 const LARGEST_GAP: u32 = 3;
@@ -44,7 +44,7 @@ impl AttemptNames<'_> {
             [] => Ok(asked.clone()),
             [only] => Ok(only.clone()),
             several => {
-                let names: Vec<&str> = several.iter().take(MOST_NAMED).map(AttemptId::as_str).collect();
+                let names: Vec<&str> = several.iter().take(MAX_NAMED).map(AttemptId::as_str).collect();
                 let names = names.join(", ");
                 Err(Refusal::NotFound(format!("no attempt {asked} is known here; name its host: {names}")))
             }
@@ -57,7 +57,7 @@ impl AttemptNames<'_> {
     /// The writer has stopped.
     pub(crate) async fn newest_run(&self, of: &AttemptId) -> Result<AttemptId, Refusal> {
         let (mut newest, mut missing) = (of.clone(), 0);
-        for number in 2..=job::MOST_RUNS {
+        for number in 2..=job::MAX_RUNS {
             let Ok(run) = AttemptId::parse(&job::run_id(of.as_str(), number)) else { break };
             match self.is_visible(&run).await? {
                 Some(true) => (newest, missing) = (run, 0),
@@ -91,7 +91,7 @@ impl AttemptNames<'_> {
         let mut found = self.ingest.ids_in_history(|brief| {
             is_named(&brief.attempt) && self.caller.may_see("attempt", &brief.key.project).is_ok()
         });
-        let (running, _) = self.ingest.highest(MOST_RUNNING, Arc::clone(self.caller)).await?;
+        let (running, _) = self.ingest.highest(MAX_RUNNING, Arc::clone(self.caller)).await?;
         found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
         found.sort_unstable();
         found.dedup();

@@ -16,7 +16,6 @@ use crate::{
 /// How often metrics are updated: well below the usual scrape interval.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Demand of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolDemand {
     /// Name of the pool.

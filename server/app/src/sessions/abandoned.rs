@@ -1,4 +1,4 @@
-//! Attempts whose agent sends nothing any more: after a while the server ends them as lost.
+//! Attempts with an agent that sends nothing any more: after a while the server ends them as lost.
 
 use std::{sync::Arc, time::Duration};
 

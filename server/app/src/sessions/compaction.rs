@@ -89,7 +89,7 @@ impl Compactions {
         self.delayed_answers.drain(..).for_each(PromisedAnswer::send);
     }
 
-    /// Sends the answers whose attempts are no longer compacted.
+    /// Sends the answers about attempts that are no longer compacted.
     fn release(&mut self) {
         for promise in std::mem::take(&mut self.delayed_answers) {
             if promise.attempt().is_some_and(|id| self.queue.is_busy_with(id)) {

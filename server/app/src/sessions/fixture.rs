@@ -79,7 +79,6 @@ pub(crate) fn finish(attempt: AttemptId) -> Finish {
     }
 }
 
-/// Stores summaries, and verdicts on them.
 pub(crate) async fn put(store: &Store, summaries: &[Summary], verdicts: &[Verdict]) {
     let mut batch = Batch::default();
     for summary in summaries {

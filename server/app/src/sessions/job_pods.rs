@@ -18,8 +18,8 @@ use plimsoll_store::{self as store, Batch, Store, StoreError};
 
 use super::{Ingest, request::Request};
 
-/// Most pods whose sizes are kept: those of some days. About 4 MB, and as much on disk.
-const MOST_PODS: usize = 10_000;
+/// Most pods with stored sizes: those of some days. About 4 MB, and as much on disk.
+const MAX_PODS: usize = 10_000;
 /// How long pods are kept, milliseconds: longer than a job runs before it is retried.
 const REMEMBERED_MS: u64 = 7 * 24 * 3_600_000;
 /// Most pods removed from disk at once.
@@ -55,7 +55,7 @@ impl NewestPods {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.order.front() {
             let is_old = |pod: &JobPod| pod.seen_unix_ms.saturating_add(REMEMBERED_MS) < now_unix_ms;
-            if self.order.len() <= MOST_PODS && !self.pods.get(oldest).is_some_and(is_old) {
+            if self.order.len() <= MAX_PODS && !self.pods.get(oldest).is_some_and(is_old) {
                 break;
             }
             let Some(oldest) = self.order.pop_front() else { break };

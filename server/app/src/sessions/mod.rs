@@ -231,7 +231,6 @@ impl Ingest {
         self.parts.history.related(summary)
     }
 
-    /// Ids of the attempts in the history for which `fits` returns true.
     pub(crate) fn ids_in_history(&self, fits: impl Fn(&AttemptBrief) -> bool) -> Vec<AttemptId> {
         let ids = |history: &History| {
             let fitting = history.newest_first().filter(|brief| fits(brief));
@@ -266,7 +265,6 @@ impl Ingest {
         self.queue_request(request).await?.answer().await
     }
 
-    /// Queues a request.
     async fn queue_request<T>(
         &self,
         request: impl FnOnce(Answer<T>) -> Request,

@@ -52,7 +52,7 @@ impl OpenQuota {
         self.total_share(attempt).map(|one| Arc::new(QuotaShare { own: None, untrusted: Some(one) }))
     }
 
-    /// The share of an attempt whose agent has reconnected. From now on it counts toward the
+    /// The share of an attempt after its agent has reconnected. From now on it counts toward the
     /// caller's own limit if that allows one more; it continues in any case.
     #[expect(clippy::unused_self, reason = "beside its siblings")]
     pub(crate) fn of_returned(

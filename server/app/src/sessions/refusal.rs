@@ -37,7 +37,7 @@ pub(crate) enum Refusal {
     /// The job's own agent has proved its identity: what another caller sent under the id is
     /// dropped.
     #[error(
-        "attempt {0} is that of a CI job, whose own agent has come and proven it; what was sent before under this id is dropped: give \
+        "attempt {0} is that of a CI job, and its own agent has proven that; what was sent before under this id is dropped: give \
          this run an id of its own"
     )]
     TakenOver(AttemptId),

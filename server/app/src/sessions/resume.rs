@@ -9,11 +9,10 @@ use super::{IngestParts, session::Session, worker::Worker};
 use crate::startup::{
     history::{HistoryLoader, LoadedHistory},
     open_attempts::{StoredProgress, read_open},
-    unmeasured::{MOST_KEPT, UnmeasuredBound},
+    unmeasured::{MAX_KEPT, UnmeasuredBound},
 };
 
 impl Worker {
-    /// The open attempts.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Attempt> {
         self.sessions.values().map(|session| &*session.attempt)
     }
@@ -31,7 +30,7 @@ impl Worker {
         }
         let open = store::open_attempts(&self.parts.store).await?;
         let since_unix_ms = self.retention.summaries_since();
-        let bound = UnmeasuredBound { attempts: MOST_KEPT, since_unix_ms };
+        let bound = UnmeasuredBound { attempts: MAX_KEPT, since_unix_ms };
         unmeasured.drop_oldest(&self.parts.store, &open, bound).await;
         tracing::info!(
             finished = report.records,

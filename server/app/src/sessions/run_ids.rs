@@ -18,7 +18,7 @@ impl Worker {
         let mut number = 1;
         while !self.may_have_id(&attempt).await? {
             number += 1;
-            if number > job::MOST_RUNS {
+            if number > job::MAX_RUNS {
                 return Err(Refusal::Held(asked));
             }
             attempt.id = AttemptId::parse(&job::run_id(asked.as_str(), number))

@@ -43,7 +43,7 @@ impl StreamHandle {
         self.replaced.cancel();
     }
 
-    /// The attempt whose takeover ended the stream. `None` if the stream has not ended, or was
+    /// The attempt that another stream took over, if that ended this one. `None` if the stream has not ended, or was
     /// replaced by a newer stream of its agent.
     pub(crate) fn taken_over(&self) -> Option<&AttemptId> {
         self.taken_over.get()

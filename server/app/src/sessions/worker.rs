@@ -51,7 +51,7 @@ const SWEEP_STEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Silence after which an agent counts as silent in metrics. An agent that works sends something
 /// every few seconds.
-const SILENT_AFTER: Duration = Duration::from_mins(2);
+const SILENCE_LIMIT: Duration = Duration::from_mins(2);
 
 /// The task's state: an event loop over parts that each own their state.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ impl Worker {
     /// Counts the open attempts whose agent has probably died or hangs, long before they are
     /// closed.
     fn count_silent(&self) {
-        let silent = self.sessions.silent(Instant::now(), SILENT_AFTER);
+        let silent = self.sessions.silent(Instant::now(), SILENCE_LIMIT);
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 

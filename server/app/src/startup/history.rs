@@ -26,7 +26,7 @@ use crate::{
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
 /// less, unless it was wrong.
-const MOST_AHEAD_MS: u64 = 24 * 3_600_000;
+const MAX_AHEAD_MS: u64 = 24 * 3_600_000;
 
 /// Replaces impossible ends of attempts. An end in the future was recorded while this machine's
 /// clock was wrong. Its true time is unknown, so the attempt counts as the oldest: it weighs less
@@ -40,7 +40,7 @@ struct PossibleEnds {
 
 impl PossibleEnds {
     fn possible_end<'s>(&mut self, summary: &'s Summary) -> Cow<'s, Summary> {
-        if summary.ended_unix_ms() <= self.now_unix_ms.saturating_add(MOST_AHEAD_MS) {
+        if summary.ended_unix_ms() <= self.now_unix_ms.saturating_add(MAX_AHEAD_MS) {
             return Cow::Borrowed(summary);
         }
         self.ahead += 1;
@@ -78,7 +78,6 @@ pub(crate) struct HistoryLoader {
     pub(crate) now_unix_ms: u64,
 }
 
-/// What was loaded.
 #[derive(Debug)]
 pub(crate) struct LoadedHistory {
     pub(crate) report: LoadReport,

@@ -8,7 +8,7 @@ use tokio::task::{JoinError, JoinSet};
 /// no call of their own.
 const ASKED_AT_ONCE: usize = 500;
 
-/// Attempts whose samples are read at the same time: while the storage engine reads the fragments
+/// Number of attempts that are read at the same time: while the storage engine reads the fragments
 /// of one attempt, a core decodes those of another. Ten thousand builds may run while a server
 /// restarts, each with some hundreds of fragments. Each read holds its fragments in memory.
 const READ_AT_ONCE: usize = 8;
@@ -55,7 +55,6 @@ fn of(read: Result<Result<StoredProgress, StoreError>, JoinError>) -> Result<Sto
     read.map_err(|error| StoreError::Unavailable(error.to_string()))?
 }
 
-/// Reads the progress of an attempt.
 async fn read_progress(store: Store, attempt: AttemptId) -> Result<StoredProgress, StoreError> {
     let mut progress = SampleAccumulator::default();
     // reads one run of samples at a time, because an attempt that never ends has more samples than

@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use plimsoll_core::domain::{Attempt, AttemptId, Verdict};
 use plimsoll_store::{self as store, Store};
 
-/// Most attempts without a summary whose verdicts are kept when the server starts: the failed jobs
+/// Most attempts without a summary that keep their verdicts when the server starts: the failed jobs
 /// of some months. Some KiB each.
-pub(crate) const MOST_KEPT: usize = 100_000;
+pub(crate) const MAX_KEPT: usize = 100_000;
 
 /// Which verdicts on attempts without a summary are kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnmeasuredBound {
-    /// Most attempts without a summary whose verdicts are kept.
+    /// Most attempts without a summary that keep their verdicts.
     pub(crate) attempts: usize,
     /// Verdicts given before this time are deleted, milliseconds since 1970.
     pub(crate) since_unix_ms: u64,
@@ -41,7 +41,7 @@ impl UnmeasuredVerdicts {
         }
     }
 
-    /// Attempts whose verdicts are to be deleted: those before `since_unix_ms`; and if there are
+    /// Attempts that lose their verdicts: those before `since_unix_ms`; and if there are
     /// more than `most`, the oldest, and a tenth of `most` in addition, so that the next start has
     /// nothing to delete.
     fn attempts_to_forget(self, most: usize, since_unix_ms: u64) -> HashSet<AttemptId> {

@@ -11,10 +11,10 @@ use super::unmeasured::UnmeasuredVerdicts;
 /// history's. The verdicts themselves are read again once it is known which attempts are in memory.
 pub(super) struct LearnableVerdicts {
     most: usize,
-    /// Attempts with a verdict that can be learnt ([`is_learnable`]), whose summaries have not been read
+    /// Attempts with a verdict that can be learnt ([`is_learnable`]), with summaries that have not been read
     /// yet.
     waiting: HashSet<AttemptId>,
-    /// The newest trusted attempts with a verdict that can be learnt, whose summaries have been read: the
+    /// The newest trusted attempts with a verdict that can be learnt, with summaries that have been read: the
     /// end in milliseconds since 1970, id and key.
     pub(super) met: Vec<(u64, AttemptId, Key)>,
     pub(super) unmeasured: UnmeasuredVerdicts,
@@ -88,7 +88,7 @@ impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
 
     pub(super) fn push(&mut self, verdict: Verdict) {
         if self.last.first().is_some_and(|last| last.attempt != verdict.attempt) {
-            self.pass_on();
+            self.hand_on_verdicts();
         }
         let of = (self.of)(&verdict);
         match self.last.iter().position(|last| (self.of)(last) == of).and_then(|at| self.last.get_mut(at)) {
@@ -98,7 +98,8 @@ impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
         }
     }
 
-    pub(super) fn pass_on(&mut self) {
+    /// Hands on the collected verdicts of one attempt, oldest first.
+    pub(super) fn hand_on_verdicts(&mut self) {
         let is_only = self.last.len() == 1;
         self.last.sort_by_key(|verdict| verdict.given_unix_ms);
         for last in std::mem::take(&mut self.last) {
@@ -107,6 +108,6 @@ impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
     }
 
     pub(super) fn finish(mut self) {
-        self.pass_on();
+        self.hand_on_verdicts();
     }
 }

@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(aim(linux, OperatingSystem::Windows), None);
         assert_eq!(aim(&both, OperatingSystem::Windows), place("w"));
         assert_eq!(aim(&both, OperatingSystem::Linux), place("x"));
-        // a pool of Windows, whose processors it does not name, leaves those of Linux as sure as they were
+        // a pool of Windows that names no processors does not make the pools of Linux less certain
         let mut dearer = format!("{both}[[pool]]\nname = \"w2\"\nos = \"windows\"\narch = \"arm64\"\n");
         assert_eq!(aim(&dearer, OperatingSystem::Linux), place("x"));
         dearer = dearer.replace("windows", "amiga");

@@ -35,10 +35,10 @@ pub(crate) use read::{read_rules, rule_files};
 const WHAT: &str = "rules and retry policy";
 
 /// Most failures kept, each a key with a signature: about 40 MB.
-const MOST_FAILURES: usize = 50_000;
+const MAX_FAILURES: usize = 50_000;
 
 /// Most corrections kept, enough for some years: about 10 MB.
-const MOST_CORRECTIONS: usize = 10_000;
+const MAX_CORRECTIONS: usize = 10_000;
 
 /// The files with rules and retry terms.
 #[derive(Debug, Clone)]
@@ -80,8 +80,8 @@ impl VerdictEngine {
     pub(crate) fn open(sources: RuleSources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let stamps = file_stamps(&sources)?;
         let kept = Kept::new(WHAT, RulesInForce::read(&sources)?, Some(stamps));
-        let seen = Mutex::new(KnownFailures::new(MOST_FAILURES));
-        let corrections = Mutex::new(Corrections::new(MOST_CORRECTIONS));
+        let seen = Mutex::new(KnownFailures::new(MAX_FAILURES));
+        let corrections = Mutex::new(Corrections::new(MAX_CORRECTIONS));
         Ok(Self(Arc::new(Shared { sources, kept, known_failures: seen, corrections, metrics })))
     }
 
@@ -168,7 +168,7 @@ impl VerdictEngine {
         self.0.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Failures whose retries have ended, most retries first.
+    /// Failures with ended retries, most retries first.
     pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
         self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
     }

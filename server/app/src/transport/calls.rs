@@ -56,7 +56,6 @@ impl Calls {
         self.0.end_idle.clone().cancelled_owned()
     }
 
-    /// Number of running calls.
     pub(crate) fn running(&self) -> usize {
         self.0.calls.len()
     }

@@ -66,7 +66,6 @@ fn with_correction(summary: &Summary, verdict: &Verdict, correction: &VerdictCor
     (changed != *summary).then_some(changed)
 }
 
-/// The cause found by a verdict, and the source of its evidence.
 fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
     (verdict.cause, verdict.basis.cause_source)
 }

@@ -9,7 +9,7 @@ use std::{
 use plimsoll_core::domain::{AttemptId, JobName, Key, Verdict};
 
 /// Most jobs kept: those that ran out of memory in some days. About 3 MB.
-const MOST_JOBS: usize = 10_000;
+const MAX_JOBS: usize = 10_000;
 
 /// Jobs that ran out of memory according to a verdict, oldest first; also jobs that no agent
 /// measured. They are loaded from the verdicts on disk when the server starts.
@@ -26,7 +26,7 @@ impl JobsShortOfMemory {
         if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
             self.oldest_first.push_back(job);
         }
-        while self.oldest_first.len() > MOST_JOBS {
+        while self.oldest_first.len() > MAX_JOBS {
             let Some(oldest) = self.oldest_first.pop_front() else { break };
             self.attempts.remove(&oldest);
         }
@@ -63,14 +63,14 @@ impl NewestMemoryEnds {
         }
         let none = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict.clone() };
         self.0.push(none);
-        if self.0.len() >= 2 * MOST_JOBS {
+        if self.0.len() >= 2 * MAX_JOBS {
             self.drop_excess();
         }
     }
 
     fn drop_excess(&mut self) {
         self.0.sort_by_key(|verdict| Reverse(verdict.given_unix_ms));
-        self.0.truncate(MOST_JOBS);
+        self.0.truncate(MAX_JOBS);
     }
 
     /// Adds the jobs of the selected verdicts, oldest first.

@@ -107,7 +107,6 @@ impl KnownVerdicts {
         Self { given_verdicts: given, is_trusted: true, ..Self::default() }
     }
 
-    /// The verdict in force.
     pub(crate) fn in_force(&self) -> Option<&Verdict> {
         self.given_verdicts.last()
     }
@@ -189,7 +188,7 @@ mod tests {
         AttemptId::parse("a").unwrap()
     }
 
-    /// A verdict on what was said in the name of a project, at this time.
+    /// A verdict on a report for a project, at this time.
     fn verdict_of(project: &str, reason: &str, at: u64, by_untrusted: bool) -> Verdict {
         let reported = ReportedEvidence {
             project: project.into(),

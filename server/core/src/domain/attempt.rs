@@ -138,7 +138,7 @@ pub struct OpeningRecord {
     /// Name of the pool; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
-    /// The ticket in whose slot the attempt runs. Kept while the attempt is open.
+    /// The ticket that holds the slot in which the attempt runs. Kept while the attempt is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketId>,
     /// Whether the sender is untrusted. Such an attempt is measured and judged, but never lowers the sizes of others.

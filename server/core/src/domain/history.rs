@@ -208,7 +208,7 @@ impl History {
         .mean()
     }
 
-    /// Like [`Self::mean_held`], without attempts whose need is incomplete.
+    /// Like [`Self::mean_held`], without attempts with an incomplete need.
     pub(crate) fn mean_held_measured(&self) -> f64 {
         self.held_measured.mean()
     }

@@ -27,7 +27,7 @@ pub struct NeedGroup {
     pub need: [Bytes; 3],
 }
 
-/// A field whose values correspond to the groups.
+/// A field with values that correspond to the groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinction {
     /// Name of the field, for example `version`, `label stage` or `hour of day (UTC)`.

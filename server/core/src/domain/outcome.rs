@@ -33,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// Whose memory limit made the kernel kill a process.
+/// The level at which memory ran out when the kernel killed a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OomOrigin {

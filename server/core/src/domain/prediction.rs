@@ -48,7 +48,6 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// All numbers of the prediction.
     pub(crate) fn quantities_mut(&mut self) -> [&mut Quantity; 7] {
         [
             &mut self.memory_request,

@@ -80,7 +80,7 @@ pub struct Summary {
     /// Whether the need is a lower bound: the attempt was killed or starved at a limit.
     #[serde(default)]
     pub censored: bool,
-    /// Whose limit caused the kill; `None` if nothing was killed, or the counters do not show it.
+    /// Which limit caused the kill; `None` if nothing was killed, or the counters do not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_origin: Option<OomOrigin>,
     /// Number of cgroups that the kernel killed as a whole.
@@ -143,7 +143,7 @@ pub struct FinalTotals {
     pub reclaim_failures: Option<u64>,
     /// Highest memory need ever read.
     pub need_peak: Option<Bytes>,
-    /// Whose limit caused the kill, if anything was killed.
+    /// Which limit caused the kill, if anything was killed.
     pub oom_origin: Option<OomOrigin>,
     /// Number of cgroups that the kernel killed as a whole.
     pub oom_group_kill: Option<u64>,

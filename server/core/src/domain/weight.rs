@@ -3,7 +3,7 @@
 /// Bytes of the two counters that an `Arc` stores before its value.
 const ARC_COUNTERS: usize = 2 * size_of::<usize>();
 /// Least size of an allocation (`MINSIZE` in glibc's malloc.c, 64 bits).
-const LEAST_ALLOCATION: usize = 32;
+const MIN_ALLOCATION: usize = 32;
 /// Sizes of allocations are multiples of this (`MALLOC_ALIGNMENT`), including a header of eight bytes.
 pub(super) const ALLOCATION_STEP: usize = 16;
 
@@ -13,7 +13,7 @@ pub(super) const fn allocation_bytes(bytes: usize) -> usize {
         return 0;
     }
     let whole = (bytes + size_of::<usize>()).next_multiple_of(ALLOCATION_STEP);
-    if whole < LEAST_ALLOCATION { LEAST_ALLOCATION } else { whole }
+    if whole < MIN_ALLOCATION { MIN_ALLOCATION } else { whole }
 }
 
 /// Bytes that the allocation of an `Arc` takes.

@@ -21,7 +21,7 @@ pub fn parameter(query: &str, name: &str) -> Result<String, FieldViolation> {
     });
     let value = found.next().ok_or_else(|| fault(format!("is missing; ask with ?{name}=...")))?;
     if found.next().is_some() {
-        return Err(fault("stands twice; ask for one at a time".to_owned()));
+        return Err(fault("is given twice; ask for one at a time".to_owned()));
     }
     let value = percent_decode(value).map_err(fault)?;
     if value.trim().is_empty() {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use plimsoll_proto::reasons::LEAST_CONFIDENCE;
+use plimsoll_proto::reasons::MIN_CONFIDENCE;
 
 use crate::{
     domain::{Bytes, Cores},
@@ -93,7 +93,7 @@ impl Default for Settings {
             max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
             // a lower confidence is a guess from other packages' builds; one build of the package itself gives more
-            confidence: LEAST_CONFIDENCE,
+            confidence: MIN_CONFIDENCE,
             // a client asks for one spec after another: at this limit 1,000 specs take less than a minute
             answer_within: Duration::from_millis(50),
             token_file: None,

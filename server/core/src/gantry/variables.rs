@@ -1,6 +1,6 @@
 //! Formats a prediction as variables of a GitLab job, in the only form that every Spack release accepts: a JSON object of strings.
 //!
-//! A value above the runner's maximum fails the job, and Kubernetes refuses a pod whose request exceeds its limit. So every value is
+//! A value above the runner's maximum fails the job, and Kubernetes refuses a pod with a request above its limit. So every value is
 //! lowered to the runner's maximum, and then each request to its limit.
 
 use plimsoll_proto::{quantity, reasons::SizeBound};
@@ -25,7 +25,7 @@ struct Retry {
 }
 
 /// Most retries that GitLab accepts.
-const MOST_RETRIES: u8 = 2;
+const MAX_RETRIES: u8 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Variables {
@@ -69,7 +69,7 @@ pub fn allocation_answer(prediction: &Prediction, stack: &str, settings: &Settin
     let memory_request = prediction.memory_request.value.min(memory(settings.max_memory_request));
     let cpu_request = prediction.cpu_request.value.min(cpu(settings.max_cpu_request));
     let codes = &settings.retry_exit_codes;
-    let retry = (!codes.is_empty()).then(|| Retry { max: MOST_RETRIES, exit_codes: codes.clone() });
+    let retry = (!codes.is_empty()).then(|| Retry { max: MAX_RETRIES, exit_codes: codes.clone() });
     AllocationAnswer {
         retry,
         variables: Variables {

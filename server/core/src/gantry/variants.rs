@@ -37,7 +37,7 @@ pub(super) fn check_variants(text: &str) -> Result<(), String> {
             ));
         }
         if !known.insert(name) {
-            return Err(format!("its variant {name:?} stands twice; write it once"));
+            return Err(format!("its variant {name:?} is given twice; write it once"));
         }
         rest = behind.trim_start_matches(' ');
     }

@@ -17,7 +17,7 @@ const KIND_BYTES: usize = 48;
 /// Longest key that is recognized, bytes: a key of 16384 bits takes 13 KB.
 const LONGEST_KEY: usize = 24 << 10;
 /// Least number of base64 characters in a line of a key; its last line may have fewer.
-const LEAST_ROW_CHARS: usize = 40;
+const MIN_ROW_CHARS: usize = 40;
 
 /// Replaces private keys in a text by the mask.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
@@ -102,7 +102,7 @@ fn is_before_rows(line: &str) -> bool {
 /// Whether a line ends like a line of a key, in base64 characters.
 fn is_key_row(line: &str) -> bool {
     let line = line.trim_end();
-    line.len().saturating_sub(line.trim_end_matches(is_letter).len()) >= LEAST_ROW_CHARS
+    line.len().saturating_sub(line.trim_end_matches(is_letter).len()) >= MIN_ROW_CHARS
 }
 
 /// Whether the last word of a line can be the end of a key: only base64 characters.

@@ -11,7 +11,7 @@ const PROBABLY_CUT_FROM: usize = limits::LOG_TAIL_BYTES / 2;
 /// Most bytes of the first line in which the rest of a secret is searched.
 const FIRST_LINE: usize = 4 << 10;
 /// Least length of a mixed run of letters and digits that may be the rest of a secret.
-const LEAST_REMAINDER: usize = 8;
+const MIN_REMAINDER: usize = 8;
 
 /// Replaces what may be the rest of a secret at the start of a log by the mask.
 pub(super) fn mask(tail: &str) -> Cow<'_, str> {
@@ -37,7 +37,7 @@ pub(super) fn is_opaque(word: &str) -> bool {
     let digits = word.bytes().any(|byte| byte.is_ascii_digit());
     let lower = word.bytes().any(|byte| byte.is_ascii_lowercase());
     let upper = word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
-    word.len() >= LEAST_REMAINDER
+    word.len() >= MIN_REMAINDER
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte))
         && (digits && (lower || upper) || lower && upper && !word.contains(['_', '-', '/']))
 }

@@ -18,9 +18,9 @@ use super::{
 const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
 
 /// Least length of a secret, bytes.
-const LEAST_SECRET_BYTES: usize = 4;
+const MIN_SECRET_BYTES: usize = 4;
 /// Least length of a secret after a colon, bytes: in a sentence, short values are words.
-const LEAST_IN_A_SENTENCE: usize = 6;
+const MIN_IN_A_SENTENCE: usize = 6;
 
 /// Number of bytes around a name and its value that are checked.
 const CHECKED_BYTES: usize = 64;
@@ -56,7 +56,6 @@ impl NamePatterns {
     }
 }
 
-/// Whether the patterns compile.
 #[cfg(test)]
 pub(super) fn patterns_compile() -> bool {
     NAME_PATTERNS.is_some()
@@ -86,7 +85,7 @@ pub(super) fn mask_no_words(text: &str) -> Cow<'_, str> {
     mask_and_count(text, SecretValues::NoWords).0
 }
 
-/// Like [`mask`]; also returns how many bytes were checked besides the search itself, whose time is linear.
+/// Like [`mask`]; also returns how many bytes were checked besides the search itself, which takes linear time.
 pub(super) fn mask_and_count(text: &str, values: SecretValues) -> (Cow<'_, str>, usize) {
     let Some(names) = NAME_PATTERNS.as_ref() else { return (Cow::Borrowed(text), 0) };
     let (mut at, mut kept, mut looked_at) = (0, 0, 0_usize);
@@ -169,7 +168,7 @@ impl NamePatterns {
         let in_json = mark.starts_with(['"', '\'']);
         let is_sentence = mark.ends_with(':') && between.ends_with(char::is_whitespace) && !in_json;
         !is_sentence && !word_is_setting
-            || bare.len() >= LEAST_IN_A_SENTENCE && is_not_a_word(bare) && !bare.starts_with(BRACKETS)
+            || bare.len() >= MIN_IN_A_SENTENCE && is_not_a_word(bare) && !bare.starts_with(BRACKETS)
     }
 
     fn is_harmless(&self, name: &str, value: &str) -> bool {
@@ -178,9 +177,9 @@ impl NamePatterns {
             name.strip_suffix(end.as_str()).is_some_and(|rest| rest.ends_with(['_', '-', '.']))
         };
         let is_short_number =
-            value.len() < LEAST_IN_A_SENTENCE && value.bytes().all(|byte| byte.is_ascii_digit());
+            value.len() < MIN_IN_A_SENTENCE && value.bytes().all(|byte| byte.is_ascii_digit());
         let word = value.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        value.len() < LEAST_SECRET_BYTES
+        value.len() < MIN_SECRET_BYTES
             || is_short_number
             || is_version(value)
             || is_file_position(&name)
@@ -209,7 +208,7 @@ fn is_secret_inside(value: &str) -> bool {
     let inside = value.trim_start_matches(BRACKETS).trim_matches(['"', '\'']);
     let inside = inside.trim_end_matches(['>', '}', ')', ']', ',', ';', '.', '"', '\'']);
     let has = |is: fn(&u8) -> bool| inside.bytes().any(|byte| is(&byte));
-    inside.len() >= LEAST_IN_A_SENTENCE
+    inside.len() >= MIN_IN_A_SENTENCE
         && !is_version(inside)
         && !inside.contains(['<', '{', '(', '[', '>', '}', ')', ']', '"', '\''])
         && (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) || is_opaque(inside))
@@ -252,6 +251,6 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     NAME_PATTERNS.as_ref().is_some_and(|names| {
         names.secret.is_match(name)
             && !names.is_harmless(name, value)
-            && (names.password.is_match(name) || value.len() >= LEAST_IN_A_SENTENCE && is_not_a_word(value))
+            && (names.password.is_match(name) || value.len() >= MIN_IN_A_SENTENCE && is_not_a_word(value))
     })
 }

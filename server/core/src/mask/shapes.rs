@@ -23,9 +23,9 @@ struct Randomness {
 }
 
 /// For secrets after a distinctive prefix.
-const LIKELY: Randomness = Randomness { both_cases: 300, one_case: 120 };
+const RANDOM_AFTER_DISTINCTIVE_PREFIX: Randomness = Randomness { both_cases: 300, one_case: 120 };
 /// For secrets after any prefix. Hashes of one case are not secrets, so one case never suffices.
-const SURE: Randomness = Randomness { both_cases: 420, one_case: usize::MAX };
+const RANDOM_AFTER_ANY_PREFIX: Randomness = Randomness { both_cases: 420, one_case: usize::MAX };
 
 static SHAPES: LazyLock<Option<Shapes>> = LazyLock::new(|| Shapes::new(&PATTERNS.as_ref()?.pattern));
 
@@ -105,7 +105,10 @@ impl Compiled {
         Ok(Self {
             pattern_regex: Regex::new(&pattern.expression())?,
             exception_regex: pattern.unless.as_deref().map(Regex::new).transpose()?,
-            random: pattern.both_cases.then_some(SURE).or_else(|| pattern.random.then_some(LIKELY)),
+            random: pattern
+                .both_cases
+                .then_some(RANDOM_AFTER_ANY_PREFIX)
+                .or_else(|| pattern.random.then_some(RANDOM_AFTER_DISTINCTIVE_PREFIX)),
         })
     }
 

@@ -9,11 +9,11 @@
 use regex_syntax::hir::{Hir, HirKind, literal::Extractor};
 
 /// Most parts of an expression, one after the other, that can match in several ways: 256 ways if each has two.
-pub(super) const MOST_CHOICES: u32 = 8;
+pub(super) const MAX_CHOICES: u32 = 8;
 
 /// Whether the expression repeats a part that can match in several ways, or has too many such parts one after the other.
 pub(super) fn may_be_exponential(hir: &Hir) -> bool {
-    choices(hir) > MOST_CHOICES || repeats_choices(hir)
+    choices(hir) > MAX_CHOICES || repeats_choices(hir)
 }
 
 /// Number of parts that can match in several ways, along the path through the expression that has most of them.

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{backtracking::MOST_CHOICES, pattern::Pattern};
+use super::{backtracking::MAX_CHOICES, pattern::Pattern};
 
 /// Copr's table of patterns and tags.
 #[derive(Debug, Clone, Default)]
@@ -77,7 +77,7 @@ impl CoprTable {
             return Ok(());
         };
         let text = format!(
-            "Python may take exponential time for pattern '{}': it repeats something that can match in several ways, or more than {MOST_CHOICES} \
+            "Python may take exponential time for pattern '{}': it repeats something that can match in several ways, or more than {MAX_CHOICES} \
              of its parts can match in several ways; split it into several entries, or write [^/]* for a part between slashes",
             entry.pattern()
         );

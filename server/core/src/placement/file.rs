@@ -21,13 +21,13 @@ use crate::{
 };
 
 /// Most pools in a file.
-const MOST_POOLS: usize = 64;
+const MAX_POOLS: usize = 64;
 /// Most rules in a file.
-const MOST_RULES: usize = 500;
+const MAX_RULES: usize = 500;
 /// Most nodes in a file.
-const MOST_NODES: usize = 1000;
+const MAX_NODES: usize = 1000;
 /// Most expressions in a file, including those in Copr's tables.
-const MOST_PATTERNS: usize = 1000;
+const MAX_PATTERNS: usize = 1000;
 
 /// An error in the file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,9 +89,9 @@ impl PlacementReader<'_> {
     fn read_placement(&mut self, file: PlacementFile) -> Placement {
         let mut placement = Placement { currency: file.currency, ..Placement::default() };
         for (most, count, what) in [
-            (MOST_POOLS, file.pool.len(), "pools"),
-            (MOST_RULES, file.rule.len(), "rules"),
-            (MOST_NODES, file.node.len(), "nodes"),
+            (MAX_POOLS, file.pool.len(), "pools"),
+            (MAX_RULES, file.rule.len(), "rules"),
+            (MAX_NODES, file.node.len(), "nodes"),
         ] {
             if count > most {
                 self.add_mistake(1, format!("{count} {what}, at most {most} are read"));
@@ -154,10 +154,10 @@ impl PlacementReader<'_> {
     fn count_patterns(&mut self, line: usize, more: usize) -> bool {
         let before = self.pattern_count;
         self.pattern_count += more;
-        if before <= MOST_PATTERNS && self.pattern_count > MOST_PATTERNS {
-            self.add_mistake(line, format!("more than {MOST_PATTERNS} expressions in one file"));
+        if before <= MAX_PATTERNS && self.pattern_count > MAX_PATTERNS {
+            self.add_mistake(line, format!("more than {MAX_PATTERNS} expressions in one file"));
         }
-        self.pattern_count <= MOST_PATTERNS
+        self.pattern_count <= MAX_PATTERNS
     }
 
     fn read_size(&mut self, at: &str, field: &str, text: Option<Spanned<String>>) -> Option<Bytes> {

@@ -10,7 +10,7 @@ use super::{Settings, memory::MemorySizes, similar::is_near};
 use crate::domain::{Bytes, History, Key, Quantity, Rung, RungObservation};
 
 /// Least decrease, as a share; smaller ones are not made (openshift/ci-tools: changes below 5 % are not worth the churn).
-const LEAST_DECREASE: f64 = 0.05;
+const MIN_DECREASE: f64 = 0.05;
 
 /// Raises memory request and limit where they decrease by more than the operator allows, or by too little to be worth a change.
 pub(super) fn bound_decrease(sizes: &mut MemorySizes, history: &History, key: &Key, settings: &Settings) {
@@ -38,7 +38,7 @@ fn raise_to_bound(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Se
     if share >= 1.0 {
         return;
     }
-    let least = if share >= 1.0 - LEAST_DECREASE {
+    let least = if share >= 1.0 - MIN_DECREASE {
         last
     } else {
         Bytes::from_f64(last.as_f64() * (1.0 - most.min(1.0)))

@@ -23,7 +23,7 @@ struct PriorDeviation {
     attempts: f64,
 }
 
-/// Prior for builds of one key (Spack's CI: median 0.25 of the peak). Its weight is small, so that a key whose needs repeat soon gets a
+/// Prior for builds of one key (Spack's CI: median 0.25 of the peak). Its weight is small, so that a key with repeating needs soon gets a
 /// small deviation.
 const ALIKE_PRIOR: PriorDeviation = PriorDeviation { deviation: 0.32, attempts: 0.1 };
 /// Prior for jumps above everything observed: after one attempt the next one needs more than 1.8 times as much in one case of ten, after
@@ -32,7 +32,7 @@ const JUMP_PRIOR: PriorDeviation = PriorDeviation { deviation: 0.45, attempts: 0
 
 /// Logarithms closer than this are equal: more than the rounding error of sums of a thousand values, and far less than the difference of
 /// one byte.
-const ROUNDING: f64 = 1e-11;
+const ROUNDING_ERROR: f64 = 1e-11;
 
 /// How far the next attempt may be from the observed ones, as logarithms to base 2.
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +125,7 @@ impl SquareSums {
             let square = (log - mean).powi(2) * weight;
             self.square_sum += square;
             // the mean is rounded, so a single value or equal values could be slightly above it; they must not count as above
-            if *log > mean + ROUNDING {
+            if *log > mean + ROUNDING_ERROR {
                 self.heavy_weight_sum += weight;
                 self.above_mean_sum += square;
             }

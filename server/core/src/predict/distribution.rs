@@ -222,7 +222,7 @@ impl Distribution {
         }
     }
 
-    /// The share of the expected values that `size` covers.
+    /// The share of the expected values that are at most `size`.
     pub(super) fn covered(&self, size: f64) -> f64 {
         self.covers()
             .take_while(|(cover, _)| cover.value <= size)

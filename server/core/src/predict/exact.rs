@@ -22,7 +22,6 @@ struct RateValue<'p, 'h> {
 #[derive(Debug)]
 pub(super) struct RateValues<'p, 'h> {
     values: Vec<RateValue<'p, 'h>>,
-    /// Attempts that have a value.
     pub(super) attempts: u32,
     pub(super) known: NumberConfidence,
     /// Probability that the next value is unlike the observed ones; 1 without attempts.

@@ -1,9 +1,9 @@
-//! Replaces guesses by the operator's defaults: below [`LEAST_CONFIDENCE`] an answer has the sizes configured for an unknown build, and its
+//! Replaces guesses by the operator's defaults: below [`MIN_CONFIDENCE`] an answer has the sizes configured for an unknown build, and its
 //! reason says so. Memory sizes are never below what attempts of the package are known to need.
 
 use plimsoll_proto::{
     figures,
-    reasons::{LEAST_CONFIDENCE, SizeBound},
+    reasons::{MIN_CONFIDENCE, SizeBound},
 };
 
 use super::{Settings, defaults, memory, similar::SimilarAttempts, words};
@@ -26,7 +26,7 @@ pub(super) fn is_of_others(prediction: &Prediction) -> bool {
 }
 
 fn is_unsure(prediction: &Prediction) -> bool {
-    prediction.confidence < LEAST_CONFIDENCE
+    prediction.confidence < MIN_CONFIDENCE
 }
 
 /// Replaces each number of low confidence by the operator's default. Memory sizes that follow from kills are not guesses, and stay.
@@ -53,7 +53,7 @@ pub(super) fn replace_guesses(
     }
     for (own, default) in prediction.quantities_mut().into_iter().zip(default.quantities_mut()) {
         let confidence = own.basis.confidence.unwrap_or(0.0);
-        if own.basis.is_default() || confidence < LEAST_CONFIDENCE {
+        if own.basis.is_default() || confidence < MIN_CONFIDENCE {
             own.clone_from(default);
         }
     }

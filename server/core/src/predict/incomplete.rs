@@ -1,4 +1,4 @@
-//! Keeps attempts whose recorded need may be below the true peak from lowering sizes.
+//! Keeps attempts from lowering sizes if their recorded need may be below the true peak.
 //!
 //! Two sources give only a lower bound of the need ([`IncompleteNeed`]): Prometheus misses peaks between two scrapes, and a sum over
 //! processes misses files in shared memory. Such attempts limit the confidence, and the prediction is computed a second time from attempts
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     measured::IncompleteNeed,
-    reasons::{LEAST_CONFIDENCE, SizeBound},
+    reasons::{MIN_CONFIDENCE, SizeBound},
 };
 
 use super::{guess, similar::SimilarAttempts};
@@ -25,9 +25,9 @@ use crate::domain::{Prediction, Quantity, Rung, RungObservation};
 /// the processes are missed.
 const HIGHEST_CONFIDENCE: f64 = 0.5;
 /// Highest confidence if Prometheus scraped each build only once, at any moment: by judgement, below the least confidence for sizing pods.
-const MOST_SURE_OF_ONE: f64 = 0.2;
+const MAX_CONFIDENCE_SCRAPED_ONCE: f64 = 0.2;
 
-/// Raises `own` to `measured`, the same prediction without attempts whose need is incomplete. `pools`: the attempts that each prediction
+/// Raises `own` to `measured`, the same prediction without attempts with an incomplete need. `pools`: the attempts that each prediction
 /// was computed from.
 pub(super) fn raise_to_measured(
     own: &mut Prediction,
@@ -67,7 +67,7 @@ fn use_measured_price(own: &mut Prediction, measured: &Prediction, of_cgroups: &
 }
 
 fn raise_limit(own: &mut Prediction, measured: Prediction, source: IncompleteNeed) {
-    let is_default = measured.memory_limit.basis.is_default() || measured.confidence < LEAST_CONFIDENCE;
+    let is_default = measured.memory_limit.basis.is_default() || measured.confidence < MIN_CONFIDENCE;
     if is_default && own.lower_bound.is_some() {
         // a size proven by kills is larger than a default or a guess from other packages, but must not replace what attempts of this
         // package show
@@ -119,7 +119,7 @@ fn highest_confidence(similar: &SimilarAttempts<'_>) -> f64 {
     let sure = |observation: &RungObservation| match observation.incomplete {
         None => 1.0,
         // hours are 0 after a single scrape, because there is no time between the first and the last
-        Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MOST_SURE_OF_ONE,
+        Some(IncompleteNeed::Prometheus) if observation.hours <= 0.0 => MAX_CONFIDENCE_SCRAPED_ONCE,
         Some(_) => HIGHEST_CONFIDENCE,
     };
     let (all, known) = similar.attempts.iter().fold((0.0, 0.0), |(all, known), used| {

@@ -9,7 +9,7 @@ use crate::domain::{Bytes, Key};
 /// Fewest attempts to which a line is fitted.
 const FEWEST_FOR_LINE: usize = 5;
 /// Least share of the needs' variance that the line must explain.
-const LEAST_EXPLAINED: f64 = 0.2;
+const MIN_EXPLAINED: f64 = 0.2;
 /// Ratio of input sizes, as a logarithm to base 2, at which an attempt has a quarter of the weight for the line: 19 %.
 const NEAR_DISTANCE: f64 = 0.25;
 /// Largest shift, as a logarithm to base 2: beyond a factor of 4 a line is a guess.
@@ -53,6 +53,6 @@ fn slope(similar: &SimilarAttempts<'_>, asked: f64) -> f64 {
     let (xx, xy, yy) = points().fold((0.0, 0.0, 0.0), |(xx, xy, yy), (w, a, b)| {
         (xx + w * (a - x).powi(2), xy + w * (a - x) * (b - y), yy + w * (b - y).powi(2))
     });
-    let explained = xy * xy > LEAST_EXPLAINED * xx * yy && xx > 0.0;
+    let explained = xy * xy > MIN_EXPLAINED * xx * yy && xx > 0.0;
     if explained { xy / xx } else { 0.0 }
 }

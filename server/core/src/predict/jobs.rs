@@ -9,7 +9,7 @@ use super::{Settings, similar::SimilarAttempts};
 use crate::domain::{Basis, Key, Quantity, Rung};
 
 /// Most distinct numbers of jobs that are counted.
-const MOST_JOB_NUMBERS: usize = 16;
+const MAX_JOB_NUMBERS: usize = 16;
 
 /// The build jobs to plan for: the requested number, else the most common one, else the default.
 pub(super) fn choose_jobs(similar: &SimilarAttempts<'_>, key: &Key, settings: &Settings) -> Quantity {
@@ -23,7 +23,7 @@ pub(super) fn choose_jobs(similar: &SimilarAttempts<'_>, key: &Key, settings: &S
     for used in similar.attempts.iter().filter(|used| !used.observation.censored && used.observation.jobs > 0)
     {
         let jobs = u32::from(used.observation.jobs);
-        let room = seen.len() < MOST_JOB_NUMBERS;
+        let room = seen.len() < MAX_JOB_NUMBERS;
         match seen.iter_mut().find(|entry| entry.0 == jobs) {
             Some(entry) => {
                 entry.1 += used.weight;

@@ -21,7 +21,7 @@ use crate::domain::{Basis, Bytes, LowerBound, Quantity, Rung};
 /// Factor above the need that leaves room for hot file pages: a limit of 320 MB for a need of 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers need this much, however small the build.
-pub(super) const LEAST_PAGES_ROOM: Bytes = Bytes(64 << 20);
+pub(super) const MIN_PAGES_ROOM: Bytes = Bytes(64 << 20);
 
 /// Of the builds that need more than a failed size, the highest share that the next size covers.
 const RETRY_COVERS: f64 = 0.92;
@@ -30,7 +30,7 @@ const RETRIED_SIZE_FACTOR: f64 = 1.2;
 
 /// A limit for `need` with room for hot file pages.
 pub(super) fn with_pages(need: Bytes) -> Bytes {
-    let least = Bytes(need.0.saturating_add(LEAST_PAGES_ROOM.0));
+    let least = Bytes(need.0.saturating_add(MIN_PAGES_ROOM.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
 }
 
@@ -80,7 +80,7 @@ fn relative_width(similar: &SimilarAttempts<'_>, settings: &Settings, all: &Dist
     width(all)
 }
 
-/// Computes request and limit. `price`: what one failure costs, in GiB x h.
+/// Computes the memory request and limit of a build from similar attempts. `price` is the cost of one failure, in GiB x h.
 pub(super) fn memory_sizes(similar: &SimilarAttempts<'_>, settings: &Settings, price: f64) -> MemorySizes {
     let rung = similar.main_rung();
     let plain = expected_needs(similar, settings);
@@ -276,6 +276,6 @@ mod tests {
     #[test]
     fn a_limit_leaves_room_for_hot_file_pages() {
         assert!(with_pages(Bytes(281_000_000)) > Bytes(320_000_000), "healthy at 320 MB, starved at 280 MB");
-        assert_eq!(with_pages(Bytes(0)), LEAST_PAGES_ROOM);
+        assert_eq!(with_pages(Bytes(0)), MIN_PAGES_ROOM);
     }
 }

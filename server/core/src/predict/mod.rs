@@ -77,7 +77,7 @@ fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
 }
 
 /// Like [`predict`], with the default instead of a guess from other packages' builds
-/// ([`LEAST_CONFIDENCE`](plimsoll_proto::reasons::LEAST_CONFIDENCE)). Attempts of the package itself are used, however few.
+/// ([`MIN_CONFIDENCE`](plimsoll_proto::reasons::MIN_CONFIDENCE)). Attempts of the package itself are used, however few.
 pub fn predict_known(history: &History, key: &Key, settings: &Settings) -> Prediction {
     let prediction = predict(history, key, settings);
     if guess::is_of_others(&prediction) {
@@ -198,7 +198,7 @@ pub(crate) fn next_size(history: &History, key: &Key, settings: &Settings, end: 
         return trusted;
     }
     let least = if known { Some(0) } else { history.highest_need().map(|highest| highest.0) };
-    let most = trusted.size.0.saturating_mul(raise::MOST_RAISE).max(least.unwrap_or(u64::MAX));
+    let most = trusted.size.0.saturating_mul(raise::MAX_RAISE).max(least.unwrap_or(u64::MAX));
     let (all, _) = by(TrustScope::All);
     if all.size > trusted.size { NextSize { size: all.size.min(Bytes(most)), ..all } } else { trusted }
 }

@@ -10,9 +10,9 @@ use crate::domain::Bytes;
 
 /// Least factor between a size that was too small and the next one: a smaller step may fail again, and a larger one wastes memory if the
 /// build needed little more.
-pub(super) const LEAST_STEP_FACTOR: f64 = 1.5;
+pub(super) const MIN_STEP_FACTOR: f64 = 1.5;
 /// Least step above a size that was too small, in bytes: room for one more linker or compiler.
-const LEAST_STEP_BYTES: Bytes = Bytes(100 << 20);
+const MIN_STEP_BYTES: Bytes = Bytes(100 << 20);
 /// Capacity for candidate sizes: usually there are 40 to 90.
 const SIZES_CAPACITY: usize = 96;
 /// A candidate size is added for each further share of the needs that is covered, so that candidates are dense where needs are.
@@ -33,8 +33,8 @@ const HALF_STEP: f64 = 0.989_228;
 
 /// The next size if only `stopped`, a size that was too small, is known; in whole MiB.
 pub(super) fn step_above(stopped: Bytes) -> Bytes {
-    let least = Bytes(stopped.0.saturating_add(LEAST_STEP_BYTES.0));
-    Bytes::from_f64(stopped.as_f64() * LEAST_STEP_FACTOR).max(least).ceil_mib()
+    let least = Bytes(stopped.0.saturating_add(MIN_STEP_BYTES.0));
+    Bytes::from_f64(stopped.as_f64() * MIN_STEP_FACTOR).max(least).ceil_mib()
 }
 
 /// A candidate size, with sums over all needs that it covers.
@@ -98,7 +98,7 @@ impl SizePlan {
     /// The cheapest size to try after `failed` was too small. A retry that is too small, or larger than [`OVERSIZED_ABOVE`] times the need,
     /// costs [`FAILED_RETRY_COST`] times `missed` (GiB x h) more.
     pub(super) fn size_above(&self, failed: f64, missed: f64) -> f64 {
-        let from = self.sizes.partition_point(|size| size.bytes < failed * LEAST_STEP_FACTOR);
+        let from = self.sizes.partition_point(|size| size.bytes < failed * MIN_STEP_FACTOR);
         let below = self.covered(failed);
         let all = self.sizes.last().map_or(0.0, |size| size.covered.share);
         let more = |size: &CandidateSize| {
@@ -106,7 +106,7 @@ impl SizePlan {
             FAILED_RETRY_COST * missed * Bytes::GIB.as_f64() * (all - size.covered.share + far_too_much)
         };
         let (_, best) = self.cheapest_from(from, &self.costs_onward(from), more);
-        best.map_or(failed * LEAST_STEP_FACTOR, |size| size.bytes)
+        best.map_or(failed * MIN_STEP_FACTOR, |size| size.bytes)
     }
 
     /// The share of needs that a size covers, rounded down to the nearest candidate.

@@ -13,11 +13,11 @@ use crate::domain::{Bytes, Prediction, Quantity};
 
 /// Most that untrusted attempts may raise a number to, as a multiple of the trusted value. A change that needs more than this fails once,
 /// and the verdict on that attempt gives the larger size.
-pub(super) const MOST_RAISE: u64 = 4;
+pub(super) const MAX_RAISE: u64 = 4;
 
 /// Raises each number of `trusted_prediction` to that of `all_prediction`; returns whether any was raised. If `is_package_known` (the
-/// package has trusted attempts), the raised number is at most [`MOST_RAISE`] times that of `trusted_prediction`. Otherwise memory is
-/// bounded by the `highest` need of trusted attempts in any project, or by [`MOST_RAISE`] times the default if that is more. Other numbers
+/// package has trusted attempts), the raised number is at most [`MAX_RAISE`] times that of `trusted_prediction`. Otherwise memory is
+/// bounded by the `highest` need of trusted attempts in any project, or by [`MAX_RAISE`] times the default if that is more. Other numbers
 /// are bounded only by the operator's caps.
 pub(super) fn raise_by_untrusted(
     trusted_prediction: &mut Prediction,
@@ -26,7 +26,7 @@ pub(super) fn raise_by_untrusted(
     highest: Option<Bytes>,
 ) -> bool {
     let (mut raised, mut held) = (false, false);
-    let bound = if is_package_known { SizeBound::TrustedTimes(MOST_RAISE) } else { SizeBound::TrustedNeed };
+    let bound = if is_package_known { SizeBound::TrustedTimes(MAX_RAISE) } else { SizeBound::TrustedNeed };
     // a fork's project has no trusted attempts of its own, so trusted attempts of all projects bound its memory
     let memory = match highest {
         _ if is_package_known => Some(0),
@@ -34,7 +34,7 @@ pub(super) fn raise_by_untrusted(
     };
     let mut most = |own: &mut Quantity, all: Quantity, least: Option<u64>| {
         if all.value > own.value {
-            let most = own.value.saturating_mul(MOST_RAISE).max(least.unwrap_or(u64::MAX));
+            let most = own.value.saturating_mul(MAX_RAISE).max(least.unwrap_or(u64::MAX));
             let is_too_much = all.value > most;
             // untrusted attempts raise a number, and never the confidence
             let confidence = own.basis.confidence.or_else(|| own.basis.is_default().then_some(0.0));

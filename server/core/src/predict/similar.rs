@@ -18,7 +18,7 @@ pub(super) enum TrustScope {
     Trusted,
     /// Trusted attempts, and untrusted ones of the same package and project.
     All,
-    /// Trusted attempts whose need was measured completely, not only as a lower bound.
+    /// Trusted attempts with a completely measured need, not only as a lower bound.
     Measured,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn credibility_k(rung: Rung) -> f64 {
 
 /// Weight of an attempt relative to the next newer one of its rung; the weight halves after 69 attempts. Replayed: 0.97 to 0.99 give the
 /// same result, 0.9 and 0.95 forget a package's rare large variant.
-const DECAY: f64 = 0.99;
+const AGE_DECAY: f64 = 0.99;
 /// Wider rungs are not read once [`SimilarAttempts::unknown`] is below this, because narrower rungs have enough attempts.
 const SKIP_WIDER_BELOW: f64 = 0.02;
 /// Like [`SKIP_WIDER_BELOW`], for the rung of sibling parts of one parallel job. Parts of a matrix can need very different sizes, so after
@@ -211,7 +211,7 @@ impl<'h> SimilarAttempts<'h> {
             self.attempts.push(WeightedAttempt { observation, rung, freshness: near, weight: 0.0, need });
             if !observation.censored {
                 weight.uncensored += fresh;
-                fresh *= DECAY;
+                fresh *= AGE_DECAY;
             }
         }
     }

@@ -153,7 +153,7 @@ fn why_limit_is_far_above(similar: &SimilarAttempts<'_>, sizes: &MemorySizes) ->
     }
     let why = match (&sizes.limit.basis.bound, &sizes.request.basis.bound) {
         (SizeBound::Request, SizeBound::Floor(floor)) => format!("no size is below the floor of {floor}"),
-        _ if limit <= roomy => format!("at least {} are for file pages", memory::LEAST_PAGES_ROOM),
+        _ if limit <= roomy => format!("at least {} are for file pages", memory::MIN_PAGES_ROOM),
         _ if !similar.knows_package() => {
             "no attempt of this package fitted, so the configured default counts with them".to_owned()
         }

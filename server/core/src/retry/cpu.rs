@@ -15,7 +15,7 @@ const THROTTLED_SHARE: f64 = 0.25;
 const BUSY_SHARE: f64 = 0.5;
 /// Highest next CPU limit, as a multiple of the limit that was too small. Throttled time overestimates what is missing: it counts every CPU
 /// that waited, also one that would have been idle a moment later.
-const MOST_GROWTH: f64 = 2.0;
+const MAX_GROWTH: f64 = 2.0;
 
 /// The clue that a CPU limit throttled the build. Only for a build that exceeded its time, because others did not fail for lack of CPU.
 pub(super) fn throttled_clue(summary: &Summary) -> Option<Clue> {
@@ -46,7 +46,7 @@ pub(super) fn grow_cpu(next: &mut Prediction, summary: &Summary, settings: &Sett
     let had = summary.resources.cpu_limit.filter(|limit| limit.0 > 0.0)?;
     let wall = (summary.wall.as_f64() * 1000.0).max(1.0);
     let wanted = (summary.cpu.as_f64() + summary.throttled?.as_f64()) / wall;
-    let grown = wanted.max(had.0 / (1.0 - THROTTLED_SHARE)).min(had.0 * MOST_GROWTH);
+    let grown = wanted.max(had.0 / (1.0 - THROTTLED_SHARE)).min(had.0 * MAX_GROWTH);
     let (grown, bound) = match settings.cpu_cap {
         Some(cap) if cap.0 < grown => (cap.0, SizeBound::Cap(figures::cores_named(cap.0))),
         _ => (grown, SizeBound::HeldBack(figures::cores(had.0))),

@@ -16,7 +16,7 @@ use super::{
 use crate::domain::{AttemptId, Cause, Evidence, LogOrder, LogPlace};
 
 /// Most lines shown for each rule: the first ones of the log that it matches.
-const MOST_LINES: usize = 5;
+const MAX_LINES: usize = 5;
 
 /// How the rules match a log.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ fn lines_by_rule<'l, 'r>(
         for rule in rules.matching(line.text) {
             let (first, count) = found.entry(rule.id.as_str()).or_default();
             *count += 1;
-            if first.len() < MOST_LINES {
+            if first.len() < MAX_LINES {
                 first.push(line);
             }
         }

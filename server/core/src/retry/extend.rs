@@ -14,9 +14,9 @@ use super::{
 };
 
 /// Most rules in all of the operator's files together.
-const MOST_RULES: usize = 1000;
+const MAX_RULES: usize = 1000;
 /// Most bytes that the compiled pattern of one rule may take.
-const MOST_COMPILED_BYTES: usize = 1 << 20;
+const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 impl LogRules {
     /// The built-in rules and those of `files`, which are pairs of name and text. A file is Spack's taxonomy if its name ends in `.yaml` or
@@ -40,8 +40,8 @@ impl LogRules {
                 Err(error) => wrong.push(format!("{name}: {error}")),
             }
         }
-        if more.len() > MOST_RULES {
-            wrong.push(format!("there are {} rules, at most {MOST_RULES} can be read", more.len()));
+        if more.len() > MAX_RULES {
+            wrong.push(format!("there are {} rules, at most {MAX_RULES} can be read", more.len()));
         }
         if !wrong.is_empty() {
             return Err(wrong);
@@ -91,6 +91,6 @@ fn rule_error(rule: &Rule) -> Option<String> {
 }
 
 fn compile(rule: &Rule) -> Result<Regex, String> {
-    let pattern = RegexBuilder::new(&rule.pattern).unicode(false).size_limit(MOST_COMPILED_BYTES).build();
+    let pattern = RegexBuilder::new(&rule.pattern).unicode(false).size_limit(MAX_COMPILED_BYTES).build();
     pattern.map_err(|error| error.to_string())
 }

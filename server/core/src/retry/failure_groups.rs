@@ -9,9 +9,9 @@ use super::known_failures::{FailureRecord, KnownFailures};
 use crate::domain::{AttemptBrief, AttemptId, Cause, History, Outcome, Signature};
 
 /// Most failures that one answer examines, newest first: this takes a few milliseconds.
-const MOST_EXAMINED: usize = 1000;
+const MAX_EXAMINED: usize = 1000;
 /// Most packages listed for one group.
-const MOST_PACKAGES: usize = 10;
+const MAX_PACKAGES: usize = 10;
 
 /// Failures in one project with the same signature and cause.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,7 @@ impl KnownFailures {
         most: usize,
     ) -> Vec<FailureGroup> {
         let mut groups: HashMap<(String, Cause, String), GroupCount> = HashMap::new();
-        for record in self.newest().take(MOST_EXAMINED) {
+        for record in self.newest().take(MAX_EXAMINED) {
             // a verdict given for another project does not apply to the attempt with this ID
             let is_own = |failed: &&Arc<AttemptBrief>| failed.key.project == record.key.project;
             let failures = record.attempts().filter_map(|attempt| history.get(attempt)).filter(is_own);
@@ -120,7 +120,7 @@ impl GroupCount {
         group.packages_total = packages.len() as u64;
         let mut packages: Vec<(String, u64)> = packages.into_iter().collect();
         packages.sort_by_key(|(_, attempts)| std::cmp::Reverse(*attempts));
-        group.packages = packages.into_iter().take(MOST_PACKAGES).map(|(package, _)| package).collect();
+        group.packages = packages.into_iter().take(MAX_PACKAGES).map(|(package, _)| package).collect();
         group
     }
 }

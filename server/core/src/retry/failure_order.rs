@@ -126,7 +126,7 @@ impl OrderReader {
     /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes; `tries_again`: whether it only
     /// reports that a tool retries.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
-        let mut outside = rules.iter().filter(|(_, rule)| is_outside(rule)).peekable();
+        let mut outside = rules.iter().filter(|(_, rule)| may_be_overcome(rule)).peekable();
         if outside.peek().is_some() {
             outside.for_each(|(place, _)| self.note_fault(*place, line, tries_again));
             return;
@@ -219,15 +219,15 @@ impl OrderReader {
     }
 }
 
-/// Whether a rule matches a fault that a build may overcome, or hit after it failed. A fault of the machine is neither, because everything
-/// fails after it.
-fn is_outside(rule: &Rule) -> bool {
+/// Whether a rule matches a fault that a build may overcome, or meet only after it failed, such as a refused connection. False for a fault
+/// of the machine: everything fails after it.
+fn may_be_overcome(rule: &Rule) -> bool {
     matches!(rule.cause, Cause::Infra | Cause::Contention) && !rule.weak && !rule.place
 }
 
 /// Whether a match of the rule may be a fault outside the build: the rule is weak, or it names a configuration, such as that of a mirror
 /// that lacks a file.
 fn is_vague(rule: &Rule) -> bool {
-    let is_outside = matches!(rule.cause, Cause::Infra | Cause::Contention) && rule.weak;
-    is_outside || rule.cause == Cause::Configuration
+    let names_outside = matches!(rule.cause, Cause::Infra | Cause::Contention) && rule.weak;
+    names_outside || rule.cause == Cause::Configuration
 }

@@ -49,7 +49,6 @@ impl Finding {
 }
 
 impl Clue {
-    /// Whether the clue supports this cause.
     pub(super) fn supports(&self, cause: Cause) -> bool {
         match self.against {
             Some(against) => against != cause,

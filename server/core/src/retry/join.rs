@@ -26,9 +26,9 @@ use super::{reasons, rules};
 use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence};
 
 /// Most reasons kept of each kind (container, pod, CI system).
-const MOST_REASONS: usize = 4;
+const MAX_REASONS: usize = 4;
 /// Most log lines kept, each matched by another rule.
-const MOST_LINES: usize = 16;
+const MAX_LINES: usize = 16;
 
 /// Adds the evidence of another question to the known evidence.
 pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {
@@ -70,7 +70,7 @@ fn add_reasons(known: &mut Vec<String>, new: &[String], strength: fn(&str) -> u3
     known.extend(new.iter().cloned());
     known.sort_by(|one, other| strength(other).cmp(&strength(one)).then_with(|| one.cmp(other)));
     known.dedup();
-    known.truncate(MOST_REASONS);
+    known.truncate(MAX_REASONS);
 }
 
 /// Adds log lines, and keeps one for each rule, in an order that does not depend on how they were merged.
@@ -85,7 +85,7 @@ fn add_lines(known: &mut Vec<MatchedLine>, new: &[MatchedLine]) {
         let place = |line: &MatchedLine| explaining_rank(line.cause);
         place(one).cmp(&place(other)).then_with(|| one.rule.cmp(&other.rule))
     });
-    known.truncate(MOST_LINES);
+    known.truncate(MAX_LINES);
 }
 
 /// Merges two lines of one rule.
@@ -203,13 +203,13 @@ mod tests {
         let mut parts: Vec<ReportedEvidence> = (0..100).map(|n| container(&n.to_string())).collect();
         parts.push(container("OOMKilled"));
         let all = joined(&parts);
-        assert_eq!((all.container_reasons.len(), &*all.container_reasons[0]), (MOST_REASONS, "OOMKilled"));
+        assert_eq!((all.container_reasons.len(), &*all.container_reasons[0]), (MAX_REASONS, "OOMKilled"));
         parts.reverse();
         assert_eq!(joined(&parts), all);
         let lines = |n: u32| ReportedEvidence { log: vec![line(&n.to_string(), "x")], ..Default::default() };
         let logs: Vec<ReportedEvidence> = (0..40).map(lines).collect();
         let back: Vec<ReportedEvidence> = (0..40).rev().map(lines).collect();
-        assert_eq!((joined(&logs).log.len(), joined(&logs)), (MOST_LINES, joined(&back)));
+        assert_eq!((joined(&logs).log.len(), joined(&logs)), (MAX_LINES, joined(&back)));
     }
 
     #[test]

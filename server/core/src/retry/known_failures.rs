@@ -11,7 +11,7 @@ use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, 
 /// Most failures kept for one key and signature; the oldest are dropped.
 const PER_SIGNATURE: usize = 32;
 /// Most failures examined for statistics, newest first: this takes a few milliseconds.
-const MOST_EXAMINED: usize = 1000;
+const MAX_EXAMINED: usize = 1000;
 
 /// Failures that earlier verdicts recorded.
 #[derive(Debug)]
@@ -41,7 +41,6 @@ pub struct FlakyFailure {
 }
 
 impl FailureRecord {
-    /// The attempts that had this failure.
     pub(super) fn attempts(&self) -> impl Iterator<Item = &AttemptId> {
         self.failures.iter().map(|failure| &failure.attempt)
     }
@@ -218,7 +217,7 @@ impl KnownFailures {
         let retried =
             self.newest().filter(|entry| entry.failures.iter().any(|failure| failure.retry_after.is_some()));
         let mut flaky: Vec<FlakyFailure> = retried
-            .take(MOST_EXAMINED)
+            .take(MAX_EXAMINED)
             .map(|entry| FlakyFailure {
                 key: entry.key.describe(),
                 signature: entry.signature.clone(),

@@ -47,12 +47,12 @@ fn matches_form(form: &LazyLock<Option<Regex>>, line: &str) -> bool {
     form.as_ref().is_some_and(|form| form.is_match(line))
 }
 
-/// What the line before the current one was: a quoted line may continue on the next one.
+/// The line before the current one: what is quoted may continue on the next line.
 #[derive(Debug, Default)]
 pub(super) struct LineBefore<'l> {
     line: &'l str,
     is_source: bool,
-    is_of_agent: bool,
+    written_by_agent: bool,
 }
 
 impl<'l> LineBefore<'l> {
@@ -61,10 +61,10 @@ impl<'l> LineBefore<'l> {
         let text = line.trim_start();
         let is_source = is_source(text, self.is_source);
         let framed = indentation_width(line) > indentation_width(self.line) && is_frame(self.line);
-        let is_of_agent = is_of_agent(line, self.is_of_agent);
-        *self = Self { line, is_source, is_of_agent };
+        let written_by_agent = written_by_agent(line, self.written_by_agent);
+        *self = Self { line, is_source, written_by_agent };
         let echo = ["$ ", "+ ", "++ ", "+++ ", "[command]", "// ", "/* ", "<!--"];
-        is_of_agent
+        written_by_agent
             || is_source
             || framed
             || echo.iter().any(|mark| text.starts_with(mark))
@@ -77,7 +77,7 @@ const REPORT_TITLE: std::ops::Range<usize> = 2..12;
 
 /// Whether the agent wrote the line: a message, a section of its report, or a row below one of these. Such a line repeats how an earlier
 /// build ended.
-fn is_of_agent(line: &str, before: bool) -> bool {
+fn written_by_agent(line: &str, before: bool) -> bool {
     let fold = line.starts_with("section_") && line.contains(":plimsoll");
     let is_title = |title: &str| {
         title.ends_with(' ') && title.bytes().all(|byte| byte == b' ' || byte.is_ascii_lowercase())

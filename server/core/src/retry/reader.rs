@@ -18,7 +18,7 @@ use std::{borrow::Cow, sync::LazyLock};
 use regex::Regex;
 
 /// Most wrappers removed from one line.
-const MOST_WRAPPERS: usize = 8;
+const MAX_WRAPPERS: usize = 8;
 
 static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -29,7 +29,8 @@ static COLOURS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-static WRAPPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+/// Matches what loggers put before a line of output: a time, the number of a build step, the name of a container.
+static LINE_PREFIX_OF_TOOLS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x) ^[\ \t]* (?:
             [\[(]? [0-9]{4}[-/][0-9]{2}[-/][0-9]{2} [T\ ] [0-9]{2}:[0-9]{2}:[0-9]{2} (?:[.,][0-9]{1,9})?
@@ -64,8 +65,8 @@ pub(super) fn plain_text(text: &str) -> String {
 /// The line without wrappers and without white space at its end; its own indentation stays.
 pub(super) fn unwrapped(line: &str) -> &str {
     let mut line = line.trim_end();
-    for _ in 0..MOST_WRAPPERS {
-        let wrapper = WRAPPER.as_ref().and_then(|wrapper| wrapper.find(line));
+    for _ in 0..MAX_WRAPPERS {
+        let wrapper = LINE_PREFIX_OF_TOOLS.as_ref().and_then(|wrapper| wrapper.find(line));
         let Some(wrapper) = wrapper.filter(|wrapper| !is_warning(wrapper.as_str())) else { break };
         line = line.get(wrapper.end()..).unwrap_or_default();
     }

@@ -45,7 +45,7 @@ impl Remedy {
 }
 
 /// Added to the reason if the cap lowered the size.
-const MOST_THERE_IS: &str = ", the most there is, which may not be enough";
+const AT_CAP_NOTE: &str = ", the most there is, which may not be enough";
 
 /// Advice on how to find the cause if no log was read.
 const READ_THE_LOG: &str = "to make it known, put `plimsoll run` in front of the build, outside CI with `--phases gitlab`, or set `gitlab_url` \
@@ -243,7 +243,7 @@ fn more_memory(
         );
         return Remedy::no(reason);
     }
-    Remedy::grown(next, stopped, if cut { with + MOST_THERE_IS } else { with })
+    Remedy::grown(next, stopped, if cut { with + AT_CAP_NOTE } else { with })
 }
 
 /// Text with the old memory limit, if known, and the new one.

@@ -28,7 +28,7 @@ const RULES_PER_SET: usize = 4;
 /// Ids of the rules for summaries of test results.
 const TEST_RULES: [&str; 3] = ["test-named", "tests-summary", "rpm-check"];
 /// Most lines kept that follow from a root line.
-const CONSEQUENCES: usize = 3;
+const MAX_CONSEQUENCE_LINES: usize = 3;
 /// Most bytes of the compiled patterns of one pass.
 const COMPILED_BYTES: usize = 16 << 20;
 
@@ -100,7 +100,6 @@ pub(super) fn built_in() -> Result<Vec<Rule>, String> {
     Ok(files.into_iter().flatten().collect())
 }
 
-/// Parses the rules of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let file: RulesFile = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(file.rule)
@@ -141,7 +140,6 @@ impl LogRules {
         self.rules.is_empty()
     }
 
-    /// The rule with this id.
     pub(super) fn find(&self, id: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.id == id)
     }
@@ -185,7 +183,6 @@ impl LogRules {
         hits
     }
 
-    /// Rules that match a line.
     pub(super) fn matching(&self, line: &str) -> impl Iterator<Item = &Rule> {
         matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at))
     }
@@ -214,7 +211,7 @@ impl Consequences {
         let line = shown(line);
         if self.0.front() != Some(&line) {
             self.0.push_front(line);
-            self.0.truncate(CONSEQUENCES);
+            self.0.truncate(MAX_CONSEQUENCE_LINES);
         }
     }
 }

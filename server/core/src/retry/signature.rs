@@ -7,9 +7,9 @@ use super::finding::Finding;
 use crate::domain::{Cause, EvidenceSource, Fnv, Signature};
 
 /// Most bytes of a line that the signature is computed from.
-const MOST_LINE_BYTES: usize = 400;
+const MAX_LINE_BYTES: usize = 400;
 /// Least length of a mixed run of letters and digits that counts as a hash.
-const LEAST_HASH_CHARS: usize = 7;
+const MIN_HASH_CHARS: usize = 7;
 
 /// The signature of a failure; `None` if no line of the log shows what went wrong.
 pub(super) fn of(finding: &Finding) -> Option<Signature> {
@@ -37,7 +37,7 @@ fn hash(cause: &str, line: &str) -> u64 {
 pub(super) fn normalise(line: &str) -> String {
     let mut plain = String::new();
     let mut word = String::new();
-    for letter in line.chars().take(MOST_LINE_BYTES).chain([' ']) {
+    for letter in line.chars().take(MAX_LINE_BYTES).chain([' ']) {
         if letter.is_alphanumeric() || "/._-+~$%@".contains(letter) {
             word.push(letter);
             continue;
@@ -66,7 +66,7 @@ fn normalised_part(part: &str) -> String {
     let digits = part.chars().filter(char::is_ascii_digit).count();
     let hex = part.chars().all(|c| c.is_ascii_hexdigit());
     let mixed = digits > 1 && part.chars().all(|c| c.is_ascii_alphanumeric());
-    if part.len() >= LEAST_HASH_CHARS && digits > 0 && (hex || mixed) {
+    if part.len() >= MIN_HASH_CHARS && digits > 0 && (hex || mixed) {
         return "#".to_owned();
     }
     let mut plain = String::new();
@@ -122,7 +122,7 @@ mod tests {
         #[test]
         fn no_line_breaks_it(line in "\\PC{0,600}") {
             let once = normalise(&line);
-            prop_assert!(once.len() <= 4 * MOST_LINE_BYTES);
+            prop_assert!(once.len() <= 4 * MAX_LINE_BYTES);
             prop_assert!(!once.chars().any(|c| c.is_ascii_digit() && c != '0'));
         }
     }

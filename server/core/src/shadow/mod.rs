@@ -16,7 +16,7 @@ pub struct Settings {
     pub apply: Vec<(String, f64)>,
 }
 
-/// Name that stands for every stack without a share of its own.
+/// Name for every stack without a share of its own.
 pub(crate) const ANY_STACK: &str = "*";
 
 impl Settings {

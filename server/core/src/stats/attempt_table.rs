@@ -26,9 +26,9 @@ use super::{
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
 /// Most different owners, and most different pools.
-const MOST_NAMES: usize = 32_768;
+const MAX_OWNER_OR_POOL_NAMES: usize = 32_768;
 /// The rows of a chunk with fewer rows than this are moved to other chunks.
-const FEW_ROWS: usize = chunk::ROWS_PER_CHUNK / 8;
+const MIN_CHUNK_ROWS: usize = chunk::ROWS_PER_CHUNK / 8;
 /// Each time a row is added, this many rows are checked, to remove those with an attempt that the history dropped.
 const ROWS_SWEPT: usize = 64;
 
@@ -87,8 +87,8 @@ impl AttemptTable {
         Self {
             chunks: Vec::new(),
             builds: Builds::default(),
-            owners: Interner::new(MOST_NAMES),
-            pools: Interner::new(MOST_NAMES),
+            owners: Interner::new(MAX_OWNER_OR_POOL_NAMES),
+            pools: Interner::new(MAX_OWNER_OR_POOL_NAMES),
             labels: LabelTable::default(),
             dropped: 0,
             changed: HashSet::default(),
@@ -142,7 +142,7 @@ impl AttemptTable {
     fn take_row(&mut self, at: usize, row: usize) -> Option<FullRow> {
         let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
         let whole = chunk.take(row)?;
-        if chunk.rows().len() < FEW_ROWS && at + 1 < self.chunks.len() {
+        if chunk.rows().len() < MIN_CHUNK_ROWS && at + 1 < self.chunks.len() {
             self.refill(at);
         }
         self.changed.insert(self.builds.line(whole.row.build));

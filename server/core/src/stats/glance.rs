@@ -23,8 +23,8 @@ impl AttemptOrder {
                 let held = row.memory_use().unwrap_or(RequestUsage { asked: 0.0, used: 0.0, wasted: 0.0 });
                 let (wasted, held) = (held.wasted, held.asked);
                 RankBounds {
-                    lowest: (wasted - held * RELATIVE_ERROR).max(0.0).to_bits(),
-                    highest: (wasted + held * RELATIVE_ERROR).to_bits(),
+                    lowest_rank: (wasted - held * RELATIVE_ERROR).max(0.0).to_bits(),
+                    highest_rank: (wasted + held * RELATIVE_ERROR).to_bits(),
                 }
             }
         }
@@ -34,8 +34,8 @@ impl AttemptOrder {
     fn highest(self, chunk: &Chunk) -> u64 {
         let (first, last) = chunk.end_range().unwrap_or_default();
         match self {
-            Self::Newest => end_bounds(first, last).highest,
-            Self::Oldest => reversed(end_bounds(first, last)).highest,
+            Self::Newest => end_bounds(first, last).highest_rank,
+            Self::Oldest => reversed(end_bounds(first, last)).highest_rank,
             Self::Need | Self::Wall | Self::Waste => u64::MAX,
         }
     }
@@ -45,11 +45,11 @@ impl AttemptOrder {
 /// later".
 fn end_bounds(first: u32, last: u32) -> RankBounds {
     let latest = if last == u32::MAX { u64::MAX } else { u64::from(last) * 1000 + 999 };
-    RankBounds { lowest: u64::from(first) * 1000, highest: latest }
+    RankBounds { lowest_rank: u64::from(first) * 1000, highest_rank: latest }
 }
 
 fn reversed(ended: RankBounds) -> RankBounds {
-    RankBounds { lowest: u64::MAX - ended.highest, highest: u64::MAX - ended.lowest }
+    RankBounds { lowest_rank: u64::MAX - ended.highest_rank, highest_rank: u64::MAX - ended.lowest_rank }
 }
 
 #[expect(
@@ -59,8 +59,8 @@ fn reversed(ended: RankBounds) -> RankBounds {
 )]
 fn bounds_around(value: f64) -> RankBounds {
     RankBounds {
-        lowest: (value * (1.0 - RELATIVE_ERROR)) as u64,
-        highest: (value * (1.0 + RELATIVE_ERROR) + 1.0) as u64,
+        lowest_rank: (value * (1.0 - RELATIVE_ERROR)) as u64,
+        highest_rank: (value * (1.0 + RELATIVE_ERROR) + 1.0) as u64,
     }
 }
 
@@ -74,10 +74,9 @@ impl PageBuilder {
 
     /// Whether a row of the chunk may be on the page.
     pub(super) fn may_take_of(&self, chunk: &Chunk) -> bool {
-        self.may_take(RankBounds { lowest: 0, highest: self.order().highest(chunk) })
+        self.may_take(RankBounds { lowest_rank: 0, highest_rank: self.order().highest(chunk) })
     }
 
-    /// Whether the attempt of the row may be on the page.
     pub(super) fn may_take_row(&self, row: &AttemptRow) -> bool {
         self.may_take(self.order().ranks(row))
     }
@@ -101,7 +100,7 @@ mod tests {
         AttemptOrder::Wall,
     ];
 
-    /// Attempts whose numbers have more digits than a row keeps.
+    /// Attempts with numbers of more digits than a row keeps.
     fn briefs(count: u64) -> Vec<(Summary, Arc<AttemptBrief>)> {
         let one = |n: u64| {
             let random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
@@ -123,10 +122,11 @@ mod tests {
         for (summary, brief) in briefs(20_000) {
             let row = AttemptRow::new(&brief, &(&summary).into(), 0);
             for order in ORDERS {
-                let (RankBounds { lowest, highest }, rank) = (order.ranks(&row), order.rank(&brief));
+                let (RankBounds { lowest_rank, highest_rank }, rank) =
+                    (order.ranks(&row), order.rank(&brief));
                 assert!(
-                    lowest <= rank && rank <= highest,
-                    "{order:?}: {lowest} {rank} {highest} of {brief:?}"
+                    lowest_rank <= rank && rank <= highest_rank,
+                    "{order:?}: {lowest_rank} {rank} {highest_rank} of {brief:?}"
                 );
             }
         }

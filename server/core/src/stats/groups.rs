@@ -10,7 +10,7 @@ use super::{
     attempt_table::{AttemptTable, RowsSnapshot},
     chunk::Chunk,
     interner::{NONE, OTHERS, OTHERS_NAME},
-    labels::MOST_NAMES,
+    labels::MAX_NAMES,
     question::GroupBy,
     row::AttemptRow,
     totals::StatsTotals,
@@ -96,7 +96,6 @@ impl Groups {
         self.group_names.len()
     }
 
-    /// Number of the group that a row is in.
     pub(super) fn group_of(&self, chunk: &Chunk, index: usize, row: &AttemptRow) -> usize {
         let others = self.group_names.len() - 1;
         let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
@@ -156,7 +155,7 @@ fn by_label(name: &str, table: &AttemptTable, notes: &mut Vec<String>) -> (Group
         return (GroupColumn::Label(Some(label)), values.texts(), values.overflowed());
     }
     let why = if table.labels.overflowed() {
-        format!("the first {MOST_NAMES} names are")
+        format!("the first {MAX_NAMES} names are")
     } else {
         "no attempt has it".to_owned()
     };

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::interner::Interner;
 
 /// Most label names that are counted; each takes two bytes for each attempt.
-pub(super) const MOST_NAMES: usize = 16;
+pub(super) const MAX_NAMES: usize = 16;
 /// Most different values of one label.
-const MOST_VALUES: usize = 32_768;
+const MAX_VALUES: usize = 32_768;
 /// Most different values of all labels together: about 12 MB.
-const MOST_VALUES_TOTAL: usize = 131_072;
+const MAX_VALUES_TOTAL: usize = 131_072;
 /// Untrusted attempts may use each of these limits only up to its value divided by this, so that pull requests do not displace other
 /// labels.
 const UNTRUSTED_PART: usize = 2;
@@ -31,10 +31,10 @@ impl LabelTable {
         let share = if untrusted { UNTRUSTED_PART } else { 1 };
         let mut held = Vec::new();
         for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
-            let Some(label) = self.name(name, MOST_NAMES / share) else { continue };
+            let Some(label) = self.name(name, MAX_NAMES / share) else { continue };
             let of_all = self.names.iter().map(|(_, values)| values.len()).sum::<usize>();
             let of_this = self.values(label).map_or(0, Interner::len);
-            let room = of_all < MOST_VALUES_TOTAL / share && (!untrusted || of_this < MOST_VALUES / share);
+            let room = of_all < MAX_VALUES_TOTAL / share && (!untrusted || of_this < MAX_VALUES / share);
             if let Some((_, values)) = self.names.get_mut(usize::from(label)) {
                 held.push((label, values.acquire(value, room)));
             }
@@ -51,7 +51,7 @@ impl LabelTable {
             self.overflowed = true;
             return None;
         }
-        self.names.push((name.into(), Interner::new(MOST_VALUES)));
+        self.names.push((name.into(), Interner::new(MAX_VALUES)));
         u8::try_from(self.names.len() - 1).ok()
     }
 
@@ -70,7 +70,6 @@ impl LabelTable {
         u8::try_from(place).ok()
     }
 
-    /// The values of a label, with their numbers.
     pub(super) fn values(&self, label: u8) -> Option<&Interner> {
         self.names.get(usize::from(label)).map(|(_, values)| values)
     }
@@ -89,7 +88,7 @@ mod tests {
     fn labels_are_bounded_in_their_names() {
         let mut labels = LabelTable::default();
         let all = (0..40).map(|n| (format!("{n:02}"), "x".to_owned())).collect();
-        assert_eq!(labels.acquire(&all, false).len(), MOST_NAMES);
+        assert_eq!(labels.acquire(&all, false).len(), MAX_NAMES);
         assert!(labels.overflowed() && labels.find("15").is_some() && labels.find("16").is_none());
     }
 
@@ -97,7 +96,7 @@ mod tests {
     fn attempts_that_are_not_trusted_never_take_all_names_and_values() {
         let mut labels = LabelTable::default();
         let junk = (0..40).map(|n| (format!("junk-{n:02}"), "x".to_owned())).collect();
-        assert_eq!(labels.acquire(&junk, true).len(), MOST_NAMES / 2);
+        assert_eq!(labels.acquire(&junk, true).len(), MAX_NAMES / 2);
         let ours = [("stage".to_owned(), "build".to_owned())].into();
         assert_eq!(labels.acquire(&ours, false).len(), 1, "there is room for what trusted ones count by");
         assert_eq!(labels.acquire(&ours, true).len(), 1, "what is known is known");
@@ -105,10 +104,10 @@ mod tests {
             let one = [("stage".to_owned(), n.to_string())].into();
             labels.acquire(&one, untrusted)[0].1
         };
-        for n in 0..MOST_VALUES / 2 + 10 {
+        for n in 0..MAX_VALUES / 2 + 10 {
             value(n, true);
         }
-        assert_eq!(value(MOST_VALUES, true), super::super::interner::OTHERS);
-        assert_ne!(value(MOST_VALUES, false), super::super::interner::OTHERS);
+        assert_eq!(value(MAX_VALUES, true), super::super::interner::OTHERS);
+        assert_ne!(value(MAX_VALUES, false), super::super::interner::OTHERS);
     }
 }

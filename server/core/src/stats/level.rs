@@ -33,13 +33,13 @@ const FEWEST_BEFORE: usize = 6;
 /// Number of values in a row that show a new level.
 const LEVEL_VALUES: usize = 3;
 /// Least change that is reported: 30 %.
-const LEAST_CHANGE: f64 = 0.378_5;
+const MIN_CHANGE: f64 = 0.378_5;
 /// Least height of a step, in standard deviations of the values before it.
-const LEAST_DEVIATIONS: f64 = 3.0;
+const MIN_DEVIATIONS: f64 = 3.0;
 /// Usual deviation of one build that is repeated, as a logarithm to base 2: 3 %.
-const NOISE: f64 = 0.043;
+const REPEAT_DEVIATION: f64 = 0.043;
 /// Highest probability that a step occurs by chance.
-const MOST_CHANCE: f64 = 0.0011;
+const MAX_CHANCE_PROBABILITY: f64 = 0.0011;
 /// Largest share of the values of a level that may be beyond the middle between the two levels.
 const STRAY_SHARE: f64 = 0.15;
 /// Fewest values in which a drift is searched for.
@@ -71,14 +71,14 @@ fn find_step(values: &[f64], starts: &[usize]) -> Option<LevelChange> {
         let count = values.iter().filter(|value| (**value > middle) == above).count();
         float(count) > STRAY_SHARE * float(values.len())
     };
-    if (now - before).abs() < LEAST_CHANGE || strays(old, up) || strays(new, !up) {
+    if (now - before).abs() < MIN_CHANGE || strays(old, up) || strays(new, !up) {
         return None;
     }
     let first = match *starts {
         [.., first, _, _] => values.get(first..earlier).map(median_of),
         _ => None,
     };
-    let kind = if first.is_some_and(|first| (first - now).abs() < LEAST_CHANGE / 2.0) {
+    let kind = if first.is_some_and(|first| (first - now).abs() < MIN_CHANGE / 2.0) {
         ChangeKind::Back
     } else {
         ChangeKind::Step
@@ -91,7 +91,7 @@ fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     let usual = median_of(level);
     let apart: Vec<f64> = level.iter().map(|value| (value - usual).abs()).collect();
     // 1.4826 converts a median absolute deviation to a standard deviation (Hampel 1974)
-    let clear = LEAST_CHANGE.max(LEAST_DEVIATIONS * (1.4826 * median_of(&apart)).max(NOISE));
+    let clear = MIN_CHANGE.max(MIN_DEVIATIONS * (1.4826 * median_of(&apart)).max(REPEAT_DEVIATION));
     let side = if ahead.first().is_some_and(|first| *first < usual) { -1.0 } else { 1.0 };
     let beyond = |value: &f64| (value - usual) * side;
     let row: Vec<f64> = ahead.iter().copied().take_while(|value| beyond(value) >= clear).collect();
@@ -102,7 +102,7 @@ fn is_step(level: &[f64], ahead: &[f64]) -> bool {
     let seen = level.iter().filter(|value| beyond(value) >= clear / 2.0).count();
     let again = float(seen + 1) / float(level.len() + 2);
     let chance = again.powf(float(row.len()));
-    chance <= MOST_CHANCE
+    chance <= MAX_CHANCE_PROBABILITY
 }
 
 fn find_drift(values: &[f64]) -> Option<LevelChange> {
@@ -124,7 +124,7 @@ fn find_drift(values: &[f64]) -> Option<LevelChange> {
     let part = (between - before) / (now - before);
     // whether the middle third is between both levels
     let on_its_way = (0.25..=0.75).contains(&part);
-    let moved = way.abs() >= LEAST_CHANGE && apart && on_its_way;
+    let moved = way.abs() >= MIN_CHANGE && apart && on_its_way;
     moved.then(|| LevelChange {
         kind: ChangeKind::Drift,
         at: 0,

@@ -1,24 +1,24 @@
 //! Selects the attempts of one page of a list. It is pure: it gets attempts in any order, and keeps those that come first after a cursor.
 //!
-//! A page examines every attempt once, and keeps at most [`KEPT_PAGES`] pages of them in memory, for every order and filter.
+//! A page examines every attempt once, and keeps at most [`MAX_CANDIDATE_PAGES`] pages of them in memory, for every order and filter.
 
 use std::{cmp::Reverse, sync::Arc};
 
 use crate::domain::{AttemptBrief, AttemptId};
 
-/// Lowest and highest rank that an attempt can have.
+/// Lowest and highest rank that an attempt can have: its row has rounded numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RankBounds {
-    pub(super) lowest: u64,
-    pub(super) highest: u64,
+    pub(super) lowest_rank: u64,
+    pub(super) highest_rank: u64,
 }
 
 /// Candidates are reduced to one page once there are this many pages of them. So the cost for each candidate is constant, whatever the
 /// order.
-const KEPT_PAGES: usize = 4;
+const MAX_CANDIDATE_PAGES: usize = 4;
 
 /// Fewest candidates that are reduced to one page.
-const KEPT_AT_LEAST: usize = 1024;
+const MIN_CANDIDATES: usize = 1024;
 
 /// Sort order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +101,10 @@ impl PageBuilder {
 
     /// Whether an attempt with a rank in this range may be on the page.
     pub(super) fn may_take(&self, ranks: RankBounds) -> bool {
-        self.worst.is_none_or(|(worst, _)| ranks.highest >= worst)
-            && self.after.as_ref().is_none_or(|after| ranks.lowest <= after.rank)
+        self.worst.is_none_or(|(worst, _)| ranks.highest_rank >= worst)
+            && self.after.as_ref().is_none_or(|after| ranks.lowest_rank <= after.rank)
     }
 
-    /// Considers an attempt for the page if `counts` is true.
     pub(crate) fn consider_if(&mut self, counts: bool, brief: &Arc<AttemptBrief>) {
         if counts {
             self.consider(brief);
@@ -125,7 +124,7 @@ impl PageBuilder {
             return;
         }
         self.candidates.push((rank, ended, Arc::clone(brief)));
-        if self.candidates.len() >= KEPT_AT_LEAST.max(self.size * KEPT_PAGES) {
+        if self.candidates.len() >= MIN_CANDIDATES.max(self.size * MAX_CANDIDATE_PAGES) {
             self.drop_excess();
         }
     }

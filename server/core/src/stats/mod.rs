@@ -56,7 +56,7 @@ use row_filter::RowFilter;
 pub use steps::TimeStep;
 pub use totals::StatsTotals;
 pub use variation::PackageVariation;
-pub use workloads::{MOST_WORKLOADS, WorkloadQuestion, Workloads};
+pub use workloads::{MAX_WORKLOADS, WorkloadQuestion, Workloads};
 
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
@@ -109,7 +109,7 @@ impl Stats {
         table.sweep();
     }
 
-    /// The attempts whose agents name this one as the attempt they retry.
+    /// The attempts that retry this one, as their agents report it.
     pub(crate) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         self.table().retries_of(original)
     }

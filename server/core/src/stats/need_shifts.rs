@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use super::{
     attempt_table::RowsSnapshot,
     interner::NONE,
-    labels::{Label, MOST_NAMES},
+    labels::{Label, MAX_NAMES},
     mixed::{self, MixedNeed},
     question::Filter,
     regressions::{self, ProvenNeed, Regression, WINDOW_ATTEMPTS},
@@ -56,7 +56,7 @@ impl<T> PlacedFinding<T> {
             owner: row.owner,
             pool: row.pool,
             ref_class: row.ref_class,
-            labels: (0..MOST_NAMES).filter_map(label).collect(),
+            labels: (0..MAX_NAMES).filter_map(label).collect(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 /// Highest price; a larger one is refused as a typing error.
 const HIGHEST_PRICE: f64 = 1_000_000.0;
 /// Most pools with a price.
-const MOST_POOLS: usize = 1000;
+const MAX_POOLS: usize = 1000;
 
 /// Price of a reservation, in the operator's currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,8 +57,8 @@ impl Prices {
                 prices.default = price;
             }
         }
-        if prices.pools.len() > MOST_POOLS {
-            return Err(format!("has {} pools, at most {MOST_POOLS} are allowed", prices.pools.len()));
+        if prices.pools.len() > MAX_POOLS {
+            return Err(format!("has {} pools, at most {MAX_POOLS} are allowed", prices.pools.len()));
         }
         Ok(prices)
     }

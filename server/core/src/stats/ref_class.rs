@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 /// Most bytes that one compiled expression may take.
 const PATTERN_BYTES: usize = 256 * 1024;
 /// Most classes that the operator may define.
-const MOST_CLASSES: usize = 32;
+const MAX_CLASSES: usize = 32;
 /// Name of the class of a ref that no expression matches.
 const OTHER_CLASS: &str = "other";
 /// Default classes: pull requests in Spack's mirror (`pr123_name`), GitLab and GitHub; tags, and versions with or without `v`; protected
@@ -44,8 +44,8 @@ impl RefClasses {
         if classes.is_empty() {
             return Err("is empty; write at least one class as release=^releases/".to_owned());
         }
-        if classes.len() > MOST_CLASSES {
-            return Err(format!("has {} classes, at most {MOST_CLASSES} are allowed", classes.len()));
+        if classes.len() > MAX_CLASSES {
+            return Err(format!("has {} classes, at most {MAX_CLASSES} are allowed", classes.len()));
         }
         Ok(Self(classes))
     }

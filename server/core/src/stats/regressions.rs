@@ -11,7 +11,7 @@ use crate::domain::{AttemptBrief, AttemptId, Bytes, Key};
 /// Number of attempts that are checked in each line of builds, the newest ones.
 pub(super) const WINDOW_ATTEMPTS: usize = 64;
 /// Least shift in bytes that is reported, whatever its factor: the default memory floor.
-const LEAST_SHIFT: Bytes = Bytes(64 << 20);
+const MIN_SHIFT: Bytes = Bytes(64 << 20);
 
 /// A shift of a build's need.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,13 +43,13 @@ pub struct Regression {
 /// An attempt of the history, and the need that it proves.
 pub(super) type ProvenNeed<'a> = (&'a AttemptBrief, Bytes);
 
-/// The shift in one line of builds, whose attempts are given oldest first; `None` if there is none.
+/// The shift in a series of attempts, oldest first; `None` if there is none.
 pub(super) fn regression(row: &[ProvenNeed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let LevelChange { kind, at, before, now } = level::last_change(&needs)?;
     let (first, _) = row.get(at)?;
     let (before, now) = (Bytes::from_f64(before.exp2()), Bytes::from_f64(now.exp2()));
-    if now.saturating_sub(before).max(before.saturating_sub(now)) < LEAST_SHIFT {
+    if now.saturating_sub(before).max(before.saturating_sub(now)) < MIN_SHIFT {
         return None;
     }
     let since = row.get(at..)?;

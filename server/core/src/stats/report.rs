@@ -22,11 +22,11 @@ use super::{
 use crate::domain::FieldViolation;
 
 /// Most shifts of need in one answer.
-const MOST_REGRESSIONS: usize = 100;
+const MAX_REGRESSIONS: usize = 100;
 /// Most builds with several groups of need in one answer.
-const MOST_MIXED: usize = 100;
+const MAX_MIXED: usize = 100;
 /// Most packages in one answer: those with the needs that vary most.
-const MOST_VARIABLE: usize = 100;
+const MAX_VARIABLE: usize = 100;
 
 /// The answer to a query.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -88,14 +88,14 @@ impl Stats {
             (Vec::new(), Vec::new())
         } else {
             let place = count.row_filter.place();
-            (moved.regressions(filter, place, MOST_REGRESSIONS), moved.mixed(filter, place, MOST_MIXED))
+            (moved.regressions(filter, place, MAX_REGRESSIONS), moved.mixed(filter, place, MAX_MIXED))
         };
         drop(moved);
         let covers = match confined {
             true => Coverage::within(&count.rows, gone, &filter.project),
             false => Coverage::of_rows(&count.rows, gone),
         };
-        let counted = count.count(MOST_VARIABLE)?;
+        let counted = count.count(MAX_VARIABLE)?;
         covers.explain(filter, &mut notes);
         let currency = answer_currency(settings, pools, &mut notes);
         Ok(Report {

@@ -70,13 +70,11 @@ impl RetryMark {
         usize::from(self.0)
     }
 
-    /// The cause that the mark with this index has.
     pub(super) fn cause(index: usize) -> Option<Cause> {
         index.checked_sub(2).and_then(|place| Cause::ALL.get(place)).copied()
     }
 }
 
-/// Flags of a row.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(super) enum RowFlag {
@@ -155,7 +153,6 @@ impl AttemptRow {
         self.end & CENSORED != 0
     }
 
-    /// Sets a flag.
     pub(super) fn set_flag(&mut self, flag: RowFlag) {
         self.flags |= flag as u8;
     }

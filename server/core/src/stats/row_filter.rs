@@ -5,12 +5,11 @@ use super::{
     attempt_table::{AttemptTable, RowsSnapshot},
     chunk::Chunk,
     interner::{Interner, OTHERS_NAME},
-    labels::{Label, MOST_NAMES},
+    labels::{Label, MAX_NAMES},
     question::Filter,
     row::AttemptRow,
 };
 
-/// A filter for rows.
 #[derive(Debug)]
 pub(super) struct RowFilter {
     /// Whether each build matches, by the number of the build; `None` if all builds match.
@@ -141,8 +140,7 @@ impl DimensionFilter {
             place.labels.extend(label.zip(code));
             known &= code.is_some();
             if label.is_none() && table.labels.overflowed() {
-                notes
-                    .push(format!("label {name} is not counted: the first {MOST_NAMES} names of labels are"));
+                notes.push(format!("label {name} is not counted: the first {MAX_NAMES} names of labels are"));
             }
         }
         if !filter.ref_class.is_empty() {

@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Most packages examined. Each takes some predictions.
-pub const MOST_WORKLOADS: usize = 500;
+pub const MAX_WORKLOADS: usize = 500;
 /// Most builds of one package for which sizes are predicted: the newest ones.
-const MOST_BUILDS: usize = 8;
+const MAX_BUILDS: usize = 8;
 /// Most attempts of one package from which today's sizes are read: the newest ones.
 const NEWEST_ATTEMPTS: usize = 5;
 
@@ -36,7 +36,7 @@ pub struct WorkloadQuestion {
 /// The packages to make proposals for, with their attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workloads {
-    /// The packages that request most, at most [`MOST_WORKLOADS`], in no order.
+    /// The packages that request most, at most [`MAX_WORKLOADS`], in no order.
     pub largest: Vec<Workload>,
     /// Number of other packages.
     pub left_out: u64,
@@ -84,7 +84,7 @@ impl Stats {
         let mut found = by_package(&rows, &row_filter);
         let all = found.len();
         found.sort_by(|a, b| b.asked_total.total_cmp(&a.asked_total).then_with(|| a.name.cmp(&b.name)));
-        found.truncate(MOST_WORKLOADS);
+        found.truncate(MAX_WORKLOADS);
         let workloads: Vec<Workload> =
             found.into_iter().map(|found| workload_of(found, &rows, &prices)).collect();
         let mut attempts = workloads.iter().flat_map(|workload| &workload.attempts);
@@ -138,9 +138,9 @@ fn workload_of(found: FoundRows<'_>, all: &RowsSnapshot, prices: &[Price]) -> Wo
     let FoundRows { name: (project, package), mut rows, .. } = found;
     rows.sort_by(|a, b| b.ended.cmp(&a.ended).then_with(|| b.brief.attempt.cmp(&a.brief.attempt)));
     let trusted = || rows.iter().filter(|row| !row.brief.untrusted);
-    let mut numbers: Vec<u32> = Vec::with_capacity(MOST_BUILDS);
+    let mut numbers: Vec<u32> = Vec::with_capacity(MAX_BUILDS);
     for row in trusted() {
-        if numbers.len() < MOST_BUILDS && !numbers.contains(&row.build) {
+        if numbers.len() < MAX_BUILDS && !numbers.contains(&row.build) {
             numbers.push(row.build);
         }
     }

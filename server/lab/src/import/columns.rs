@@ -9,15 +9,15 @@ use super::{
 };
 
 /// Least memory of a build: no Linux program needs less.
-pub(super) const LEAST_BYTES: u64 = 64 << 10;
+pub(super) const MIN_MEMORY_BYTES: u64 = 64 << 10;
 /// Most memory of a build: no machine has more.
-pub(super) const MOST_BYTES: u64 = 64 << 40;
+pub(super) const MAX_MEMORY_BYTES: u64 = 64 << 40;
 /// Longest build: a year.
-const MOST_WALL_MS: u64 = 366 * 24 * 3_600_000;
+const MAX_WALL_MS: u64 = 366 * 24 * 3_600_000;
 /// Latest time, in the year 2200. It is so low that times in microseconds are refused.
-const MOST_UNIX_MS: u64 = 7_258_118_400_000;
+const MAX_UNIX_MS: u64 = 7_258_118_400_000;
 /// Earliest time, in the year 2001. It is so high that times in seconds are refused.
-const LEAST_UNIX_MS: u64 = 978_307_200_000;
+const MIN_UNIX_MS: u64 = 978_307_200_000;
 
 /// A column of the input file. `set` stores the column's text in a record, or returns what is wrong with the
 /// text; it is not called with an empty text.
@@ -71,17 +71,18 @@ pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
     text!("build_system", build_system, false),
     text!("ref", git_ref, false),
     text!("owner", owner, false),
-    number!("submitted_ms", false, LEAST_UNIX_MS, MOST_UNIX_MS, |draft, ms| draft.submitted_ms = Some(ms)),
-    number!("wall_ms", true, 0, MOST_WALL_MS, |draft, ms| draft.wall = Some(Millis(ms))),
-    number!("peak_bytes", true, LEAST_BYTES, MOST_BYTES, |draft, bytes| draft.peak = Some(Bytes(bytes))),
-    number!("mean_bytes", false, 0, MOST_BYTES, |draft, bytes| draft.mean = Some(Bytes(bytes))),
+    number!("submitted_ms", false, MIN_UNIX_MS, MAX_UNIX_MS, |draft, ms| draft.submitted_ms = Some(ms)),
+    number!("wall_ms", true, 0, MAX_WALL_MS, |draft, ms| draft.wall = Some(Millis(ms))),
+    number!("peak_bytes", true, MIN_MEMORY_BYTES, MAX_MEMORY_BYTES, |draft, bytes| draft.peak =
+        Some(Bytes(bytes))),
+    number!("mean_bytes", false, 0, MAX_MEMORY_BYTES, |draft, bytes| draft.mean = Some(Bytes(bytes))),
     number!("cpu_usec", false, 0, u64::MAX >> 1, |draft, usec| draft.cpu = CpuMicros(usec)),
     number!("build_jobs", false, 1, 100_000, |draft, jobs| draft.jobs = u32::try_from(jobs).ok()),
     number!("cores", false, 1, 100_000, |draft, cores| draft.cores = u32::try_from(cores).ok()),
     number!("input_bytes", false, 0, u64::MAX >> 1, |draft, bytes| {
         draft.key.hints.input_bytes = Some(bytes);
     }),
-    number!("requested_bytes", false, LEAST_BYTES, MOST_BYTES, |draft, bytes| {
+    number!("requested_bytes", false, MIN_MEMORY_BYTES, MAX_MEMORY_BYTES, |draft, bytes| {
         draft.requested = Some(Bytes(bytes));
     }),
     ImportColumn {

@@ -32,7 +32,6 @@ pub(super) struct UnnamedRows {
 }
 
 impl UnnamedRows {
-    /// The id of the row.
     pub(super) fn id(self) -> Result<AttemptId, String> {
         AttemptId::parse(&format!("row-{:016x}-{}", self.fingerprint, self.number))
     }

@@ -24,6 +24,6 @@ fn read(bytes: &[u8]) {
     }
     let Ok(mut reader) = Reader::of(path, text) else { return };
     while let Ok(Some(record)) = reader.next_record() {
-        assert!(record.line > 0, "a record says where it stands");
+        assert!(record.line > 0, "a record names its line");
     }
 }

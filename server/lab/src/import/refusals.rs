@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Most refusals that are listed.
 const LISTED_REFUSALS: usize = 10;
-/// Name of a unit of Prometheus' history.
+/// Unit of the numbers in refusals of Prometheus' history: "build 3 was refused".
 pub(super) const BUILD_UNIT: &str = "build";
 
 /// Why a row was refused.

@@ -36,19 +36,19 @@ struct StoredProject {
 #[derive(Debug, Default)]
 pub(super) struct CrowdedKeys {
     hasher: RandomState,
-    rows_by_key: HashMap<u64, usize>,
+    row_count_by_key_hash: HashMap<u64, usize>,
 }
 
 impl CrowdedKeys {
     pub(super) fn count(&mut self, key: &Key) {
         let texts = [&key.project, &key.stack, &key.package, &key.version, &key.variants];
         let how = [&key.compiler, &key.compiler_version, &key.arch, &key.build_system];
-        *self.rows_by_key.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
+        *self.row_count_by_key_hash.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
     }
 
     /// Number of keys with so many rows that a prediction reads only the newest of them.
     pub(super) fn crowded(&self) -> u64 {
-        self.rows_by_key.values().filter(|rows| **rows > History::PER_RUNG).count() as u64
+        self.row_count_by_key_hash.values().filter(|rows| **rows > History::PER_RUNG).count() as u64
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::kind::PolicyKind;
 
-/// Results of all policies.
 pub(crate) type PolicyResults = [(PolicyKind, PolicyTally)];
 
 /// A GiB for an hour, in bytes x milliseconds.
@@ -84,7 +83,6 @@ pub struct PolicyTally {
     pub packages: BTreeMap<String, PolicyCost>,
     /// Nanoseconds spent in all predictions.
     pub(super) nanos: u128,
-    /// Number of predictions.
     pub(super) predictions: u64,
     /// Value of the policy's setting, if it was changed.
     pub(crate) knob: Option<f64>,

@@ -12,9 +12,8 @@ use super::{
 };
 
 /// A build is given up after this many tries. Doubling from 64 KiB reaches 64 TiB after 30.
-const MOST_TRIES: u64 = 60;
+const MAX_TRIES: u64 = 60;
 
-/// A policy, with the value of its setting if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PolicySetting {
     pub(super) kind: PolicyKind,
@@ -80,7 +79,7 @@ fn attempt(
     let nanos = before.elapsed().as_nanos();
     let mut sizes = MemorySizes { request: first.request.max(1.0), limit: first.limit.max(1.0) };
     let (mut lost, mut failures) = (0.0, 0);
-    while sizes.limit < done.peak && failures < MOST_TRIES {
+    while sizes.limit < done.peak && failures < MAX_TRIES {
         // the build was stopped when it used all of its limit
         lost += sizes.limit;
         failures += 1;

@@ -25,7 +25,6 @@ pub struct NodeKind {
     pub memory: Bytes,
     /// Most nodes of this kind that may be open at once.
     pub most_open: usize,
-    /// Price of one node for one hour.
     pub(crate) price_hour: f64,
 }
 
@@ -97,7 +96,7 @@ fn parse_node_price(part: &str, text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(price) if (0.0..=HIGHEST_PRICE).contains(&price) => Ok(price),
         _ if text.contains(':') => {
-            Err(format!("{part:?}: the number of nodes stands before the price, as 16x64GiB:8@3.20"))
+            Err(format!("{part:?}: the number of nodes comes before the price, as 16x64GiB:8@3.20"))
         }
         _ => Err(format!("{part:?}: {text:?} is not a price of a node for an hour, 0 to {HIGHEST_PRICE}")),
     }
@@ -168,7 +167,7 @@ mod tests {
             ("vague", "does not say cores and memory"),
             ("0x64GiB", "builds nothing"),
             ("16x64", "with its unit, as 16x64GiB"),
-            ("16x64GiB@3.20:8", "stands before the price, as 16x64GiB:8@3.20"),
+            ("16x64GiB@3.20:8", "comes before the price, as 16x64GiB:8@3.20"),
             ("16x64GiB:0", "\"0\" is not a number of nodes"),
             ("16x64GiB:-1", "\"-1\" is not a number of nodes"),
             ("16x64GiB:99999999", "is not a number of nodes"),

@@ -19,7 +19,7 @@ use super::{
 use crate::replay::{FinishedBuild, PolicyKind, PolicyQuestion, SizingPolicy};
 
 /// A build is given up after this many tries; doubling reaches the size of the largest node much earlier.
-const MOST_TRIES: u32 = 60;
+const MAX_TRIES: u32 = 60;
 
 /// Settings of a simulation that all fleets and policies share.
 #[derive(Debug, Clone)]
@@ -274,7 +274,7 @@ impl SimulatedDay<'_> {
         let size = BuildSize { memory, limit, ..size };
         self.outcome.evicted += u64::from(evicted);
         let (_, memory) = self.fleet.clamp(size.millicores, size.memory);
-        if memory <= failed || tries >= MOST_TRIES {
+        if memory <= failed || tries >= MAX_TRIES {
             self.outcome.given_up += 1;
             return;
         }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::nodes::BuildSize;
 
 /// Number of builds that the smallest tree has room for; a power of two.
-const LEAST_BUILDS: usize = 16;
+const MIN_BUILDS: usize = 16;
 
 /// The least cores (in thousandths) and the least memory (in bytes) of some builds; they may come from two
 /// builds.
@@ -38,7 +38,7 @@ pub(super) struct WaitingBuilds {
 impl WaitingBuilds {
     /// An empty queue.
     pub(super) fn new() -> Self {
-        Self { builds: Vec::new(), tree: vec![EMPTY_SLOT_SIZE; 2 * LEAST_BUILDS], count: 0 }
+        Self { builds: Vec::new(), tree: vec![EMPTY_SLOT_SIZE; 2 * MIN_BUILDS], count: 0 }
     }
 
     /// Adds a build at the end.
@@ -115,7 +115,7 @@ impl WaitingBuilds {
     /// Removes the gaps of removed builds, and makes room for as many further builds as wait now.
     fn compact(&mut self) {
         let waiting: Vec<(usize, BuildSize)> = self.builds.drain(..).flatten().collect();
-        let room = (2 * waiting.len()).next_power_of_two().max(LEAST_BUILDS);
+        let room = (2 * waiting.len()).next_power_of_two().max(MIN_BUILDS);
         self.tree = vec![EMPTY_SLOT_SIZE; 2 * room];
         self.count = 0;
         for (build, size) in waiting {
@@ -160,7 +160,7 @@ mod tests {
                     prop_assert!(waiting.first(at, &mut too_large).is_none_or(|(_, other, _)| other != build));
                 }
                 prop_assert_eq!(waiting.count, plain.len());
-                prop_assert!(waiting.tree.len() <= 2 * LEAST_BUILDS.max(4 * (waiting.builds.len())));
+                prop_assert!(waiting.tree.len() <= 2 * MIN_BUILDS.max(4 * (waiting.builds.len())));
             }
         }
     }

@@ -19,7 +19,6 @@ const START: u64 = 1_767_225_600_000;
 struct Dice(u64);
 
 impl Dice {
-    /// From 0 to 1.
     fn even(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         f64::from(u32::try_from(self.0 >> 32).unwrap()) / f64::from(u32::MAX)

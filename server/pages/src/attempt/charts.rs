@@ -161,10 +161,10 @@ fn moment_layers(points: &[SeriesPoint]) -> Vec<Layer> {
 }
 
 /// Most rows of the table; the JSON has all of them.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 fn series_table(series: &[Sample], points: &[SeriesPoint], summary: &Summary) -> maud::Markup {
-    let every = series.len().div_ceil(MOST_ROWS).max(1);
+    let every = series.len().div_ceil(MAX_ROWS).max(1);
     html! {
         table {
             @if every > 1 { caption { "Every " (every) ". row; all of them are in the JSON of this page." } }

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Most points of a curve; more would not be visible.
-pub const POINTS: usize = chart::MOST_POINTS;
+pub const POINTS: usize = chart::MAX_POINTS;
 
 /// What the page of one attempt shows.
 #[derive(Debug, Clone, Copy)]

@@ -101,12 +101,10 @@ impl Axis {
         Self { to: axis.to.ceil().max(1.0), kind: AxisKind::Whole, ..axis }
     }
 
-    /// The value at the end of the axis.
     pub(crate) fn end(&self) -> f64 {
         self.to
     }
 
-    /// The unit of the axis' numbers.
     pub(crate) fn unit(&self) -> &'static str {
         self.unit
     }

@@ -14,7 +14,7 @@ use maud::{Markup, html};
 pub(super) use tone::Tone;
 
 /// Most points of a line; more would not be visible.
-pub(super) const MOST_POINTS: usize = 600;
+pub(super) const MAX_POINTS: usize = 600;
 
 const WIDE: Size = Size { width: 1160, height: 320 };
 const HALF: Size = Size { width: 580, height: 260 };
@@ -94,7 +94,6 @@ pub(super) struct Chart {
     pub(super) y: Axis,
     pub(super) layers: Vec<Layer>,
     pub(super) legend: Vec<(Tone, String)>,
-    /// The numbers of the chart as a table.
     pub(super) table: Markup,
 }
 
@@ -145,9 +144,9 @@ impl Chart {
     }
 }
 
-/// Reduces points to at most [`MOST_POINTS`]: of each group of successive points the highest remains.
+/// Reduces points to at most [`MAX_POINTS`]: of each group of successive points the highest remains.
 pub(super) fn thinned_points(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    let stretch = points.len().div_ceil(MOST_POINTS);
+    let stretch = points.len().div_ceil(MAX_POINTS);
     if stretch <= 1 {
         return points;
     }
@@ -201,6 +200,6 @@ mod tests {
         let mut points: Vec<(f64, f64)> = (0..5000_u32).map(|n| (f64::from(n), 1.0)).collect();
         points[1234].1 = 9.0;
         let few = thinned_points(points);
-        assert!(few.len() <= MOST_POINTS && few.contains(&(1234.0, 9.0)), "{}", few.len());
+        assert!(few.len() <= MAX_POINTS && few.contains(&(1234.0, 9.0)), "{}", few.len());
     }
 }

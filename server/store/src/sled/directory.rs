@@ -2,8 +2,8 @@
 //! and not be in use, and files that would break the engine are removed.
 
 use std::{
-    fs::{self, DirBuilder, File, TryLockError},
-    io::{self, Read as _, Seek as _, Write as _},
+    fs::{self, DirBuilder, File},
+    io::{self, Read as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
@@ -13,11 +13,11 @@ use plimsoll_proto::own_files;
 use super::{
     engine::Engine,
     fault::{ENGINE, OpenError},
+    lock::{LOCK_FILE, lock, lock_unwritable},
     marker::{self, Marker, StoreStage, sync_dir},
     small_files, witness,
 };
 
-const LOCK_FILE: &str = "plimsoll.lock";
 /// Temporary file that tests whether the disk has enough free space.
 const PROBE_FILE: &str = "plimsoll.probe";
 /// Name of the engine's log file, in the engine's directory.
@@ -132,7 +132,7 @@ impl Directory {
         check_empty(path)?;
         let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
         marker.write(path)?;
-        make_private(&directory.engine())?;
+        create_private_directory(&directory.engine())?;
         sync_dir(path)?;
         Ok(directory)
     }
@@ -141,7 +141,7 @@ impl Directory {
     pub(crate) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
         let copy = self.path.join(COPY_DIR);
         remove_all(&copy)?;
-        make_private(&copy)?;
+        create_private_directory(&copy)?;
         Ok(copy)
     }
 
@@ -266,7 +266,7 @@ pub(crate) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
 }
 
 /// Creates a directory of the store, readable by its owner only, if it does not exist.
-pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn create_private_directory(path: &Path) -> Result<(), OpenError> {
     own_files::make_dir(path).map_err(OpenError::io("create", path))
 }
 
@@ -343,49 +343,6 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
         }
     }
     Ok(())
-}
-
-/// Takes the lock, and writes the id of this process into the lock file: a second process names it in its error
-/// message.
-fn lock(dir: &Path) -> Result<File, OpenError> {
-    let path = dir.join(LOCK_FILE);
-    let mut file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
-    take_lock(&mut file, dir)?;
-    let mut note = || {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())
-    };
-    match note() {
-        // the process id is only for messages; a store on a full disk must still be readable
-        Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(OpenError::io("write", &path)(error)),
-        _ => Ok(file),
-    }
-}
-
-/// Takes the lock in a directory where this process may not write. An existing lock file can be locked with
-/// read access alone; `None` if there is none.
-fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
-    let path = dir.join(LOCK_FILE);
-    match File::open(&path) {
-        Ok(mut file) => take_lock(&mut file, dir).map(|()| Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(OpenError::io("open", path)(error)),
-    }
-}
-
-fn take_lock(file: &mut File, dir: &Path) -> Result<(), OpenError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let read = file.read_to_string(&mut pid);
-            let known = read.is_ok() && !pid.trim().is_empty();
-            let pid = if known { pid.trim().to_owned() } else { "(unknown)".to_owned() };
-            Err(OpenError::Locked { dir: dir.to_owned(), pid })
-        }
-        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", dir.join(LOCK_FILE))(error)),
-    }
 }
 
 /// Size of all files below a directory. Files that vanish during the count are 0.

@@ -10,11 +10,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many calls of sled the replacement has served.
-static SYNCS: AtomicU64 = AtomicU64::new(0);
+static SYNC_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// How often the log of a store was synced since the process started.
 pub fn syncs() -> u64 {
-    SYNCS.load(Ordering::Relaxed)
+    SYNC_CALLS.load(Ordering::Relaxed)
 }
 
 /// Whether a flush after `before` (an earlier value of [`syncs`]) certainly reached the disk.
@@ -35,7 +35,7 @@ pub(crate) extern "C" fn sync_file_range(
     _bytes: libc::off64_t,
     _flags: libc::c_uint,
 ) -> libc::c_int {
-    SYNCS.fetch_add(1, Ordering::Relaxed);
+    SYNC_CALLS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: no memory is passed, and fdatasync returns EBADF for a number that is not an open descriptor.
     unsafe { libc::fdatasync(fd) }
 }

@@ -16,6 +16,7 @@ pub(crate) mod directory;
 mod durable;
 pub(crate) mod engine;
 mod fault;
+mod lock;
 pub(crate) mod marker;
 mod offline;
 mod opening;

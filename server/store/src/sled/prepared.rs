@@ -10,7 +10,7 @@ use std::{
 use plimsoll_proto::own_files;
 
 use super::{
-    directory::{Directory, LOG_FILE, make_private},
+    directory::{Directory, LOG_FILE, create_private_directory},
     fault::{ENGINE, OpenError},
     marker::sync_dir,
     raw_log::{FlippedBit, flipped},
@@ -35,7 +35,7 @@ impl PreparedEngine {
     /// The directory cannot be written.
     pub(crate) fn prepare_in_place(directory: &Directory) -> Result<Self, OpenError> {
         let engine = directory.engine();
-        make_private(&engine)?;
+        create_private_directory(&engine)?;
         sync_dir(directory.path())?;
         let removed = small_files::remove_unusable(&engine)?;
         Ok(Self { engine, moved_from: None, removed_files: removed, flipped_bits: Vec::new() })

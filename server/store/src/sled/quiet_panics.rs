@@ -22,10 +22,10 @@ pub(crate) struct WithinEngine(());
 
 /// Call this before a call of sled, and keep the value until the call has ended.
 pub(crate) fn within_engine() -> WithinEngine {
-    static HOOK: Once = Once::new();
+    static SET_HOOK_ONCE: Once = Once::new();
     // while a thread panics, the standard library refuses to change the hook
     if !thread::panicking() {
-        HOOK.call_once(|| {
+        SET_HOOK_ONCE.call_once(|| {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| report_panic(info, &before)));
         });

@@ -12,7 +12,7 @@ use std::{
 use super::{
     check::CheckReport,
     damaged::DamagedStore,
-    directory::{Directory, make_private},
+    directory::{Directory, create_private_directory},
     engine::{Engine, EngineError},
     fault::OpenError,
     marker::sync_dir,
@@ -152,7 +152,7 @@ fn has_ended(log: &RawLog, entry: &KeyValue) -> Result<bool, OpenError> {
 fn copy_hooks(from: &Path, into: &Path) -> Result<(), OpenError> {
     let (from, into) = (from.join(HOOKS_DIR), into.join(HOOKS_DIR));
     let Ok(files) = fs::read_dir(&from) else { return Ok(()) };
-    make_private(&into)?;
+    create_private_directory(&into)?;
     for file in files {
         let path = file.map_err(OpenError::io("list", &from))?.path();
         if let Some(name) = path.file_name().filter(|_| path.is_file()) {

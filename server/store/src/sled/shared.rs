@@ -50,7 +50,6 @@ impl EngineState {
         self.engine.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the engine.
     pub(crate) fn replace_engine(&self, engine: Option<Arc<Engine>>) -> Option<Arc<Engine>> {
         std::mem::replace(&mut *self.engine.write().unwrap_or_else(PoisonError::into_inner), engine)
     }

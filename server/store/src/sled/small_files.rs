@@ -16,7 +16,7 @@ use super::fault::OpenError;
 /// Name of sled's file of settings.
 const SETTINGS_FILE: &str = "conf";
 /// sled ignores a file of settings that is shorter than this many bytes.
-const LEAST_SETTINGS_BYTES: usize = 9;
+const MIN_SETTINGS_BYTES: usize = 9;
 /// Bytes of length and checksum at the end of a snapshot.
 const SNAPSHOT_END_BYTES: usize = 12;
 
@@ -90,7 +90,7 @@ fn is_snapshot(name: &str) -> bool {
 
 fn settings_are_whole(bytes: &[u8]) -> bool {
     let Some((content, crc)) = bytes.split_last_chunk::<4>() else { return true };
-    bytes.len() < LEAST_SETTINGS_BYTES || crc32fast::hash(content) == u32::from_le_bytes(*crc)
+    bytes.len() < MIN_SETTINGS_BYTES || crc32fast::hash(content) == u32::from_le_bytes(*crc)
 }
 
 fn snapshot_is_whole(bytes: &[u8]) -> bool {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Most bytes handed over by the writer that wait for the reader: about the fragments of 10,000 attempts.
-const MOST_WAITING: usize = 128 << 20;
+const MAX_WAITING: usize = 128 << 20;
 
 /// Key prefixes in the order in which they are read; the last one covers all other entries.
 const READ_ORDER: [&[u8]; 3] = [&[KeyKind::Fragment as u8], &[KeyKind::Attempt as u8], &[]];
@@ -83,7 +83,7 @@ impl Rescue {
         let mut state = self.lock();
         state.bytes += entry.key.len() + entry.value.value.len();
         state.waiting_entries.push(entry);
-        if state.bytes > MOST_WAITING {
+        if state.bytes > MAX_WAITING {
             *state = RescuedEntries { too_slow: true, ..RescuedEntries::default() };
         }
     }

@@ -10,7 +10,9 @@ use std::{
 };
 
 use super::{
-    directory::{Directory, LOG_FILE, LOOK_DIR, OPEN_ROOM_BYTES, bytes_below, make_private, remove_all},
+    directory::{
+        Directory, LOG_FILE, LOOK_DIR, OPEN_ROOM_BYTES, bytes_below, create_private_directory, remove_all,
+    },
     fault::{ENGINE, OpenError},
     marker,
     opening::refuse_by_forecast,
@@ -126,7 +128,7 @@ fn copy_to(directory: &Directory, engine: &Path, place: PathBuf) -> Result<Copie
     // make a new one
     make_empty_dir(&place)?;
     let look = CopiedFiles(place);
-    make_private(&look.engine())?;
+    create_private_directory(&look.engine())?;
     for name in [marker::MARKER_FILE, witness::WITNESS_FILE] {
         let (from, to) = (directory.path().join(name), look.0.join(name));
         match fs::copy(&from, to) {

@@ -21,6 +21,7 @@ pub(crate) const WITNESS_FILE: &str = "plimsoll.last";
 const SLOT_BYTES: usize = 512;
 /// Bytes used in a slot: store id, number of the commit, checksum.
 const RECORD_BYTES: usize = 16 + 8 + 4;
+/// Number of slots, which are written in turn.
 const SLOTS: usize = 2;
 
 /// The open witness file.

@@ -39,9 +39,9 @@ use crate::{
 /// lock.
 const GROUP_COMMITS: usize = 256;
 /// Interval between attempts to reopen the engine.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
+const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 /// The marker is updated after at most this many commits.
-const MARK_EVERY: u64 = 1000;
+const MARKER_INTERVAL_COMMITS: u64 = 1000;
 
 /// A message from a handle of the store to the writer thread.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Writer {
     pub(crate) fn run(mut self) {
         threads::yield_to_others();
         loop {
-            match self.carried_over.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
+            match self.carried_over.take().map_or_else(|| self.queue.recv_timeout(REOPEN_INTERVAL), Ok) {
                 Ok(WriterMessage::Commit(first)) => self.write_group(first),
                 Ok(WriterMessage::Snapshot(answer)) => self.begin_snapshot(answer),
                 Err(RecvTimeoutError::Timeout) if self.shared.reason().is_some() => self.recover(),
@@ -145,7 +145,7 @@ impl Writer {
         let begin = Instant::now();
         let group = self.gather_group(first);
         self.write_and_answer(group, begin);
-        if self.identity.sequence - self.marked_sequence >= MARK_EVERY {
+        if self.identity.sequence - self.marked_sequence >= MARKER_INTERVAL_COMMITS {
             self.update_marker();
         }
         self.measure_files();
@@ -172,7 +172,7 @@ impl Writer {
     }
 
     fn write_and_answer(&mut self, group: Vec<CommitJob>, begin: Instant) {
-        if self.shared.reason().is_some() && self.last_try.elapsed() >= RETRY_EVERY {
+        if self.shared.reason().is_some() && self.last_try.elapsed() >= REOPEN_INTERVAL {
             self.recover();
         }
         let outcomes = match self.shared.reason() {
@@ -295,7 +295,7 @@ impl Writer {
 
     /// Measures the size of the files, if the last measurement is old enough.
     fn measure_files(&mut self) {
-        if self.last_measure.is_none_or(|last| last.elapsed() >= RETRY_EVERY) {
+        if self.last_measure.is_none_or(|last| last.elapsed() >= REOPEN_INTERVAL) {
             self.last_measure = Some(Instant::now());
             self.shared.set_bytes(self.directory.bytes());
         }

@@ -18,7 +18,6 @@ pub(super) fn lasts() -> Duration {
     (PLATEAU + QUIET) * COUNT
 }
 
-/// Makes them.
 pub(super) fn make() -> anyhow::Result<()> {
     thread::sleep(BEFORE);
     for _ in 0..COUNT {

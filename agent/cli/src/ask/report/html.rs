@@ -8,7 +8,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    MOST_NAMED, ReportData,
+    MAX_NAMED_PACKAGES, ReportData,
     figures::{self, Figure},
     next,
 };
@@ -110,7 +110,7 @@ fn wasters_section(digest: &ReportData) -> ReportSection {
 }
 
 fn failures_section(groups: &[FailureGroup]) -> ReportSection {
-    let rows = groups.iter().take(MOST_NAMED).map(|group| {
+    let rows = groups.iter().take(MAX_NAMED_PACKAGES).map(|group| {
         let texts = [
             cause_words(group.cause()).to_owned(),
             count(group.attempts),
@@ -129,7 +129,7 @@ fn failures_section(groups: &[FailureGroup]) -> ReportSection {
 }
 
 fn regressions_section(regressions: &[Regression]) -> ReportSection {
-    let rows = regressions.iter().take(MOST_NAMED).map(|moved| {
+    let rows = regressions.iter().take(MAX_NAMED_PACKAGES).map(|moved| {
         let since = match moved.kind() {
             ChangeKind::Drift => format!("little by little since attempt {}", moved.attempt),
             ChangeKind::Back => format!("back since attempt {}", moved.attempt),
@@ -156,7 +156,7 @@ fn regressions_section(regressions: &[Regression]) -> ReportSection {
 }
 
 fn mixed_section(builds: &[MixedNeed]) -> ReportSection {
-    let rows = builds.iter().take(MOST_NAMED).map(|build| {
+    let rows = builds.iter().take(MAX_NAMED_PACKAGES).map(|build| {
         let reason = build.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
         row(&build.key, [amount(build.extra_gib_hours), reason].map(ReportCell::Text))
     });

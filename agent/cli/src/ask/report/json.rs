@@ -3,7 +3,7 @@
 use plimsoll_proto::json::Json;
 use serde::Serialize;
 
-use super::{MOST_NAMED, ReportData, next};
+use super::{MAX_NAMED_PACKAGES, ReportData, next};
 use crate::ask::json::{self, to_json};
 
 /// The JSON of a report: this period, compared with the period before.
@@ -61,7 +61,7 @@ pub(super) fn render(digest: &ReportData) -> String {
 }
 
 fn first_named<T: Clone>(all: &[T]) -> Vec<T> {
-    all.iter().take(MOST_NAMED).cloned().collect()
+    all.iter().take(MAX_NAMED_PACKAGES).cloned().collect()
 }
 
 #[cfg(test)]

@@ -14,13 +14,13 @@ use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, Group
 use super::{CommandOutput, fleet::Presentation};
 
 /// Most packages, and most changes of need, that a report names.
-const MOST_NAMED: usize = 10;
+const MAX_NAMED_PACKAGES: usize = 10;
 
-/// Least time that one step of the chart covers. With more than [`MOST_STEPS`] steps, each step covers more.
+/// Least time that one step of the chart covers. With more than [`MAX_CHART_STEPS`] steps, each step covers more.
 const STEP_MS: u64 = 24 * 3_600_000;
 
 /// Most steps of the chart over time.
-const MOST_STEPS: u64 = 60;
+const MAX_CHART_STEPS: u64 = 60;
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -49,10 +49,10 @@ impl TimeRange {
         Self { from_unix_ms: self.from_unix_ms.saturating_sub(long), to_unix_ms: self.from_unix_ms }
     }
 
-    /// Time that one step of the chart covers: whole days, and so many that there are at most [`MOST_STEPS`] steps.
+    /// Time that one step of the chart covers: whole days, and so many that there are at most [`MAX_CHART_STEPS`] steps.
     fn step_ms(self) -> u64 {
         let days = self.to_unix_ms.saturating_sub(self.from_unix_ms).div_ceil(STEP_MS);
-        STEP_MS * days.div_ceil(MOST_STEPS).max(1)
+        STEP_MS * days.div_ceil(MAX_CHART_STEPS).max(1)
     }
 
     fn filter_within(self, filter: &Filter) -> Filter {
@@ -116,7 +116,7 @@ impl ReportData {
     fn wasters(&self) -> impl Iterator<Item = (&Group, StatsTotals)> {
         let named = self.stats.groups.iter().filter(|group| group.name != "(others)");
         let sums = named.map(|group| (group, group.totals.clone().unwrap_or_default()));
-        sums.filter(|(_, sums)| sums.memory_wasted_gib_hours > 0.0).take(MOST_NAMED)
+        sums.filter(|(_, sums)| sums.memory_wasted_gib_hours > 0.0).take(MAX_NAMED_PACKAGES)
     }
 }
 

@@ -13,11 +13,11 @@ use crate::ask::{
 };
 
 /// Most columns of a drawing.
-const MOST_COLUMNS: usize = 60;
+const MAX_COLUMNS: usize = 60;
 
 /// Lines that show memory, events and CPU over time; no lines without samples.
 pub(super) fn series_lines(series: &[Sample], summary: &Summary, look: TerminalStyle) -> String {
-    let moments = moments(series, summary, look.drawing_columns(50, MOST_COLUMNS));
+    let moments = moments(series, summary, look.drawing_columns(50, MAX_COLUMNS));
     let Some(last) = series.last().filter(|_| !moments.is_empty()) else { return String::new() };
     let resources = summary.resources.unwrap_or_default();
     let mut text = memory(&moments, resources.memory_limit_bytes, look);

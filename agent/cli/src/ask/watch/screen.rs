@@ -29,10 +29,10 @@ use crate::ask::terminal_style::TerminalStyle;
 const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Pause before the next attempt to connect.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Most keys that wait while the screen is drawn.
-const MOST_WAITING_KEYS: usize = 16;
+const MAX_WAITING_KEYS: usize = 16;
 
 /// Shows running attempts until the user presses `q`. If the server disappears, it connects again.
 ///
@@ -85,7 +85,7 @@ enum ScreenCommand {
 
 /// Starts a thread that reads keys until the process ends; returns the commands.
 fn read_keys() -> mpsc::Receiver<ScreenCommand> {
-    let (commands, keys) = mpsc::channel(MOST_WAITING_KEYS);
+    let (commands, keys) = mpsc::channel(MAX_WAITING_KEYS);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             let gone = command_of(&event).is_some_and(|command| commands.blocking_send(command).is_err());
@@ -149,7 +149,7 @@ async fn next_message(client: &Client, watch: &mut Option<RunningWatch>, board: 
     let followed = if let Some(running) = watch {
         running.next().await.map(|message| board.apply_message(message))
     } else {
-        sleep(AGAIN_AFTER).await;
+        sleep(RECONNECT_PAUSE).await;
         client.watch().await.map(|anew| {
             board.clear();
             (*watch, board.connection_problem) = (Some(anew), None);

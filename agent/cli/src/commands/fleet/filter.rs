@@ -13,7 +13,7 @@ use plimsoll_proto::{
 use super::time::{TimeArg, parse_moment};
 
 /// Most labels in a filter; the wire allows no more.
-const MOST_LABELS: usize = 8;
+const MAX_LABELS: usize = 8;
 
 /// Options that select attempts. An attempt must match all of them.
 #[derive(Debug, Default, Args)]
@@ -119,8 +119,8 @@ impl FilterArgs {
     }
 
     fn labels(&self) -> Result<HashMap<String, String>, QuestionFailure> {
-        if self.labels.len() > MOST_LABELS {
-            return Err(QuestionFailure::Question(format!("--label may be given {MOST_LABELS} times")));
+        if self.labels.len() > MAX_LABELS {
+            return Err(QuestionFailure::Question(format!("--label may be given {MAX_LABELS} times")));
         }
         let labels: HashMap<String, String> = self.labels.iter().cloned().collect();
         if labels.len() < self.labels.len() {

@@ -23,11 +23,11 @@ use time::now_unix_ms;
 pub(super) use time::to_millis;
 pub(super) use watch::WatchArgs;
 
-use super::{STATUSES, ServerArgs, delivery_args::attempt_id, help};
+use super::{EXIT_STATUSES, ServerArgs, delivery_args::attempt_id, help};
 use crate::ask::{CommandOutput, Format, fleet};
 
 /// Most attempts that one call lists. All of them are in memory before they are printed.
-const MOST_LISTED: i64 = 10_000;
+const MAX_LISTED: i64 = 10_000;
 
 /// Usual widths of a time step, of which the narrowest fitting one is chosen.
 const STEP_WIDTHS: [Duration; 10] = [
@@ -48,7 +48,7 @@ const SHOWN_STEPS: u64 = 60;
 
 /// Show what the fleet used, asked for and lost.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["stats --since 7d", "stats --by package --since 2026-11-01"]))]
+#[command(after_help = help::end(EXIT_STATUSES, &["stats --since 7d", "stats --by package --since 2026-11-01"]))]
 pub(in crate::commands) struct StatsArgs {
     #[command(flatten)]
     server: ServerArgs,
@@ -68,7 +68,7 @@ pub(in crate::commands) struct StatsArgs {
 
 /// List finished attempts, newest first.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &[
+#[command(after_help = help::end(EXIT_STATUSES, &[
     "attempts --outcome failed --since 1d",
     "attempts --package zlib --order need --limit 10",
 ]))]
@@ -81,7 +81,7 @@ pub(in crate::commands) struct AttemptsArgs {
     #[arg(long, value_enum, default_value_t = OrderArg::Newest)]
     order: OrderArg,
     /// Attempts to list at most.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=MOST_LISTED))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=MAX_LISTED))]
     limit: u32,
     /// Go on where an answer with the same filter and order ended. Its times must be the same, too: say them as a time in UTC, not as a length.
     #[arg(long, value_name = "TOKEN", default_value = "", hide_default_value = true)]
@@ -94,7 +94,7 @@ pub(in crate::commands) struct AttemptsArgs {
 /// Show one attempt, running or finished: memory and CPU over time, phases, what was predicted for it, the verdict on it. Two are
 /// shown side by side, with what differs marked.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["show 204", "show 204 205"]))]
+#[command(after_help = help::end(EXIT_STATUSES, &["show 204", "show 204 205"]))]
 pub(in crate::commands) struct ShowArgs {
     #[command(flatten)]
     server: ServerArgs,

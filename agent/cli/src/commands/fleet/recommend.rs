@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ask::{CommandOutput, ProposalFormat, fleet},
-    commands::{STATUSES, ServerArgs, help},
+    commands::{EXIT_STATUSES, ServerArgs, help},
 };
 
 /// Show what each job or package should request, against what it requests today, and what that saves.
@@ -18,7 +18,7 @@ use crate::{
 /// Attempts of the last 30 days count, or those of --since and --until. A package gets no proposal where too little is known, and keeps
 /// what it has. A proposed limit is never below the need of a trusted attempt that counts.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &[
+#[command(after_help = help::end(EXIT_STATUSES, &[
     "recommend",
     "recommend --project group/app -o gitlab",
 ]))]

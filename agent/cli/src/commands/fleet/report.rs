@@ -4,7 +4,7 @@ use clap::Args;
 use plimsoll_client::questions::QuestionFailure;
 use plimsoll_proto::v1::Filter;
 
-use super::{FilterArgs, STATUSES, terminal, time::now_unix_ms};
+use super::{EXIT_STATUSES, FilterArgs, terminal, time::now_unix_ms};
 use crate::{
     ask::{
         CommandOutput,
@@ -22,7 +22,7 @@ const SINCE_HELP: &str = "Only what ended at or after: so long before now, as 7d
 /// Report on a week of builds: failures by cause against the week before, waste and money,
 /// needs that have moved, retries, how predictions held, and what to do next.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["report --week", "report --since 28d -o html > report.html"]), mut_arg("since", |since| since.help(SINCE_HELP)))]
+#[command(after_help = help::end(EXIT_STATUSES, &["report --week", "report --since 28d -o html > report.html"]), mut_arg("since", |since| since.help(SINCE_HELP)))]
 pub(in crate::commands) struct ReportArgs {
     #[command(flatten)]
     server: ServerArgs,

@@ -5,7 +5,7 @@ use std::io;
 use clap::Args;
 use plimsoll_client::questions::QuestionFailure;
 
-use super::{STATUSES, terminal};
+use super::{EXIT_STATUSES, terminal};
 use crate::{
     ask::{CommandOutput, Format, watch},
     commands::{ServerArgs, help},
@@ -13,7 +13,7 @@ use crate::{
 
 /// Show running builds, live: a screen on a terminal (q quits), else one JSON object per line.
 #[derive(Debug, Args)]
-#[command(after_help = help::end(STATUSES, &["watch"]))]
+#[command(after_help = help::end(EXIT_STATUSES, &["watch"]))]
 pub(in crate::commands) struct WatchArgs {
     #[command(flatten)]
     server: ServerArgs,

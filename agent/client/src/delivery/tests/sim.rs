@@ -176,7 +176,6 @@ impl World {
         Self { sim, state, runs, dir, random: seed }
     }
 
-    /// A number below `below`.
     fn random(&mut self, below: u64) -> u64 {
         // Knuth's MMIX generator (TAOCP 2, 3.3.4)
         self.random =

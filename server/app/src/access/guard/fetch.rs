@@ -25,7 +25,7 @@ use crate::{
 /// Most bytes of an issuer's description or key set. Those of GitLab and Kubernetes have some KiB.
 const ANSWER_BYTES: usize = 256 * 1024;
 /// Path of the description (`OpenID` Connect Discovery 1.0, section 4).
-const DESCRIPTION: &str = "/.well-known/openid-configuration";
+const DESCRIPTION_PATH: &str = "/.well-known/openid-configuration";
 
 /// An issuer's key set as it was received.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,7 +118,8 @@ impl IssuerClient {
         if let Some(url) = keys_url {
             return self.get(url, true).await;
         }
-        let described = self.get(&format!("{}{DESCRIPTION}", issuer.trim_end_matches('/')), true).await?;
+        let described =
+            self.get(&format!("{}{DESCRIPTION_PATH}", issuer.trim_end_matches('/')), true).await?;
         let url = keys_address(&described.text, issuer)?;
         // the token is sent only to the issuer that the operator configured
         let is_theirs = authority(&url) == authority(issuer);

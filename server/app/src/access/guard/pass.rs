@@ -57,7 +57,6 @@ impl Pass {
         })
     }
 
-    /// Identity of the caller.
     pub(crate) fn caller(&self) -> &Arc<Identity> {
         &self.identity
     }

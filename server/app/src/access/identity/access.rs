@@ -27,7 +27,7 @@ use super::{
 
 /// Most verified tokens in the cache. Verifying a token takes some tens of microseconds; a Predict
 /// takes about ten.
-const MOST_CACHED_TOKENS: usize = 10_000;
+const MAX_CACHED_TOKENS: usize = 10_000;
 
 /// The token in an `authorization` header: scheme Bearer, or the password of scheme Basic, which browsers and many scrapers can send.
 ///
@@ -211,7 +211,7 @@ impl Access {
         let usage = self.usages.usage_of(&identity.name, moment);
         let identity = Arc::new(Identity { usage, ..identity });
         let mut remembered = self.checked_tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.checked.len() >= MOST_CACHED_TOKENS {
+        if remembered.checked.len() >= MAX_CACHED_TOKENS {
             remembered.checked.clear();
         }
         if remembered.times_cleared == before {

@@ -1,4 +1,4 @@
-//! Derives an identity from the claims of a verified token. The first grant whose claims match
+//! Derives an identity from the claims of a verified token. The first grant that matches
 //! decides.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) enum IssuerKind {
     Kubernetes,
 }
 
-/// Permissions of callers whose claims match.
+/// Permissions of callers with matching claims.
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
     /// Required claims, each with its text or prefix (`spack/*`). All must match.

@@ -101,7 +101,6 @@ impl FetchedKeys {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
     }
 
-    /// Whether there are usable keys.
     pub(crate) fn has_usable_keys(&self, now: u64) -> bool {
         self.keys(now).is_some()
     }

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Seconds by which the clocks of two machines may differ.
-const LEEWAY: u64 = 60;
+const CLOCK_TOLERANCE_SECONDS: u64 = 60;
 
 /// Text in the TOML parser's messages before the list of what the parser expected.
 const EXPECTED_MARK: &str = ", expected ";
@@ -111,7 +111,7 @@ pub(super) struct IssuerTable {
     /// Default: `RS256`, `ES256`.
     #[serde(default = "usual_algorithms")]
     pub(super) algorithms: Vec<Algorithm>,
-    /// What its tokens may do. The first grant whose claims fit counts.
+    /// What its tokens may do. The first grant with matching claims counts.
     /// Value: at least 1 table.
     pub(super) grant: Vec<GrantTable>,
 }
@@ -285,7 +285,7 @@ impl IssuerTable {
             })
         });
         let grants = grants.collect::<Result<_, String>>()?;
-        Ok(Issuer { name: issuer, kind, audience, algorithms, leeway: LEEWAY, grants, keys })
+        Ok(Issuer { name: issuer, kind, audience, algorithms, leeway: CLOCK_TOLERANCE_SECONDS, grants, keys })
     }
 
     fn keys(&self, sources: Sources<'_>) -> Result<IssuerKeys, String> {

@@ -30,7 +30,7 @@ pub(super) struct Issuer {
     pub(super) algorithms: Vec<Algorithm>,
     /// Seconds by which the clocks of issuer and server may differ.
     pub(super) leeway: u64,
-    /// What the issuer's tokens may do. The first grant whose claims match is used.
+    /// What the issuer's tokens may do. The first grant with matching claims is used.
     pub(super) grants: Vec<Grant>,
     pub(super) keys: IssuerKeys,
 }
@@ -44,7 +44,6 @@ impl Issuer {
     }
 }
 
-/// The keys of an issuer.
 #[derive(Debug)]
 pub(super) enum IssuerKeys {
     /// Keys from a file.
@@ -92,11 +91,11 @@ impl Issuer {
         let claims = jsonwebtoken::decode::<Claims>(token, key, &validation)
             .map_err(|error| refusal_of(&error))?
             .claims;
-        let expires = claims.get("exp").and_then(seconds).ok_or(Denied::NotAccepted(LACKS))?;
+        let expires = claims.get("exp").and_then(seconds).ok_or(Denied::NotAccepted(LACKS_CLAIMS))?;
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
         let identity = grant.identity(self.kind, &self.name, &claims);
         let identity = identity
-            .ok_or(Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"))?;
+            .ok_or(Denied::NotAccepted("does not name its owner (project_path and job_id, or sub)"))?;
         // the library accepts a token until the end of its last second
         Ok((identity, expires.saturating_add(self.leeway).saturating_add(1)))
     }
@@ -129,7 +128,7 @@ pub(super) fn verify_token(token: &str, issuers: &[Issuer], now: u64) -> Result<
 }
 
 const NOT_SIGNED: &str = "is not signed by an issuer that is trusted here";
-const LACKS: &str = "lacks an expiry, an issuer or an audience";
+const LACKS_CLAIMS: &str = "lacks an expiry, an issuer or an audience";
 
 /// A timestamp in a token: seconds since 1970, possibly with a fraction (RFC 7519, section 2).
 fn seconds(claim: &serde_json::Value) -> Option<u64> {
@@ -143,7 +142,7 @@ fn refusal_of(error: &Error) -> Denied {
         ErrorKind::ExpiredSignature => "has expired",
         ErrorKind::ImmatureSignature => "is not valid yet; look at the clocks",
         ErrorKind::InvalidAudience => "is for another audience",
-        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => LACKS,
+        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => LACKS_CLAIMS,
         _ => NOT_SIGNED,
     })
 }

@@ -8,7 +8,7 @@ use jsonwebtoken::{
 };
 
 /// Most keys of one set. GitLab and Kubernetes have two or three.
-const MOST_KEYS: usize = 64;
+const MAX_KEYS: usize = 64;
 
 /// Public keys by their id.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl KeySet {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
-        if set.keys.len() > MOST_KEYS {
-            return Err(format!("has {} keys, at most {MOST_KEYS} are allowed", set.keys.len()));
+        if set.keys.len() > MAX_KEYS {
+            return Err(format!("has {} keys, at most {MAX_KEYS} are allowed", set.keys.len()));
         }
         let mut keys = HashMap::new();
         for jwk in set.keys.iter().filter(|jwk| jwk.common.public_key_use != Some(PublicKeyUse::Encryption)) {

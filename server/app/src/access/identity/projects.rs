@@ -31,7 +31,6 @@ impl Projects {
         self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))
     }
 
-    /// The patterns that match `project`.
     pub(crate) fn matching_patterns(&self, project: &str) -> Vec<String> {
         self.0.iter().filter(|pattern| matches_pattern(pattern, project)).cloned().collect()
     }

@@ -87,7 +87,7 @@ fn a_token_without_a_project_is_not_good_for_all_of_them() {
     let access = access(&file, &signer).unwrap();
     let token = signer.token(|claims| drop(claims.as_object_mut().unwrap().remove("project_path")));
     let denied = access.identify(Some(&token), &[], 0, Instant::now()).unwrap_err();
-    assert_eq!(denied, Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"));
+    assert_eq!(denied, Denied::NotAccepted("does not name its owner (project_path and job_id, or sub)"));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_wrong_token_is_refused_with_no_more_than_an_honest_caller_needs() {
         );
     }
     for unbounded in [without("job_id"), claims("job_id", json!(""))] {
-        let denied = Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)");
+        let denied = Denied::NotAccepted("does not name its owner (project_path and job_id, or sub)");
         assert_eq!(access.identify(Some(&unbounded), &[], 0, Instant::now()), Err(denied));
     }
     let foreign = claims("project_path", json!("evil/spack"));

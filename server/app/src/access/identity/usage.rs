@@ -25,7 +25,7 @@ const CROWDED_WAIT: Duration = Duration::from_secs(30);
 /// Suggested wait for slots that are held briefly.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// Number of callers above which those without recent use are removed.
-const MOST_IDLE_CALLERS: usize = 1024;
+const MAX_IDLE_CALLERS: usize = 1024;
 
 /// Random for each process: with a known hash, a caller could find many items with the same hash,
 /// which would count as one.
@@ -53,10 +53,11 @@ struct UsageCounts {
     /// Concurrent calls by source address, of an anonymous caller. Addresses without calls are
     /// removed.
     calls_from: HashMap<IpAddr, u64>,
-    /// The time at which the allowed rate makes up for all samples so far; `bytes` and `queries` have it
-    /// for bytes and requests.
+    /// The time at which the allowed rate makes up for all samples so far.
     samples: Option<Instant>,
+    /// The same for bytes.
     bytes: Option<Instant>,
+    /// The same for requests.
     queries: Option<Instant>,
     attempts: SeenItems,
     keys: SeenItems,
@@ -252,7 +253,7 @@ impl Usages {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.by_name.len() >= known.next_search_at {
             known.by_name.retain(|_name, usage| usage.is_needed(now));
-            known.next_search_at = known.by_name.len().saturating_mul(2).max(MOST_IDLE_CALLERS);
+            known.next_search_at = known.by_name.len().saturating_mul(2).max(MAX_IDLE_CALLERS);
         }
         known.by_name.entry(Arc::clone(name)).or_default().clone()
     }
@@ -326,7 +327,7 @@ mod tests {
         for n in 0..10_000 {
             drop(of(&n.to_string()));
         }
-        assert!(usages.callers() <= 2 * MOST_IDLE_CALLERS);
+        assert!(usages.callers() <= 2 * MAX_IDLE_CALLERS);
         assert!(Arc::ptr_eq(&held.0, &of("a").0));
     }
 
@@ -341,7 +342,7 @@ mod tests {
             usage.count_item(&bounds, Bound::Keys, key, after(minutes)).is_ok()
         };
         let crowd = |minutes: u64| {
-            for n in 0..3 * MOST_IDLE_CALLERS {
+            for n in 0..3 * MAX_IDLE_CALLERS {
                 drop(usages.usage_of(&n.to_string().into(), after(minutes)));
             }
         };

@@ -19,7 +19,7 @@ const DATA_CHECK: &str = "data directory";
 const ROOM_CHECK: &str = "disk room";
 /// Least free space, bytes. A busy server writes this much in some hours, so with less the disk may
 /// be full before an operator reacts.
-const LEAST_ROOM: u64 = 1 << 30;
+const MIN_FREE_BYTES: u64 = 1 << 30;
 
 /// Checks the data directory; returns whether a server has it open.
 pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
@@ -66,10 +66,10 @@ pub(super) fn free_space(dir: &Path) -> CheckLine {
 pub(super) fn judge_space(space: DiskSpace, dir: &Path) -> CheckLine {
     let DiskSpace { free, size } = space;
     let says = format!("{} of {} are free", Bytes(free), Bytes(size));
-    if free >= LEAST_ROOM {
+    if free >= MIN_FREE_BYTES {
         return CheckLine::ok(ROOM_CHECK, says);
     }
-    let least = Bytes(LEAST_ROOM);
+    let least = Bytes(MIN_FREE_BYTES);
     let says = format!(
         "{says} on the disk of {}: make room, at least {least}; on a full disk the server takes no samples",
         dir.display()

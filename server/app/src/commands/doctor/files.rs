@@ -32,16 +32,16 @@ const DAY_SECONDS: u64 = 86_400;
 
 /// Checks the access file.
 pub(super) fn check_access(config: &Config) -> CheckLine {
-    const CHECK: &str = "access file";
+    const CHECK_NAME: &str = "access file";
     let Some(path) = &config.access_file else {
         let open = "without an access file every caller may do everything";
         let is_local =
             [config.grpc_listen, config.http_listen].iter().all(|address| address.ip().is_loopback());
         return if is_local {
-            CheckLine::ok(CHECK, format!("{open}; only this machine can reach the server"))
+            CheckLine::ok(CHECK_NAME, format!("{open}; only this machine can reach the server"))
         } else {
             CheckLine::fail(
-                CHECK,
+                CHECK_NAME,
                 format!("{open}, and other machines can reach the server: set access_file"),
             )
         };
@@ -51,24 +51,24 @@ pub(super) fn check_access(config: &Config) -> CheckLine {
         let file = AccessFile::parse(&fs::read_to_string(path)?).map_err(|wrong| anyhow!(wrong))?;
         Ok(format!("{}: {}", path.display(), file.in_words()))
     };
-    line_of(CHECK, read())
+    line_of(CHECK_NAME, read())
 }
 
 /// Checks the certificate of the listeners for gRPC and HTTP.
 pub(super) fn check_tls(config: &Config) -> CheckLine {
-    const CHECK: &str = "certificate";
+    const CHECK_NAME: &str = "certificate";
     let (Some(chain), Some(key)) = (&config.tls.certificate, &config.tls.key) else {
         let why = if config.plain_text {
             "as plain_text = on says"
         } else {
             "only this machine can reach the server"
         };
-        return CheckLine::ok(CHECK, format!("none, so no TLS: {why}"));
+        return CheckLine::ok(CHECK_NAME, format!("none, so no TLS: {why}"));
     };
     let clients = config.tls.client_ca.as_ref();
     let clients =
         clients.map(|ca| ClientCertificates { ca: ca.clone(), required: config.tls.client_required });
-    line_of(CHECK, good_until(chain, key, clients))
+    line_of(CHECK_NAME, good_until(chain, key, clients))
 }
 
 /// Checks the webhook's certificate, if there is one.

@@ -13,7 +13,7 @@ use crate::runtime::settings::{Config, MemoryPlan};
 const FILES_CHECK: &str = "open files";
 /// Lowest limit of open files that is accepted: each connection of an agent needs one. Services
 /// usually have a far higher limit.
-const LEAST_FILES: u64 = 4096;
+const MIN_FILES: u64 = 4096;
 
 /// Checks whether the machine has enough memory for a full history.
 pub(super) fn memory(config: &Config) -> CheckLine {
@@ -32,10 +32,10 @@ pub(super) fn check_open_files() -> CheckLine {
 
 pub(super) fn judge_files(most: Option<u64>) -> CheckLine {
     match most {
-        Some(most) if most < LEAST_FILES => CheckLine::fail(
+        Some(most) if most < MIN_FILES => CheckLine::fail(
             FILES_CHECK,
             format!(
-                "the hard limit is {most}, and each agent needs one: raise it to {LEAST_FILES} or more (ulimit -Hn; LimitNOFILE of systemd)"
+                "the hard limit is {most}, and each agent needs one: raise it to {MIN_FILES} or more (ulimit -Hn; LimitNOFILE of systemd)"
             ),
         ),
         Some(most) => CheckLine::ok(FILES_CHECK, format!("up to {most}")),

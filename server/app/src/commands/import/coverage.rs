@@ -13,7 +13,7 @@ use plimsoll_proto::{
 };
 
 /// Most namespaces that are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Prints for how many builds the job, only the project or only the namespace is known, and how
 /// much the builds of each namespace used.
@@ -77,7 +77,7 @@ fn show_totals(out: &mut impl Write, all: &BTreeMap<String, NamespaceTotals>) ->
     )?;
     let mut totals: Vec<(&String, &NamespaceTotals)> = all.iter().collect();
     totals.sort_by(|(_, a), (_, b)| b.used.total_cmp(&a.used));
-    for (namespace, totals) in totals.into_iter().take(MOST_LISTED) {
+    for (namespace, totals) in totals.into_iter().take(MAX_LISTED) {
         let NamespaceTotals { builds, used, requested, core_hours } = totals;
         let [used, requested, core_hours] = [*used, *requested, *core_hours].map(amount);
         writeln!(

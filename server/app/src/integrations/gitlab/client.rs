@@ -28,7 +28,7 @@ use crate::runtime::{
 };
 
 /// Most tries of one request.
-const MOST_TRIES: u32 = 4;
+const MAX_TRIES: u32 = 4;
 
 /// An answer of GitLab.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl GitlabClient {
                 return Err(trouble);
             }
             tries += 1;
-            if tries >= MOST_TRIES {
+            if tries >= MAX_TRIES {
                 tracing::warn!(
                     path,
                     kind,

@@ -44,7 +44,7 @@ use crate::{
 
 /// Most jobs processed at once.
 const JOBS_AT_ONCE: usize = 4;
-/// How often hooks are removed whose waiting time is over.
+/// Interval between removals of hooks that have waited long enough.
 const FORGET_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before a hook is processed again if the store accepts no writes.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ const JOB_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
 /// Most pages of a list that are read.
-const MOST_PAGES: u32 = 3;
+const MAX_PAGES: u32 = 3;
 
 /// What the follower needs to process a hook.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Follower {
         self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// Removes hooks whose attempt has ended or did not appear in time.
+    /// Removes hooks after their attempt has ended or did not appear in time.
     async fn forget_old(&mut self) {
         let old = self.waiting_hooks.give_up(current_time(), &self.parts.ingest).await;
         if !old.is_empty() {
@@ -334,7 +334,7 @@ async fn fetch_runs(
     name: &str,
 ) -> Result<Vec<plimsoll_core::domain::ListedRun>, RequestFailure> {
     let mut runs = Vec::new();
-    for page in 1..=MOST_PAGES {
+    for page in 1..=MAX_PAGES {
         let path = format!(
             "projects/{project}/pipelines/{pipeline}/jobs?include_retried=true&scope[]=failed&scope[]=canceled\
              &per_page=100&page={page}"

@@ -30,7 +30,6 @@ const READ_FIELDS: [(Option<&str>, &str); 14] = [
 /// is still recognized as such.
 const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 
-/// A parsed hook.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ParsedHook {
     /// A job has ended.
@@ -39,12 +38,9 @@ pub(crate) enum ParsedHook {
     Other,
 }
 
-/// The end of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndedJob {
-    /// How the job ended.
     pub(crate) reported: ReportedOutcome,
-    /// The job that ended.
     pub(crate) job: GitlabJob,
     /// The hook as GitLab sent it, reduced to the fields that are read. Parsing it again gives the
     /// same result.
@@ -56,13 +52,11 @@ pub(crate) struct EndedJob {
 pub(crate) struct GitlabJob {
     /// Host of the job's GitLab, if known.
     pub(crate) host: Option<String>,
-    /// Number of the job.
     pub(crate) id: u64,
     /// Number of the job's project.
     pub(crate) project: Option<u64>,
     /// Number of the job's pipeline.
     pub(crate) pipeline: Option<u64>,
-    /// Name of the job.
     pub(crate) name: String,
     /// Key of the job, with the fields that a hook has: not variants, compiler and architecture.
     pub(crate) key: pb::Key,

@@ -29,7 +29,7 @@ const OBJECT_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
 const PAGE_BYTES: usize = 4 << 20;
 /// Most pages that are read of one project: a hundred thousand jobs.
-const MOST_PAGES: usize = 1000;
+const MAX_PAGES: usize = 1000;
 /// How long before the range jobs may have been created: a job may wait for a person or a time
 /// before it starts.
 const MADE_BEFORE_MS: u64 = 24 * 3_600_000;
@@ -41,7 +41,7 @@ pub(crate) enum ListFailure {
     #[error("does not answer: try again later, or import without gitlab_url")]
     Away,
     /// The project has more jobs than are read.
-    #[error("project {0} has more than {most} jobs in this time: shorten --since", most = MOST_PAGES * 100)]
+    #[error("project {0} has more than {most} jobs in this time: shorten --since", most = MAX_PAGES * 100)]
     TooMany(u64),
 }
 
@@ -85,7 +85,7 @@ async fn add_jobs_of_project(
     let Some(project) = if_shown(fetch_project(client, number).await)? else { return Ok(false) };
     let mut requests = MergeRequests::default();
     let mut query = "per_page=100&pagination=keyset&order_by=id&sort=desc".to_owned();
-    for _page in 0..MOST_PAGES {
+    for _page in 0..MAX_PAGES {
         let path = format!("projects/{number}/jobs?{query}");
         // a token may be allowed to see a project but not its jobs
         let Some(answer) = if_shown(client.get(&path, KeptPart::All(PAGE_BYTES)).await)? else {

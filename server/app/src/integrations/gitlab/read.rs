@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::client::RequestFailure;
 
 /// Most runs of one job that are kept.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 /// Most bytes kept of a status, a reason or a path.
 const WORD_BYTES: usize = 256;
 
@@ -48,7 +48,7 @@ pub(super) fn add_runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Re
     let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| RequestFailure::Malformed)?;
     for run in body.iter().filter(|run| run.get("name").and_then(Value::as_str) == Some(name)) {
         let Some(id) = run.get("id").and_then(Value::as_u64) else { continue };
-        if runs.len() >= MOST_RUNS {
+        if runs.len() >= MAX_RUNS {
             return Ok(());
         }
         runs.push(ListedRun {

@@ -42,9 +42,9 @@ use crate::runtime::metrics::Metrics;
 
 /// Most files: hooks in the queue, hooks that wait for an unknown attempt, and hooks that wait for
 /// an open one.
-const MOST_FILES: usize = 3 * QUEUE;
+const MAX_FILES: usize = 3 * QUEUE;
 /// Most bytes of all files. A file has about 1 KiB, at most 10 KiB.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Files written at the same time; they share their syncs.
 const WRITES_AT_ONCE: usize = 8;
 /// The directory with the files of hooks. Cheap to clone.
@@ -83,7 +83,7 @@ impl SpoolRoom {
     /// Reserves space for a file; returns false if there is no space left.
     fn reserve(&self, bytes: usize) -> bool {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.0 >= MOST_FILES || used.1.saturating_add(bytes) > MOST_BYTES {
+        if used.0 >= MAX_FILES || used.1.saturating_add(bytes) > MAX_BYTES {
             return false;
         }
         *used = (used.0 + 1, used.1 + bytes);
@@ -126,7 +126,7 @@ impl Spool {
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))?;
         File::open(data_dir)?.sync_all()?;
         let room = Arc::new(SpoolRoom { used: Mutex::default(), metrics: Arc::clone(metrics) });
-        metrics.hooks_on_disk_max.set(i64::try_from(MOST_FILES).unwrap_or(i64::MAX));
+        metrics.hooks_on_disk_max.set(i64::try_from(MAX_FILES).unwrap_or(i64::MAX));
         let turns = Arc::new(Semaphore::new(WRITES_AT_ONCE));
         let spool = Self { dir: dir.into(), disk_room: room, write_turns: turns };
         let mut files = Vec::new();

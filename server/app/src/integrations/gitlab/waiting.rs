@@ -15,7 +15,6 @@ use crate::sessions::OutcomeStatus;
 /// Most hooks of which repetitions are recognized: those of some hours.
 const REMEMBERED_HOOKS: usize = 20_000;
 
-/// A hook in the queue.
 #[derive(Debug)]
 pub(super) struct QueuedHook {
     pub(super) ended: Box<EndedJob>,

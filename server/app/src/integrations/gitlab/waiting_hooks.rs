@@ -21,7 +21,7 @@ use crate::sessions::Ingest;
 /// still open.
 const ATTEMPT_PATIENCE: Duration = Duration::from_hours(1);
 /// Most hooks of each kind.
-const MOST_HOOKS: usize = QUEUE;
+const MAX_HOOKS: usize = QUEUE;
 
 /// A processed hook that waits.
 #[derive(Debug)]
@@ -43,7 +43,6 @@ pub(super) struct WaitingHooks {
 }
 
 impl WaitingHooks {
-    /// Adds a hook.
     pub(super) fn add(&mut self, hook: WaitingHook) {
         self.new.push_back(hook);
     }
@@ -60,7 +59,7 @@ impl WaitingHooks {
         }
         while let Some(hook) = next(&mut self.open, now) {
             // a hook beyond the bound is dropped without a check: all attempts may be open
-            if self.open.len() < MOST_HOOKS && hook.is_open(ingest).await {
+            if self.open.len() < MAX_HOOKS && hook.is_open(ingest).await {
                 self.open.push_back(WaitingHook { since: now, ..hook });
             } else {
                 going.push(hook.kept_hook);
@@ -74,7 +73,7 @@ impl WaitingHooks {
 fn next(waits: &mut VecDeque<WaitingHook>, now: SystemTime) -> Option<WaitingHook> {
     let is_old =
         |hook: &WaitingHook| now.duration_since(hook.since).is_ok_and(|time| time >= ATTEMPT_PATIENCE);
-    if waits.len() > MOST_HOOKS || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
+    if waits.len() > MAX_HOOKS || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
 }
 
 impl WaitingHook {

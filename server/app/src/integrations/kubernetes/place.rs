@@ -26,7 +26,7 @@ const PRIORITY_CLASS_ANNOTATION: &str = "plimsoll/priority-class";
 pub(super) struct PlacedPod {
     /// Descriptions of the changes.
     pub(super) lines: Vec<String>,
-    /// The pool on whose nodes the pod will run; empty if that is not certain.
+    /// The pool that has the nodes on which the pod will run; empty if that is not certain.
     pub(super) pool: String,
 }
 

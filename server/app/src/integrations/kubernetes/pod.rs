@@ -50,7 +50,6 @@ pub(crate) struct PodJob {
 }
 
 impl PodJob {
-    /// The value of a variable of the job.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
     }
@@ -148,7 +147,6 @@ pub(crate) fn job_pod(pod: &Pod, namespace: &str, settings: &Settings) -> Option
     Some(JobPod { job: known("CI_JOB_ID")?, host, project, namespace, sizes, seen_unix_ms: 0 })
 }
 
-/// An annotation of the pod.
 pub(super) fn annotation<'p>(pod: &'p Pod, name: &str) -> Option<&'p str> {
     text_of(pod.metadata.annotations.as_ref(), name)
 }

@@ -38,7 +38,6 @@ pub(crate) enum SkipReason {
 }
 
 impl SkipReason {
-    /// All reasons.
     pub(crate) const ALL: [Self; 16] = [
         Self::NoPod,
         Self::Namespace,

@@ -24,7 +24,7 @@ const MAX_TIME_ANNOTATION: &str = "plimsoll/max-time";
 /// label.
 const LENGTH_LABEL: &str = "plimsoll/length";
 /// Kueue stores the seconds as an int32.
-const MOST_SECONDS: u64 = i32::MAX as u64;
+const MAX_SECONDS: u64 = i32::MAX as u64;
 /// The highest weight that Kubernetes allows for a preference.
 const PREFERENCE_WEIGHT: i32 = 100;
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
@@ -40,7 +40,7 @@ pub(super) fn add_time_labels(pod: &mut Pod, prediction: &Prediction, settings: 
     let mut lines = Vec::new();
     if let Some(factor) = settings.max_time.filter(|_| annotation(pod, MAX_TIME_ANNOTATION) != Some(OPT_OUT))
     {
-        let seconds = Millis::from_f64((p95.as_f64() * factor / 1000.0).ceil()).0.clamp(1, MOST_SECONDS);
+        let seconds = Millis::from_f64((p95.as_f64() * factor / 1000.0).ceil()).0.clamp(1, MAX_SECONDS);
         lines.extend(add_label(pod, KUEUE_LABEL, seconds.to_string()));
     }
     if let Some(from) = settings.long_from.filter(|_| annotation(pod, LENGTH_LABEL) != Some(OPT_OUT)) {

@@ -22,11 +22,11 @@ use crate::runtime::{
 };
 
 /// Most tries of one request.
-const MOST_TRIES: u32 = 3;
+const MAX_TRIES: u32 = 3;
 /// Delay before a request is repeated, multiplied by the number of the repetition.
 const BACKOFF: Duration = Duration::from_secs(1);
 /// Time limit of a request: Prometheus itself gives up after two minutes.
-const ANSWER_WITHIN: Duration = Duration::from_secs(150);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(150);
 /// Largest answer, bytes. For a larger one the time window is split. An answer is in memory twice
 /// while it is parsed.
 const ANSWER_BYTES: usize = 8 << 20;
@@ -38,7 +38,6 @@ const SHOWN_BYTES: usize = 300;
 pub(crate) struct PrometheusAccess {
     /// Address of Prometheus.
     pub(crate) url: BaseUrl,
-    /// File with a token for Prometheus.
     pub(crate) token_file: Option<PathBuf>,
     /// PEM file of the CA that signed the certificate of Prometheus, in addition to the system's
     /// CAs.
@@ -52,7 +51,7 @@ pub(crate) struct PrometheusClient {
     token: Option<HeaderValue>,
     /// Wait before a request is repeated: normally [`BACKOFF`], shorter in tests.
     backoff: Duration,
-    /// Normally [`ANSWER_WITHIN`]; shorter in tests.
+    /// Normally [`ANSWER_TIMEOUT`]; shorter in tests.
     answer_within: Duration,
     /// Normally [`ANSWER_BYTES`]; fewer in tests.
     answer_bytes: usize,
@@ -93,7 +92,7 @@ impl PrometheusClient {
             url,
             token,
             backoff: BACKOFF,
-            answer_within: ANSWER_WITHIN,
+            answer_within: ANSWER_TIMEOUT,
             answer_bytes: ANSWER_BYTES,
         })
     }
@@ -110,7 +109,7 @@ impl PrometheusClient {
     pub(super) async fn ask(&self, query: &str, unix_ms: u64) -> Result<PrometheusAnswer, QueryFailure> {
         for tried in 1.. {
             match timeout(self.answer_within, self.ask_once(query, unix_ms)).await {
-                Ok(Err(QueryFailure::Away(_))) if tried < MOST_TRIES => sleep(self.backoff * tried).await,
+                Ok(Err(QueryFailure::Away(_))) if tried < MAX_TRIES => sleep(self.backoff * tried).await,
                 Ok(answered) => return answered,
                 Err(_slow) => {
                     let within = humantime::format_duration(self.answer_within);

@@ -11,7 +11,7 @@ use super::client::{PrometheusClient, QueryFailure};
 /// Longest time window of a request, seconds.
 const WINDOW_S: u64 = 3600;
 /// Shortest time window, seconds, if longer ones are too much for Prometheus.
-const LEAST_WINDOW_S: u64 = 60;
+const MIN_WINDOW_S: u64 = 60;
 /// Number of windows that must be answered before a longer window is tried again.
 const GOOD_WINDOWS: u32 = 4;
 
@@ -124,8 +124,8 @@ async fn read_answers(
         let asked_s = (part.end_ms - start_ms).div_ceil(1000);
         let text = asked.text(&question.labels, &question.selector, asked_s);
         let answer = match client.ask(&text, part.end_ms).await {
-            Err(QueryFailure::TooMuch(_)) if asked_s > LEAST_WINDOW_S => {
-                *parts = WindowParts { width_s: (asked_s / 2).max(LEAST_WINDOW_S), good: 0 };
+            Err(QueryFailure::TooMuch(_)) if asked_s > MIN_WINDOW_S => {
+                *parts = WindowParts { width_s: (asked_s / 2).max(MIN_WINDOW_S), good: 0 };
                 continue;
             }
             answer => answer.map_err(|unanswered| anyhow!("{}", unanswered.why()))?,

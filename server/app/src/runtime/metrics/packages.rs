@@ -23,11 +23,11 @@ use crate::runtime::clock::Clock;
 
 /// Number of packages that have series of their own.
 const SHOWN_PACKAGES: usize = 20;
-/// Most package names kept for one hour; further ones are added to [`OTHERS`].
+/// Most package names kept for one hour; further ones are added to [`OTHER_PACKAGES`].
 const NAMES_AN_HOUR: usize = 4096;
 /// Name of the series with the sums of all packages without a series of their own.
-const OTHERS: &str = "(others)";
-/// Number of hours whose attempts are summed.
+const OTHER_PACKAGES: &str = "(others)";
+/// Number of hours over which attempts are summed.
 const COUNTED_HOURS: u64 = 24;
 const HOUR_MS: u64 = 3_600_000;
 
@@ -120,7 +120,7 @@ impl Packages {
         let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = hours.get_mut(&hour.min(now_hour)) else { return };
         let name = &*now.key.package;
-        let name = if known.contains_key(name) { name } else { OTHERS };
+        let name = if known.contains_key(name) { name } else { OTHER_PACKAGES };
         if let Some(sums) = known.get_mut(name) {
             sums.merge(&change);
         }
@@ -138,7 +138,8 @@ impl Packages {
         }
         let known = hours.entry(hour).or_default();
         let name = &*summary.key.package;
-        let name = if known.len() < NAMES_AN_HOUR || known.contains_key(name) { name } else { OTHERS };
+        let name =
+            if known.len() < NAMES_AN_HOUR || known.contains_key(name) { name } else { OTHER_PACKAGES };
         match known.get_mut(name) {
             Some(sums) => sums.merge(&PackageSums::of(summary)),
             None => drop(known.insert(name.into(), PackageSums::of(summary))),
@@ -156,12 +157,12 @@ impl Packages {
             all.entry(Arc::clone(name)).or_default().merge(sums);
         }
         drop(hours);
-        let mut others = all.remove(OTHERS).unwrap_or_default();
+        let mut others = all.remove(OTHER_PACKAGES).unwrap_or_default();
         let mut top: Vec<(Arc<str>, PackageSums)> = all.into_iter().collect();
         top.sort_by(|a, b| b.1.wasted.total_cmp(&a.1.wasted).then_with(|| a.0.cmp(&b.0)));
         top.iter().skip(SHOWN_PACKAGES).for_each(|(_, sums)| others.merge(sums));
         top.truncate(SHOWN_PACKAGES);
-        top.push((OTHERS.into(), others));
+        top.push((OTHER_PACKAGES.into(), others));
         top
     }
 }
@@ -205,7 +206,7 @@ mod tests {
             packages.add_at(&ended(&format!("p{n}"), n, 0), NOW);
         }
         let top = packages.top(NOW);
-        assert_eq!((top.len(), &*top[0].0, &*top[19].0, &*top[20].0), (21, "p25", "p6", OTHERS));
+        assert_eq!((top.len(), &*top[0].0, &*top[19].0, &*top[20].0), (21, "p25", "p6", OTHER_PACKAGES));
         assert!((top[20].1.attempts - 5.0).abs() < 1e-9);
         let wasted: f64 = top.iter().map(|(_, sums)| sums.wasted).sum();
         assert!(
@@ -238,6 +239,6 @@ mod tests {
         }
         let hours = packages.hours.lock().unwrap();
         let known = hours.values().next().unwrap();
-        assert_eq!((known.len(), known[OTHERS].attempts), (NAMES_AN_HOUR + 1, 10.0));
+        assert_eq!((known.len(), known[OTHER_PACKAGES].attempts), (NAMES_AN_HOUR + 1, 10.0));
     }
 }

@@ -53,7 +53,7 @@ struct WaitingAnswers {
     answers: BTreeMap<u64, WaitingAnswer>,
     /// Bytes of all waiting answers.
     bytes: usize,
-    next_key: u64,
+    next_answer_key: u64,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,8 @@ struct WaitingAnswer {
 #[derive(Debug)]
 pub(crate) struct AnswerRest {
     response_budget: ResponseBudget,
-    key: u64,
+    /// Key of the answer in [`WaitingAnswers::answers`].
+    answer_key: u64,
     /// Number of bytes that are left.
     left_bytes: usize,
 }
@@ -82,10 +83,10 @@ impl ResponseBudget {
     /// Keeps an answer until its pieces are taken.
     fn keep(&self, rest: Bytes) -> AnswerRest {
         let (bytes, left) = (rest.len(), rest.len());
-        let key = self.lock_waiting().insert(WaitingAnswer { unsent_bytes: rest, bytes });
+        let answer_key = self.lock_waiting().insert(WaitingAnswer { unsent_bytes: rest, bytes });
         self.make_room();
         self.report_waiting();
-        AnswerRest { response_budget: self.clone(), key, left_bytes: left }
+        AnswerRest { response_budget: self.clone(), answer_key, left_bytes: left }
     }
 
     /// Drops the answers that have made no progress for longest until the others fit into [`WAITING_BYTES`].
@@ -111,14 +112,14 @@ impl ResponseBudget {
 
 impl WaitingAnswers {
     fn insert(&mut self, answer: WaitingAnswer) -> u64 {
-        self.next_key += 1;
+        self.next_answer_key += 1;
         self.bytes = self.bytes.saturating_add(answer.bytes);
-        self.answers.insert(self.next_key, answer);
-        self.next_key
+        self.answers.insert(self.next_answer_key, answer);
+        self.next_answer_key
     }
 
-    fn remove(&mut self, key: u64) -> Option<WaitingAnswer> {
-        let answer = self.answers.remove(&key)?;
+    fn remove(&mut self, answer_key: u64) -> Option<WaitingAnswer> {
+        let answer = self.answers.remove(&answer_key)?;
         self.bytes = self.bytes.saturating_sub(answer.bytes);
         Some(answer)
     }
@@ -135,12 +136,12 @@ impl AnswerRest {
             return Ok(None);
         }
         let mut waiting = self.response_budget.lock_waiting();
-        let mut answer = waiting.remove(self.key).ok_or(DroppedAnswer)?;
+        let mut answer = waiting.remove(self.answer_key).ok_or(DroppedAnswer)?;
         let piece =
             Bytes::copy_from_slice(&answer.unsent_bytes.split_to(answer.unsent_bytes.len().min(PIECE_BYTES)));
         self.left_bytes = answer.unsent_bytes.len();
         if self.left_bytes > 0 {
-            self.key = waiting.insert(answer);
+            self.answer_key = waiting.insert(answer);
         }
         drop(waiting);
         self.response_budget.report_waiting();
@@ -154,7 +155,7 @@ impl AnswerRest {
 
 impl Drop for AnswerRest {
     fn drop(&mut self) {
-        if self.response_budget.lock_waiting().remove(self.key).is_some() {
+        if self.response_budget.lock_waiting().remove(self.answer_key).is_some() {
             self.response_budget.report_waiting();
         }
     }

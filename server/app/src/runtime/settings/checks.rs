@@ -95,10 +95,10 @@ pub(super) fn store_cache(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Memory of the history, at least [`Config::LEAST_HISTORY`].
+/// Memory of the history, at least [`Config::MIN_HISTORY`].
 pub(super) fn history_memory(text: &str) -> Result<Bytes, String> {
     let size = parse::size(text)?;
-    if size >= Bytes(Config::LEAST_HISTORY) {
+    if size >= Bytes(Config::MIN_HISTORY) {
         Ok(size)
     } else {
         Err(format!("{text:?} must be at least 16MiB"))

@@ -24,13 +24,9 @@ impl Config {
         let wrong = tls.certificate.is_none() && tls.client_ca.is_some();
         check(wrong, "tls_client_ca_file", "needs tls_cert_file: without TLS no client shows a certificate");
         let wrong = tls.client_ca.is_none() && tls.client_required;
-        check(
-            wrong,
-            "tls_client_required",
-            "needs tls_client_ca_file, which says whose certificates are good",
-        );
+        check(wrong, "tls_client_required", "needs tls_client_ca_file, which names the authorities to trust");
         let wrong = self.backup_remote && (tls.certificate.is_none() || self.access_file.is_none());
-        let text = "needs access_file and tls_cert_file: a backup holds everything that builds said, and only operators may take it";
+        let text = "needs access_file and tls_cert_file: a backup has everything that builds sent, and only operators may take it";
         check(wrong, "backup_remote", text);
         for (name, address) in [("grpc_listen", self.grpc_listen), ("http_listen", self.http_listen)] {
             let wrong = tls.certificate.is_none() && !self.plain_text && !address.ip().is_loopback();

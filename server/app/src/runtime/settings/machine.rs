@@ -204,12 +204,11 @@ impl MemoryPlan {
             None => "the default, 480 MiB for each million of history_attempts".to_owned(),
         };
         let all = Bytes(history.saturating_add(bytes_without_history(config)));
-        let has_room = |machine: &&MachineMemory| {
-            Config::LEAST_HISTORY + bytes_without_history(config) <= machine.bytes.0
-        };
+        let has_room =
+            |machine: &&MachineMemory| Config::MIN_HISTORY + bytes_without_history(config) <= machine.bytes.0;
         let most_history = machine.filter(has_room);
         let most_history =
-            most_history.map(|machine| bytes_for_history(machine.bytes.0, config).max(Config::LEAST_HISTORY));
+            most_history.map(|machine| bytes_for_history(machine.bytes.0, config).max(Config::MIN_HISTORY));
         Self { history: Bytes(history), all, reason, machine: machine.cloned(), most_history }
     }
 
@@ -311,7 +310,7 @@ mod tests {
             ("sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes", "314572800\n"),
         ]);
         assert_eq!(v1.unwrap().source, "/sys/fs/cgroup/memory/kubepods/memory.limit_in_bytes");
-        // a container whose path is that of the host
+        // a container with the path of the host
         let inside = kernel(&[
             ("proc/self/cgroup", "0::/kubepods.slice/pod/server\n"),
             ("sys/fs/cgroup/memory.max", "314572800\n"),

@@ -102,7 +102,7 @@ pub struct Config {
     pub log_bytes: u64,
     /// Most open attempts.
     pub open_attempts: usize,
-    /// An attempt whose agent is silent for this long is closed as lost.
+    /// If the agent of an attempt is silent for this long, the attempt is closed as lost.
     pub abandon_after: Duration,
     /// Retention of samples, summaries and log lines.
     pub retain: RetentionPolicy,
@@ -110,7 +110,7 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Settings of predictions.
     pub predict: predict::Settings,
-    /// Shadow mode: builds whose predictions are shown, but not applied.
+    /// Shadow mode: builds with predictions that are shown, but not applied.
     pub shadow: shadow::Settings,
     /// Settings for retries.
     pub retry: retry::RetryPolicy,
@@ -276,13 +276,13 @@ impl Config {
     }
 
     /// Least memory of the history, bytes: with less it would hold hardly any attempts.
-    pub(crate) const LEAST_HISTORY: u64 = 16 << 20;
+    pub(crate) const MIN_HISTORY: u64 = 16 << 20;
 
     /// Default memory of the history on a machine with this much memory: 40 %, or on a small
     /// machine what the rest of the server leaves.
     fn share_of(&self, Bytes(machine): Bytes) -> Bytes {
         let left = machine::bytes_for_history(machine, self);
-        Bytes((machine / 5 * 2).min(left).max(Self::LEAST_HISTORY))
+        Bytes((machine / 5 * 2).min(left).max(Self::MIN_HISTORY))
     }
 
     /// Limits of the history: number of attempts and bytes.

@@ -133,7 +133,7 @@ fn by_stack<T>(
             return Err(wrong());
         }
         if all.iter().any(|(known, _)| known == name) {
-            return Err(format!("{name:?} stands twice"));
+            return Err(format!("{name:?} is named twice"));
         }
         all.push((name.to_owned(), value));
     }

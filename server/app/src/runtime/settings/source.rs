@@ -8,7 +8,7 @@ use super::{Args, Mistake, groups};
 
 /// Least similarity (Jaro-Winkler, 0 to 1) at which an unknown name is taken for a misspelt known
 /// one.
-const ALIKE: f64 = 0.88;
+const MIN_NAME_SIMILARITY: f64 = 0.88;
 
 /// A value with its source and position.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ fn names_in(name: &str, value: &DeValue<'_>) -> Vec<String> {
 fn unknown(name: &str) -> String {
     let plain = name.replace(['.', '-'], "_");
     let alike = groups::all().map(|setting| (strsim::jaro_winkler(&plain, setting.name), setting.name));
-    let nearest = alike.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= ALIKE);
+    let nearest = alike.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= MIN_NAME_SIMILARITY);
     let hint = nearest.map_or(String::new(), |(_, name)| format!(" (did you mean {name}?)"));
     format!("{name} is not a setting{hint}; --print-config lists them")
 }

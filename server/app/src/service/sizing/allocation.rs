@@ -23,7 +23,7 @@ const SEARCHED_ATTEMPTS: usize = 128;
 /// Newest attempts that are searched for other projects with the same package.
 const SEARCHED_FOR_OTHERS: usize = 4096;
 /// Most projects for which a mismatch is logged, each once.
-const MOST_LOGGED: usize = 64;
+const MAX_LOGGED: usize = 64;
 
 /// Projects for which a mismatch was logged: they have no attempt of a requested package, but
 /// another project has.
@@ -32,10 +32,10 @@ pub(crate) struct UnmatchedProjects(Mutex<BTreeSet<String>>);
 
 impl UnmatchedProjects {
     /// Warns that only the project `other` has attempts of the package. Does nothing if the key's
-    /// project was logged before, or if `MOST_NAMED` projects were.
+    /// project was logged before, or if `MAX_NAMED` projects were.
     fn log_mismatch(&self, key: &Key, other: &str) {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.len() < MOST_LOGGED && named.insert(key.project.clone()) {
+        if named.len() < MAX_LOGGED && named.insert(key.project.clone()) {
             let other = if other.is_empty() { "(no project)" } else { other };
             tracing::warn!(
                 project = key.project,

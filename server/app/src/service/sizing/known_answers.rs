@@ -16,7 +16,7 @@ use foldhash::fast::RandomState;
 use plimsoll_core::domain::Rung;
 
 /// Most answers in the cache: the specs of a large stack.
-const MOST_ANSWERS: usize = 4096;
+const MAX_ANSWERS: usize = 4096;
 /// Longest text of a request, bytes: twice the longest of Spack's. So the texts take at most 8 MiB, and answers of some 100 bytes each less
 /// than 1 MiB.
 const TEXT_BYTES: usize = 2048;
@@ -58,7 +58,7 @@ impl KnownAnswers {
         }
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_newer = answer.changes > table.changes;
-        let old: Bodies = if is_newer || table.body_by_text.len() >= MOST_ANSWERS {
+        let old: Bodies = if is_newer || table.body_by_text.len() >= MAX_ANSWERS {
             mem::take(&mut table.body_by_text)
         } else {
             Bodies::default()
@@ -106,7 +106,7 @@ mod tests {
     fn answers_are_bounded() {
         let answers = KnownAnswers::default();
         let of = RepeatableAnswer { changes: 1, kind: "answered", rung: Rung::Exact };
-        for n in 0..MOST_ANSWERS + 5 {
+        for n in 0..MAX_ANSWERS + 5 {
             answers.store_answer(&n.to_string(), Bytes::new(), of, 1);
         }
         answers.store_answer(&"x".repeat(TEXT_BYTES + 1), Bytes::new(), of, 1);

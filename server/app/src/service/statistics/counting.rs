@@ -12,7 +12,7 @@ use crate::{runtime::answer_memory::AnswerMemory, service::Refusal};
 /// Queries that run at once: each uses a core.
 const QUERIES_AT_ONCE: usize = 4;
 /// Most queries that run or wait at the same time.
-const MOST_QUESTIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 
 /// The slots for queries, and the memory that they reserve. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl QuestionSlots {
     /// Creates the slots for queries, which reserve their memory from `memory`.
     pub(crate) fn new(memory: AnswerMemory) -> Self {
         Self {
-            accepted_slots: Arc::new(Semaphore::new(MOST_QUESTIONS)),
+            accepted_slots: Arc::new(Semaphore::new(MAX_QUESTIONS)),
             working_slots: Arc::new(Semaphore::new(QUERIES_AT_ONCE)),
             memory,
         }
@@ -46,7 +46,7 @@ impl QuestionSlots {
         let held = Arc::clone(&self.accepted_slots).try_acquire_owned();
         let held = held.map_err(|_full| Refusal::Crowded {
             what: "questions about all attempts",
-            most: MOST_QUESTIONS,
+            most: MAX_QUESTIONS,
         })?;
         let working = Arc::clone(&self.working_slots).acquire_owned().await;
         let working = working.map_err(|_closed| Refusal::Stopping)?;
@@ -79,7 +79,7 @@ mod tests {
         counting.run(Bytes(10 << 20), || ()).await.unwrap();
         assert_eq!(
             (counting.working_slots.available_permits(), counting.accepted_slots.available_permits()),
-            (QUERIES_AT_ONCE, MOST_QUESTIONS)
+            (QUERIES_AT_ONCE, MAX_QUESTIONS)
         );
     }
 
@@ -101,7 +101,7 @@ mod tests {
         let others = Arc::clone(&counting.accepted_slots).try_acquire_many_owned(63).unwrap();
         assert!(matches!(
             counting.run(Bytes(0), || ()).await,
-            Err(Refusal::Crowded { most: MOST_QUESTIONS, .. })
+            Err(Refusal::Crowded { most: MAX_QUESTIONS, .. })
         ));
         drop((others, go));
         counting.run(Bytes(0), || ()).await.unwrap();
@@ -110,6 +110,6 @@ mod tests {
         }
         let panicked = counting.run(Bytes(0), || panic!("on purpose")).await.map(|()| 0);
         assert!(matches!(panicked, Err(Refusal::Panicked(_))));
-        assert_eq!(counting.accepted_slots.available_permits(), MOST_QUESTIONS);
+        assert_eq!(counting.accepted_slots.available_permits(), MAX_QUESTIONS);
     }
 }

@@ -30,11 +30,11 @@ const ANSWER_BYTES: u64 = 12 << 20;
 /// and chunks of rows that are copied because they change during the query.
 const BYTES_PER_ATTEMPT: u64 = 12;
 /// Most flaky failures in an answer.
-const MOST_FLAKY: usize = 100;
+const MAX_FLAKY: usize = 100;
 /// Most groups of equal failures in an answer.
-const MOST_FAILURES: usize = 100;
+const MAX_FAILURES: usize = 100;
 /// Most rules with corrected causes in an answer.
-const MOST_WRONG: usize = 100;
+const MAX_CORRECTED_RULES: usize = 100;
 
 /// Answers queries for totals and lists. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub(crate) struct StatisticsAnswer {
     pub(crate) flaky: Vec<FlakyFailure>,
     /// Groups of equal failures, of the projects that the caller may see.
     pub(crate) failures: Vec<FailureGroup>,
-    /// Rules whose verdicts people corrected, in the requested projects.
+    /// Rules with verdicts that people corrected, in the requested projects.
     pub(crate) wrong: Vec<WrongVerdicts>,
 }
 
@@ -107,14 +107,14 @@ impl StatisticsService {
         let mut wrong = self
             .ingest
             .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
-        wrong.truncate(MOST_WRONG);
+        wrong.truncate(MAX_CORRECTED_RULES);
         // a million attempts take a while, so the work runs on a blocking thread
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
-            let failures = ingest.failure_groups(takes, MOST_FAILURES);
-            Ok((stats.report(&question, &prices)?, ingest.flaky(MOST_FLAKY), failures))
+            let failures = ingest.failure_groups(takes, MAX_FAILURES);
+            Ok((stats.report(&question, &prices)?, ingest.flaky(MAX_FLAKY), failures))
         };
         let (report, mut flaky, mut failures) = self
             .question_slots

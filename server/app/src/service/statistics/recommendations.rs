@@ -59,7 +59,7 @@ pub(crate) struct RecommendationAnswer {
     pub(crate) rows: Vec<Recommendation>,
     /// Packages without a row in the answer.
     pub(crate) left_out: u64,
-    /// Totals over all examined packages, also those whose rows were cut.
+    /// Totals over all examined packages, also those without a row in the answer.
     pub(crate) savings: Savings,
     pub(crate) window: Millis,
     pub(crate) priced: bool,

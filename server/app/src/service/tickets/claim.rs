@@ -244,7 +244,7 @@ fn upstream_tags(pool: &Pool, tags: &[String]) -> Result<Vec<String>, FieldViola
     if pool.upstream.as_ref().is_none_or(|upstream| !upstream.tags.is_empty()) {
         return Ok(Vec::new());
     }
-    // as in the record, where a quote has a backslash
+    // length in the stored JSON, which puts a backslash before each quote and backslash
     let bytes = |letter: char| letter.len_utf8() + usize::from(['"', '\\'].contains(&letter));
     if tags.iter().flat_map(|tag| tag.chars()).map(bytes).sum::<usize>() > UPSTREAM_TAGS_BYTES {
         let description = format!(

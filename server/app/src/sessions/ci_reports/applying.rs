@@ -19,11 +19,12 @@ use crate::{
     sessions::{request::CiReport, table::SessionTable},
 };
 
-/// Operations and bytes kept free in a batch of the store for one more summary.
+/// Operations kept free in a batch of the store for one more summary.
 const RESERVE_OPERATIONS: usize = 64;
+/// Bytes kept free in a batch of the store for one more summary.
 const RESERVE_BYTES: usize = 192 * 1024;
 
-/// An ended attempt on whose project the reporter may not report.
+/// An ended attempt of a project on which the reporter may not report.
 struct ForeignAttempt {
     id: AttemptId,
     is_proven: bool,

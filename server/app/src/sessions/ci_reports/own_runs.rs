@@ -10,10 +10,10 @@ use plimsoll_store as store;
 use super::applying::CiReports;
 use crate::sessions::table::SessionTable;
 
-/// Most runs of other projects that are skipped.
-const RUNS_PASSED_OVER: usize = 10;
+/// Most runs of other projects that are skipped while looking for the newest run of a job.
+const MAX_SKIPPED_RUNS: usize = 10;
 
-/// To whom the attempt with an id belongs.
+/// Which job the attempt with an id belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunOwner {
     /// No attempt has this id, or it cannot be read.
@@ -45,11 +45,11 @@ impl CiReports {
     async fn runs(&self, first: &AttemptId, by: &Reporter, open: &SessionTable) -> Vec<AttemptId> {
         let (mut own, mut others) = (None, Vec::new());
         let later =
-            (2..=job::MOST_RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
+            (2..=job::MAX_RUNS).map(|number| AttemptId::parse(&job::run_id(first.as_str(), number)).ok());
         for id in std::iter::once(Some(first.clone())).chain(later).flatten() {
             match self.owner(&id, by, open).await {
                 RunOwner::Job => own = Some(id),
-                RunOwner::Others if others.len() < RUNS_PASSED_OVER => others.push(id),
+                RunOwner::Others if others.len() < MAX_SKIPPED_RUNS => others.push(id),
                 RunOwner::Others => break,
                 RunOwner::None => {
                     own = own.or(Some(id));

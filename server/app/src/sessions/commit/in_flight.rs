@@ -59,12 +59,10 @@ impl CommitInFlight {
         self.0.as_mut()?.staged.staged_sessions.get_mut(id)
     }
 
-    /// Number of new attempts in the commit.
     pub(super) fn new_attempts(&self) -> usize {
         self.0.as_ref().map_or(0, |sent| sent.staged.new_attempts.len())
     }
 
-    /// Whether the commit has a verdict on this attempt.
     pub(super) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
         self.0.as_ref().is_some_and(|sent| sent.staged.newly_judged.contains(id))
     }

@@ -67,7 +67,6 @@ impl CommitPipeline {
         self.filling.new_attempts.len() + self.in_flight.new_attempts()
     }
 
-    /// Whether a verdict on this attempt is in one of the commits.
     pub(crate) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
         self.filling.newly_judged.contains(id) || self.in_flight.holds_verdict_on(id)
     }

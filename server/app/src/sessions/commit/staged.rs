@@ -30,7 +30,6 @@ pub(crate) struct StagedCommit {
     pub(crate) batch: Batch,
     pub(crate) staged_sessions: HashMap<AttemptId, StagedSession>,
     pub(crate) promised_answers: Vec<PromisedAnswer>,
-    /// New attempts.
     pub(crate) new_attempts: Vec<Arc<Attempt>>,
     /// Attempts with a new verdict.
     pub(crate) newly_judged: HashSet<AttemptId>,
@@ -102,7 +101,7 @@ impl StagedCommit {
 }
 
 impl PromisedAnswer {
-    /// The attempt whose agent sends more samples after this answer.
+    /// The attempt for which the agent sends more samples after this answer.
     pub(crate) fn attempt(&self) -> Option<&AttemptId> {
         match self {
             Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),

@@ -27,13 +27,13 @@ fn limit(pods: &JobPods, attempt: &str, project: &str) -> Option<u64> {
 fn the_newest_pods_are_remembered_and_the_first_of_a_job_counts() {
     let pods = JobPods::default();
     let mut forgotten = Vec::new();
-    for job in 0..MOST_PODS + 3 {
+    for job in 0..MAX_PODS + 3 {
         forgotten.extend(note(&pods, pod(&job.to_string(), 1)));
         forgotten.extend(note(&pods, pod(&job.to_string(), 2)));
     }
     let newest = pods.0.lock().unwrap();
     let counts = (newest.pods.len(), newest.order.len(), newest.hosts.len());
-    assert_eq!(counts, (MOST_PODS, MOST_PODS, MOST_PODS));
+    assert_eq!(counts, (MAX_PODS, MAX_PODS, MAX_PODS));
     drop(newest);
     let names: Vec<&str> = forgotten.iter().map(AttemptId::as_str).collect();
     assert_eq!(names, ["gitlab.example:0", "gitlab.example:1", "gitlab.example:2"]);

@@ -38,7 +38,7 @@ impl Ingest {
         short.note(verdict);
     }
 
-    /// Sizes for the next attempt of a job whose last attempt ran out of memory: from the verdict
+    /// Sizes for the next attempt of a job after the last one ran out of memory: from the verdict
     /// on it, which is computed if there is none. Stores nothing. `None` if the job has not run
     /// before, or ended otherwise.
     pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {

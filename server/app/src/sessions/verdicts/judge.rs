@@ -108,7 +108,7 @@ impl Ingest {
         Ok(verdict)
     }
 
-    /// The verdict for a caller whose report is not stored: the verdict in force if the report adds
+    /// The verdict for a caller that may not store reports: the verdict in force if the report adds
     /// nothing, else a new one. It does not affect predictions or later verdicts, and does not
     /// count toward the limit of verdicts.
     pub(crate) async fn judge_without_storing(
@@ -215,7 +215,7 @@ impl Ingest {
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
     }
 
-    /// Failures whose retries have ended, most retries first.
+    /// Failures with ended retries, most retries first.
     pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
         self.parts.history.read(|history| self.parts.verdict_engine.flaky(history, most))
     }

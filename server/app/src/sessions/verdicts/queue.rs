@@ -16,7 +16,7 @@ use crate::{
 
 /// Most requests that run or wait: the longest logs take 0.15 s each on one of two cores, so the
 /// last request waits for 20 s.
-const MOST_QUESTIONS: usize = 256;
+const MAX_QUESTIONS: usize = 256;
 /// Slots reserved for trusted callers, so that others cannot fill the queue.
 const TRUSTED_SLOTS: usize = 64;
 
@@ -61,8 +61,8 @@ impl Ingest {
 
 impl VerdictQueue {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        metrics.verdicts_asked_max.set(i64::try_from(MOST_QUESTIONS).unwrap_or(i64::MAX));
-        Self { slots: Arc::new(Semaphore::new(MOST_QUESTIONS)), turns: Arc::default(), metrics }
+        metrics.verdicts_asked_max.set(i64::try_from(MAX_QUESTIONS).unwrap_or(i64::MAX));
+        Self { slots: Arc::new(Semaphore::new(MAX_QUESTIONS)), turns: Arc::default(), metrics }
     }
 
     fn try_take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
@@ -70,7 +70,7 @@ impl VerdictQueue {
         let is_room = self.slots.available_permits() > kept_free;
         let place = Arc::clone(&self.slots).try_acquire_owned().ok().filter(|_place| is_room);
         let Some(place) = place else {
-            return Err(self.count_refusal(Refusal::Crowded(MOST_QUESTIONS - kept_free)));
+            return Err(self.count_refusal(Refusal::Crowded(MAX_QUESTIONS - kept_free)));
         };
         self.metrics.verdicts_asked.inc();
         Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), slot: place })
@@ -129,10 +129,10 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let line = VerdictQueue::new(Arc::clone(&metrics));
         let mut waiting: Vec<QueuedQuestion> =
-            std::iter::from_fn(|| line.try_take_slot(false).ok()).take(MOST_QUESTIONS).collect();
-        assert_eq!(waiting.len(), MOST_QUESTIONS - TRUSTED_SLOTS);
-        waiting.extend(std::iter::from_fn(|| line.try_take_slot(true).ok()).take(MOST_QUESTIONS));
-        assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (MOST_QUESTIONS, 256));
+            std::iter::from_fn(|| line.try_take_slot(false).ok()).take(MAX_QUESTIONS).collect();
+        assert_eq!(waiting.len(), MAX_QUESTIONS - TRUSTED_SLOTS);
+        waiting.extend(std::iter::from_fn(|| line.try_take_slot(true).ok()).take(MAX_QUESTIONS));
+        assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (MAX_QUESTIONS, 256));
         let refused = line.try_take_slot(true).unwrap_err();
         assert!(
             refused.retry_after().is_some() && refused.to_string().contains("256 verdict requests"),

@@ -12,7 +12,7 @@ use crate::{
 
 /// Most attempts that wait for a new verdict. An attempt that does not fit is counted, and gets its
 /// new verdict at the next request about it.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// Computes new verdicts on attempts that were judged before their end.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Rejudging {
     /// Creates the task. `worker` sends it attempts that ended and have a verdict from before their
     /// end.
     pub(crate) fn new(ingest: Ingest, worker: &mut Worker) -> Self {
-        let (sender, ended) = mpsc::channel(MOST_WAITING);
+        let (sender, ended) = mpsc::channel(MAX_WAITING);
         worker.judged_early = Some(sender);
         Self { ingest, ended }
     }

@@ -23,7 +23,7 @@ use crate::runtime::metrics::{KindLabel, PoolLabels};
 /// Time limit for the answer of a host. A host that works answers within some milliseconds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is checked whether hosts have become free.
-const LOOK: Duration = Duration::from_secs(1);
+const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Most checks at the same time. Each needs a file descriptor.
 const MOST_CHECKS: usize = 64;
 
@@ -56,7 +56,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         tokio::select! {
             () = shared.host_wanted.notified() => {}
             Some(_checked) = checks.join_next() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(HOST_CHECK_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
     }

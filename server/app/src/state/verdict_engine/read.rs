@@ -10,7 +10,7 @@ use super::RuleSources;
 use crate::runtime::reload::{FileStamp, stamp, text};
 
 /// Most rule files in a directory.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 /// The built-in rules and the rules of the files in a directory.
 ///
 /// # Errors
@@ -28,8 +28,8 @@ pub(crate) fn read_rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
 pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let read = || {
         let stamps = stamps_in(dir)?;
-        if stamps.len() > MOST_FILES {
-            bail!("{} holds {} files of rules, at most {MOST_FILES} are read", dir.display(), stamps.len());
+        if stamps.len() > MAX_FILES {
+            bail!("{} holds {} files of rules, at most {MAX_FILES} are read", dir.display(), stamps.len());
         }
         let mut files = Vec::new();
         for (name, bytes, _) in stamps {

@@ -29,7 +29,7 @@ const BODY_BYTES: usize = 4 * 1024 * 1024;
 /// and their pods stay unchanged.
 const REVIEWS_AT_ONCE: usize = 16;
 /// Time limit for the body: the API server is near, and its own time-out is short.
-const BODY_WITHIN: Duration = Duration::from_secs(2);
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One permit for each review that runs.
 static REVIEW_SLOTS: Semaphore = Semaphore::const_new(REVIEWS_AT_ONCE);
@@ -85,7 +85,7 @@ fn answer(response: AdmissionResponse) -> Response {
 
 /// Parses the request. The object in it stays JSON until it is known to be a pod.
 async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (StatusCode, FieldViolation)> {
-    let body = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
+    let body = timeout(BODY_TIMEOUT, to_bytes(request.into_body(), BODY_BYTES)).await;
     let body = match body {
         Ok(Ok(body)) => body,
         Ok(Err(error)) => {
@@ -94,7 +94,7 @@ async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (St
         }
         Err(_slow) => {
             let fault =
-                FieldViolation::new("body", format!("did not come within {} s", BODY_WITHIN.as_secs()));
+                FieldViolation::new("body", format!("did not come within {} s", BODY_TIMEOUT.as_secs()));
             return Err((StatusCode::REQUEST_TIMEOUT, fault));
         }
     };

@@ -21,7 +21,7 @@ use plimsoll_core::domain::FieldViolation;
 use super::refusal::refuse;
 use crate::{runtime::net::response_budget::PIECE_BYTES, transport::state::HttpState};
 
-/// The rest of a file whose bytes are shared by all answers. It is sent in small pieces: as a
+/// The rest of a file; all answers share its bytes. It is sent in small pieces: as a
 /// single piece it would count as memory of this answer, and some simultaneous downloads would be
 /// refused.
 struct SharedFile(Bytes);

@@ -36,7 +36,7 @@ use crate::{
 /// disconnected, because other backups wait for this one to end, and the writer keeps old versions
 /// of changed entries for it. The limit is that of an idle connection, and also stops a client that
 /// reads a byte now and then.
-const TAKEN_WITHIN: Duration = Duration::from_mins(2);
+const CLIENT_READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// What needs the memory, for error texts.
 const BACKUP: &str = "a backup";
@@ -80,7 +80,7 @@ pub(super) async fn backup(
         Ok(snapshot) => {
             tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
             let live = LiveBackup { stream: BackupStream::new(snapshot), memory, _share: Some(share) };
-            let archive = ArchiveBody::new(live, TAKEN_WITHIN, Arc::clone(&parts.metrics));
+            let archive = ArchiveBody::new(live, CLIENT_READ_TIMEOUT, Arc::clone(&parts.metrics));
             let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
             (content_type, Body::new(archive)).into_response()
         }
@@ -284,7 +284,7 @@ mod tests {
         let (store, metrics) = (Store::memory(), Arc::new(Metrics::new()));
         let stream = BackupStream::new(store.snapshot().await.unwrap());
         let live = LiveBackup { stream, memory, _share: None };
-        let mut archive = ArchiveBody::new(live, TAKEN_WITHIN, metrics);
+        let mut archive = ArchiveBody::new(live, CLIENT_READ_TIMEOUT, metrics);
         let cut = next(&mut archive).await.unwrap().unwrap_err().to_string();
         assert!(cut.contains("cut short: overloaded: a backup may take"), "{cut}");
     }

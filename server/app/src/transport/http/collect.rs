@@ -43,7 +43,7 @@ const BODY_BYTES: usize = 1024 * 1024;
 /// pipelines of thousands of jobs.
 const READ_BYTES: usize = 32 * 1024 * 1024;
 /// Time limit for the body: GitLab itself gives up after this time.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How an accepted hook is counted.
 enum HookCount {
@@ -134,7 +134,6 @@ fn parse_hook(
     )
 }
 
-/// A header as text, if it is text.
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
@@ -170,9 +169,9 @@ fn is_json(headers: &HeaderMap) -> Result<(), FieldViolation> {
 /// Reads the body; `None` if it is larger than a job hook may be.
 async fn read(body: Body, event: HookEvent) -> Result<Option<Bytes>, (StatusCode, FieldViolation)> {
     let most = if event.is_from_gitlab() { READ_BYTES } else { BODY_BYTES };
-    let read = tokio::time::timeout(BODY_WITHIN, read_to_its_end(body, most)).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, read_to_its_end(body, most)).await;
     read.unwrap_or_else(|_late| {
-        let description = format!("did not come whole within {} s", BODY_WITHIN.as_secs());
+        let description = format!("did not come whole within {} s", BODY_TIMEOUT.as_secs());
         Err((StatusCode::REQUEST_TIMEOUT, FieldViolation::new("body", description)))
     })
 }

@@ -28,7 +28,6 @@ pub(super) struct Gate {
     pub(super) checks: ListenerChecks,
 }
 
-/// The checks of one listener.
 #[derive(Debug)]
 pub(super) enum ListenerChecks {
     /// The checks of the listener for people, tools and GitLab's hooks.

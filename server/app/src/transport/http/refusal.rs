@@ -7,11 +7,11 @@ use axum::{
 use plimsoll_core::domain::FieldViolation;
 
 /// Most bytes of a path in the log.
-const LOGGED: usize = 100;
+const MAX_LOGGED_PATH_BYTES: usize = 100;
 
 /// Refuses a request, and logs that.
 pub(super) fn refuse(path: &str, status: StatusCode, fault: &FieldViolation) -> Response {
-    let path: String = path.chars().take(LOGGED).collect();
+    let path: String = path.chars().take(MAX_LOGGED_PATH_BYTES).collect();
     tracing::info!(path, status = status.as_u16(), %fault, "refused a request");
     json(status, serde_json::json!({ "error": fault.to_string() }).to_string())
 }

@@ -21,7 +21,7 @@ use crate::runtime::{
 
 /// Concurrent requests on one HTTP/2 connection. Browsers and API servers use fewer, or open
 /// another connection. Each may hold a piece of its answer that the client does not read.
-const STREAMS: u32 = 32;
+const MAX_CONCURRENT_STREAMS: u32 = 32;
 
 /// The bounds for this number of connections, and the time limits of each.
 pub(crate) fn bounds(connections: usize) -> Bounds {
@@ -42,7 +42,7 @@ pub(super) async fn serve(
         refused: metrics.http_connections_refused.clone(),
     };
     let cut = metrics.http_connections_cut.clone();
-    let policy = Policy { bounds, protocol: Protocol::Http, streams: STREAMS, counts, cut };
+    let policy = Policy { bounds, protocol: Protocol::Http, streams: MAX_CONCURRENT_STREAMS, counts, cut };
     let gate = Arc::new(gate);
     let answer_request = move |request: hyper::Request<Incoming>| {
         let requests = request.extensions().get().map(|peer: &Peer| peer.requests.clone());

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Most attempts in one answer.
-const PAGE: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// A message or other JSON as an answer; fields are sorted by name.
 fn json_answer(message: &impl Serialize) -> Response {
@@ -100,7 +100,7 @@ pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> R
     let answer = async {
         let (query, view) = query::asked(&uri)?;
         let size = match query.number("page_size")? {
-            None => PAGE,
+            None => MAX_ATTEMPTS,
             Some(size) => u32::try_from(size).unwrap_or(u32::MAX),
         };
         let asked =

@@ -38,7 +38,6 @@ impl FromRequestParts<HttpState> for RequestReader {
 pub(super) struct Reader {
     api: ReadApi,
     caller: Arc<Identity>,
-    /// All settings in force.
     pub(super) settings_in_force: Arc<Vec<InForce>>,
 }
 

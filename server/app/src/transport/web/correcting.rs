@@ -25,7 +25,7 @@ use crate::transport::{state::HttpState, wire};
 /// Largest form: it has some hundred bytes, but its reason may have 500, each encoded as three.
 const FORM_BYTES: usize = 8 * 1024;
 /// Time limit for the form: a browser sends it at once.
-const FORM_WITHIN: Duration = Duration::from_secs(10);
+const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Header in which browsers describe the requesting page.
 const SITE_HEADER: &str = "Sec-Fetch-Site";
 
@@ -37,7 +37,8 @@ pub(super) async fn correct(
 ) -> Result<Response, PageError> {
     let (head, body) = request.into_parts();
     if !says_origin(&head.headers) {
-        let text = "This form is for browsers, which say whose page sends it. Programs call CorrectVerdict.";
+        let text =
+            "This form is for browsers, which name the page that sends it. Programs call CorrectVerdict.";
         return Err(PageError::new(StatusCode::FORBIDDEN, text));
     }
     let asked = wire::verdicts::correction_request(question(&id, &read(body).await?)?)?;
@@ -51,14 +52,13 @@ fn says_origin(headers: &HeaderMap) -> bool {
 }
 
 async fn read(body: Body) -> Result<Vec<u8>, PageError> {
-    let read = timeout(FORM_WITHIN, to_bytes(body, FORM_BYTES)).await;
+    let read = timeout(FORM_TIMEOUT, to_bytes(body, FORM_BYTES)).await;
     let wrong = |text: &str| PageError::new(StatusCode::BAD_REQUEST, text);
     let bytes = read.map_err(|_late| wrong("the form did not come within 10 s; send it again"))?;
     let bytes = bytes.map_err(|_error| wrong("the form was cut short, or is longer than 8 KiB"))?;
     Ok(bytes.to_vec())
 }
 
-/// The request `CorrectVerdict` for the fields of the form.
 fn question(id: &str, form: &[u8]) -> Result<pb::CorrectVerdictRequest, FieldViolation> {
     let mut question = pb::CorrectVerdictRequest { attempt: id.to_owned(), ..Default::default() };
     for (name, value) in form_urlencoded::parse(form) {

@@ -48,11 +48,11 @@ use trouble::PageError;
 
 /// Policy of the pages: they load only their own style, script and data, and no other page may
 /// embed them in a frame.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Answer to `GET /` for clients that are not browsers.
-const INDEX: &str = "plimsoll-server\n\
+const INDEX_TEXT: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
     /v1/collect     takes GitLab's job hook\n\
     /RPC2           tickets for clients of Resalloc (XML-RPC)\n\
@@ -92,7 +92,7 @@ async fn front_page(RequestReader(parts): RequestReader, headers: HeaderMap, uri
     if is_browser(&headers) {
         overview::show(&parts, &uri).await.into_response()
     } else {
-        INDEX.into_response()
+        INDEX_TEXT.into_response()
     }
 }
 
@@ -117,7 +117,7 @@ async fn guard_page(request: Request, next: Next) -> Response {
 /// Adds the headers that restrict what a page may do.
 fn with_page_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

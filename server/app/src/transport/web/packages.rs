@@ -19,7 +19,7 @@ pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Resul
     let (query, view) = query::asked(&uri)?;
     let number = query.number("page")?.unwrap_or(1);
     let groups = groups(&parts, &view, query.get("q")).await?;
-    is_column(query.get("sort"))?;
+    check_column(query.get("sort"))?;
     let page = PackagesPage { view: &view, fields: query.fields(), number, groups };
     Ok(Html(page.draw().into_string()))
 }
@@ -41,7 +41,7 @@ async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec
 }
 
 /// Refuses to sort by an unknown column. An empty name means the default column.
-fn is_column(by: &str) -> Result<(), FieldViolation> {
+fn check_column(by: &str) -> Result<(), FieldViolation> {
     if by.is_empty() || columns().any(|name| name == by) {
         return Ok(());
     }
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn an_unknown_order_is_named() {
-        assert!(is_column("").is_ok() && is_column("name").is_ok() && is_column("waste").is_ok());
-        let fault = is_column("<b>").unwrap_err().to_string();
+        assert!(check_column("").is_ok() && check_column("name").is_ok() && check_column("waste").is_ok());
+        let fault = check_column("<b>").unwrap_err().to_string();
         assert!(fault.starts_with("sort: is \"<b>\"; it may be name, waste, asked"), "{fault}");
     }
 }

@@ -40,12 +40,12 @@ const PARAMETER_NAMES: [&str; 24] = [
 ];
 /// Least similarity (Jaro-Winkler, 0 to 1) at which an unknown name is taken for a misspelt known
 /// one.
-const ALIKE: f64 = 0.8;
+const MIN_NAME_SIMILARITY: f64 = 0.8;
 
 /// The error for an unknown name; it suggests the most similar known name.
 fn unknown(name: &str) -> FieldViolation {
     let alike = PARAMETER_NAMES.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
-    let nearest = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = alike.filter(|(alike, _)| *alike >= MIN_NAME_SIMILARITY).max_by(|a, b| a.0.total_cmp(&b.0));
     let hint = nearest.map_or(String::new(), |(_, known)| format!(" (did you mean {known}?)"));
     let known = PARAMETER_NAMES.join(", ");
     FieldViolation::new(name, format!("is not known here{hint}; there are {known}"))
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(link, "/packages?sort=waste&range=7d&project=a%2Fb&stack=%3Cs%3E+t");
         let again = view_of(&Query::of(&link.parse().unwrap()).unwrap(), 0).unwrap();
         assert_eq!((again.range, again.stack.as_str()), (TimeRange::Week, "<s> t"));
-        assert_eq!(ReaderChoice::default().link("/", &[]), "/", "what is usual is not said");
+        assert_eq!(ReaderChoice::default().link("/", &[]), "/", "a default is left out");
     }
 
     #[test]

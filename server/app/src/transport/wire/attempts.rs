@@ -139,7 +139,7 @@ fn oom_origin(origin: OomOrigin) -> pb::OomOrigin {
 
 /// Highest CPU use; `None` if the attempt was too short to measure it.
 fn cpu_peak(summary: &Summary) -> Option<f64> {
-    let peak = summary.measured_cpu_peak().filter(|_| summary.wall.0 >= measured::LEAST_MEAN_MS);
+    let peak = summary.measured_cpu_peak().filter(|_| summary.wall.0 >= measured::MIN_MEAN_MS);
     peak.map(|cores| cores.0)
 }
 

@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = limits::ANSWER_BYTES - 64 * 1024;
 const SUMMARY_FRAME: usize = 8;
 
 /// First letter of a token. A later format of tokens would use another letter.
-const TOKEN: &str = "a";
+const TOKEN_PREFIX: &str = "a";
 
 /// Checks a request.
 ///
@@ -97,7 +97,7 @@ fn query_hash(request: &pb::ListAttemptsRequest) -> u32 {
 }
 
 fn page_token(query: u32, place: &ListCursor) -> String {
-    format!("{TOKEN}{query:x}.{:x}.{:x}.{}", place.rank, place.ended_unix_ms, place.attempt)
+    format!("{TOKEN_PREFIX}{query:x}.{:x}.{:x}.{}", place.rank, place.ended_unix_ms, place.attempt)
 }
 
 /// The position in a token: where the page before ended.
@@ -106,7 +106,7 @@ fn cursor_of(token: &str, query: u32) -> Result<ListCursor, FieldViolation> {
         FieldViolation::new("page_token", "is not from an answer of this server; start from the first page")
     };
     let parts: Vec<&str> =
-        token.strip_prefix(TOKEN).map(|rest| rest.splitn(4, '.').collect()).unwrap_or_default();
+        token.strip_prefix(TOKEN_PREFIX).map(|rest| rest.splitn(4, '.').collect()).unwrap_or_default();
     let [of, rank, ended, id] = parts.as_slice() else { return Err(unknown()) };
     let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
     let place = number(rank).zip(number(ended)).zip(AttemptId::parse(id).ok());

@@ -5,13 +5,13 @@ use plimsoll_core::{
     recommend::{NoProposal, Recommendation, Risk, Sizes},
     stats::Filter,
 };
-use plimsoll_proto::{limits, reasons::LEAST_CONFIDENCE, v1 as pb};
+use plimsoll_proto::{limits, reasons::MIN_CONFIDENCE, v1 as pb};
 
 use super::filter::check_text;
 use crate::service::statistics::{RecommendQuestion, RecommendationAnswer};
 
 /// Highest price that is accepted; a higher one is probably a typing error.
-const MOST_PRICE: f64 = 1_000_000.0;
+const MAX_PRICE: f64 = 1_000_000.0;
 
 /// Parses the request.
 pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, FieldViolation> {
@@ -39,9 +39,8 @@ pub(crate) fn question(wire: pb::RecommendRequest) -> Result<RecommendQuestion, 
             to_unix_ms,
             ..Filter::default()
         },
-        gib_hour: check_number("price_gib_hour", wire.price_gib_hour, MOST_PRICE)?,
-        least_confidence: check_number("min_confidence", wire.min_confidence, 1.0)?
-            .unwrap_or(LEAST_CONFIDENCE),
+        gib_hour: check_number("price_gib_hour", wire.price_gib_hour, MAX_PRICE)?,
+        least_confidence: check_number("min_confidence", wire.min_confidence, 1.0)?.unwrap_or(MIN_CONFIDENCE),
         most: usize::try_from(most).unwrap_or(usize::MAX),
     })
 }
@@ -129,6 +128,6 @@ mod tests {
         }
         let usual = question(asked()).unwrap();
         assert_eq!((usual.most, usual.gib_hour), (100, None));
-        assert!((usual.least_confidence - LEAST_CONFIDENCE).abs() < f64::EPSILON);
+        assert!((usual.least_confidence - MIN_CONFIDENCE).abs() < f64::EPSILON);
     }
 }

@@ -196,7 +196,7 @@ fn regression(regression: Regression) -> pb::Regression {
     }
 }
 
-/// A key whose attempts form groups with clearly different memory needs.
+/// A key with attempts that form groups with clearly different memory needs.
 fn mixed_need(mixed: &MixedNeed) -> pb::MixedNeed {
     pb::MixedNeed {
         key: mixed.key.describe(),

@@ -17,7 +17,7 @@ pub(in crate::domain) const LINEAGE_STEPS: usize = 32;
 /// Bytes that this index takes for an attempt, if the attempt's key names a job.
 const INDEX_BYTES: usize = weight::table_entry_bytes(size_of::<ByJob>());
 
-/// Attempts by job. Attempts whose key names no job are left out.
+/// Attempts by job. Attempts without a job in their key are left out.
 #[derive(Debug, Default)]
 pub(super) struct JobIndex {
     /// One attempt for each job.
@@ -108,7 +108,6 @@ impl JobIndex {
         self.representatives.get(&Some(job)).map(|one| &one.0).into_iter().chain(others)
     }
 
-    /// One attempt for each job.
     pub(super) fn one_of_each_job(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         self.representatives.iter().map(|one| &one.0)
     }

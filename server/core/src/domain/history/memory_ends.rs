@@ -14,7 +14,7 @@ use plimsoll_proto::reasons::SizeBound;
 use crate::domain::{Action, AttemptId, Bytes, Key, Verdict};
 
 /// Most memory ends that are kept: about as many as occur in some days. They take about 500 KB.
-const MOST_MEMORY_ENDS: usize = 512;
+const MAX_MEMORY_ENDS: usize = 512;
 
 /// How memory ended an attempt, according to its verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ impl JudgedMemoryEnds {
             return self.0.len() != before;
         };
         let before = self.0.insert((verdict.attempt.clone(), end.key.project.clone()), end.clone());
-        if self.0.len() > MOST_MEMORY_ENDS {
+        if self.0.len() > MAX_MEMORY_ENDS {
             let oldest = self.0.iter().min_by_key(|(of, end)| (end.judged_unix_ms, *of));
             if let Some(oldest) = oldest.map(|(of, _)| of.clone()) {
                 self.0.remove(&oldest);
@@ -75,7 +75,6 @@ impl JudgedMemoryEnds {
         before != Some(end)
     }
 
-    /// The recorded end of this attempt in this project.
     pub(super) fn recorded_end(&self, attempt: &AttemptId, project: &str) -> Option<&JudgedMemoryEnd> {
         (!self.0.is_empty()).then(|| self.0.get(&(attempt.clone(), project.to_owned()))).flatten()
     }

@@ -33,7 +33,6 @@ pub struct HistoryLimits {
 }
 
 impl HistoryLimits {
-    /// The limits divided by `of`.
     pub(super) const fn divided_by(self, of: usize) -> Self {
         let attempts = self.attempts / of;
         Self { attempts: if attempts == 0 { 1 } else { attempts }, bytes: self.bytes / of }

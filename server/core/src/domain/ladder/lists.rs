@@ -105,7 +105,6 @@ impl RungLists {
         self.change_list(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
     }
 
-    /// Replaces the attempt `earlier` in the list.
     pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
         self.change_list(id, |list| {
             let same = list.iter_mut().filter(|known| Arc::ptr_eq(&known.brief, earlier));
@@ -136,7 +135,6 @@ impl RungLists {
             + self.lists.len() * (size_of::<RungList>() + weight::ALLOCATION_STEP)
     }
 
-    /// The lists in use.
     #[cfg(test)]
     pub(super) fn lists_in_use(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
         self.lists.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)

@@ -26,7 +26,6 @@ fn history(attempts: &[Summary]) -> History {
     history
 }
 
-/// What each attempt is a retry after.
 fn after(history: &History, attempts: &[Summary]) -> Vec<RetryStatus> {
     let of = |summary: &Summary| history.retry_after(history.get(&summary.attempt).unwrap());
     attempts.iter().map(of).collect()

@@ -93,7 +93,7 @@ const ODD: [(&str, &str); 37] = [
     ("emacs@29.2 -json arch=a-b-c%gcc@1", "is off; write ~json"),
     ("emacs@29.2 json arch=a-b-c%gcc@1", "write +NAME, ~NAME or NAME=VALUE"),
     ("emacs@29.2 + json arch=a-b-c%gcc@1", "write +NAME or NAME=VALUE"),
-    ("emacs@29.2 +json~json arch=a-b-c%gcc@1", "\"json\" stands twice"),
+    ("emacs@29.2 +json~json arch=a-b-c%gcc@1", "\"json\" is given twice"),
     ("emacs@29.2 gui= arch=a-b-c%gcc@1", "\"gui\" has no value; write gui=VALUE"),
     ("emacs@29.2 gui='x arch=a-b-c%gcc@1", "has a quote that does not end"),
     ("emacs@29.2 gui=a;b arch=a-b-c%gcc@1", "holds ';'; put the value in quotes"),

@@ -27,9 +27,9 @@ const NAME_BYTES: usize = 63;
 /// Longest name of a host, bytes (RFC 1035, section 2.3.4).
 const HOST_BYTES: usize = 253;
 /// Most hosts in the operator's file, over all pools.
-const MOST_HOSTS: usize = 1000;
+const MAX_HOSTS: usize = 1000;
 /// Most errors that are reported for one file of hosts: a file with more is not a file of hosts.
-const MOST_HOST_MISTAKES: usize = 10;
+const MAX_HOST_MISTAKES: usize = 10;
 /// Default port to check: SSH, which clients use to log in to builders.
 const CHECK_PORT: u16 = 22;
 /// Default of `reuse_max_time` in seconds, the same as Resalloc's.
@@ -157,7 +157,7 @@ impl PlacementReader<'_> {
             is_empty = false;
             let of_file = format!("{} line {}: ", shortened(file.get_ref()), n + 1);
             names.extend(self.read_host(line, at, &of_file, name));
-            if self.mistakes.len() - before == MOST_HOST_MISTAKES {
+            if self.mistakes.len() - before == MAX_HOST_MISTAKES {
                 break;
             }
         }
@@ -183,10 +183,10 @@ impl PlacementReader<'_> {
             self.add_mistake(line, format!("{at}: {of_file}host {name:?} {where_else}"));
         } else {
             // only the first host too many is reported
-            if self.hosts.len() == MOST_HOSTS {
-                self.add_mistake(line, format!("{at}: {of_file}more than {MOST_HOSTS} hosts in one file"));
+            if self.hosts.len() == MAX_HOSTS {
+                self.add_mistake(line, format!("{at}: {of_file}more than {MAX_HOSTS} hosts in one file"));
             }
-            if self.hosts.len() <= MOST_HOSTS {
+            if self.hosts.len() <= MAX_HOSTS {
                 self.hosts.insert(same.clone(), at.to_owned());
                 return Some(same);
             }

@@ -15,9 +15,9 @@ use crate::placement::{
 };
 
 /// Highest value of `most_open`: with more open tickets, memory and the time of a restart become a problem.
-const MOST_OPEN: u32 = 1_000_000;
+const MAX_OPEN: u32 = 1_000_000;
 /// Most tags with a limit in a file; one ticket may have all of them.
-const MOST_TAGS: usize = 16;
+const MAX_TAGS: usize = 16;
 /// Longest name of an owner or tag that has a limit, bytes.
 const NAME_BYTES: usize = 256;
 /// Allowed range of the settings for how long a ticket stays open without a sign of life.
@@ -115,8 +115,8 @@ impl PlacementReader<'_> {
                     format!("tickets.tag: {:?} is not 1 to 63 of A-Z a-z 0-9 . _ -", shortened(tag)),
                 );
             }
-            if n == MOST_TAGS {
-                self.add_mistake(line, format!("tickets.tag: at most {MOST_TAGS} tags can be limited"));
+            if n == MAX_TAGS {
+                self.add_mistake(line, format!("tickets.tag: at most {MAX_TAGS} tags can be limited"));
             }
         }
         self.read_named_limits("tag", limits)
@@ -143,8 +143,8 @@ impl PlacementReader<'_> {
 
     fn read_most_open(&mut self, number: Option<Spanned<u32>>) -> Option<usize> {
         let number = number?;
-        if !(1..=MOST_OPEN).contains(number.get_ref()) {
-            let text = format!("tickets: most_open is {}; it must be 1 to {MOST_OPEN}", number.get_ref());
+        if !(1..=MAX_OPEN).contains(number.get_ref()) {
+            let text = format!("tickets: most_open is {}; it must be 1 to {MAX_OPEN}", number.get_ref());
             self.add_mistake(self.line_of(&number), text);
         }
         usize::try_from(number.into_inner()).ok()

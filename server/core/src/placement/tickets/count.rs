@@ -62,7 +62,6 @@ impl LimitCount {
         self.held.slots.saturating_add(self.unticketed)
     }
 
-    /// Number of free slots.
     pub(super) fn free_slots(&self) -> u32 {
         self.limit.map_or(u32::MAX, |most| most.saturating_sub(self.taken_slots()))
     }
@@ -89,7 +88,6 @@ fn predicted_end(ticket: &Ticket) -> (u64, u64) {
     (granted.saturating_add(ticket.claim.wall.0), ticket.number)
 }
 
-/// The counts of all limits.
 #[derive(Debug, Default)]
 pub(super) struct LimitCounts {
     counts: Slab<LimitCount>,

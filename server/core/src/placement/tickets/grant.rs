@@ -8,7 +8,7 @@ use super::{
 use crate::domain::{TicketClaim, TicketId};
 
 /// Number of later tickets that may take slots which a class needs, before slots are reserved for the class.
-pub const MOST_PASSED_OVER: u32 = 64;
+pub const MAX_PASSED_OVER: u32 = 64;
 
 impl Tickets {
     /// Grants slots to all tickets that can have one, lowest round first.
@@ -124,7 +124,7 @@ impl Tickets {
     /// Updates the queue of classes after the next ticket of a class changed.
     pub(super) fn update_order(&mut self, at: usize) {
         if let Some(class) = self.classes.get(at) {
-            self.lineup.set_order(at, class.first(), class.passed_over >= MOST_PASSED_OVER);
+            self.lineup.set_order(at, class.first(), class.passed_over >= MAX_PASSED_OVER);
         }
     }
 
@@ -183,7 +183,7 @@ impl Tickets {
         for at in &owner.classes {
             let Some(class) = self.classes.get_mut(*at) else { continue };
             class.set_open(owner_at, is_open);
-            self.lineup.set_order(*at, class.first(), class.passed_over >= MOST_PASSED_OVER);
+            self.lineup.set_order(*at, class.first(), class.passed_over >= MAX_PASSED_OVER);
         }
     }
 }

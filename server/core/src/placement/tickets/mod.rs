@@ -7,7 +7,7 @@
 //!   and a later ticket comes after those that wait already. (After start-time fair queueing: Goyal, Vin, Cheng, 1996.) A raised ticket
 //!   goes one round earlier: an owner's first raised ticket joins the round being granted, and the owner's thousandth is as far behind as
 //!   other owners' thousandths.
-//! - **No starvation**: tickets that need several slots at once could be passed over for ever by tickets that need one. After [`MOST_PASSED_OVER`]
+//! - **No starvation**: tickets that need several slots at once could be passed over for ever by tickets that need one. After [`MAX_PASSED_OVER`]
 //!   later tickets took slots that a class needs, slots are reserved for that class until it can be granted.
 //! - **Attempts without a ticket** occupy slots of their pool too: they are not held back, and their slots are not granted. They count for
 //!   pools only, not for other limits.
@@ -51,7 +51,7 @@ use class::{ClassKey, OwnerIndex, TicketClass};
 use class_queue::ClassQueue;
 pub use count::Amount;
 use count::LimitCounts;
-pub use grant::MOST_PASSED_OVER;
+pub use grant::MAX_PASSED_OVER;
 use open_ticket::{OpenTicket, OwnerState};
 pub use presence::{TicketPresence, TicketTimeouts};
 use slab::Slab;
@@ -179,7 +179,7 @@ impl Tickets {
         Ok(changes)
     }
 
-    /// Ends the tickets whose build and clients were silent for too long, at most `most` of them.
+    /// Ends the tickets with a build and clients that were silent for too long, at most `most` of them.
     pub fn expire(&mut self, most: usize, now: ClockReading) -> Vec<TicketChange> {
         let mut changes = Vec::new();
         while changes.len() < most {

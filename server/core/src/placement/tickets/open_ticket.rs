@@ -9,7 +9,6 @@ use super::{
 };
 use crate::domain::{Ticket, TicketId};
 
-/// An open ticket.
 #[derive(Debug, Clone)]
 pub(super) struct OpenTicket {
     pub(super) ticket: Ticket,

@@ -86,7 +86,7 @@ impl Tickets {
         } else if held && entry.presence.holders == 0 && entry.ticket.attempt.is_none() {
             // the build in the slot has ended, or it lost its connection and will reconnect
             let until = now.steady_ms.saturating_add(self.terms.timeouts.ask_within_ms);
-            self.lives_until(id, until);
+            self.set_deadline(id, until);
         }
     }
 
@@ -99,7 +99,7 @@ impl Tickets {
         }
         entry.ticket.attempt = Some(attempt.clone());
         self.counts.set_running(&entry.counts, true);
-        self.lives_until(id, NEVER);
+        self.set_deadline(id, NEVER);
         true
     }
 
@@ -153,10 +153,11 @@ impl Tickets {
         let is_held = holders > 0 || entry.ticket.attempt.is_some() || collected == Some(true);
         let is_there = is_held || (waits && watchers > 0);
         let after = if waits || collected.is_some() { ask_within_ms } else { start_within_ms };
-        self.lives_until(id, if is_there { NEVER } else { now.steady_ms.saturating_add(after) });
+        self.set_deadline(id, if is_there { NEVER } else { now.steady_ms.saturating_add(after) });
     }
 
-    fn lives_until(&mut self, id: &TicketId, until_ms: u64) {
+    /// Sets the time at which the ticket expires; [`NEVER`]: it does not.
+    fn set_deadline(&mut self, id: &TicketId, until_ms: u64) {
         let Some(entry) = self.known.get_mut(id) else { return };
         self.deadlines.remove(&(entry.until_ms, id.clone()));
         entry.until_ms = until_ms;

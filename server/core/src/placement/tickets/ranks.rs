@@ -7,7 +7,7 @@
 pub(super) type Rank = (u64, u64);
 
 /// Longest list. It is about twice the square root of the number of pairs on a busy server, where both costs are small.
-const LONGEST_RUN: usize = 512;
+const MAX_LIST_LENGTH: usize = 512;
 
 /// A sorted set of pairs.
 #[derive(Debug, Default)]
@@ -31,8 +31,8 @@ impl Ranks {
         if let Err(place) = run.binary_search(&rank) {
             run.insert(place, rank);
         }
-        if run.len() > LONGEST_RUN {
-            let upper = run.split_off(LONGEST_RUN / 2);
+        if run.len() > MAX_LIST_LENGTH {
+            let upper = run.split_off(MAX_LIST_LENGTH / 2);
             self.runs.insert(at + 1, upper);
         }
     }
@@ -44,10 +44,10 @@ impl Ranks {
             run.remove(place);
         }
         let left = run.len();
-        let next = self.runs.get(at + 1).map_or(LONGEST_RUN, Vec::len);
+        let next = self.runs.get(at + 1).map_or(MAX_LIST_LENGTH, Vec::len);
         if left == 0 {
             self.runs.remove(at);
-        } else if left + next <= LONGEST_RUN / 2 {
+        } else if left + next <= MAX_LIST_LENGTH / 2 {
             // short neighbours are joined, because otherwise many lists of one pair would remain
             let next = self.runs.remove(at + 1);
             if let Some(run) = self.runs.get_mut(at) {
@@ -111,7 +111,7 @@ mod tests {
                 prop_assert_eq!(ranks.nth(n), Some(*rank));
             }
             prop_assert_eq!(ranks.nth(plain.len()), None);
-            prop_assert!(ranks.runs.iter().all(|run| !run.is_empty() && run.len() <= LONGEST_RUN));
+            prop_assert!(ranks.runs.iter().all(|run| !run.is_empty() && run.len() <= MAX_LIST_LENGTH));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{TicketLimits, TicketTimeouts};
 
 /// Default limit of open tickets. Each ticket takes about a KiB of memory and as much disk.
-const MOST_OPEN: usize = 100_000;
+const MAX_OPEN: usize = 100_000;
 /// Default of `ask_within_ms`: a client that polls every minute, or that lost its connection, asks again within this time.
 const ASK_WITHIN_MS: u64 = 2 * 60_000;
 /// Default of `start_within_ms`: creating a builder on demand, pulling its image and starting its agent takes some minutes.
@@ -35,6 +35,6 @@ impl Default for TicketTimeouts {
 
 impl Default for TicketTerms {
     fn default() -> Self {
-        Self { limits: TicketLimits::default(), timeouts: TicketTimeouts::default(), most_open: MOST_OPEN }
+        Self { limits: TicketLimits::default(), timeouts: TicketTimeouts::default(), most_open: MAX_OPEN }
     }
 }

@@ -197,7 +197,7 @@ fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
     tickets.opened("x0", claim("u", &["x"]));
     tickets.opened("y0", claim("v", &["y"]));
     tickets.opened("both", claim("w", &["x", "y"]));
-    for n in 1..10 * MOST_PASSED_OVER {
+    for n in 1..10 * MAX_PASSED_OVER {
         // one of each waits always, and they end in turns: never are both places free at once
         let (kind, owner) = if n % 2 == 0 { ("x", "u") } else { ("y", "v") };
         tickets.opened(&format!("{kind}{n}"), claim(owner, &[kind]));
@@ -208,7 +208,7 @@ fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
             return;
         }
     }
-    panic!("passed over {} times", 10 * MOST_PASSED_OVER);
+    panic!("passed over {} times", 10 * MAX_PASSED_OVER);
 }
 
 #[test]
@@ -220,14 +220,14 @@ fn a_raised_ticket_goes_first_and_raised_ones_without_end_do_not_starve_the_othe
     tickets.opened("fix0", raised());
     let mut running = tickets.closed("first").remove(0);
     assert_eq!(running, "fix0");
-    for n in 1..10 * MOST_PASSED_OVER {
+    for n in 1..10 * MAX_PASSED_OVER {
         tickets.opened(&format!("fix{n}"), raised());
         running = tickets.closed(&running).remove(0);
         if running == "plain" {
             return;
         }
     }
-    panic!("passed over {} times", 10 * MOST_PASSED_OVER);
+    panic!("passed over {} times", 10 * MAX_PASSED_OVER);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_pool_that_was_taken_out_of_the_file_keeps_no_place_from_the_others() {
     tickets.limit(terms(limits(None, &all), 10_000), at(0));
     tickets.closed("g0");
     tickets.closed("g1");
-    for n in 0..2 * MOST_PASSED_OVER {
+    for n in 0..2 * MAX_PASSED_OVER {
         tickets.opened(&format!("p{n}"), claim("p", &[]));
         tickets.closed(&format!("p{n}"));
     }

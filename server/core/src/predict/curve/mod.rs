@@ -20,7 +20,7 @@ use crate::domain::{Bytes, CurveKnown, JobsCurve, JobsPoint, Millis, Rung};
 /// How far a line is extrapolated, in multiples of the highest number of jobs that was tried.
 const BEYOND: u32 = 2;
 /// Highest number of jobs considered: the limit that the wire contract sets for a key.
-const MOST_JOBS: u32 = plimsoll_proto::limits::BUILD_JOBS;
+const MAX_JOBS: u32 = plimsoll_proto::limits::BUILD_JOBS;
 /// Most points of a curve: tried numbers, powers of two between and beyond them, the requested number and the results.
 const POINTS: usize = 32;
 
@@ -65,7 +65,7 @@ pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Byte
     if matches!(tried.known_from, CurveKnown::Flat | CurveKnown::Line) {
         curve.per_job = Bytes::from_f64(tried.memory);
         curve.base = Bytes::from_f64((tried.need_at(1)[0] - tried.memory).max(0.0));
-        let end = most.saturating_mul(BEYOND).min(MOST_JOBS);
+        let end = most.saturating_mul(BEYOND).min(MAX_JOBS);
         curve.most_that_fit = limit.and_then(|limit| most_that_fit(&tried, limit, end));
         let powers = (0..u32::BITS).map_while(|n| 1_u32.checked_shl(n)).take_while(|jobs| *jobs <= end);
         shown.extend(powers);

@@ -13,7 +13,7 @@ use crate::{
 /// Attempts compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
 const COMPARED_ATTEMPTS: usize = 24;
 /// Most different numbers of jobs that are compared.
-const MOST_JOB_NUMBERS: usize = 16;
+const MAX_JOB_NUMBERS: usize = 16;
 /// Successful attempts with exactly the requested number of jobs that make the line unnecessary.
 const ENOUGH_ATTEMPTS: u32 = 5;
 /// The need does not depend on the number of jobs if it changes by less than this share over all tried numbers: repetitions of one build
@@ -22,7 +22,7 @@ const FLAT_SHARE: f64 = 0.1;
 /// Attempts do not show a line if their needs are further from the median than this share of it.
 const NOISE_LIMIT: f64 = 0.2;
 /// Least share of the pairs in which more jobs need more; below it there is no line.
-const LEAST_AGREEING_PAIRS: f64 = 0.75;
+const MIN_AGREEING_PAIRS: f64 = 0.75;
 
 /// One attempt with its number of jobs.
 #[derive(Debug, Clone, Copy)]
@@ -156,7 +156,7 @@ impl<'h> TriedJobs<'h> {
         let apart = jobs::median(compared.iter().map(|point| (point.need - middle).abs()).collect()) / middle;
         self.known_from = if slope.abs() * range <= FLAT_SHARE * middle {
             if apart <= NOISE_LIMIT { CurveKnown::Flat } else { CurveKnown::Contradictory }
-        } else if slope > 0.0 && agree >= LEAST_AGREEING_PAIRS {
+        } else if slope > 0.0 && agree >= MIN_AGREEING_PAIRS {
             CurveKnown::Line
         } else {
             CurveKnown::Contradictory
@@ -177,11 +177,11 @@ impl<'h> TriedJobs<'h> {
         jobs::median(slopes).max(0.0)
     }
 
-    /// The numbers of jobs that were tried, at most [`MOST_JOB_NUMBERS`].
+    /// The numbers of jobs that were tried, at most [`MAX_JOB_NUMBERS`].
     pub(super) fn counts(&self) -> JobCounts {
         let mut counts = JobCounts::new();
         for point in &self.points {
-            if counts.len() < MOST_JOB_NUMBERS || counts.contains(&point.jobs) {
+            if counts.len() < MAX_JOB_NUMBERS || counts.contains(&point.jobs) {
                 counts.insert(point.jobs);
             }
         }

@@ -9,14 +9,14 @@ use std::borrow::Cow;
 use crate::domain::{Distinction, float};
 
 /// Least number of attempts with a value; rarer values are counted together as one.
-const LEAST_ATTEMPTS_OF_VALUE: usize = 3;
+const MIN_ATTEMPTS_OF_VALUE: usize = 3;
 /// Least share of the groups' entropy that a field must explain.
-const LEAST_EXPLAINED: f64 = 0.4;
+const MIN_EXPLAINED: f64 = 0.4;
 /// How far the score must be from that of a random field, in standard deviations (the G-test, Sokal and Rohlf 1981): with some twenty
 /// fields, chance alone passes in one data set of a thousand.
-const LEAST_DEVIATIONS: f64 = 8.0;
+const MIN_DEVIATIONS: f64 = 8.0;
 /// Most values listed for a group.
-const MOST_LISTED_VALUES: usize = 6;
+const MAX_LISTED_VALUES: usize = 6;
 
 /// A field of an attempt: its name and its value, which is empty if unknown.
 pub type FieldValue<'a> = (Cow<'a, str>, Cow<'a, str>);
@@ -88,7 +88,7 @@ fn value_counts<'a>(groups: usize, attempts: &'a [GroupedAttempt<'_>], name: &st
     for alike in all.chunk_by(|a, b| a.0 == b.0) {
         let counts = |group: usize| alike.iter().filter(|(_, of)| *of == group).count();
         let counts: Vec<usize> = (0..groups).map(counts).collect();
-        if alike.len() < LEAST_ATTEMPTS_OF_VALUE {
+        if alike.len() < MIN_ATTEMPTS_OF_VALUE {
             rare.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
         } else if let Some((text, _)) = alike.first() {
             values.push(ValueCounts { text, by_group: counts });
@@ -113,9 +113,9 @@ fn explained_share(values: &[ValueCounts<'_>], groups: usize, open: f64) -> Opti
     let freedom = float((values.len() - 1) * (groups.saturating_sub(1)));
     let by_chance = freedom / (2.0 * count);
     let gain = open - left;
-    let likely = 2.0 * count * gain <= freedom + LEAST_DEVIATIONS * (2.0 * freedom).sqrt();
+    let likely = 2.0 * count * gain <= freedom + MIN_DEVIATIONS * (2.0 * freedom).sqrt();
     let share = (gain - by_chance) / open;
-    (share >= LEAST_EXPLAINED && !likely).then_some(share)
+    (share >= MIN_EXPLAINED && !likely).then_some(share)
 }
 
 /// Entropy of a distribution given as counts, in nats.
@@ -130,7 +130,7 @@ fn typical_values(values: &[ValueCounts<'_>], group: usize) -> Vec<String> {
     let mut own: Vec<&ValueCounts<'_>> =
         values.iter().filter(|value| value.main().0 == Some(group) && !value.text.is_empty()).collect();
     own.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| a.text.cmp(b.text)));
-    own.into_iter().take(MOST_LISTED_VALUES).map(|value| value.text.to_owned()).collect()
+    own.into_iter().take(MAX_LISTED_VALUES).map(|value| value.text.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 //! On the logarithmic axis the needs are cut at the widest gaps, which is single-linkage clustering (Gower and Ross 1969). Then the
 //! weakest cut is removed repeatedly, until each remaining one separates two groups:
 //!
-//! - each group has at least [`LEAST_SHARE`] of the attempts, and at least [`FEWEST_OF_GROUP`];
+//! - each group has at least [`MIN_SHARE`] of the attempts, and at least [`FEWEST_OF_GROUP`];
 //! - the gap between the inner 80 % of two neighbours is at least as wide as these ranges, and wider if the attempts are few (a stricter
 //!   form of the separation of Ashman, Bird and Zepf 1994, with quantiles instead of deviations, because tails are long);
-//! - the medians differ by [`LEAST_MEDIAN_RATIO`] and by [`LEAST_BYTES`]; smaller differences do not matter.
+//! - the medians differ by [`MIN_MEDIAN_RATIO`] and by [`MIN_BYTES`]; smaller differences do not matter.
 //!
 //! A need that changed over time, at once or gradually, is not two groups: both groups must still occur. So the series in the order of
 //! time must alternate (the number of runs, Wald and Wolfowitz 1940), and each group must occur in the newer half.
@@ -22,19 +22,19 @@ pub(super) const FEWEST_TO_SPLIT: usize = 8;
 /// Fewest attempts of a group.
 const FEWEST_OF_GROUP: usize = 3;
 /// Least share of all attempts in a group.
-const LEAST_SHARE: f64 = 0.08;
+const MIN_SHARE: f64 = 0.08;
 /// Most groups into which attempts are split.
-pub(super) const MOST_GROUPS: usize = 4;
+pub(super) const MAX_GROUPS: usize = 4;
 /// Number of the widest gaps that are tried as cuts: more than the groups, because some gaps only separate single outliers.
-const MOST_GAPS: usize = 12;
+const MAX_GAPS: usize = 12;
 /// Least ratio between the medians of neighbouring groups.
-const LEAST_MEDIAN_RATIO: f64 = 1.4;
+const MIN_MEDIAN_RATIO: f64 = 1.4;
 /// Least difference between the medians of neighbouring groups, in bytes: the default memory floor.
-const LEAST_BYTES: f64 = 67_108_864.0;
+const MIN_BYTES: f64 = 67_108_864.0;
 /// Share of a group on each side that its inner range leaves out.
 const OUTER_SHARE: f64 = 0.1;
 /// Least gap between two groups of very many attempts, as a multiple of their inner ranges.
-const LEAST_GAP: f64 = 0.9;
+const MIN_GAP: f64 = 0.9;
 /// Gap added for small groups, divided by the number of attempts.
 const FEW_ATTEMPTS_GAP: f64 = 10.0;
 /// Least width that an inner range is taken to have, as a logarithm to base 2: builds of one configuration differ by 3 %.
@@ -92,7 +92,7 @@ fn widest_gaps(sorted: &[f64]) -> Vec<usize> {
     let mut gaps: Vec<(f64, usize)> =
         sorted.iter().zip(sorted.iter().skip(1)).enumerate().map(|(at, (a, b))| (b - a, at + 1)).collect();
     gaps.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-    gaps.truncate(MOST_GAPS);
+    gaps.truncate(MAX_GAPS);
     let mut cuts: Vec<usize> = gaps.into_iter().map(|(_, at)| at).collect();
     cuts.sort_unstable();
     cuts
@@ -114,7 +114,7 @@ fn weakest_cut(sorted: &[f64], cuts: &[usize]) -> Option<usize> {
     if part.len() < enough {
         return Some(cut_to_nearer(&parts, small));
     }
-    (least < 1.0 || parts.len() > MOST_GROUPS).then_some(at)
+    (least < 1.0 || parts.len() > MAX_GROUPS).then_some(at)
 }
 
 /// The cut between the group at index `small` and its nearer neighbour.
@@ -133,10 +133,10 @@ fn clearness(below: &[f64], above: &[f64]) -> f64 {
     let inner = |part| [quantile(part, OUTER_SHARE), quantile(part, 0.5), quantile(part, 1.0 - OUTER_SHARE)];
     let ([low, middle, high], [above_low, above_middle, above_high]) = (inner(below), inner(above));
     let width = (high - low).max(above_high - above_low).max(NARROWEST_RANGE);
-    let wanted = LEAST_GAP + FEW_ATTEMPTS_GAP / float(below.len() + above.len());
+    let wanted = MIN_GAP + FEW_ATTEMPTS_GAP / float(below.len() + above.len());
     let gap = (above_low - high) / (wanted * width);
-    let ratio = (above_middle - middle) / LEAST_MEDIAN_RATIO.log2();
-    let bytes = (above_middle.exp2() - middle.exp2()) / LEAST_BYTES;
+    let ratio = (above_middle - middle) / MIN_MEDIAN_RATIO.log2();
+    let bytes = (above_middle.exp2() - middle.exp2()) / MIN_BYTES;
     gap.min(ratio).min(bytes)
 }
 
@@ -149,7 +149,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 fn share_of(count: usize) -> usize {
-    floor_index((LEAST_SHARE * float(count)).ceil())
+    floor_index((MIN_SHARE * float(count)).ceil())
 }
 
 #[expect(

@@ -238,7 +238,7 @@ fn what_a_fork_claims_where_its_project_has_no_trusted_builds_is_bounded_by_what
     let key = built("q", "a-fork", "1", 1).key;
     let prediction = predict(&history, &key, &Settings::default());
     let unknown = predict(&history, &built("q", "another", "1", 1).key, &Settings::default());
-    let most = history.highest_need().unwrap().0.max(raise::MOST_RAISE * unknown.memory_limit.value);
+    let most = history.highest_need().unwrap().0.max(raise::MAX_RAISE * unknown.memory_limit.value);
     assert!(prediction.memory_limit.value <= most, "{} of {most}", prediction.memory_limit.value);
     assert!(prediction.reason.ends_with("to at most what trusted attempts of any project need"));
     let failed = Bytes(unknown.memory_limit.value);

@@ -164,7 +164,6 @@ pub(super) fn class(attempt: &Summary) -> &'static str {
     CLASSES[REFS.iter().position(|git_ref| *git_ref == attempt.key.git_ref).unwrap()]
 }
 
-/// What an attempt is counted as.
 fn counts(attempt: &Summary) -> [(&'static str, bool); 8] {
     let (used, cpu) = (attempt.measured_need_mean().is_some(), attempt.measured_cpu().is_some());
     let asks_memory = attempt.resources.memory_size_asked().is_some();

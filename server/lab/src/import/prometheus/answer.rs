@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 /// A time series in an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PrometheusSeries {
-    /// Labels of the series.
     #[serde(rename = "metric", default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]

@@ -52,7 +52,7 @@ type BarePods = Vec<(usize, TimeRange)>;
 
 /// A candidate for the attempt of a job: fingerprint of the attempt, time of the pod's first reading, index of
 /// the pod.
-type ChosenPod = (u64, u64, usize);
+type CandidatePod = (u64, u64, usize);
 
 impl BuildPods {
     /// Finds the attempts of `range`. `host` is the host of the CI system for pods that do not name it; it may
@@ -140,7 +140,7 @@ impl PodAttempts<'_> {
     /// because the earlier ones had failed.
     fn choose_last_pods(&mut self) -> io::Result<()> {
         let hasher = RandomState::new();
-        let mut found: Vec<ChosenPod> = Vec::new();
+        let mut found: Vec<CandidatePod> = Vec::new();
         for pod in self.source.known_pods() {
             let (place, pod) = pod?;
             let (first_ms, has_end) = (pod.pod.first_ms, pod.end().is_some());

@@ -32,7 +32,6 @@ pub(super) struct HeldJob {
 }
 
 impl HeldJob {
-    /// The key of the job.
     pub(super) fn key(&self) -> pb::Key {
         // cannot fail: the bytes were made from a key
         pb::Key::decode(&*self.key).unwrap_or_default()

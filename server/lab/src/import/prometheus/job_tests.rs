@@ -32,7 +32,6 @@ fn pod(from: u64, until: u64) -> TimeRange {
     TimeRange { start_ms: START_MS + from * MINUTE_MS, end_ms: START_MS + until * MINUTE_MS }
 }
 
-/// Which jobs the pods are.
 fn fit(jobs: &[ListedJob], pods: &[TimeRange]) -> Vec<Option<u64>> {
     let jobs = ListedJobs::new(jobs.to_vec());
     jobs.fit_to_pods(23, pods, &HashSet::new()).into_iter().map(|job| job.map(|job| job.id)).collect()

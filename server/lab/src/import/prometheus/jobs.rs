@@ -96,14 +96,12 @@ impl ListedJobs {
         }
     }
 
-    /// The job of a project with this number.
     pub(super) fn find(&self, project: u64, id: u64) -> Option<&HeldJob> {
         let places = self.places.get(&project)?;
         let (_, place) = places.get(places.binary_search_by_key(&id, |(id, _)| *id).ok()?)?;
         self.by_project.get(&project)?.get(usize::try_from(*place).ok()?)
     }
 
-    /// Whether the list has jobs of this project.
     pub(super) fn knows(&self, project: u64) -> bool {
         self.by_project.contains_key(&project)
     }

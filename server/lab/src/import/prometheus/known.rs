@@ -21,7 +21,7 @@ use super::{
     pods::BuildPods,
 };
 use crate::import::{
-    columns::{LEAST_BYTES, MOST_BYTES},
+    columns::{MAX_MEMORY_BYTES, MIN_MEMORY_BYTES},
     refusals::Refusal,
 };
 
@@ -152,7 +152,7 @@ impl BuildPod {
         // the working set contains active page cache, which is not part of the need; the high-water mark bounds
         // it
         let need = Bytes::from_f64(self.memory_peak.max(self.resident_peak).min(most));
-        if !(LEAST_BYTES..=MOST_BYTES).contains(&need.0) {
+        if !(MIN_MEMORY_BYTES..=MAX_MEMORY_BYTES).contains(&need.0) {
             return Err(("peak_bytes", format!("{} cannot be the memory of a build", need.0)));
         }
         let killed = self.oom_killed || self.oom_events > 0.0;

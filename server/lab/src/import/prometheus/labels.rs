@@ -16,7 +16,7 @@ pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
 /// Key in `variables` for the address of the job's page, which is not a variable of the job.
 const JOB_URL_VARIABLE: &str = "CI_JOB_URL";
 /// Most labels that a file may name.
-const MOST_VARIABLES: usize = 64;
+const MAX_VARIABLES: usize = 64;
 
 /// Names of labels, which differ between clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -85,8 +85,8 @@ impl PrometheusLabels {
         if self.build.is_empty() || !self.build.bytes().all(is_plain) {
             return Err(format!("build: {:?} is not the name of a container", self.build));
         }
-        if self.variables.len() > MOST_VARIABLES {
-            return Err(format!("variables: more than {MOST_VARIABLES}"));
+        if self.variables.len() > MAX_VARIABLES {
+            return Err(format!("variables: more than {MAX_VARIABLES}"));
         }
         Ok(())
     }

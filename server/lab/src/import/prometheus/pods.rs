@@ -20,11 +20,11 @@ use super::{
 
 /// Most pods of an import. If all have ended they take some 60 MB, 120 bytes each (compressed pod,
 /// fingerprints, index).
-const MOST_PODS: usize = 500_000;
+const MAX_PODS: usize = 500_000;
 
 /// There are more pods than an import can have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {} pods: ask for less with --since or --prometheus-selector", MOST_PODS)]
+#[error("more than {} pods: ask for less with --since or --prometheus-selector", MAX_PODS)]
 pub struct TooManyPods;
 
 /// The pods of builds that an import has seen so far.
@@ -118,7 +118,7 @@ impl BuildPods {
         let is_known = named.as_ref().is_some_and(|pod| self.is_known(pod));
         self.unread_series.note_unread(question, series, (namespace.as_str(), name.as_str()), is_known);
         let Some(name) = named else { return Ok(false) };
-        if self.known_ended.len() + self.running_pods.len() >= MOST_PODS
+        if self.known_ended.len() + self.running_pods.len() >= MAX_PODS
             && !self.running_pods.contains_key(&name)
         {
             return Err(TooManyPods);

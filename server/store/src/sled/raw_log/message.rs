@@ -13,7 +13,7 @@ const RED_ZONE_BYTES: usize = 32;
 const MAX_BODY: usize = SEGMENT_BYTES / 4;
 
 /// Highest number of a segment: sled's log positions have 63 bits.
-const MOST_SEGMENTS: u64 = (1 << 63) / SEGMENT_BYTES as u64 - 1;
+const MAX_SEGMENTS: u64 = (1 << 63) / SEGMENT_BYTES as u64 - 1;
 
 /// Content of a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ fn header_at(segment: &[u8], at: usize) -> Option<MessageHeader> {
     let bound =
         if matches!(kind, MessageKind::Cap | MessageKind::Canceled) { SEGMENT_BYTES } else { MAX_BODY };
     let (number, page) = (cursor.varint()?, cursor.varint()?);
-    let sound = len <= bound && number <= MOST_SEGMENTS;
+    let sound = len <= bound && number <= MAX_SEGMENTS;
     sound.then_some(MessageHeader { checksum: crc, kind, len, number, page, body_at: cursor.position })
 }
 

@@ -233,7 +233,6 @@ impl RawLog {
         Ok(())
     }
 
-    /// All losses of the log.
     pub(crate) fn losses(&self) -> Vec<LogLoss> {
         let holes = self.survey.holes.iter().zip(&self.before_holes);
         let bytes =

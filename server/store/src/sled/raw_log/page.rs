@@ -15,14 +15,12 @@ pub(super) struct ValueAt {
 pub(super) struct PageNode<'a> {
     /// Number of leading bytes that all keys of the page share with `lo`; the keys in the message lack them.
     pub(super) prefix: usize,
-    /// Number of the next page; 0 if there is none.
     pub(super) next: u64,
     pub(super) start: &'a [u8],
     pub(super) end: &'a [u8],
     pub(super) content: PageContent<'a>,
 }
 
-/// Content of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageContent<'a> {
     /// Entries of a leaf page: each key without its leading bytes, and the position of its value.
@@ -32,7 +30,6 @@ pub(super) enum PageContent<'a> {
     Index(Vec<(&'a [u8], u64)>),
 }
 
-/// A change of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageChange<'a> {
     /// Sets the value of a key; the key lacks its leading bytes.

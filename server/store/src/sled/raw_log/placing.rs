@@ -121,8 +121,8 @@ impl RawLog {
         readable_records::key_of(&versioned(&bytes)?.value, &change.key)
     }
 
-    /// The prefix of a page that was read before: as many bytes of its first key as fit the most changes.
-    /// `None` if two prefixes fit equally well.
+    /// The bytes that all keys of a page begin with, which its changes omit: the start of its first key, of the length with which the most
+    /// changes belong to known attempts. `None` if two lengths fit equally well.
     fn prefix_by_first_key(&self, page: u64, changes: &[UnplacedChange]) -> Option<Vec<u8>> {
         let range = &self.replay.pages.get(&page)?.range;
         let lens = 0..=range.start.len().min(LONGEST_PREFIX);

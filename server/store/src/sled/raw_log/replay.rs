@@ -35,7 +35,6 @@ pub(super) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Whether a key is in the range.
     pub(super) fn holds(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && (self.end.is_empty() || key < self.end.as_slice())
     }
@@ -75,7 +74,7 @@ struct MessagePosition {
 }
 
 /// Least bytes of a message with a page, besides its keys and values.
-const LEAST_PAGE: u64 = 12;
+const MIN_PAGE: u64 = 12;
 
 /// State of the replay.
 #[derive(Debug, Default)]
@@ -153,7 +152,7 @@ impl Replay {
     /// Marks each page if its message would fit into this many lost bytes. A split may shorten a page, but not
     /// its first key, so only the first key counts.
     fn mark_pages_outdated(&mut self, bytes: u64) {
-        let fits = |page: &ReplayedPage| page.range.start.len() as u64 + LEAST_PAGE <= bytes;
+        let fits = |page: &ReplayedPage| page.range.start.len() as u64 + MIN_PAGE <= bytes;
         self.pages.values_mut().for_each(|page| page.possibly_outdated |= fits(page));
     }
 

@@ -329,7 +329,7 @@ impl LogSurvey {
         let is_hit = lost.any(|(lsn, len)| lsn <= last && lsn.saturating_add(len) > first);
         let mut numbers = number(first)..=number(last);
         last < self.end
-            && span < MOST_SEGMENTS
+            && span < MAX_SEGMENTS
             && numbers.all(|number| self.is_accounted_for(number))
             && !is_hit
     }
@@ -337,7 +337,7 @@ impl LogSurvey {
 
 /// Most segments of one batch. A batch has at most 1,024 entries of 4 KiB, and now and then sled writes a whole
 /// page of up to 1/8 MiB into it.
-const MOST_SEGMENTS: u64 = 1024;
+const MAX_SEGMENTS: u64 = 1024;
 
 /// The number of a segment with a damaged header, from its first valid message.
 fn number_within(bytes: &[u8]) -> Option<u64> {

@@ -78,8 +78,8 @@ impl Threads {
     }
 }
 
-/// The HTTP library begins each call and passes it here before it begins the next one, so `now`
-/// belongs to this call.
+/// The HTTP library begins each call and passes it here before it begins the next one, so
+/// `now_on_own` belongs to this call.
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Threads {
     fn execute(&self, call: F) {
         let own = self.own_runtime.as_ref().filter(|_own| self.found_calls.now_on_own.swap(false, Relaxed));

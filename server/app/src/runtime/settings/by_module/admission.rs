@@ -71,7 +71,7 @@ pub struct Settings {
     pub secret_file: Option<PathBuf>,
     /// What the webhook does.
     pub mode: AdmissionMode,
-    /// Namespaces whose pods are reviewed; empty means all.
+    /// Namespaces with pods to review; empty means all.
     pub namespaces: Vec<String>,
     /// Sizes that are set.
     pub sizes: Vec<PodSize>,

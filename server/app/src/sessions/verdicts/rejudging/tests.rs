@@ -60,7 +60,7 @@ async fn attempts_beyond_those_that_may_wait_are_counted() {
     let id = AttemptId::parse("a").unwrap();
     let (ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
     let _rejudging = Rejudging::new(ingest.clone(), &mut worker);
-    for _ in 0..MOST_WAITING + 3 {
+    for _ in 0..MAX_WAITING + 3 {
         worker.judge_after_end(&id);
     }
     assert_eq!(ingest.parts.metrics.verdicts_left_old.get(), 3);

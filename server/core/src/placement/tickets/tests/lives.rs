@@ -101,7 +101,7 @@ fn a_pool_that_is_full_without_tickets_keeps_nothing_from_the_others() {
     let mut tickets = tickets(both, 10_000);
     tickets.occupy("p");
     tickets.opened("stuck", claim("s", &["x"]));
-    for n in 0..2 * MOST_PASSED_OVER {
+    for n in 0..2 * MAX_PASSED_OVER {
         let name = format!("o{n}");
         let granted = tickets.opened(&name, TicketClaim { pool: "other".into(), ..claim("o", &["x"]) });
         assert_eq!(granted, [name.as_str()], "the only x is free for any that fits");

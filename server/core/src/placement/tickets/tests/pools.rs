@@ -54,7 +54,7 @@ fn check(tickets: &Tickets) {
     let has_room = |counter: LimitKey| most(&counter).is_none_or(|most| taken(&counter) < most);
     let mut waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
     let forgotten = waiting.find(|ticket| claim::scopes_with_owner(&ticket.claim).all(has_room));
-    let kept = tickets.classes.iter().any(|(_, class)| class.passed_over >= MOST_PASSED_OVER);
+    let kept = tickets.classes.iter().any(|(_, class)| class.passed_over >= MAX_PASSED_OVER);
     assert!(kept || forgotten.is_none(), "{forgotten:?} is forgotten");
 }
 

@@ -128,7 +128,7 @@ pub(super) fn check(tickets: &Tickets, before: &HashMap<LimitKey, u32>) {
     };
     let waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
     let could = waiting.filter(|ticket| claim::scopes_with_owner(&ticket.claim).all(has_room));
-    let kept = tickets.classes.iter().any(|(_, class)| class.passed_over >= MOST_PASSED_OVER);
+    let kept = tickets.classes.iter().any(|(_, class)| class.passed_over >= MAX_PASSED_OVER);
     assert!(kept || could.count() == 0, "one waits although there is a place");
     assert!(tickets.classes.iter().all(|(at, class)| class.first().is_none()
         || tickets.lineup.overdue().chain(tickets.lineup.all_not_overdue()).any(|seated| seated == at)));

@@ -60,7 +60,7 @@ fn three_and_four_groups_are_distinguished() {
         let found = share(groups, 96, |dice, n| float(n * 7 % groups) + 0.06 * dice.normal());
         assert!(found > 0.98, "{groups}: {found}");
     }
-    let six = share(MOST_GROUPS + 1, 120, |dice, n| float(n * 7 % 6) + 0.02 * dice.normal());
+    let six = share(MAX_GROUPS + 1, 120, |dice, n| float(n * 7 % 6) + 0.02 * dice.normal());
     assert!(six <= 0.0, "no more groups than are shown");
 }
 

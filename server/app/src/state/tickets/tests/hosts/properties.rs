@@ -1,0 +1,59 @@
+//! What holds for every order of openings, ends, checks, lists and restarts.
+
+use proptest::prelude::*;
+
+use super::*;
+
+proptest! {
+    #[test]
+    fn two_open_tickets_never_have_one_host_and_no_ticket_has_one_that_was_not_listed(
+        steps in prop::collection::vec((0_u8..7, 0_u8..12, any::<u8>()), 0..60),
+        is_limit_fixed in any::<bool>(),
+    ) {
+        let lists = ["\"a\"", "\"a\", \"b\"", "\"b\", \"c\", \"d\"", "\"d\", \"a\""];
+        let pool = |n: u8| {
+            let at_once = if is_limit_fixed { 2 } else { 1 + n / 64 };
+            format!("hosts = [{}]\nat_once = {at_once}\nreuse_opportunity_time = 60\n", lists[n as usize % 4])
+        };
+        let mut yard = Yard::new(&pool(1));
+        let mut opened = std::collections::HashSet::new();
+        for (step, ticket, how) in steps {
+            let name = ticket.to_string();
+            let before = yard.held();
+            match step {
+                0 | 1 if opened.insert(ticket) => yard.open(&name, ["", "s", "t"][how as usize % 3]),
+                0..=2 => {
+                    yard.close(&name);
+                    opened.remove(&ticket);
+                }
+                3 => yard.check(|host| how >> (host.as_bytes()[0] - b'a') & 1 == 1),
+                4 => yard.list(&pool(how)),
+                5 => yard.restart(),
+                _ => {
+                    yard.now.steady_ms += u64::from(how) * 1000;
+                    yard.look();
+                }
+            }
+            let held = yard.held();
+            let hosts: std::collections::HashSet<&String> = held.iter().map(|(_, host)| host).collect();
+            prop_assert_eq!(hosts.len(), held.len(), "{:?}", held);
+            prop_assert!(!is_limit_fixed || held.len() <= 2, "{:?}", held);
+            let lost = before.iter().find(|was| !held.contains(was) && opened.contains(&was.0.parse().unwrap()));
+            prop_assert_eq!(lost, None, "a host that is out stays with its ticket");
+            let listed = yard.site.pools.now();
+            let new = held.iter().find(|has| !before.contains(has) && !listed.pool("h").unwrap().hosts.lists(&has.1));
+            prop_assert_eq!(new, None);
+        }
+        // nothing is lost: with all hosts there, every ticket gets one in the end
+        yard.list("hosts = [\"a\", \"b\", \"c\", \"d\"]\n");
+        for _ in 0..40 {
+            yard.now.steady_ms += 20 * 60_000;
+            yard.look();
+            yard.check(|_| true);
+            for (name, _) in yard.held() {
+                yard.close(&name);
+            }
+        }
+        prop_assert_eq!(yard.open_tickets(), vec![]);
+    }
+}
