@@ -8,6 +8,7 @@
 //! | [`words`] | converts messages to text: numbers, times, sums, reasons, verdicts, proposals, JSON |
 //! | [`certificate`], [`checks`], [`own_files`], [`log_filter`] | when a certificate expires; the results of `doctor`; how both programs open their own files; which lines they log |
 //! | [`codec`] | encodes messages as bytes |
+//! | [`named_enum`](named_enum!) | declares an enum with a name for each variant |
 
 pub mod certificate;
 pub mod checks;
@@ -19,6 +20,7 @@ pub mod job;
 pub mod job_pod;
 pub mod limits;
 pub mod log_filter;
+mod named_enum;
 pub mod own_files;
 pub mod quantity;
 pub mod spack;

@@ -69,18 +69,14 @@ impl LinkRefusal {
 }
 
 /// Creates a file that only its owner can read, and opens it for reading and writing.
-///
-/// # Errors
-/// If the name exists, or the file cannot be created.
+/// Errors: the name exists, or the file cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
     // O_EXCL does not follow links (open(2))
     OpenOptions::new().read(true).write(true).create_new(true).mode(OWNERS_FILE).open(path)
 }
 
 /// Creates a file as [`create_new`] does, and removes a file that an earlier run left there. Of a link, only the link itself is removed.
-///
-/// # Errors
-/// If the name is a directory, or the file cannot be removed or created.
+/// Errors: the name is a directory, or the file cannot be removed or created.
 pub fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -90,9 +86,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 
 /// Replaces the content of the file `path` by `bytes`, durably: a crash leaves the old file or the new one. `new` is the name, in the same
 /// directory, of the new file while it is written.
-///
-/// # Errors
-/// If the file cannot be written or renamed.
+/// Errors: the file cannot be written or renamed.
 pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = create(new)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(new, path));
@@ -106,17 +100,13 @@ pub fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Opens a file for reading and writing.
-///
-/// # Errors
-/// If the file does not exist, is a link or has another name ([`LinkRefusal`]), or cannot be opened.
+/// Errors: the file does not exist, is a link or has another name ([`LinkRefusal`]), or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     open_as(path, OpenOptions::new().read(true).write(true))
 }
 
 /// Opens a file for reading and writing, and creates it if it does not exist. Only the owner can read a new file.
-///
-/// # Errors
-/// If the file is a link or has another name ([`LinkRefusal`]), or cannot be opened.
+/// Errors: the file is a link or has another name ([`LinkRefusal`]), or cannot be opened.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     open_as(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(OWNERS_FILE))
 }
@@ -136,9 +126,7 @@ fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 /// Refuses everything except a plain file with a single name. `found`: metadata of the open file, or of the name itself
 /// (`symlink_metadata`).
-///
-/// # Errors
-/// A [`LinkRefusal`] that says why.
+/// Errors: A [`LinkRefusal`] that says why.
 pub fn refuse_links(found: &Metadata) -> io::Result<()> {
     if found.is_symlink() {
         return Err(LinkRefusal::Symbolic.into());
@@ -150,9 +138,7 @@ pub fn refuse_links(found: &Metadata) -> io::Result<()> {
 }
 
 /// Creates a directory that only its owner can read, if it does not exist.
-///
-/// # Errors
-/// If the name is a link or no directory ([`LinkRefusal`]), or the directory cannot be created.
+/// Errors: the name is a link or no directory ([`LinkRefusal`]), or the directory cannot be created.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(OWNERS_DIRECTORY).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -12,9 +12,7 @@ use crate::limits;
 const MIN_MEMORY: u64 = 1 << 20;
 
 /// Parses a quantity of bytes, for example `2Gi`.
-///
-/// # Errors
-/// If the text is not a quantity, or not one of memory.
+/// Errors: the text is not a quantity, or not one of memory.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size such as 2GiB, 2Gi, 2000M or 2147483648");
     let trimmed = text.trim();
@@ -25,9 +23,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Parses the memory of a build, for example `2Gi`. Less than a MiB is refused as a number without its unit.
-///
-/// # Errors
-/// If the text is not a quantity, or not one of a build's memory.
+/// Errors: the text is not a quantity, or not one of a build's memory.
 pub fn memory(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         less if less < MIN_MEMORY => {
@@ -38,9 +34,7 @@ pub fn memory(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a quantity of cores, for example `1500m`.
-///
-/// # Errors
-/// If the text is not a quantity, or more than any machine has.
+/// Errors: the text is not a quantity, or more than any machine has.
 pub fn parse_cores(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?} is not a number of cores such as 2, 1.5 or 1500m");
     let value = Ratio::parse(text.trim()).ok_or_else(wrong)?;
@@ -55,9 +49,7 @@ pub fn parse_cores(text: &str) -> Result<f64, String> {
 }
 
 /// Parses the memory of a build in a variable or an annotation. 0 is allowed, because GitLab and Kubernetes write it for "none".
-///
-/// # Errors
-/// If the text is not a quantity, or not one of a build's memory.
+/// Errors: the text is not a quantity, or not one of a build's memory.
 pub fn memory_or_zero(text: &str) -> Result<u64, String> {
     if bytes(text) == Ok(0) { Ok(0) } else { memory(text) }
 }

@@ -134,30 +134,6 @@ fn over_tls_each_token_may_do_what_the_file_says_and_the_build_passes_whatever_i
 }
 
 #[test]
-fn who_has_some_projects_sees_nothing_of_the_others() {
-    let site = Site::start(&[]);
-    assert_eq!(site.run("runner-secret", "ours", "spack/packages").code, Some(0));
-    assert_eq!(site.run("runner-secret", "theirs", "other/secret").code, Some(0));
-    let spack = site.agent("spack-secret");
-    assert_eq!(
-        spack.json(&["attempts", "--project", "spack/packages"])["attempts"].as_array().unwrap().len(),
-        1
-    );
-    assert!(spack.json(&["show", "--attempt", "ours"]).to_string().contains("\"ours\""));
-    for hidden in [
-        &["attempts"][..],
-        &["attempts", "--project", "other/secret"],
-        &["stats"],
-        &["show", "--attempt", "theirs"],
-    ] {
-        let answer = spack.call(hidden);
-        assert_ne!(answer.code, Some(0), "{hidden:?}: {answer:?}");
-        assert!(!answer.stdout.contains("theirs"), "{answer:?}");
-    }
-    assert_ne!(spack.call(&["predict", "--key", "package=p", "--key", "project=other/secret"]).code, Some(0));
-}
-
-#[test]
 fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_with_it_is_served() {
     let site = Site::start(&["--tls-client-ca-file", "CA", "--tls-client-required", "on"]);
     let refused = site.agent("reader-secret").call(&["attempts"]);

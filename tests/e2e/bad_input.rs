@@ -1,7 +1,5 @@
 //! Bad input gets a clear error that names the cause, and changes nothing.
 
-use std::collections::HashMap;
-
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient,
     server_message::Message as Answer, stats_client::StatsClient,
@@ -97,36 +95,6 @@ async fn a_repeated_number_is_acknowledged_again_and_not_stored_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_key_or_id_is_named() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let opening = |change: fn(&mut pb::Hello)| {
-        let Sent::Hello(mut hello) = hello("a", "zlib") else { unreachable!() };
-        change(&mut hello);
-        Sent::Hello(hello)
-    };
-    let cases = [
-        (opening(|hello| hello.key = None), "hello.key"),
-        (opening(|hello| hello.key.as_mut().unwrap().package.clear()), "hello.key.package"),
-        (opening(|hello| hello.attempt = "a b".into()), "hello.attempt"),
-        (opening(|hello| hello.session.clear()), "hello.session"),
-    ];
-    for (message, name) in cases {
-        let mut stream = Sender::connect(&server.url()).await.unwrap();
-        let status = stream.exchange(message).await.unwrap_err();
-        assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, name), "{status}");
-    }
-    // what does not say which build it is costs itself alone
-    let mut odd = opening(|hello| (hello.started_unix_ms, hello.source) = (u64::MAX, 99));
-    if let Sent::Hello(hello) = &mut odd {
-        let labels: HashMap<_, _> = (0..10_000).map(|n| (n.to_string(), "x".to_owned())).collect();
-        hello.key.as_mut().unwrap().labels = labels;
-    }
-    Sender::connect(&server.url()).await.unwrap().exchange(odd).await.unwrap();
-    let metrics = server.get("/metrics").unwrap().1;
-    assert!(metrics.contains("plimsoll_facts_skipped_total{kind=\"hello\"} 3\n"), "{metrics}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
@@ -160,26 +128,6 @@ async fn an_unknown_key_is_an_answer_and_an_empty_one_an_error() {
         let status = client.predict(pb::PredictRequest { key, ..Default::default() }).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bad_ask_in_a_batch_gets_its_own_error_and_the_rest_go_on() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let ask = |package: &str| pb::PredictRequest {
-        key: Some(pb::Key { package: package.into(), ..pb::Key::default() }),
-        ..Default::default()
-    };
-    let asks = tokio_stream::iter([ask("a"), ask(""), ask("c")]);
-    let mut answers = client.predict_batch(asks).await.unwrap().into_inner();
-    let mut kinds = Vec::new();
-    while let Some(answer) = answers.message().await.unwrap() {
-        kinds.push(match answer.result.unwrap() {
-            pb::predict_batch_response::Result::Prediction(_) => "prediction".to_owned(),
-            pb::predict_batch_response::Result::Error(error) => error.field,
-        });
-    }
-    assert_eq!(kinds, ["prediction", "key.package", "prediction"]);
 }
 
 /// Asks of one batch: as many as the largest generate jobs have specs, and more.
@@ -297,50 +245,6 @@ async fn a_wrong_clock_bends_no_statistics_and_loses_no_build() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_that_the_server_does_not_know_are_named() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetStatsRequest { group_by: 99, ..pb::GetStatsRequest::default() };
-    assert_eq!(field(&client.get_stats(ask).await.unwrap_err()), "group_by");
-    let filter = Some(pb::Filter { outcome: -1, ..pb::Filter::default() });
-    let ask = pb::ListAttemptsRequest { filter, ..Default::default() };
-    assert_eq!(field(&client.list_attempts(ask).await.unwrap_err()), "filter.outcome");
-    let ask = pb::GetAttemptRequest { attempt: "a".into(), max_samples: 20_001, ..Default::default() };
-    assert_eq!(field(&client.get_attempt(ask).await.unwrap_err()), "max_samples");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_long_series_comes_in_rows_that_keep_its_peak() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    for first in (1..=3000).step_by(500) {
-        stream.exchange(batch("a", first, (first..first + 500).map(sample).collect())).await.unwrap();
-    }
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let mut get = async |max_samples| {
-        let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, max_samples };
-        client.get_attempt(ask).await.unwrap().into_inner()
-    };
-    let whole = get(3000).await;
-    assert_eq!((whole.series.len(), whole.samples_total, whole.downsampled), (3000, 3000, false));
-    let rows = get(0).await;
-    assert_eq!((rows.series.len(), rows.samples_total, rows.downsampled), (1500, 3000, true));
-    let last = rows.series.last().unwrap();
-    assert_eq!((last.elapsed_ms, last.need_max_bytes), (3_000_000, Some(3000 << 20)));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_just_stops_can_be_taken_up_again() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    stream.exchange(batch("a", 1, vec![sample(1)])).await.unwrap();
-    drop(stream);
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
-    assert_eq!(stream.exchange(hello("a", "zlib")).await.unwrap(), 1);
-    assert_eq!(stream.exchange(batch("a", 2, vec![sample(2)])).await.unwrap(), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_carries_a_bounded_number_of_attempts() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
@@ -358,17 +262,4 @@ async fn samples_without_an_opening_and_empty_messages_are_refused() {
     let status = stream.exchange(batch("unknown", 1, vec![sample(1)])).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert!(status.message().contains("hello"), "{status}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_needs_something_to_judge() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let ask = |attempt: &str| pb::ShouldRetryRequest { attempt: attempt.into(), ..Default::default() };
-    let status = client.should_retry(ask("unknown")).await.unwrap_err();
-    assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, "attempt"));
-    let _stream = Sender::opened(&server.url(), "running", "zlib").await.unwrap();
-    let status = client.should_retry(ask("running")).await.unwrap_err();
-    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
-    assert!(status.message().contains("still running"), "{status}");
 }

@@ -1,4 +1,4 @@
-//! The data directory: in use, not ours, emptied, newer, half restored, on a disk that refuses to write. Each is named with the way
+//! The data directory: in use, of another user, newer, on a disk that refuses to write. Each is named with the way
 //! out, and nothing is changed.
 
 use std::{
@@ -24,25 +24,6 @@ fn a_directory_in_use_is_refused_and_the_first_server_goes_on() {
     let error = refused(dir.path());
     assert!(error.contains(&server.pid().to_string()), "it names the process: {error}");
     assert_eq!(server.get("/readyz").unwrap().0, 200);
-}
-
-#[test]
-fn what_is_no_store_or_an_emptied_one_is_refused_by_its_name_and_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let [foreign, file, emptied] = ["foreign", "file", "emptied"].map(|name| dir.path().join(name));
-    fs::create_dir(&foreign).unwrap();
-    fs::write(foreign.join("thesis.txt"), "years of work").unwrap();
-    fs::write(&file, "x").unwrap();
-    assert!(Server::start(Programs::for_tests(), &emptied).unwrap().stop().unwrap().success());
-    fs::remove_dir_all(emptied.join("sled")).unwrap();
-    for (path, part) in
-        [(&foreign, foreign.to_str().unwrap()), (&file, "data_dir"), (&emptied, "restore a backup")]
-    {
-        let error = refused(path);
-        assert!(error.contains(part), "{}: {error}", path.display());
-    }
-    let names: Vec<_> = fs::read_dir(&foreign).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!((names, fs::read(&file).unwrap()), (vec!["thesis.txt".into()], b"x".to_vec()));
 }
 
 /// A user that owns nothing.
@@ -84,29 +65,6 @@ fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out() {
         assert!(line.contains("plimsoll-server export"), "the way out: {error}");
         assert_eq!(fs::read_to_string(&marker).unwrap(), other);
     }
-}
-
-#[test]
-fn a_half_restored_directory_is_refused_until_it_is_restored_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, file, new) = (dir.path().join("data"), dir.path().join("backup"), dir.path().join("new"));
-    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
-    let run = |data: &Path, word| {
-        let mut command = Command::new(&Programs::for_tests().server);
-        command.env_clear().arg("--data-dir").arg(data).arg(word).arg(&file).output().unwrap()
-    };
-    assert!(run(&data, "backup").status.success());
-    let whole = fs::read(&file).unwrap();
-    fs::write(&file, &whole[..whole.len() - 1]).unwrap();
-    let short = run(&new, "restore");
-    let error = String::from_utf8(short.stderr).unwrap();
-    assert!(!short.status.success() && error.contains("cut short"), "{error}");
-    let error = refused(&new);
-    assert!(error.contains("half restored") && error.contains("remove it and restore again"), "{error}");
-    fs::remove_dir_all(&new).unwrap();
-    fs::write(&file, whole).unwrap();
-    assert!(run(&new, "restore").status.success());
-    assert!(Server::start(Programs::for_tests(), &new).unwrap().stop().unwrap().success());
 }
 
 /// A small file system of its own, unmounted at the end.

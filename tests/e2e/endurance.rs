@@ -1,4 +1,4 @@
-//! Short forms of the programs `kill_run`, `power_cut`, `soak`, `too_much` and `upstream_kills`.
+//! Short forms of what the program `endurance` runs.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish};
+use plimsoll_tests::{Programs, Server, eventually};
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
@@ -60,9 +60,9 @@ async fn the_retry_policy_changes_at_a_signal_and_answers_that_were_given_stand(
     let third = ask(&server, infra("3")).await;
     assert_eq!(third.action(), pb::Action::No, "{}", third.reason);
     assert_eq!(ask(&server, infra("1")).await, first, "the same question");
-    server.stop().unwrap();
+    server.kill().unwrap();
     let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
-    assert_eq!(ask(&server, infra("1")).await, first, "also after a restart");
+    assert_eq!(ask(&server, infra("1")).await, first, "also after a kill");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,18 +87,6 @@ async fn runs_that_only_the_ci_system_lists_count_against_the_budget() {
     }
     let alone = ask(&server, infra("gitlab.example:13")).await;
     assert_eq!(alone.attempts_left, 0, "a question without the list takes nothing away");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_succeeded_has_nothing_to_retry() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    let mut stream = Sender::opened(&server.url(), "fine", "zlib").await.unwrap();
-    stream.exchange(finish("fine", 0, Some(0))).await.unwrap();
-    let log_tail = b"g++: fatal error: Killed signal terminated program cc1plus".to_vec();
-    let question = pb::ShouldRetryRequest { attempt: "fine".into(), log_tail, ..Default::default() };
-    let verdict = ask(&server, question).await;
-    assert_eq!((verdict.action(), verdict.next), (pb::Action::No, None));
-    assert_eq!(verdict.reason, "it succeeded, there is nothing to retry");
 }
 
 /// Runs `plimsoll-server classify FILE -o json` with at most so much memory; code, answers, complaints.

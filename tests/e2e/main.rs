@@ -72,7 +72,6 @@ mod stop;
 mod store_ops;
 mod stranger;
 mod tenants;
-mod ticket_access;
 mod tickets;
 mod too_much;
 mod unreadable;

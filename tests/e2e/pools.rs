@@ -157,56 +157,15 @@ fn the_file_that_comes_with_the_program_can_be_tried_out() {
 }
 
 #[test]
-fn rules_that_do_nothing_are_warned_of_and_rules_that_explode_refused_each_with_its_line() {
+fn a_rule_that_does_nothing_is_warned_of_and_one_that_explodes_takes_the_time_of_its_text() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pools.toml");
-    let pools =
-        "[[pool]]\nname = \"x\"\narch = \"x86_64\"\ntags = [\"a\"]\n[[pool]]\nname = \"y\"\ntags = [\"b\"]\n";
-    let tried = |rules: &str| {
-        fs::write(&file, format!("{pools}{rules}")).unwrap();
-        let tried = rules_test(&[file.to_str().unwrap(), "--key", "package=gcc"]);
-        let (stdout, stderr) =
-            (String::from_utf8(tried.stdout).unwrap(), String::from_utf8(tried.stderr).unwrap());
-        (tried.status.success(), stdout, stderr)
-    };
-    let all = "[[rule]]\nname = \"all\"\npackage = '.*'\npool = \"y\"\n";
-    let (passed, stdout, stderr) = tried(
-        &[
-            "[[rule]]\nname = \"never\"\nref_class = 'nightly'\npool = \"x\"\n",
-            "[[rule]]\nname = \"nowhere\"\ntags = [\"a\", \"b\"]\n",
-            "[[rule]]\nname = \"arm\"\narch = 'aarch64'\npool = \"x\"\n",
-            all,
-            "[[rule]]\nname = \"behind\"\nstack = 's'\npool = \"y\"\n",
-        ]
-        .concat(),
-    );
-    assert!(passed && stdout.contains("takes  line   19  all"), "{stdout}{stderr}");
-    for warned in [
-        "line 8: rule never: no ref_class can match 'nightly'",
-        "line 12: rule nowhere: no pool has all of the tags a, b",
-        "line 15: rule arm: nothing that matches arch 'aarch64' runs in x (x86_64)",
-        "line 23: rule behind: never reached, rule all (line 19)",
-    ] {
-        assert!(stderr.contains(warned), "{warned} is missing in\n{stderr}");
-    }
-    for (pattern, why) in [
-        ("((a{100}){100}){100}", "takes more than 524288 bytes"),
-        ("(a*)*b(?=c)", "look-around"),
-        ("a{99999}{99999}", "line 10: rule wild: package:"),
-    ] {
-        let (passed, stdout, stderr) =
-            tried(&format!("[[rule]]\nname = \"wild\"\npackage = '{pattern}'\npool = \"x\"\n"));
-        assert!(!passed && stdout.is_empty(), "{stdout}");
-        assert!(
-            stderr.contains("line 10: rule wild: package: '") && stderr.contains(why),
-            "{pattern}: {stderr}"
-        );
-    }
-    // one that explodes elsewhere takes the time of its text here
-    let text = "a".repeat(200);
-    fs::write(&file, format!("{pools}[[rule]]\npackage = '(a|a)*(a*)*b'\npool = \"x\"\n{all}")).unwrap();
-    let tried = rules_test(&[file.to_str().unwrap(), "--key", &format!("package={text}")]);
-    assert!(
-        tried.status.success() && String::from_utf8(tried.stdout).unwrap().contains("takes  line   11  all")
-    );
+    let rules = "[[pool]]\nname = \"x\"\n[[rule]]\nname = \"never\"\nref_class = 'nightly'\npool = \"x\"\n\
+        [[rule]]\npackage = '(a|a)*(a*)*b'\npool = \"x\"\n[[rule]]\nname = \"all\"\npackage = '.*'\npool = \"x\"\n";
+    fs::write(&file, rules).unwrap();
+    let tried = rules_test(&[file.to_str().unwrap(), "--key", &format!("package={}", "a".repeat(200))]);
+    let (stdout, stderr) =
+        (String::from_utf8(tried.stdout).unwrap(), String::from_utf8(tried.stderr).unwrap());
+    assert!(tried.status.success() && stdout.contains("takes  line   10  all"), "{stdout}{stderr}");
+    assert!(stderr.contains("line 3: rule never: no ref_class can match 'nightly'"), "{stderr}");
 }

@@ -24,22 +24,6 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn what_is_in_force_can_be_printed_and_read_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("plimsoll.toml");
-    let (code, printed, _) = server(&["--print-config", "--store-cache", "99MiB"]);
-    assert_eq!(code, Some(0));
-    assert!(printed.contains("store_cache = \"99MiB\"  # --store-cache"), "{printed}");
-    fs::write(&file, &printed).unwrap();
-    let (code, again, stderr) = server(&["--print-config", "--config", file.to_str().unwrap()]);
-    assert_eq!(code, Some(0), "{stderr}");
-    let values = |text: &str| {
-        text.lines().map(|line| line.split("  #").next().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(values(&printed), values(&again));
-}
-
-#[test]
 fn a_missing_file_and_a_taken_port_are_named() {
     let (code, _, stderr) = server(&["--config", "/nonexistent/plimsoll.toml"]);
     assert_eq!(code, Some(64));

@@ -57,18 +57,3 @@ async fn the_disk_that_size_names_is_within_a_factor_of_two_of_a_real_store() {
 
     assert!(model > real / 2.0 && model < real * 2.0, "{real} bytes on disk, {model} by the model");
 }
-
-#[test]
-fn a_load_that_makes_no_sense_is_refused_with_its_bounds() {
-    for (words, part) in [
-        (["--builds-per-day", "0", "--mean-minutes", "20"], "--builds-per-day <N>': must be a number from"),
-        (["--builds-per-day", "NaN", "--mean-minutes", "20"], "must be a number from 0.001 to 100000000"),
-        (["--builds-per-day", "5000", "--mean-minutes", "20m"], "without a unit"),
-        (["--builds-per-day", "5000", "--mean-minutes", "1e9"], "must be a number from 0.001 to 10080"),
-    ] {
-        let answer = Command::new(&Programs::for_tests().server).env_clear().arg("size").args(words).output();
-        let answer = answer.unwrap();
-        let printed = String::from_utf8_lossy(&answer.stderr).into_owned();
-        assert!(!answer.status.success() && printed.contains(part), "{words:?}: {printed}");
-    }
-}

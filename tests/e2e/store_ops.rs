@@ -84,29 +84,6 @@ async fn a_compacted_store_and_one_from_a_backup_at_rest_show_the_same() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_export_has_a_line_for_each_attempt_and_an_import_of_it_gives_the_same_history() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let server = Server::start(Programs::for_tests(), &data).unwrap();
-    end_one(&server, "one").await;
-    end_one(&server, "two").await;
-    assert!(server.stop().unwrap().success());
-    let series = dir.path().join("series");
-    let lines = done(&data, &["export", "-", "--series", series.to_str().unwrap()]);
-    let attempts: Vec<serde_json::Value> =
-        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let ids: Vec<&str> = attempts.iter().map(|row| row["attempt"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["one", "two"]);
-    assert_eq!(fs::read_to_string(series).unwrap().lines().count(), 2);
-    let (file, again) = (dir.path().join("export.jsonl"), dir.path().join("again"));
-    fs::write(&file, &lines).unwrap();
-    for counts in ["2 attempts added, 0 already there", "0 attempts added, 2 already there"] {
-        assert!(done(&again, &["import", file.to_str().unwrap()]).contains(counts));
-    }
-    assert_eq!(done(&again, &["export", "-"]), lines);
-}
-
 #[test]
 fn a_backup_of_another_server_is_refused_and_nothing_is_left_of_it() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,12 +1,9 @@
 //! A caller without a token, where stock Spack is let in without one: it asks for sizes, and cannot change predictions, block other
 //! callers, or learn about them.
 
-use plimsoll_proto::v1::{
-    self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
-    stats_client::StatsClient,
-};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 use plimsoll_tests::{Sender, Site, batch, finish, hello, with_token as with};
-use tonic::{Code, Response, Status, transport::Channel};
+use tonic::{Code, Status, transport::Channel};
 
 use crate::access::TOKENS;
 
@@ -77,19 +74,6 @@ async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_ask
     assert_eq!(site.named("").await, 0);
     let ours = site.judged(RUNNER, 1).await.unwrap();
     assert_eq!(site.kept().await, Some(ours), "who is trusted asks as before");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_opens_no_tickets() {
-    let site = Strange::start().await;
-    let open = async |token: &str, ticket: &str| {
-        let (key, owner) = (Some(key()), "an owner".to_owned());
-        let asked = pb::OpenTicketRequest { ticket: ticket.into(), key, owner, ..Default::default() };
-        let opened = PlacementClient::new(site.channel.clone()).open_ticket(with(token, asked)).await;
-        opened.map(Response::into_inner).map_err(|status| status.code())
-    };
-    assert_eq!(open("", "a").await.map(drop), Err(Code::Unauthenticated));
-    assert!(open(RUNNER, "a").await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -121,16 +121,17 @@ async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
         (status.code(), field.unwrap_or_default())
     };
     let invalid = |field: &str| (Code::InvalidArgument, field.to_owned());
-    assert_eq!(wrong(question("b", &"x".repeat(200_000))).await, invalid("owner"));
-    assert_eq!(
-        wrong(pb::OpenTicketRequest { pool: "moon".into(), ..question("b", "o") }).await,
-        invalid("pool")
-    );
-    assert_eq!(
-        wrong(pb::OpenTicketRequest { kind: "lazy".into(), ..question("b", "o") }).await,
-        invalid("kind")
-    );
-    assert_eq!(wrong(pb::OpenTicketRequest { key: None, ..question("b", "o") }).await, invalid("key"));
+    let asked = || question("b", "o");
+    for (field, wrong_question) in [
+        ("owner", question("b", &"x".repeat(200_000))),
+        ("pool", pb::OpenTicketRequest { pool: "moon".into(), ..asked() }),
+        ("kind", pb::OpenTicketRequest { kind: "lazy".into(), ..asked() }),
+        ("tags", pb::OpenTicketRequest { tags: vec!["gold".into()], ..asked() }),
+        ("ticket", pb::OpenTicketRequest { ticket: "x".repeat(1000), ..asked() }),
+        ("key", pb::OpenTicketRequest { key: None, ..asked() }),
+    ] {
+        assert_eq!(wrong(wrong_question).await, invalid(field));
+    }
     assert_eq!(wrong(question("a", "another")).await.0, Code::AlreadyExists);
     // a message of a megabyte is not read at all
     let huge = site.ask(question("b", &"x".repeat(1 << 20))).await.unwrap_err();

@@ -1,8 +1,6 @@
-//! Verdicts: recorded failures are judged without a server; the same failure ends it, also after a restart; rules can be
-//! changed while the server runs; a question that cannot be answered says why.
+//! Verdicts: recorded failures are judged without a server; the same failure ends it, also after a restart; a question that cannot be answered says why.
 
 use std::{
-    fs,
     io::Write as _,
     process::{Command, Stdio},
 };
@@ -10,7 +8,7 @@ use std::{
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -147,38 +145,6 @@ async fn a_retry_that_passed_shows_in_the_statistics() {
     failed(&server, "2", "").await;
     let verdict = ask(&server, "2", "fatal: the moon is full").await.unwrap();
     assert_eq!((verdict.cause(), verdict.action()), (pb::Cause::Flaky, pb::Action::AsIs), "{verdict:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rules_are_taken_over_while_the_server_runs_and_wrong_ones_are_not() {
-    let (dir, rules) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let file = rules.path().join("own.toml");
-    let own = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = 'the moon is full'\n";
-    let options = ["--rules-dir", rules.path().to_str().unwrap()];
-    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
-    let cause = async |attempt: &str| {
-        let mut client = PredictorClient::connect(server.url()).await.unwrap();
-        let ask = pb::ShouldRetryRequest {
-            attempt: attempt.into(),
-            log_tail: b"the moon is full".to_vec(),
-            ..Default::default()
-        };
-        client.should_retry(ask).await.unwrap().into_inner().verdict.unwrap().cause()
-    };
-    assert_eq!(cause("before").await, pb::Cause::Unknown);
-    fs::write(&file, own).unwrap();
-    let mut asked = 0;
-    let look = async || {
-        // a new attempt each time: the same question gets the same answer
-        asked += 1;
-        cause(&format!("later-{asked}")).await
-    };
-    eventually("the rule is taken over", look, |cause| *cause == pb::Cause::Contention).await;
-    assert_eq!(cause("before").await, pb::Cause::Unknown, "an answer that was given stands");
-    server.stop().unwrap();
-    fs::write(&file, own.replace("'the", "'(the")).unwrap();
-    let error = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap_err().to_string();
-    assert!(error.contains("rules_dir") && error.contains("own.toml: rule moon: pattern"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,6 @@
-//! The webhook answers the API server, and with an `admit_secret_file` no one else; where it cannot tell, the server does not start.
+//! The webhook answers the API server, and with an `admit_secret_file` no one else.
 
 use crate::admission::{memory_limit, pod, review, start};
-use plimsoll_tests::Programs;
 use serde_json::{Value, json};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -36,24 +35,6 @@ async fn only_who_knows_the_secret_in_the_path_is_answered_and_the_log_does_not_
     assert!(metrics.contains("plimsoll_admissions_total{kind=\"not_proven\"} 3\n"), "{metrics}");
     let log = webhook.server.log().unwrap();
     assert!(!log.contains(SECRET) && !log.contains(OLDER), "{log}");
-}
-
-#[test]
-fn a_webhook_that_cannot_tell_who_asks_does_not_start_beside_a_file_of_access() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name).display().to_string();
-    std::fs::write(dir.path().join("access.toml"), ACCESS).unwrap();
-    let server = std::process::Command::new(&Programs::for_tests().server)
-        .env_clear()
-        .args(["--data-dir", &file("data"), "--access-file", &file("access.toml")])
-        .args(["--admit-listen", "127.0.0.1:0", "--admit-cert-file", "x", "--admit-key-file", "x"])
-        .output()
-        .unwrap();
-    let answer = String::from_utf8(server.stderr).unwrap();
-    assert!(
-        !server.status.success() && answer.contains("admit_listen: needs admit_secret_file or"),
-        "{answer}"
-    );
 }
 
 #[tokio::test]

@@ -106,9 +106,6 @@ pub fn is_asked() -> bool {
 }
 
 /// Serves until the process is killed; its addresses for gRPC and HTTP are the first line on stdout.
-///
-/// # Errors
-/// No address is free, or serving failed.
 pub async fn serve() -> anyhow::Result<()> {
     crate::allow_open_files()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -145,9 +142,6 @@ pub struct BareServer {
 
 impl BareServer {
     /// Starts this program once more, as the bare server.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start() -> anyhow::Result<Self> {
         let mut command = Command::new(env::current_exe()?);
         let mut child = command.arg(WORD).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;

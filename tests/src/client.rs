@@ -23,9 +23,6 @@ pub struct Sender {
 
 impl Sender {
     /// Opens a stream.
-    ///
-    /// # Errors
-    /// The server cannot be reached or refuses.
     pub async fn connect(url: &str) -> Result<Self, Status> {
         let unreachable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
         let endpoint = Endpoint::new(url.to_owned()).map_err(unreachable)?;
@@ -33,9 +30,6 @@ impl Sender {
     }
 
     /// Opens a stream, and an attempt of a package on it.
-    ///
-    /// # Errors
-    /// The server cannot be reached or refuses.
     pub async fn opened(url: &str, attempt: &str, package: &str) -> Result<Self, Status> {
         let mut stream = Self::connect(url).await?;
         stream.exchange(hello(attempt, package)).await?;
@@ -43,9 +37,6 @@ impl Sender {
     }
 
     /// Delivers an attempt of a package, with so many samples and this exit code.
-    ///
-    /// # Errors
-    /// The server cannot be reached or refuses.
     pub async fn delivered(
         url: &str,
         (attempt, package): (&str, &str),
@@ -58,17 +49,11 @@ impl Sender {
     }
 
     /// Opens a stream on a connection that others may use, too.
-    ///
-    /// # Errors
-    /// The server refuses.
     pub async fn open(connection: Channel) -> Result<Self, Status> {
         Self::open_as(connection, "").await
     }
 
     /// As [`Self::open`], with a token; none if it is empty.
-    ///
-    /// # Errors
-    /// The server refuses.
     pub async fn open_as(connection: Channel, token: &str) -> Result<Self, Status> {
         let mut client = CollectorClient::new(connection);
         let (outbound, messages) = mpsc::channel(64);
@@ -77,26 +62,17 @@ impl Sender {
     }
 
     /// Sends without waiting for an answer.
-    ///
-    /// # Errors
-    /// The stream has ended.
     pub async fn send(&self, message: impl Into<Sent>) -> Result<(), Status> {
         let message = pb::AgentMessage { message: Some(message.into()) };
         self.outbound.send(message).await.map_err(|_closed| Status::aborted("the stream has ended"))
     }
 
     /// The next answer; `None` when the server has ended the stream without an error.
-    ///
-    /// # Errors
-    /// The status with which the server ended the stream.
     pub async fn next(&mut self) -> Result<Option<Answer>, Status> {
         Ok(self.inbound.message().await?.and_then(|message| message.message))
     }
 
     /// Sends, waits for the answer, and gives the number that it acknowledges.
-    ///
-    /// # Errors
-    /// The status with which the server ended the stream.
     pub async fn exchange(&mut self, message: impl Into<Sent>) -> Result<u64, Status> {
         // a stream that has ended says why when it is read
         let _ended = self.send(message).await;
@@ -105,9 +81,6 @@ impl Sender {
 
     /// Sends the samples `first` to `last` in batches of `size`, a few of them ahead of their acknowledgements, as the agent does;
     /// each number that is acknowledged goes to `on_acknowledged`. Answers may be on the way when it returns: see [`Self::close`].
-    ///
-    /// # Errors
-    /// The status with which the server ended the stream.
     pub async fn deliver(
         &mut self,
         attempt: &str,
@@ -130,9 +103,6 @@ impl Sender {
     }
 
     /// Sends the end of an attempt and waits until it is sealed.
-    ///
-    /// # Errors
-    /// The status with which the server ended the stream.
     pub async fn close(&mut self, finish: impl Into<Sent>) -> Result<(), Status> {
         // a stream that has ended says why when it is read
         let _ended = self.send(finish).await;

@@ -75,9 +75,6 @@ pub struct Usage {
 
 impl Usage {
     /// That of a process at this moment.
-    ///
-    /// # Errors
-    /// The process is gone.
     pub fn of(pid: u32) -> anyhow::Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;

@@ -6,9 +6,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 const WANTED: u64 = 32_768;
 
 /// Raises the bound on open files as far as this process may, and gives it. A child process has the same bound.
-///
-/// # Errors
-/// The kernel does not say what the bound is.
 pub fn allow_open_files() -> anyhow::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = WANTED.max(soft);

@@ -129,9 +129,6 @@ impl Attack {
     }
 
     /// Plays it over one connection, `turns` times at most; gives how many the server took.
-    ///
-    /// # Errors
-    /// The server cannot be reached.
     pub fn play(self, address: SocketAddr, turns: u32) -> std::io::Result<u32> {
         let mut connection = TcpStream::connect(address)?;
         connection.set_write_timeout(Some(STUCK))?;
@@ -151,9 +148,6 @@ impl Attack {
     }
 
     /// Whether the server closes a connection that goes on like this, and does not merely bear it.
-    ///
-    /// # Errors
-    /// The server cannot be reached.
     pub fn is_cut(self, address: SocketAddr, turns: u32) -> std::io::Result<bool> {
         let mut connection = TcpStream::connect(address)?;
         let mut out = PREFACE.to_vec();

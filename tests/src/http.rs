@@ -32,9 +32,6 @@ impl HttpAnswer {
 }
 
 /// Sends these bytes, and reads the answer.
-///
-/// # Errors
-/// No answer.
 pub fn send(address: SocketAddr, request: &[u8]) -> anyhow::Result<HttpAnswer> {
     let mut stream = TcpStream::connect(address)?;
     // a server that never answers fails a test instead of stopping all of them
@@ -50,9 +47,6 @@ pub fn send(address: SocketAddr, request: &[u8]) -> anyhow::Result<HttpAnswer> {
 }
 
 /// Sends a request; `headers` are further ones, each with its end.
-///
-/// # Errors
-/// No answer.
 pub fn request(
     address: SocketAddr,
     method: &str,
@@ -73,9 +67,6 @@ pub fn bearer(token: &str) -> String {
 
 /// Answers each request by its head, with a status, further headers and a body; gives the address and the heads. The thread ends with the
 /// process.
-///
-/// # Errors
-/// No port is free.
 pub fn answer_each(
     answer: impl Fn(&str) -> (u16, String, String) + Send + 'static,
 ) -> anyhow::Result<(SocketAddr, mpsc::Receiver<String>)> {

@@ -25,9 +25,6 @@ pub struct Issuer {
 
 impl Issuer {
     /// Starts one; its thread ends with the process.
-    ///
-    /// # Errors
-    /// No port is free, or no key can be made.
     pub fn start() -> anyhow::Result<Self> {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);

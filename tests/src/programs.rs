@@ -29,9 +29,6 @@ pub struct Programs {
 
 impl Programs {
     /// Builds both. Tests of one process build once.
-    ///
-    /// # Errors
-    /// Cargo fails; it has said why on stderr.
     pub fn build(profile: Profile) -> anyhow::Result<Self> {
         let release = profile == Profile::Release;
         let mut cargo = cargo();

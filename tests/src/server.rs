@@ -46,17 +46,11 @@ pub struct Server {
 
 impl Server {
     /// Starts a server on `data_dir` and free ports.
-    ///
-    /// # Errors
-    /// It does not start; the error holds its log.
     pub fn start(programs: &Programs, data_dir: &Path) -> anyhow::Result<Self> {
         Self::start_with(programs, data_dir, &[])
     }
 
     /// Starts a server with further options on a directory of its own, which must outlive it.
-    ///
-    /// # Errors
-    /// It does not start; the error holds its log.
     pub fn fresh(options: &[&str]) -> anyhow::Result<(TempDir, Self)> {
         let dir = tempfile::tempdir()?;
         let server = Self::start_with(Programs::for_tests(), dir.path(), options)?;
@@ -64,9 +58,6 @@ impl Server {
     }
 
     /// Starts a server with further options; an option given here wins over the free ports.
-    ///
-    /// # Errors
-    /// It does not start; the error holds its log.
     pub fn start_with(programs: &Programs, data_dir: &Path, options: &[&str]) -> anyhow::Result<Self> {
         // a file and not a pipe: a server may outlive the program that started it
         let log = NamedTempFile::with_prefix("plimsoll-server-")?;
@@ -102,9 +93,6 @@ impl Server {
     }
 
     /// What it has logged so far.
-    ///
-    /// # Errors
-    /// The log cannot be read.
     pub fn log(&self) -> anyhow::Result<String> {
         Ok(fs::read_to_string(self.log.path())?)
     }
@@ -115,9 +103,6 @@ impl Server {
     }
 
     /// Ends it at once, as a power cut for this process: SIGKILL.
-    ///
-    /// # Errors
-    /// It is not there any more.
     pub fn kill(mut self) -> anyhow::Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
@@ -127,9 +112,6 @@ impl Server {
     }
 
     /// Asks it to stop and waits for its end.
-    ///
-    /// # Errors
-    /// It is not there any more.
     pub fn stop(mut self) -> anyhow::Result<ExitStatus> {
         let mut child = self.child.take().context("the server has ended")?;
         kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
@@ -137,9 +119,6 @@ impl Server {
     }
 
     /// Leaves it running when this program ends; gives its process id and the path of its log.
-    ///
-    /// # Errors
-    /// The log cannot be kept.
     pub fn leave_running(mut self) -> anyhow::Result<(u32, PathBuf)> {
         let pid = self.pid();
         let empty = NamedTempFile::new()?;
@@ -149,9 +128,6 @@ impl Server {
     }
 
     /// What it shows of an attempt, with the whole series.
-    ///
-    /// # Errors
-    /// No answer, or it does not know the attempt.
     pub async fn shown(&self, attempt: &str) -> anyhow::Result<pb::GetAttemptResponse> {
         let mut client = StatsClient::connect(self.url()).await?;
         let ask =
@@ -160,18 +136,12 @@ impl Server {
     }
 
     /// Status and body of a GET.
-    ///
-    /// # Errors
-    /// No answer.
     pub fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
         let answer = self.send("GET", path, "", "")?;
         Ok((answer.status, answer.body))
     }
 
     /// The answer to a request; `headers` are further ones, each with its end.
-    ///
-    /// # Errors
-    /// No answer.
     pub fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> anyhow::Result<HttpAnswer> {
         http::request(self.http, method, path, headers, body)
     }

@@ -24,17 +24,11 @@ pub struct Site {
 
 impl Site {
     /// Starts the server.
-    ///
-    /// # Errors
-    /// It does not start; the error holds its log.
     pub fn start() -> anyhow::Result<Self> {
         Self::start_with(&[], &[])
     }
 
     /// Starts the server with further options. Those of `files` name a file of the site, which is written with this text.
-    ///
-    /// # Errors
-    /// It does not start; the error holds its log.
     pub fn start_with(files: &[(&str, &str)], options: &[&str]) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
@@ -55,9 +49,6 @@ impl Site {
     }
 
     /// Kills the server and starts it again on the same store, with the same options.
-    ///
-    /// # Errors
-    /// It does not start again; the error holds its log.
     pub fn killed(self) -> anyhow::Result<Self> {
         let Self { dir, server, options, .. } = self;
         server.kill()?;
@@ -70,17 +61,11 @@ impl Site {
     }
 
     /// A connection to the server.
-    ///
-    /// # Errors
-    /// It cannot be reached.
     pub async fn connect(&self) -> anyhow::Result<Channel> {
         Ok(Endpoint::new(self.server.url())?.connect().await?)
     }
 
     /// A stream to the collector with this token, as soon as the server has the keys of the issuer that signed it.
-    ///
-    /// # Errors
-    /// The server cannot be reached, or refuses.
     pub async fn stream(&self, token: &str) -> anyhow::Result<Sender> {
         let channel = self.connect().await?;
         let open = async || Sender::open_as(channel.clone(), token).await;
@@ -92,9 +77,6 @@ impl Site {
     }
 
     /// Ends the server at once.
-    ///
-    /// # Errors
-    /// It cannot be ended.
     pub fn end_server(self) -> anyhow::Result<SiteWithoutServer> {
         let Self { dir, server, agent, options } = self;
         let grpc = server.grpc;
@@ -116,9 +98,6 @@ pub struct SiteWithoutServer {
 
 impl SiteWithoutServer {
     /// Starts the server again, at the same address.
-    ///
-    /// # Errors
-    /// It does not start; the error holds its log.
     pub fn start_server(self) -> anyhow::Result<Site> {
         let Self { dir, mut options, grpc, .. } = self;
         options.extend(["--grpc-listen".to_owned(), grpc.to_string()]);

@@ -23,9 +23,6 @@ pub struct ConnectionBytes {
 
 /// Opens so many tickets, of which the first gets the one place of the pool that has the tag `x`, waits for each of the others on a connection of its own, and then
 /// opens as many idle connections. All of them are open at once.
-///
-/// # Errors
-/// The server does not answer, or refuses one.
 pub fn measure(server: &Server, count: u32) -> anyhow::Result<ConnectionBytes> {
     let resident = || anyhow::Ok(Usage::of(server.pid())?.resident_kib * 1024);
     let threads = || anyhow::Ok(fs::read_dir(format!("/proc/{}/task", server.pid()))?.count());

@@ -49,9 +49,7 @@ pub(crate) struct WriteFailure {
 }
 
 /// Writes all bytes; waits at most `limit` for the reader to make space.
-///
-/// # Errors
-/// The time limit is exceeded, or the write fails.
+/// Errors: the time limit is exceeded, or the write fails.
 pub(crate) fn write_within(target: impl AsFd, bytes: &[u8], limit: Duration) -> Result<(), WriteFailure> {
     let start = Instant::now();
     let mut written = 0;

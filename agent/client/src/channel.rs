@@ -45,9 +45,7 @@ pub fn is_read_by_others(server: &str) -> bool {
 }
 
 /// Parses an address, and prepares the connection.
-///
-/// # Errors
-/// If the address is invalid, or the certificates or the key cannot be read in time.
+/// Errors: the address is invalid, or the certificates or the key cannot be read in time.
 pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let wrong = |why: &str| format!("{server:?} is not an address: {why}");

@@ -57,9 +57,7 @@ pub struct SpoolDirectory {
 }
 
 /// Parses the address of a server, and reads the files of a connection.
-///
-/// # Errors
-/// If the address is invalid, or the certificates or the key cannot be read.
+/// Errors: the address is invalid, or the certificates or the key cannot be read.
 pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, String> {
     let endpoint = endpoint(server, trust).await?;
     let uri: &Uri = endpoint.uri();
@@ -71,9 +69,7 @@ pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, Strin
 
 impl ServerAddress {
     /// Connects by TCP, and returns the address that accepted the connection.
-    ///
-    /// # Errors
-    /// If the host name is unknown, or no program listens at the address.
+    /// Errors: the host name is unknown, or no program listens at the address.
     pub async fn connect(&self) -> Result<SocketAddr, String> {
         let connected = timeout(STEP_TIMEOUT, TcpStream::connect((self.host.as_str(), self.port))).await;
         let stream = match connected {
@@ -159,9 +155,7 @@ impl ServerCertVerifier for SeenCertificate {
 }
 
 /// Creates a file in the spool directory as an attempt would, and removes it. Creates the directory if needed.
-///
-/// # Errors
-/// If an attempt could not store samples there.
+/// Errors: an attempt could not store samples there.
 pub async fn check_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
     let dir = dir.to_owned();
     run_with_timeout(move || look_at_spool(&own_dir(&dir), bytes)).await?

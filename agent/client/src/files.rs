@@ -16,9 +16,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs `work`, which may block in a file system, in its own thread.
-///
-/// # Errors
-/// If `work` is not done in time, or its thread panicked.
+/// Errors: `work` is not done in time, or its thread panicked.
 pub(crate) async fn run_with_timeout<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
@@ -30,9 +28,7 @@ pub(crate) async fn run_with_timeout<T: Send + 'static>(
 
 /// Reads the first bytes of a file, at most `most`. Pipes and devices are refused, because opening a pipe waits for its writer, and a
 /// device may never end.
-///
-/// # Errors
-/// If the file cannot be read, or is no regular file.
+/// Errors: the file cannot be read, or is no regular file.
 pub(crate) fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(no_wait).open(path)?;

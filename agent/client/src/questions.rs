@@ -82,9 +82,7 @@ pub struct RunningWatch {
 
 impl RunningWatch {
     /// The next message of the stream.
-    ///
-    /// # Errors
-    /// If the stream has ended.
+    /// Errors: the stream has ended.
     pub async fn next(&mut self) -> Result<WatchResponse, QuestionFailure> {
         let ended = || QuestionFailure::NoAnswer(format!("{} has ended the watch", self.server));
         self.messages.message().await.map_err(|status| failure_of(&self.server, &status))?.ok_or_else(ended)
@@ -93,9 +91,7 @@ impl RunningWatch {
 
 impl Client {
     /// Connects to a server.
-    ///
-    /// # Errors
-    /// If the address is wrong, the certificates cannot be read, or no server answers there.
+    /// Errors: the address is wrong, the certificates cannot be read, or no server answers there.
     pub async fn connect(server: &str, trust: &Trust) -> Result<Self, QuestionFailure> {
         let endpoint: Endpoint =
             endpoint(server, trust).await.map_err(QuestionFailure::Question)?.timeout(ANSWER_TIMEOUT);
@@ -106,45 +102,35 @@ impl Client {
     }
 
     /// Asks what the next attempt of a key should request.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn predict(&self, question: PredictRequest) -> Result<Prediction, QuestionFailure> {
         let answer = self.predictor_client().predict(self.to_request(question).await?).await;
         self.unwrap_answer(answer)?.prediction.ok_or_else(|| self.empty_answer())
     }
 
     /// Asks which attempts a prediction used, and for the needs at other numbers of build jobs.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, QuestionFailure> {
         let answer = self.predictor_client().explain(self.to_request(question).await?).await;
         self.unwrap_answer(answer)
     }
 
     /// Asks whether a failed attempt should be retried.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, QuestionFailure> {
         let answer = self.predictor_client().should_retry(self.to_request(question).await?).await;
         self.unwrap_answer(answer)?.verdict.ok_or_else(|| self.empty_answer())
     }
 
     /// Records a person's correction of a failure's cause, and returns the verdict that is now in force.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or refused the correction.
+    /// Errors: the server gave no answer, or refused the correction.
     pub async fn correct_verdict(&self, question: CorrectVerdictRequest) -> Result<Verdict, QuestionFailure> {
         let answer = self.predictor_client().correct_verdict(self.to_request(question).await?).await;
         self.unwrap_answer(answer)?.verdict.ok_or_else(|| self.empty_answer())
     }
 
     /// Gives a ticket back.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), QuestionFailure> {
         let mut placement = PlacementClient::new(self.channel.clone());
         let answer = placement.close_ticket(self.to_request(question).await?).await;
@@ -152,18 +138,14 @@ impl Client {
     }
 
     /// Asks for statistics of many attempts: what they used, requested and lost.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, QuestionFailure> {
         let answer = self.stats_client().get_stats(self.to_request(question).await?).await;
         self.unwrap_answer(answer)
     }
 
     /// Asks for one page of finished attempts.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn attempts(
         &self,
         question: ListAttemptsRequest,
@@ -173,27 +155,21 @@ impl Client {
     }
 
     /// Asks what each job or package should request.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn recommend(&self, question: RecommendRequest) -> Result<RecommendResponse, QuestionFailure> {
         let answer = self.stats_client().recommend(self.to_request(question).await?).await;
         self.unwrap_answer(answer)
     }
 
     /// Asks for one attempt with its series.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, QuestionFailure> {
         let answer = self.stats_client().get_attempt(self.to_request(question).await?).await;
         self.unwrap_answer(answer)
     }
 
     /// Asks for the server's version and settings, and for what the caller may do.
-    ///
-    /// # Errors
-    /// If the server gave no answer, does not accept the caller, or is another program.
+    /// Errors: the server gave no answer, does not accept the caller, or is another program.
     pub async fn server(&self) -> Result<GetServerResponse, ServerUnknown> {
         let question = self.to_request(GetServerRequest {}).await;
         let question = question.map_err(|failure| ServerUnknown::Denied(failure.to_string()))?;
@@ -220,9 +196,7 @@ impl Client {
     }
 
     /// Watches the running attempts: returns a stream of messages about them.
-    ///
-    /// # Errors
-    /// If the server gave no answer, or the request was invalid.
+    /// Errors: the server gave no answer, or the request was invalid.
     pub async fn watch(&self) -> Result<RunningWatch, QuestionFailure> {
         let answer = self.stats_client().watch(self.to_request(WatchRequest {}).await?).await;
         Ok(RunningWatch { messages: self.unwrap_answer(answer)?, server: self.server.clone() })

@@ -63,9 +63,7 @@ async fn read(path: &Path) -> io::Result<String> {
 }
 
 /// Makes a request with the token, if there is one.
-///
-/// # Errors
-/// If the token cannot be read, or is invalid; the error is text for people.
+/// Errors: the token cannot be read, or is invalid; the error is text for people.
 pub async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
     let mut request = Request::new(message);
     if let Some(token) = token {

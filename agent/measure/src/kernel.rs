@@ -79,9 +79,7 @@ pub fn read(path: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Reads a whole file as bytes, as [`read_regular`] does.
-///
-/// # Errors
-/// As [`read_regular`], and if the file is longer than 32 MiB.
+/// Errors: as [`read_regular`], and if the file is longer than 32 MiB.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let bytes = read_regular(path, MAX_FILE_BYTES + 1)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -94,9 +92,7 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the first bytes of a file, at most `most`. It never waits for another program.
-///
-/// # Errors
-/// If the file cannot be read, or is no regular file.
+/// Errors: the file cannot be read, or is no regular file.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(most).read_to_end(&mut bytes)?;

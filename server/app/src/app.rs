@@ -116,10 +116,7 @@ pub struct Addresses {
 
 impl App {
     /// Binds all listeners, opens the store and reads the history.
-    ///
-    /// # Errors
-    /// An address is in use, or the data directory cannot be used. The text names it and how to fix
-    /// that.
+    /// Errors: an address is in use, or the data directory cannot be used. The text names it and how to fix that.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         // first, so that an address in use is reported before any slow work
         let listeners = Listeners::bind(&config).await?;
@@ -182,9 +179,7 @@ impl App {
     }
 
     /// The bound addresses. A port configured as 0 is replaced by the actual port.
-    ///
-    /// # Errors
-    /// The system call fails.
+    /// Errors: the system call fails.
     pub fn addresses(&self) -> std::io::Result<Addresses> {
         self.listeners.addresses()
     }
@@ -193,10 +188,8 @@ impl App {
     /// ([`crate::agent_threads`]). Then drains: agents are asked to reconnect, running calls and
     /// queued requests are answered, the store is closed. This takes `drain_timeout` at most, and
     /// two more seconds for closing the store.
-    ///
-    /// # Errors
-    /// A task failed or ended by itself, or a step of the drain did not finish in time; the text
-    /// names it. Nothing that was acknowledged is lost.
+    /// Errors: A task failed or ended by itself, or a step of the drain did not finish in time; the text names it. Nothing that was
+    /// acknowledged is lost.
     pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
         let mut running = RunningServer::start(self, agents);

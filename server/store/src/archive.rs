@@ -90,9 +90,7 @@ impl Packer {
     }
 
     /// Adds entries; returns the frames that are complete.
-    ///
-    /// # Errors
-    /// A frame cannot be packed.
+    /// Errors: A frame cannot be packed.
     pub fn add_entries(&mut self, entries: Vec<KeyValue>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         for entry in entries {
@@ -106,9 +104,7 @@ impl Packer {
     }
 
     /// Packs the entries that remain; returns the last bytes of the archive.
-    ///
-    /// # Errors
-    /// A frame cannot be packed.
+    /// Errors: A frame cannot be packed.
     pub fn end(mut self) -> io::Result<Vec<u8>> {
         let mut out = self.pack_frame()?;
         out.extend(frame_bytes(END_FRAME, &self.entries.to_be_bytes()));
@@ -154,9 +150,7 @@ pub struct Unpacker<R> {
 
 impl<R: Read> Unpacker<R> {
     /// Reads the head of an archive.
-    ///
-    /// # Errors
-    /// The source is not an archive, or has another format.
+    /// Errors: the source is not an archive, or has another format.
     pub fn begin(mut source: R) -> Result<Self, ArchiveError> {
         let mut magic = [0; MAGIC.len()];
         match source.read_exact(&mut magic) {
@@ -176,9 +170,7 @@ impl<R: Read> Unpacker<R> {
     }
 
     /// Reads the next frame of entries; `None` at the end of a complete archive.
-    ///
-    /// # Errors
-    /// The archive is cut short or damaged.
+    /// Errors: the archive is cut short or damaged.
     pub fn next_entries(&mut self) -> Result<Option<Vec<KeyValue>>, ArchiveError> {
         let (kind, body) = self.read_frame()?;
         match kind {

@@ -8,7 +8,7 @@ use std::{
 use tokio::task::JoinError;
 
 use super::{
-    KeyKind, OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
+    OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
     archive::{ArchiveError, Packer, Unpacker},
 };
 
@@ -71,10 +71,8 @@ impl BackupStream {
     }
 
     /// Returns the next bytes of the archive, never empty; `None` at the end.
-    ///
-    /// # Errors
-    /// The store cannot be read, or it changes faster than the backup reads it. The archive then lacks its last
-    /// frame, so a restore reports that it is cut short.
+    /// Errors: the store cannot be read, or it changes faster than the backup reads it. The archive then lacks its last frame, so a restore
+    /// reports that it is cut short.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, BackupError> {
         if let Some(head) = self.archive_head.take() {
             return Ok(Some(head));
@@ -118,62 +116,31 @@ pub fn write(
     Ok(count)
 }
 
-/// What of a backup is restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestoreScope {
-    /// All of it.
-    All,
-    /// All but open tickets, and what was taken for them at servers upstream.
-    WithoutTickets,
-}
-
-impl RestoreScope {
-    fn includes(self, key: &[u8]) -> bool {
-        let of_tickets = [KeyKind::Ticket, KeyKind::UpstreamServer, KeyKind::UpstreamTicket];
-        self == Self::All || KeyKind::of(key).is_none_or(|kind| !of_tickets.contains(&kind))
-    }
-}
-
-/// What was restored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RestoredEntries {
-    /// Number of all entries.
-    pub entries: u64,
-    /// Number of tickets at servers upstream.
-    pub upstream_tickets: u64,
-}
-
-/// Creates a data directory from an archive. If the archive can be read twice, `before` is a second reader of it: all keys are written
-/// before the values, which halves the store's size on disk.
-///
-/// # Errors
-/// The directory is not empty, or the archive is incomplete; the directory is then marked as half restored.
+/// Creates a data directory from an archive. Returns the number of entries. If the archive can be read twice,
+/// `before` is a second reader of it: all keys are written before the values, which halves the store's size on
+/// disk.
+/// Errors: the directory is not empty, or the archive is incomplete; the directory is then marked as half restored.
 pub fn restore(
     before: Option<impl Read>,
     archive: impl Read,
     settings: &StoreSettings,
-    scope: RestoreScope,
-) -> Result<RestoredEntries, BackupError> {
+) -> Result<u64, BackupError> {
     // check the archive first: an invalid file must not create a directory
     let mut unpacker = Unpacker::begin(archive)?;
     let mut filling = StoreFiller::begin(settings, unpacker.identity)?;
     let half = |reason: HalfRestored| BackupError::Half { dir: settings.dir.clone(), reason };
     if let Some(mut before) = before.map(Unpacker::begin).transpose().map_err(|error| half(error.into()))? {
         while let Some(entries) = before.next_entries().map_err(|error| half(error.into()))? {
-            let included = entries.iter().filter(|entry| scope.includes(&entry.key));
-            filling.lay_out(included).map_err(|error| half(error.into()))?;
+            filling.lay_out(&entries).map_err(|error| half(error.into()))?;
         }
     }
-    let mut restored = RestoredEntries::default();
+    let mut count = 0;
     while let Some(entries) = unpacker.next_entries().map_err(|error| half(error.into()))? {
-        for entry in entries.into_iter().filter(|entry| scope.includes(&entry.key)) {
-            restored.entries += 1;
-            // a ticket with a long output has several parts, of which the first one counts
-            let is_ticket = KeyKind::of(&entry.key) == Some(KeyKind::UpstreamTicket);
-            restored.upstream_tickets += u64::from(is_ticket && entry.key.last() == Some(&0));
+        for entry in entries {
+            count += 1;
             filling.put(entry).map_err(|error| half(error.into()))?;
         }
     }
     filling.end().map_err(|error| half(error.into()))?;
-    Ok(restored)
+    Ok(count)
 }

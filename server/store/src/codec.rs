@@ -15,9 +15,7 @@ pub(super) const FIELDS_CODEC: u8 = 2;
 /// A type stored as a record.
 pub(super) trait Record: Sized {
     /// Appends the codec byte and the payload.
-    ///
-    /// # Errors
-    /// Names the reason if the value cannot be encoded.
+    /// Errors: Names the reason if the value cannot be encoded.
     fn pack(&self, out: &mut Vec<u8>) -> Result<(), String>;
 
     /// Reads the output of [`Self::pack`].

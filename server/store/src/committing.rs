@@ -19,9 +19,7 @@ impl PendingCommit {
 
     /// Waits for the result; after success the commit is on disk. The returned future may be dropped and the method called again, until it
     /// has answered.
-    ///
-    /// # Errors
-    /// A check failed, or the store accepts no commits. Nothing was written then.
+    /// Errors: A check failed, or the store accepts no commits. Nothing was written then.
     pub async fn done(&mut self) -> Result<CommitReceipt, CommitError> {
         let closed = |_unanswered| CommitError::Unavailable("the store is closed".to_owned());
         (&mut self.0).await.map_err(closed)?

@@ -12,9 +12,7 @@ pub struct DiskSpace {
 }
 
 /// Space on the disk with the directory `dir`.
-///
-/// # Errors
-/// The system call fails.
+/// Errors: the system call fails.
 pub fn disk(dir: &Path) -> io::Result<DiskSpace> {
     let stat = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);

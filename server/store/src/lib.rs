@@ -92,9 +92,7 @@ pub enum Store {
 
 impl Store {
     /// Opens a store in files, or creates it. Blocks while the engine recovers.
-    ///
-    /// # Errors
-    /// The error names the file and says what to do. A directory of another program is not changed.
+    /// Errors: the error names the file and says what to do. A directory of another program is not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         SledStore::open(settings).map(Self::Sled)
     }
@@ -112,9 +110,7 @@ impl Store {
     }
 
     /// Like [`Self::commit`], but returns as soon as the store accepted the batch, so that the caller can prepare the next one.
-    ///
-    /// # Errors
-    /// The batch is too large, or the store is closed. [`PendingCommit::done`] returns other errors.
+    /// Errors: the batch is too large, or the store is closed. [`PendingCommit::done`] returns other errors.
     pub async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         match self {
             Self::Sled(store) => store.begin(batch).await,

@@ -14,9 +14,7 @@ use super::threads;
 const THREAD_COUNT: usize = 2;
 
 /// Runs `work` on a low-priority thread.
-///
-/// # Errors
-/// `work` panicked.
+/// Errors: `work` panicked.
 pub(super) async fn run_on_packing_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {

@@ -75,9 +75,7 @@ pub async fn read_ticket_numbers(store: &Store) -> Result<TicketNumbers, StoreEr
 }
 
 /// Adds the sizes of a CI job's pod.
-///
-/// # Errors
-/// The record is too large, or its values cannot belong to a job.
+/// Errors: the record is too large, or its values cannot belong to a job.
 pub fn put_pod(batch: &mut Batch, pod: &JobPod) -> Result<(), RecordError> {
     match pod.id() {
         Some(id) => envelope::put(batch, &KeyKind::Pod.prefix_of(&id), pod),

@@ -12,41 +12,31 @@ use super::{
 };
 
 /// Adds the record with the numbers of an upstream server.
-///
-/// # Errors
-/// It is too large.
+/// Errors: it is too large.
 pub fn put_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
     envelope::put(batch, &keys::upstream_prefix(KeyKind::UpstreamServer, &server.key()), server)
 }
 
 /// Removes the record with the numbers of an upstream server.
-///
-/// # Errors
-/// As there.
+/// Errors: as there.
 pub fn delete_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
     envelope::delete(batch, &keys::upstream_prefix(KeyKind::UpstreamServer, &server.key()), server)
 }
 
 /// Adds the record of a ticket that was taken upstream.
-///
-/// # Errors
-/// It is too large.
+/// Errors: it is too large.
 pub fn put_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
     envelope::put(batch, &keys::upstream_prefix(KeyKind::UpstreamTicket, &ticket.key()), ticket)
 }
 
 /// Removes the record of a ticket that is closed upstream.
-///
-/// # Errors
-/// As there.
+/// Errors: as there.
 pub fn delete_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
     envelope::delete(batch, &keys::upstream_prefix(KeyKind::UpstreamTicket, &ticket.key()), ticket)
 }
 
 /// Passes the numbers of each server upstream to `take`.
-///
-/// # Errors
-/// The store cannot be read. A damaged record is logged and skipped.
+/// Errors: the store cannot be read. A damaged record is logged and skipped.
 pub async fn load_upstream_servers(
     store: &Store,
     take: impl FnMut(UpstreamServer) + Send,
@@ -55,9 +45,7 @@ pub async fn load_upstream_servers(
 }
 
 /// Passes each ticket that was taken upstream to `take`.
-///
-/// # Errors
-/// As there.
+/// Errors: as there.
 pub async fn load_upstream_tickets(
     store: &Store,
     take: impl FnMut(UpstreamTicket) + Send,

@@ -28,9 +28,6 @@ const KEPT: [&str; 9] =
     ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "TMPDIR", "LANG", "LC_ALL", "COLUMNS"];
 
 /// Makes both programs in this directory.
-///
-/// # Errors
-/// The directory cannot be written.
 pub(crate) fn assemble(dir: &Path) -> anyhow::Result<()> {
     let own = env::current_exe().context("this program cannot be found")?;
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
@@ -52,9 +49,6 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts one with its store and log in `dir`, at the usual addresses if they are free.
-    ///
-    /// # Errors
-    /// It does not start; the text holds its log.
     pub(crate) fn start(dir: &Path) -> anyhow::Result<Self> {
         let usual = ["127.0.0.1:7410", "127.0.0.1:7411"];
         let free = usual.iter().all(|address| TcpListener::bind(address).is_ok());
@@ -124,9 +118,6 @@ impl Agent {
     }
 
     /// Runs it to its end.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(crate) fn call(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let kept = env::vars_os().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
         let mut command = Command::new(&self.program);

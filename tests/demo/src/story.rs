@@ -29,9 +29,6 @@ const PATIENCE_AT_LIMIT: &str = "45";
 const JOBS: [u32; 4] = [1, 2, 4, 2];
 
 /// Tells it.
-///
-/// # Errors
-/// One of the programs cannot be started, or a build that should succeed does not.
 pub(crate) fn tell() -> anyhow::Result<()> {
     let dir = env::temp_dir().join(format!("plimsoll-demo-{}", process::id()));
     cast::assemble(&dir)?;

@@ -20,7 +20,9 @@ mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use served::rpcs;
 use site::Site;
+pub(crate) use tokens::GRANTS;
 use tokens::KINDS;
 use twins::Twins;
 
@@ -70,7 +72,7 @@ impl Attack<'_> {
     /// Says all there is to say by all that is served; gives each with what came of it.
     async fn everything(&self) -> Vec<(String, AttackOutcome)> {
         let mut attacks = Vec::new();
-        for rpc in served::rpcs() {
+        for rpc in rpcs() {
             attacks.extend(self.by_rpc(&rpc).await.into_iter().map(|one| (rpc.clone(), one)));
         }
         for path in served::paths() {

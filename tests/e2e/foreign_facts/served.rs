@@ -15,7 +15,7 @@ const NAMED: [(&str, &str); 3] =
     [("BACKUP_PATH", "/admin/backup"), ("admit::ADMIT_PATH", "/admit"), ("xml_rpc::PATH", "/RPC2")];
 
 /// `SERVICE/RPC` of all services but the standard ones.
-pub(super) fn rpcs() -> Vec<String> {
+pub(crate) fn rpcs() -> Vec<String> {
     let files = FileDescriptorSet::decode(DESCRIPTORS).unwrap().file;
     // and KEDA's
     let ours = files.into_iter().filter(|file| ["plimsoll.v1", "externalscaler"].contains(&file.package()));

@@ -27,7 +27,7 @@ pub(super) const KINDS: [&str; 16] = [
 ];
 
 /// The grants of jobs: those of protected refs are learned from.
-pub(super) const GRANTS: &str = r#"
+pub(crate) const GRANTS: &str = r#"
     kind = "gitlab"
     audience = "plimsoll"
 

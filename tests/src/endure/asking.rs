@@ -17,9 +17,6 @@ const PREDICTIONS: u64 = 20;
 const PAGE: u32 = 20;
 
 /// Asks until `stop`; gives the number of answers.
-///
-/// # Errors
-/// Any service answers with an error.
 pub(super) async fn ask(url: String, stop: watch::Receiver<bool>) -> Result<u64, Status> {
     let unreachable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
     let channel = Endpoint::new(url).map_err(unreachable)?.connect().await.map_err(unreachable)?;

@@ -42,9 +42,6 @@ pub struct Disk {
 
 impl Disk {
     /// Makes a file system in a new file below `dir`.
-    ///
-    /// # Errors
-    /// No right to, no loop devices, or no `mkfs.ext4`.
     pub fn new(dir: &Path) -> anyhow::Result<Self> {
         let image = dir.join("disk-0");
         run(Command::new("truncate").args(["-s", DISK]).arg(&image))?;
@@ -83,9 +80,6 @@ impl Drop for Disk {
 }
 
 /// Cuts the power `rounds` times while `count` agents stream. Gives the number of samples that were checked after all cuts.
-///
-/// # Errors
-/// Something that was acknowledged is missing, a record is damaged, or a store did not open.
 pub async fn power_cuts(
     programs: &Programs,
     dir: &Path,

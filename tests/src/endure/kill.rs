@@ -56,9 +56,6 @@ impl fmt::Display for Killed {
 
 impl Kills {
     /// Kills a server again and again while agents stream; then delivers the rest and checks everything.
-    ///
-    /// # Errors
-    /// Something that was acknowledged is missing, was counted twice, or a server did not start.
     pub async fn run(&self, programs: &Programs) -> anyhow::Result<Killed> {
         let dir = tempfile::tempdir()?;
         let mut dice = Dice::new(self.seed);

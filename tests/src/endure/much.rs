@@ -72,9 +72,6 @@ impl fmt::Display for Cost {
 
 impl Much {
     /// Does it below a fresh directory, and says what it took.
-    ///
-    /// # Errors
-    /// Anything that was acknowledged is missing after a SIGKILL, an answer is not bounded, or another caller is not served.
     pub async fn run(&self, programs: &Programs) -> anyhow::Result<Cost> {
         let dir = tempfile::tempdir()?;
         let most = (self.idle + 10).to_string();

@@ -103,9 +103,6 @@ struct Done {
 
 impl Soak {
     /// Runs the load against a server on a fresh directory, and judges.
-    ///
-    /// # Errors
-    /// Any error of any service, memory that grows, a disk that does not stay within bounds.
     pub async fn run(&self, programs: &Programs, tell: impl Fn(String)) -> anyhow::Result<Soaked> {
         let dir = tempfile::tempdir()?;
         let series = format!("{SERIES_BYTES}B");

@@ -74,9 +74,6 @@ struct Clients {
 
 impl UpstreamKills {
     /// Kills both servers again and again; then checks that each ticket upstream is in use or closed.
-    ///
-    /// # Errors
-    /// A ticket upstream leaked, a client lost its machine, or a server did not start.
     pub fn run(&self, programs: &Programs) -> anyhow::Result<UpstreamKilled> {
         let dir = tempfile::tempdir()?;
         let mut dice = Dice::new(self.seed);

@@ -21,9 +21,7 @@ pub struct Presentation<F> {
 }
 
 /// Prints what the attempts of a filter used, requested and wasted.
-///
-/// # Errors
-/// The server did not answer, or rejected the request.
+/// Errors: the server did not answer, or rejected the request.
 pub async fn show_stats(
     client: &Client,
     question: GetStatsRequest,
@@ -37,9 +35,7 @@ pub async fn show_stats(
 }
 
 /// Prints at most `limit` finished attempts, in the requested order.
-///
-/// # Errors
-/// The server did not answer, or rejected the request.
+/// Errors: the server did not answer, or rejected the request.
 pub async fn attempts(
     client: &Client,
     question: ListAttemptsRequest,
@@ -66,10 +62,8 @@ pub async fn attempts(
 }
 
 /// Prints proposed sizes for each job or package: as a table, for programs, or as a patch.
-///
-/// # Errors
-/// The server did not answer, or rejected the request; or the format is a patch, which is for one project, and
-/// the proposals are for several.
+/// Errors: the server did not answer, or rejected the request; or the format is a patch, which is for one project, and the proposals are
+/// for several.
 pub async fn recommend(
     client: &Client,
     question: RecommendRequest,
@@ -88,9 +82,7 @@ pub async fn recommend(
 }
 
 /// Prints one attempt with its samples over time.
-///
-/// # Errors
-/// The server did not answer, does not know the attempt, or rejected the request.
+/// Errors: the server did not answer, does not know the attempt, or rejected the request.
 pub async fn show_attempt(
     client: &Client,
     question: GetAttemptRequest,
@@ -104,9 +96,7 @@ pub async fn show_attempt(
 }
 
 /// Prints two attempts side by side.
-///
-/// # Errors
-/// The server did not answer, does not know one of the attempts, or rejected the request.
+/// Errors: the server did not answer, does not know one of the attempts, or rejected the request.
 pub async fn compare_attempts(
     client: &Client,
     attempts: [String; 2],

@@ -105,9 +105,7 @@ impl CommandOutput {
 pub const DO_NOT_RETRY: u8 = 10;
 
 /// Asks for the sizes of the next attempt of a key.
-///
-/// # Errors
-/// The server did not answer, or rejected the request.
+/// Errors: the server did not answer, or rejected the request.
 pub async fn predict(
     client: &Client,
     key: Key,
@@ -149,9 +147,7 @@ pub enum ExplanationView {
 }
 
 /// Explains a prediction, with the attempts behind it or only with the need at other numbers of build jobs.
-///
-/// # Errors
-/// The server did not answer, or rejected the request.
+/// Errors: the server did not answer, or rejected the request.
 pub async fn explain(
     client: &Client,
     build: ExplainedBuild,
@@ -185,9 +181,7 @@ fn predict_request(build: ExplainedBuild) -> PredictRequest {
 }
 
 /// Asks whether a failed attempt should be retried.
-///
-/// # Errors
-/// The server did not answer, or rejected the request.
+/// Errors: the server did not answer, or rejected the request.
 pub async fn should_retry(
     client: &Client,
     question: ShouldRetryRequest,
@@ -203,9 +197,7 @@ pub async fn should_retry(
 }
 
 /// Corrects the cause of a failure; returns the verdict in force.
-///
-/// # Errors
-/// The server did not answer, or refused the correction.
+/// Errors: the server did not answer, or refused the correction.
 #[cfg(feature = "people")]
 pub async fn correct_verdict(
     client: &Client,

@@ -28,9 +28,7 @@ struct ListedJob {
 
 /// The runs of the job of `attempt` in the list at `path` (`-` is standard input), newest first; at most as
 /// many as the wire allows. `name` is the job's name, if it is known without the list.
-///
-/// # Errors
-/// The list cannot be read or parsed, or does not show which jobs are runs of this one.
+/// Errors: the list cannot be read or parsed, or does not show which jobs are runs of this one.
 pub(super) fn retried(path: &Path, attempt: &str, name: Option<&str>) -> Result<Vec<RetriedJob>, String> {
     let wrong = |why: String| format!("--include-retried {}: {why}", path.display());
     let mut text = String::new();

@@ -29,9 +29,7 @@ const TARGET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes the report. A regular file is replaced atomically. A pipe, a device, or a file that this process already writes to
 /// (`/dev/stderr`) is written to directly.
-///
-/// # Errors
-/// The directory cannot be written to, the pipe has no reader, or the target is a directory.
+/// Errors: the directory cannot be written to, the pipe has no reader, or the target is a directory.
 pub(crate) fn write(facts: &BuildFacts, path: &Path) -> io::Result<()> {
     let text = format!("{:#}\n", report_json(facts));
     match fs::metadata(path) {

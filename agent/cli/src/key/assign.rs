@@ -7,9 +7,7 @@ pub const KEY_NAMES: &str = "project, stack, package, version, variants, compile
 owner, build_jobs, input_bytes, label.NAME";
 
 /// Applies one assignment to a key. An empty value means unknown.
-///
-/// # Errors
-/// The name is unknown, or the value exceeds a bound; the text lists what is valid.
+/// Errors: the name is unknown, or the value exceeds a bound; the text lists what is valid.
 pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
     let (name, value) = assignment
         .split_once('=')

@@ -130,9 +130,7 @@ impl CiJob {
     }
 
     /// The key of a command, which may be empty, with the assignments of `--key` applied.
-    ///
-    /// # Errors
-    /// An assignment is invalid, or the package is unknown.
+    /// Errors: an assignment is invalid, or the package is unknown.
     pub fn key_for(&self, command: &[OsString], assignments: &[String]) -> Result<Key, String> {
         let mut key = self.key.clone();
         rpm::describe(&mut key, command, self.rpm_ncpus);

@@ -48,9 +48,7 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles a pattern. `^` and `$` match the ends of the line. The phase's name is the first named group,
     /// else the first group.
-    ///
-    /// # Errors
-    /// The pattern is longer than 1,024 bytes, invalid, too large when compiled, or has no group.
+    /// Errors: the pattern is longer than 1,024 bytes, invalid, too large when compiled, or has no group.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > PATTERN_BYTES {
             return Err(format!("a pattern has at most {PATTERN_BYTES} bytes"));

@@ -46,9 +46,7 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// Creates a terminal with the settings and the size of `real`.
-    ///
-    /// # Errors
-    /// The system has no terminals left.
+    /// Errors: the system has no terminals left.
     pub(super) fn like_real(real: BorrowedFd<'static>) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;

@@ -12,9 +12,7 @@ pub struct ExitCodes(Vec<(Action, u8)>);
 
 impl ExitCodes {
     /// Parses `VERDICT=CODE` pairs. A verdict may be spelt with `-` or `_`.
-    ///
-    /// # Errors
-    /// A verdict is unknown or repeated, or a code is not from 1 to 255; the text describes valid ones.
+    /// Errors: A verdict is unknown or repeated, or a code is not from 1 to 255; the text describes valid ones.
     pub fn parse<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut codes: Vec<(Action, u8)> = Vec::new();
         for pair in pairs.into_iter().map(str::trim).filter(|pair| !pair.is_empty()) {

@@ -61,9 +61,7 @@ impl StandardInput {
     }
 
     /// Moves a file back to its original position.
-    ///
-    /// # Errors
-    /// The input is a file that cannot be rewound.
+    /// Errors: the input is a file that cannot be rewound.
     pub(super) fn rewind(self, input: impl AsFd) -> io::Result<()> {
         if let Self::File(at) = self {
             seek(input, SeekFrom::Start(at))?;

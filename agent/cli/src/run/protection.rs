@@ -37,10 +37,8 @@ impl Protection {
     }
 
     /// Removes the protection. Call this before another command is started.
-    ///
-    /// # Errors
-    /// The kernel refuses. A command must not be started then: it would inherit the protection and could not be
-    /// killed for lack of memory.
+    /// Errors: the kernel refuses. A command must not be started then: it would inherit the protection and could not be killed for lack of
+    /// memory.
     pub(super) fn unprotect(&mut self) -> io::Result<()> {
         match self.original.take() {
             Some(before) => fs::write(&self.file, before.trim()),

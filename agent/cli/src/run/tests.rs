@@ -279,32 +279,6 @@ fn memory_that_a_build_holds_is_its_need() {
 }
 
 #[test]
-fn files_that_a_build_writes_are_no_need() {
-    if !owns_groups() {
-        return;
-    }
-    // beside the test program, which is on a disk; a temporary folder may be in memory, where files are need
-    let dir = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
-    let script = format!("head -c 157286400 /dev/zero > {0}/file; sleep 0.3", dir.path().display());
-    let (code, _stdout, stderr) = run_agent(&mut agent(&script));
-    assert_eq!(code, 0);
-    assert!(mebibytes(&stderr, "needed") < 20.0, "{stderr}");
-    assert!(with_page_cache(&stderr) > 140.0, "{stderr}");
-}
-
-#[test]
-fn a_kill_for_memory_is_counted_behind_the_shells_own_exit_code() {
-    if !owns_groups() {
-        return;
-    }
-    let script = "head -c 300000000 /dev/zero | tail >/dev/null; exit 7";
-    let (code, _stdout, stderr) = run_agent(agent(script).env(LIMIT, (64_u64 << 20).to_string()));
-    assert_eq!(code, 7, "{stderr}");
-    assert!(stderr.contains("the kernel killed 1 process at the limit of 64 MiB"), "{stderr}");
-    assert!(mebibytes(&stderr, "needed more than") <= 64.0, "{stderr}");
-}
-
-#[test]
 fn the_group_is_gone_after_the_run_and_the_agent_was_not_in_it() {
     if !owns_groups() {
         return;

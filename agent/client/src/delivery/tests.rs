@@ -74,14 +74,26 @@ pub(super) fn assert_in_order_once(held: &HeldAttempt, last: u64) {
     assert_eq!(held.samples, expected);
 }
 
+/// A server that refuses these attempts with these codes.
+async fn refusing(attempts: &[(&str, Code)]) -> FakeCollector {
+    let refuse = attempts.iter().map(|(attempt, code)| ((*attempt).to_owned(), *code)).collect();
+    FakeCollector::start(CollectorFaults { refuse, ..CollectorFaults::default() }).await
+}
+
+/// Starts the delivery of attempt `a` with one sample.
+fn start_one(dir: &TempDir, url: &str) -> Delivery {
+    let mut delivery = Delivery::start(&settings(dir, url), hello("a"));
+    delivery.push(sample(1));
+    delivery
+}
+
 #[tokio::test]
 async fn delivers_in_order_exactly_once_over_cut_connections() {
     let dir = TempDir::new().unwrap();
     let mut fake =
         FakeCollector::start(CollectorFaults { cut_after: vec![2, 1, 1], ..CollectorFaults::default() })
             .await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
+    let mut delivery = start_one(&dir, &fake.url);
     fake.wait_for(|seen| matches!(seen, CollectorEvent::Batch)).await;
     (2..=3500).for_each(|number| delivery.push(sample(number)));
     let report = finish(delivery).await;
@@ -108,8 +120,7 @@ async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
     let dir = TempDir::new().unwrap();
     let mut fake =
         FakeCollector::start(CollectorFaults { advice_ms: Some(1), ..CollectorFaults::default() }).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
+    let mut delivery = start_one(&dir, &fake.url);
     for _ in 0..2 {
         fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
     }
@@ -122,9 +133,7 @@ async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
 async fn an_acknowledged_end_that_got_lost_is_not_a_second_end() {
     let dir = TempDir::new().unwrap();
     let fake = FakeCollector::start(CollectorFaults { swallow_seals: 1, ..CollectorFaults::default() }).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
-    let report = finish(delivery).await;
+    let report = finish(start_one(&dir, &fake.url)).await;
     assert!(report.delivered, "{report:?}");
     assert_in_order_once(&fake.attempt("a"), 1);
 }
@@ -134,9 +143,7 @@ async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
     let dir = TempDir::new().unwrap();
     let fake = FakeCollector::start(CollectorFaults::default()).await;
     for expected in [true, false] {
-        let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-        delivery.push(sample(1));
-        let report = finish(delivery).await;
+        let report = finish(start_one(&dir, &fake.url)).await;
         assert_eq!(report.delivered, expected, "{report:?}");
         assert_eq!(report.problem.is_some_and(|text| text.contains("already closed")), !expected);
     }
@@ -193,8 +200,7 @@ async fn an_answer_about_another_attempt_is_no_acknowledgement_of_this_one() {
     let dir = TempDir::new().unwrap();
     let mut fake =
         FakeCollector::start(CollectorFaults { mistaken: true, ..CollectorFaults::default() }).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
+    let delivery = start_one(&dir, &fake.url);
     // the second Hello comes after the first answer was read
     fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
     fake.wait_for(|seen| matches!(seen, CollectorEvent::Hello)).await;
@@ -218,9 +224,7 @@ async fn a_spool_that_cannot_be_written_costs_no_sample_while_the_server_is_ther
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("spool"), "a file where the directory should be").unwrap();
     let fake = FakeCollector::start(CollectorFaults::default()).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
-    let report = finish(delivery).await;
+    let report = finish(start_one(&dir, &fake.url)).await;
     assert_eq!((report.delivered, report.lost, report.kept), (true, 0, None));
     assert!(report.problem.unwrap().starts_with("cannot keep samples in"));
 }
@@ -259,9 +263,7 @@ async fn a_refused_orphan_is_set_aside_and_blocks_no_other() {
     for attempt in ["bad", "held", "good"] {
         leave_behind(&dir, attempt, 3);
     }
-    let refuse = [("bad".to_owned(), Code::InvalidArgument), ("held".to_owned(), Code::AlreadyExists)];
-    let mut fake =
-        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let mut fake = refusing(&[("bad", Code::InvalidArgument), ("held", Code::AlreadyExists)]).await;
     run_until_finished(&dir, &mut fake, "good").await;
     assert_eq!(files(&dir, "refused").len(), 2);
     assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
@@ -272,9 +274,7 @@ async fn an_orphan_that_only_its_own_job_may_deliver_stays_and_blocks_no_other()
     let dir = TempDir::new().unwrap();
     let theirs = leave_behind(&dir, "theirs", 3);
     leave_behind(&dir, "good", 3);
-    let refuse = [("theirs".to_owned(), Code::PermissionDenied)];
-    let mut fake =
-        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let mut fake = refusing(&[("theirs", Code::PermissionDenied)]).await;
     run_until_finished(&dir, &mut fake, "good").await;
     assert_eq!((files(&dir, "spool"), files(&dir, "refused")), (vec![theirs], Vec::new()));
 }
@@ -284,9 +284,7 @@ async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
     let dir = TempDir::new().unwrap();
     leave_behind(&dir, "odd", 3);
     leave_behind(&dir, "odd2", 3);
-    let refuse = [("odd".to_owned(), Code::FailedPrecondition)];
-    let mut fake =
-        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
+    let mut fake = refusing(&[("odd", Code::FailedPrecondition)]).await;
     let delivery = Delivery::start(&settings(&dir, &fake.url), hello("own"));
     for _ in 0..2 {
         fake.wait_for(|seen| matches!(seen, CollectorEvent::Refused)).await;
@@ -346,39 +344,21 @@ async fn what_waits_for_one_server_goes_to_no_other_and_to_no_other_caller() {
 }
 
 #[tokio::test]
-async fn the_own_attempt_is_kept_aside_if_the_server_refuses_it() {
-    let dir = TempDir::new().unwrap();
-    let refuse = [("a".to_owned(), Code::InvalidArgument)];
-    let fake =
-        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
-    let report = finish(delivery).await;
-    assert_eq!((report.delivered, report.kept), (false, files(&dir, "refused").pop()));
-    assert!(report.problem.unwrap().contains("refused"));
-}
-
-#[tokio::test]
-async fn a_message_that_is_too_large_is_not_sent_again() {
-    let dir = TempDir::new().unwrap();
-    let refuse = [("a".to_owned(), Code::OutOfRange)];
-    let fake =
-        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
-    let report = finish(delivery).await;
-    assert_eq!((report.delivered, report.kept), (false, files(&dir, "refused").pop()));
+async fn the_own_attempt_is_kept_aside_if_the_server_refuses_it_or_a_message_is_too_large() {
+    for code in [Code::InvalidArgument, Code::OutOfRange] {
+        let dir = TempDir::new().unwrap();
+        let fake = refusing(&[("a", code)]).await;
+        let report = finish(start_one(&dir, &fake.url)).await;
+        assert_eq!((report.delivered, report.kept), (false, files(&dir, "refused").pop()), "{code:?}");
+        assert!(report.problem.unwrap().contains("refused"), "{code:?}");
+    }
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_the_agent_does_not_hold_up_the_end_and_the_file_stays() {
     let dir = TempDir::new().unwrap();
-    let refuse = [("a".to_owned(), Code::Unauthenticated)];
-    let mut fake =
-        FakeCollector::start(CollectorFaults { refuse: refuse.into(), ..CollectorFaults::default() }).await;
-    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
-    delivery.push(sample(1));
-    let report = finish(delivery).await;
+    let mut fake = refusing(&[("a", Code::Unauthenticated)]).await;
+    let report = finish(start_one(&dir, &fake.url)).await;
     assert_eq!((report.delivered, report.kept), (false, files(&dir, "spool").pop()));
     assert!(report.problem.unwrap().contains("refused"));
     let mut tries = 0;

@@ -12,9 +12,7 @@ use crate::kernel::{self, Error};
 const MAX_NESTED_GROUPS: usize = 1000;
 
 /// Whether a folder is a cgroup.
-///
-/// # Errors
-/// If the folder cannot be read.
+/// Errors: the folder cannot be read.
 pub fn is_group(dir: &Path) -> Result<bool, Error> {
     let file = dir.join("cgroup.procs");
     match fs::metadata(&file) {

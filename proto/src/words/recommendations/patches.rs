@@ -70,9 +70,7 @@ impl JobSizes {
 
 /// A patch for `.gitlab-ci.yml`, with variables for each job of one project. The parts of a `parallel` or matrix are one job there, and get
 /// the largest of their sizes.
-///
-/// # Errors
-/// If the rows are of several projects, because their jobs may have the same names.
+/// Errors: the rows are of several projects, because their jobs may have the same names.
 pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
     check_one_project(answer, "a GitLab patch")?;
     let name = |row: &Recommendation| {
@@ -100,9 +98,7 @@ pub fn gitlab(answer: &RecommendResponse) -> Result<String, String> {
 
 /// Patches for Kubernetes Jobs, one document for each, as kustomize merges them. Jobs with a name that Kubernetes does not allow are left
 /// out.
-///
-/// # Errors
-/// If the rows are of several projects, because their jobs may have the same names.
+/// Errors: the rows are of several projects, because their jobs may have the same names.
 pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
     check_one_project(answer, "a Kubernetes patch")?;
     let name = |row: &Recommendation| Some(row.package.clone()).filter(|name| is_object_name(name));
@@ -129,9 +125,7 @@ pub fn kubernetes(answer: &RecommendResponse) -> Result<String, String> {
 }
 
 /// A patch for Spack's `ci` section: a mapping with variables for each package.
-///
-/// # Errors
-/// If the rows are of several projects.
+/// Errors: the rows are of several projects.
 pub fn spack(answer: &RecommendResponse) -> Result<String, String> {
     check_one_project(answer, "a mapping for Spack")?;
     let (packages, left_out) = jobs(answer, |row| Some(row.package.clone()));

@@ -78,9 +78,7 @@ struct Shared {
 
 impl Guard {
     /// Reads the access file.
-    ///
-    /// # Errors
-    /// The access file, or a file that it names, cannot be read or is invalid.
+    /// Errors: the access file, or a file that it names, cannot be read or is invalid.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let usages = Usages::default();
         let read = file.as_deref().map(|path| Read::new(path, &Origins::new(), &usages));
@@ -108,9 +106,7 @@ impl Guard {
 
     /// Identifies the caller, and checks that it has one of the `roles`. `authorization` is the header of this name, `certificate` the DNS
     /// names in the connection's client certificate, `what` the request, for the log.
-    ///
-    /// # Errors
-    /// The caller is unknown, or lacks the role.
+    /// Errors: the caller is unknown, or lacks the role.
     pub(crate) fn check(
         &self,
         authorization: Option<&str>,
@@ -163,9 +159,7 @@ impl Guard {
     }
 
     /// Counts one request against the caller's rate.
-    ///
-    /// # Errors
-    /// The caller exceeds its rate.
+    /// Errors: the caller exceeds its rate.
     pub(crate) fn question(&self, caller: &Identity) -> Result<(), ExceededBound> {
         let asked = caller.take(Bound::Queries, 1, Instant::now());
         asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
@@ -173,9 +167,7 @@ impl Guard {
 
     /// Refuses an anonymous caller. Used where something is stored under the caller's name, or
     /// where the answer reveals what others do.
-    ///
-    /// # Errors
-    /// The caller is anonymous.
+    /// Errors: the caller is anonymous.
     pub(crate) fn known(&self, caller: &Identity, what: &str) -> Result<(), Denied> {
         if !caller.is_anonymous {
             return Ok(());
@@ -202,9 +194,7 @@ impl Guard {
     }
 
     /// Reloads changed files and fetches keys of issuers, until `end`.
-    ///
-    /// # Errors
-    /// The signal handler cannot be installed.
+    /// Errors: the signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         let keys = rotate::keep_all_keys(Arc::clone(&self.0), end.clone());
         let files = reload::watch_files(WHAT, end, move |asked| self.reload_if_changed(asked));

@@ -42,9 +42,7 @@ impl Private {
 
     /// Checks that `caller` may group or filter by a label, among the attempts of `project` (of all
     /// projects if it is empty).
-    ///
-    /// # Errors
-    /// The label is hidden from the caller. `field` is the request field that named the label.
+    /// Errors: the label is hidden from the caller. `field` is the request field that named the label.
     pub(crate) fn may_ask(
         &self,
         caller: &Identity,

@@ -39,19 +39,14 @@ impl fmt::Debug for SharedTokens {
 
 impl SharedTokens {
     /// Reads the lines of a file, without surrounding white space.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is empty.
+    /// Errors: the file cannot be read, or is empty.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let lines = read_secrets(path)?;
         Ok(Self(lines.into_iter().map(String::into_bytes).collect()))
     }
 
     /// Like [`Self::read`], for the path that the API server calls: Kubernetes allows only characters of DNS names there.
-    ///
-    /// # Errors
-    /// The file cannot be read or is empty, or a token is too short, too long or has other
-    /// characters.
+    /// Errors: the file cannot be read or is empty, or a token is too short, too long or has other characters.
     pub(crate) fn read_for_path(path: &Path) -> anyhow::Result<Self> {
         let token = Self::read(path)?;
         let fits = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
@@ -88,9 +83,7 @@ impl fmt::Debug for SigningKeys {
 
 impl SigningKeys {
     /// Reads the signing tokens in a file.
-    ///
-    /// # Errors
-    /// The file cannot be read, is empty, or has a line that is not a signing token.
+    /// Errors: the file cannot be read, is empty, or has a line that is not a signing token.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let mut keys = Vec::new();
         for (at, line) in read_secrets(path)?.iter().enumerate() {
@@ -108,9 +101,7 @@ impl SigningKeys {
     }
 
     /// Checks that the body was signed with one of the keys, and within the last minutes.
-    ///
-    /// # Errors
-    /// A header is missing or wrong; the error names it.
+    /// Errors: A header is missing or wrong; the error names it.
     pub(crate) fn check(
         &self,
         headers: &HeaderMap,

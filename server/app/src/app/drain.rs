@@ -30,9 +30,7 @@ impl LongTask {
 
     /// Waits for the end of the task; returns at once if the end was reported before. The future
     /// may be dropped and the method called again.
-    ///
-    /// # Errors
-    /// The task failed or panicked; the text names it.
+    /// Errors: the task failed or panicked; the text names it.
     pub(super) async fn ended(&mut self) -> anyhow::Result<()> {
         let Some(handle) = &mut self.handle else { return Ok(()) };
         let ended = handle.await;

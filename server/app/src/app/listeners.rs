@@ -26,9 +26,7 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Binds all listeners.
-    ///
-    /// # Errors
-    /// An address is in use, or a certificate or the agent's file cannot be used.
+    /// Errors: an address is in use, or a certificate or the agent's file cannot be used.
     pub(super) async fn bind(config: &Config) -> anyhow::Result<Self> {
         let (grpc, http) = (("grpc_listen", config.grpc_listen), ("http_listen", config.http_listen));
         let agent_files = config.agent_dir.as_deref().map(AgentFiles::read).transpose();

@@ -45,9 +45,7 @@ enum Format {
 
 impl Classify {
     /// Judges every line of the file.
-    ///
-    /// # Errors
-    /// The file cannot be read, or some lines are not recorded failures: the others are judged all the same.
+    /// Errors: the file cannot be read, or some lines are not recorded failures: the others are judged all the same.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
         let file: Box<dyn Read> = if name == "-" {

@@ -94,7 +94,7 @@ impl Replay {
         }
         let mut results = Vec::new();
         for kind in kinds {
-            let tell = |share| progress.show_share(kind.name(), share);
+            let tell = |share| progress.show_share(kind.as_str(), share);
             let goal = TuneGoal { target: self.target(), warmup: self.warmup };
             if let Some(tally) = replay::run(&tape, kind, &settings, goal, tell) {
                 results.push((kind, tally));
@@ -149,8 +149,8 @@ pub(super) fn policies_named(names: &[String]) -> anyhow::Result<Vec<PolicyKind>
         return Ok(PolicyKind::ALL.to_vec());
     }
     let named = |name: &String| {
-        PolicyKind::ALL.into_iter().find(|kind| kind.name() == name).with_context(|| {
-            let all: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        PolicyKind::ALL.into_iter().find(|kind| kind.as_str() == name).with_context(|| {
+            let all: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("--policy: {name:?} is not a policy; choose all, {}", all.join(", "))
         })
     };

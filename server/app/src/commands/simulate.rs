@@ -158,7 +158,7 @@ impl Simulate {
         for fleet in &fleets {
             let mut outcomes = Vec::new();
             for (kind, spread) in policy_runs(&kinds, spread) {
-                let tell = |share| progress.show_share(kind.name(), share);
+                let tell = |share| progress.show_share(kind.as_str(), share);
                 let outcome = simulate::run(rows, fleet, SimulatedSizes { kind, spread }, &terms, tell);
                 outcomes.push((run_name(kind, spread), outcome));
             }
@@ -257,7 +257,7 @@ fn policy_runs(kinds: &[PolicyKind], spread: Option<Millis>) -> Vec<(PolicyKind,
 }
 
 fn run_name(kind: PolicyKind, spread: Option<Millis>) -> String {
-    spread.map_or_else(|| kind.name().to_owned(), |_| format!("{}, spread", kind.name()))
+    spread.map_or_else(|| kind.as_str().to_owned(), |_| format!("{}, spread", kind.as_str()))
 }
 
 #[cfg(test)]

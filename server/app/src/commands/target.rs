@@ -23,9 +23,7 @@ pub(super) enum Target {
 impl Target {
     /// Opens `path`; `-` is standard output. Other users cannot read the file, because a copy of a
     /// store is as private as the store.
-    ///
-    /// # Errors
-    /// The file exists already, or cannot be created.
+    /// Errors: the file exists already, or cannot be created.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));

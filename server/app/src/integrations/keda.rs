@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use plimsoll_core::domain::{Bytes, FieldViolation};
+use plimsoll_proto::named_enum;
 
 use crate::service::demand::{Demands, PoolDemand, cores};
 
@@ -29,26 +30,17 @@ const FROM_ENV: &str = "FromEnv";
 
 const POOL_ENV_NAME: &str = "scaledObjectRef.scalerMetadata.pool";
 
-/// The measured resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Measure {
-    Places,
-    Cores,
-    Memory,
+named_enum! {
+    /// The measured resource.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Measure {
+        Places => "places",
+        Cores => "cores",
+        Memory => "memory",
+    }
 }
 
 impl Measure {
-    const ALL: [Self; 3] = [Self::Places, Self::Cores, Self::Memory];
-
-    /// Name of the measure in the trigger's metadata, and of the metric.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Places => "places",
-            Self::Cores => "cores",
-            Self::Memory => "memory",
-        }
-    }
-
     fn parse(field: &str, word: &str) -> Result<Self, FieldViolation> {
         let known = Self::ALL.into_iter().find(|measure| measure.as_str() == word);
         known.ok_or_else(|| {
@@ -82,9 +74,7 @@ pub(crate) struct Trigger {
 
 impl Trigger {
     /// Parses the metadata.
-    ///
-    /// # Errors
-    /// A name is unknown, or a value is invalid; the error names the field.
+    /// Errors: A name is unknown, or a value is invalid; the error names the field.
     pub(crate) fn read(metadata: &HashMap<String, String>) -> Result<Self, FieldViolation> {
         let given = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let of = |name: &str| given(name).or_else(|| given(&format!("{name}{FROM_ENV}")));
@@ -119,17 +109,13 @@ impl Trigger {
     }
 
     /// Demand in the trigger's pool.
-    ///
-    /// # Errors
-    /// There is no such pool.
+    /// Errors: there is no such pool.
     pub(crate) fn demand(&self, demands: &Demands) -> Result<PoolDemand, FieldViolation> {
         demands.of(POOL_ENV_NAME, &self.pool)
     }
 
     /// The measure of the metric with this name; if the name is empty, the measure in the metadata.
-    ///
-    /// # Errors
-    /// There is no such metric.
+    /// Errors: there is no such metric.
     pub(crate) fn measured(&self, metric: &str) -> Result<Measure, FieldViolation> {
         if metric.is_empty() { Ok(self.measure) } else { Measure::parse("metricName", metric) }
     }

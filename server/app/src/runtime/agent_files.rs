@@ -50,9 +50,7 @@ pub(crate) struct AgentFiles(BTreeMap<&'static str, AgentFile>);
 
 impl AgentFiles {
     /// Reads the files of a directory, and logs which exist.
-    ///
-    /// # Errors
-    /// The directory has no binary, or one that cannot run on its platform.
+    /// Errors: the directory has no binary, or one that cannot run on its platform.
     pub(crate) fn read(dir: &Path) -> Result<Self, UnusableFile> {
         let mut files = BTreeMap::new();
         for (platform, machine) in PLATFORMS {

@@ -61,9 +61,7 @@ impl AnswerMemory {
 
     /// Reserves memory for an answer. `what` names the answer in the error. If the files of the
     /// kernel cannot be read, every request succeeds.
-    ///
-    /// # Errors
-    /// Too little memory is left.
+    /// Errors: too little memory is left.
     pub(crate) fn take(&self, what: &'static str, needed: Bytes) -> Result<AnswerShare, TooLittleMemory> {
         let before = self.taken_bytes.fetch_add(needed.0, Relaxed);
         let share = AnswerShare { bytes: needed.0, taken_bytes: Arc::clone(&self.taken_bytes) };
@@ -76,9 +74,7 @@ impl AnswerMemory {
     }
 
     /// Checks, while an answer is produced, that enough memory is left for everything else.
-    ///
-    /// # Errors
-    /// Too little memory is left.
+    /// Errors: too little memory is left.
     pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
         match self.available_bytes(0) {
             Some(left) if left.0 == 0 => {

@@ -44,9 +44,7 @@ pub struct Log {
 
 impl Log {
     /// Starts logging and tracing as configured. Call it once in a program, within a runtime.
-    ///
-    /// # Errors
-    /// The address of the trace collector is invalid, or the program was built without traces.
+    /// Errors: the address of the trace collector is invalid, or the program was built without traces.
     pub fn begin(config: &Config) -> anyhow::Result<Self> {
         // log lines have a filter of their own, because spans are more detailed
         let filter = EnvFilter::new(for_all_crates(&config.log, SERVER, &CRATES));

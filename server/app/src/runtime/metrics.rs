@@ -37,14 +37,14 @@ use prometheus_client::{
 };
 
 /// A label with a fixed set of values.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct KindLabel {
     /// The label's value.
     pub(crate) kind: &'static str,
 }
 
 /// Labels for a verdict.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct JudgedLabels {
     /// The cause that the verdict found.
     pub(crate) kind: &'static str,
@@ -53,14 +53,14 @@ pub(crate) struct JudgedLabels {
 }
 
 /// Label for an issuer of tokens. There are as many values as issuers in the access file.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct IssuerLabel {
     /// The issuer, as in the claim `iss`.
     pub(crate) issuer: String,
 }
 
 /// Labels for a pool. There are as many pools as in the pools file.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct PoolLabels {
     /// Name of the pool.
     pub(crate) pool: String,
@@ -69,7 +69,7 @@ pub(crate) struct PoolLabels {
 }
 
 /// Labels for a server upstream. There are as many as in the operator's file, and as have tickets that are to be closed.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct AtUpstream {
     /// Its address without credentials.
     pub(crate) upstream: String,
@@ -78,7 +78,7 @@ pub(crate) struct AtUpstream {
 }
 
 /// Label for a rule. Only rules with corrected causes have a value.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RuleLabel {
     /// Id of the rule, or the source of the evidence.
     pub(crate) rule: String,
@@ -201,7 +201,7 @@ metrics! {
     upstream_calls: Family<AtUpstream, Counter> = "upstream_calls",
         "Calls of a server upstream, by state: answered, fault, timeout, unreachable, malformed (no answer of Resalloc)";
     upstream_numbers: KindCounters = "upstream_numbers",
-        "Tickets upstream that no answer named, by kind: found (of a lost answer: closed), foreign (of another client: left alone), given up (at an upstream that no pool names and that did not answer for a day)";
+        "Tickets upstream that no answer named, by kind: found (of a lost answer: closed), foreign (of another client: left alone)";
     allocations: KindCounters = "allocations",
         "Allocation requests, by result: answered, late or unsure (defaults sent), other project (defaults sent; another project has attempts of the package), refused, shadow (nothing sent)";
     hooks: KindCounters = "hooks",

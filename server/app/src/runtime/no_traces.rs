@@ -10,9 +10,7 @@ pub(crate) enum Traces {}
 
 impl Traces {
     /// Returns an error that names the missing feature.
-    ///
-    /// # Errors
-    /// Always: the program was built without traces.
+    /// Errors: always: the program was built without traces.
     pub(crate) fn start(_endpoint: &str) -> anyhow::Result<Self> {
         anyhow::bail!("otlp_endpoint: {}", crate::runtime::settings::NO_TRACES)
     }

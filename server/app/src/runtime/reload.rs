@@ -22,9 +22,7 @@ pub(crate) type FileStamp = (String, u64, Option<std::time::SystemTime>);
 
 /// Calls `look` every two seconds until `end`, with `false`; and at each SIGHUP, with `true`.
 /// `what` names the files in the log.
-///
-/// # Errors
-/// The signal handler cannot be installed.
+/// Errors: the signal handler cannot be installed.
 pub(crate) async fn watch_files(
     what: &'static str,
     end: CancellationToken,
@@ -56,9 +54,7 @@ pub(crate) async fn watch_files(
 }
 
 /// The present state of a regular file.
-///
-/// # Errors
-/// The file cannot be read, or is not a regular file.
+/// Errors: the file cannot be read, or is not a regular file.
 pub(crate) fn stamp(path: &Path) -> anyhow::Result<FileStamp> {
     let about = fs::metadata(path).with_context(|| path.display().to_string())?;
     if !about.is_file() {
@@ -69,9 +65,7 @@ pub(crate) fn stamp(path: &Path) -> anyhow::Result<FileStamp> {
 }
 
 /// The text of a file. `bytes` is its size in its [`FileStamp`].
-///
-/// # Errors
-/// The file cannot be read, or is too large.
+/// Errors: the file cannot be read, or is too large.
 pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
     let name = path.display();
     if bytes > FILE_BYTES {
@@ -88,9 +82,7 @@ pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
 }
 
 /// The text of a file with secrets. Errors do not contain the file's name: a secret may have been written in its place.
-///
-/// # Errors
-/// The file does not exist, cannot be read, or is too large.
+/// Errors: the file does not exist, cannot be read, or is too large.
 pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
     fs::metadata(file).map_err(|error| {
         anyhow!("names no file ({}); write the secret into a file, and its name here", error.kind())
@@ -100,10 +92,7 @@ pub(crate) fn secret_text(file: &Path) -> anyhow::Result<String> {
 
 /// The secret in a file as a header value, with `prefix` before it; it is never logged. `what`
 /// names it in errors.
-///
-/// # Errors
-/// The file cannot be read, is empty, or its content cannot be in a header. The error does not
-/// quote the content.
+/// Errors: the file cannot be read, is empty, or its content cannot be in a header. The error does not quote the content.
 pub(crate) fn secret(file: &Path, prefix: &str, what: &str) -> anyhow::Result<HeaderValue> {
     let (name, text) = (file.display(), secret_text(file)?);
     let secret = text.trim();

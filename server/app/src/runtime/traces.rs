@@ -28,9 +28,7 @@ pub(crate) struct Traces(SdkTracerProvider);
 impl Traces {
     /// Starts sending spans to this address. Call it within a runtime. The collector need not be
     /// reachable yet.
-    ///
-    /// # Errors
-    /// `endpoint` is not an address.
+    /// Errors: `endpoint` is not an address.
     pub(crate) fn start(endpoint: &str) -> anyhow::Result<Self> {
         let exporter =
             SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(ANSWER_TIMEOUT);

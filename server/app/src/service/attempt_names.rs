@@ -31,10 +31,7 @@ pub(crate) struct AttemptNames<'a> {
 
 impl AttemptNames<'_> {
     /// The full id of the attempt; `asked` unchanged if no attempt is known.
-    ///
-    /// # Errors
-    /// Several hosts have an attempt with this id (the error names them), or the writer has
-    /// stopped.
+    /// Errors: several hosts have an attempt with this id (the error names them), or the writer has stopped.
     pub(crate) async fn full_id(&self, asked: &AttemptId) -> Result<AttemptId, Refusal> {
         if asked.as_str().contains(':') || self.is_visible(asked).await? == Some(true) {
             return Ok(asked.clone());
@@ -52,9 +49,7 @@ impl AttemptNames<'_> {
     }
 
     /// The newest run of a CI job that the caller may see; the job's own id if there is none.
-    ///
-    /// # Errors
-    /// The writer has stopped.
+    /// Errors: the writer has stopped.
     pub(crate) async fn newest_run(&self, of: &AttemptId) -> Result<AttemptId, Refusal> {
         let (mut newest, mut missing) = (of.clone(), 0);
         for number in 2..=job::MAX_RUNS {

@@ -36,10 +36,8 @@ pub(crate) struct AttemptWatch {
 
 impl AttemptService {
     /// The attempt with this id, else the only attempt with this id on any host (`HOST:ID`).
-    ///
-    /// # Errors
-    /// The attempt is unknown or not visible to this caller (both give the same error), or several
-    /// hosts have an attempt with this id (the error names them).
+    /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
+    /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
         let full = AttemptNames { ingest: &self.ingest, caller }.full_id(id).await?;
         let shown = self.show_named(caller, &full).await?;
@@ -64,9 +62,7 @@ impl AttemptService {
     }
 
     /// Passes the samples of a shown attempt to `take`, in order; returns their number.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Errors: the store cannot be read.
     pub(crate) async fn series(
         &self,
         shown: &ShownAttempt,
@@ -77,9 +73,7 @@ impl AttemptService {
 
     /// The `most` running attempts with the highest memory need among those that the caller may
     /// see, and how many the caller may see in total.
-    ///
-    /// # Errors
-    /// The writer has stopped.
+    /// Errors: the writer has stopped.
     pub(crate) async fn highest(
         &self,
         caller: &Arc<Identity>,
@@ -91,9 +85,7 @@ impl AttemptService {
     }
 
     /// A watch over all running attempts.
-    ///
-    /// # Errors
-    /// The caller may see only some projects; a watch is over all.
+    /// Errors: the caller may see only some projects; a watch is over all.
     pub(crate) fn watch(&self, caller: &Arc<Identity>) -> Result<AttemptWatch, Refusal> {
         if !caller.projects.is_all() {
             let text =
@@ -110,9 +102,7 @@ impl AttemptService {
 
 impl AttemptWatch {
     /// All running attempts, and a receiver of the changes from then on.
-    ///
-    /// # Errors
-    /// The writer has stopped.
+    /// Errors: the writer has stopped.
     pub(crate) async fn begin(
         &self,
     ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {

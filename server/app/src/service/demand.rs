@@ -40,9 +40,7 @@ impl Demands {
     }
 
     /// Demand of one pool. `field` is the request field that named it, for the error.
-    ///
-    /// # Errors
-    /// There is no such pool.
+    /// Errors: there is no such pool.
     pub(crate) fn of(&self, field: &str, name: &str) -> Result<PoolDemand, FieldViolation> {
         let now = self.0.now();
         if let Some(pool) = now.pool(name) {

@@ -26,9 +26,7 @@ pub(crate) struct Redactor {
 
 impl Redactor {
     /// Checks that the caller may filter and group by these labels.
-    ///
-    /// # Errors
-    /// The values of a label are hidden from this caller.
+    /// Errors: the values of a label are hidden from this caller.
     pub(super) fn may_ask(&self, filter: &Filter, group_by: &GroupBy) -> Result<(), Refusal> {
         let group_label = if let GroupBy::Label(label) = group_by { label.as_str() } else { "" };
         let may = |field, label: &str| {

@@ -15,9 +15,7 @@ pub(crate) struct ForeignJob {
 /// authenticated the CI system, or callers need no identity. Whether the job really belongs to that
 /// project is checked when the report is applied. An answer here would reveal the job's project,
 /// and another caller may have taken the job's id before its own agent does.
-///
-/// # Errors
-/// The caller may not report on the project. The refusal is counted, and logged with `path`.
+/// Errors: the caller may not report on the project. The refusal is counted, and logged with `path`.
 pub(crate) fn reporter(
     guard: &Guard,
     caller: Option<&Identity>,

@@ -49,10 +49,7 @@ enum VerdictScope {
 impl VerdictService {
     /// The verdict on an ended attempt, or on the newest run of a CI job. A verdict that is stored
     /// is on disk before it is returned.
-    ///
-    /// # Errors
-    /// The caller may not ask about the attempt, exceeds its bound on concurrent verdicts, or the
-    /// writer refuses.
+    /// Errors: the caller may not ask about the attempt, exceeds its bound on concurrent verdicts, or the writer refuses.
     pub(crate) async fn should_retry(
         &self,
         caller: &AdmittedCaller,
@@ -74,10 +71,8 @@ impl VerdictService {
 
     /// Stores a person's correction of the cause, and returns the corrected verdict. It is on disk
     /// before it is returned.
-    ///
-    /// # Errors
-    /// The caller is a CI job, the attempt is unknown or not visible to the caller (both look the same) or has not failed, or the writer
-    /// refuses.
+    /// Errors: the caller is a CI job, the attempt is unknown or not visible to the caller (both look the same) or has not failed, or the
+    /// writer refuses.
     pub(crate) async fn correct(
         &self,
         caller: &AdmittedCaller,

@@ -18,9 +18,7 @@ impl Worker {
     }
 
     /// Loads the finished attempts into the history, and restores the open ones from disk.
-    ///
-    /// # Errors
-    /// The store cannot be read. A single damaged record is logged and skipped.
+    /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
         self.parts.pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;

@@ -24,9 +24,7 @@ pub(crate) struct StoredProgress {
 type Reading = JoinSet<Result<StoredProgress, StoreError>>;
 
 /// Passes the progress of each open attempt with samples to `take`.
-///
-/// # Errors
-/// The store cannot be read.
+/// Errors: the store cannot be read.
 pub(crate) async fn read_open(
     store: &Store,
     open: &[Attempt],

@@ -53,9 +53,7 @@ struct Shared {
 
 impl PoolRegistry {
     /// Reads the pools file; without a file there are no pools.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is invalid; the text names all mistakes.
+    /// Errors: the file cannot be read, or is invalid; the text names all mistakes.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let mut stamps = Vec::new();
         let placement = file.as_deref().map(|file| read_with(file, &mut stamps)).transpose()?;
@@ -168,9 +166,7 @@ impl PoolRegistry {
     }
 
     /// Reloads the pools file when it changes and at each SIGHUP, until `end`.
-    ///
-    /// # Errors
-    /// The signal handler cannot be installed.
+    /// Errors: the signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         reload::watch_files(POOLS_SETTING, end, move |asked| self.reload_if_changed(asked)).await
     }
@@ -204,9 +200,7 @@ impl PoolRegistry {
 }
 
 /// Reads and parses a pools file.
-///
-/// # Errors
-/// The file cannot be read, or is invalid; the text names all mistakes.
+/// Errors: the file cannot be read, or is invalid; the text names all mistakes.
 pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
     read_with(file, &mut Vec::new())
 }

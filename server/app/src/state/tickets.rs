@@ -52,7 +52,6 @@ use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
-pub(crate) use upstream::check_upstream;
 pub(crate) use upstream_queues::UpstreamStatus;
 pub(crate) use watching::Watching;
 

@@ -74,9 +74,7 @@ struct Shared {
 
 impl VerdictEngine {
     /// Reads the files, in addition to the built-in rules.
-    ///
-    /// # Errors
-    /// A directory or a file cannot be read, or is invalid; the text names all mistakes.
+    /// Errors: A directory or a file cannot be read, or is invalid; the text names all mistakes.
     pub(crate) fn open(sources: RuleSources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let stamps = file_stamps(&sources)?;
         let kept = Kept::new(WHAT, RulesInForce::read(&sources)?, Some(stamps));
@@ -209,9 +207,7 @@ impl VerdictEngine {
     }
 
     /// Reloads rules and terms when a file changes and at each SIGHUP, until `end`.
-    ///
-    /// # Errors
-    /// The signal handler cannot be installed.
+    /// Errors: the signal handler cannot be installed.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         reload::watch_files(WHAT, end, move |asked| self.reload_if_changed(asked)).await
     }

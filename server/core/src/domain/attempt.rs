@@ -16,9 +16,7 @@ macro_rules! id {
 
         impl $name {
             /// Parses an id: 1 to the allowed number of characters, all of `A-Z a-z 0-9 . _ : / -`.
-            ///
-            /// # Errors
-            /// Says which rule the text breaks.
+            /// Errors: says which rule the text breaks.
             pub fn parse(text: &str) -> Result<Self, String> {
                 if text.is_empty() {
                     return Err("must not be empty".to_owned());

@@ -1,5 +1,6 @@
 //! Lines of evidence about an ended attempt, one observation each.
 
+use plimsoll_proto::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// One observation that supports the cause or argues against it.
@@ -13,44 +14,29 @@ pub struct EvidenceLine {
     pub supports: bool,
 }
 
-/// Where an observation comes from, strongest source first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EvidenceSource {
-    /// A counter of the kernel.
-    Kernel,
-    /// The reason that Kubernetes gives for the end of the container.
-    Container,
-    /// The reason that Kubernetes gives for the end of the pod.
-    Pod,
-    /// Sizes and times that the agent measured.
-    Measured,
-    /// Exit code or signal of the command.
-    Exit,
-    /// The CI system's failure reason.
-    Ci,
-    /// Lines of the build's log.
-    Log,
-    /// A setting of the operator, for example the retry budget.
-    Policy,
-    /// A person who corrected the cause. A correction overrides all other sources, although it is last here: the order applies to what
-    /// rules find.
-    Person,
-}
-
-impl EvidenceSource {
-    /// The name on the wire and in output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Container => "container",
-            Self::Pod => "pod",
-            Self::Measured => "measured",
-            Self::Exit => "exit",
-            Self::Ci => "ci",
-            Self::Log => "log",
-            Self::Policy => "policy",
-            Self::Person => "person",
-        }
+named_enum! {
+    /// Where an observation comes from, strongest source first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum EvidenceSource {
+        /// A counter of the kernel.
+        Kernel => "kernel",
+        /// The reason that Kubernetes gives for the end of the container.
+        Container => "container",
+        /// The reason that Kubernetes gives for the end of the pod.
+        Pod => "pod",
+        /// Sizes and times that the agent measured.
+        Measured => "measured",
+        /// Exit code or signal of the command.
+        Exit => "exit",
+        /// The CI system's failure reason.
+        Ci => "ci",
+        /// Lines of the build's log.
+        Log => "log",
+        /// A setting of the operator, for example the retry budget.
+        Policy => "policy",
+        /// A person who corrected the cause. A correction overrides all other sources, although it is last here: the order applies to what
+        /// rules find.
+        Person => "person",
     }
 }

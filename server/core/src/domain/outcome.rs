@@ -1,5 +1,6 @@
 //! How an attempt ended, and why.
 
+use plimsoll_proto::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// How the command of an attempt ended.
@@ -45,91 +46,49 @@ pub enum OomOrigin {
     Host,
 }
 
-/// Why an attempt failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The kernel killed a process of the build at a memory limit.
-    Oom,
-    /// The build ran at its memory limit and spent its time reclaiming memory.
-    Starved,
-    /// The build exceeded its time limit.
-    Timeout,
-    /// The build would fail again in the same way.
-    Deterministic,
-    /// A fault outside the build.
-    Infra,
-    /// The node or the slot was taken away.
-    Preempted,
-    /// A disk was full.
-    DiskFull,
-    /// The job was ended on purpose.
-    Canceled,
-    /// A tool reached a memory limit of its own, below that of the build.
-    ToolOom,
-    /// The ephemeral storage of the pod was used up.
-    EphemeralStorage,
-    /// The node is gone or does not respond.
-    NodeLost,
-    /// The kubelet evicted the pod, because the node ran short of a resource.
-    EvictedByNode,
-    /// The build failed because others held something that it needed: a lock, or CPU time.
-    Contention,
-    /// The same failure disappeared on an earlier retry.
-    Flaky,
-    /// The CI system or the runner is misconfigured.
-    Configuration,
-    /// No evidence explains the failure.
-    Unknown,
-    /// Either a fault outside the build or the build itself: the log shows both, but not which of them ended the build.
-    Undecided,
+named_enum! {
+    /// Why an attempt failed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Cause {
+        /// The kernel killed a process of the build at a memory limit.
+        Oom => "oom",
+        /// The build ran at its memory limit and spent its time reclaiming memory.
+        Starved => "starved",
+        /// The build exceeded its time limit.
+        Timeout => "timeout",
+        /// The build would fail again in the same way.
+        Deterministic => "deterministic",
+        /// A fault outside the build.
+        Infra => "infra",
+        /// The node or the slot was taken away.
+        Preempted => "preempted",
+        /// A disk was full.
+        DiskFull => "disk_full",
+        /// The job was ended on purpose.
+        Canceled => "canceled",
+        /// A tool reached a memory limit of its own, below that of the build.
+        ToolOom => "tool_oom",
+        /// The ephemeral storage of the pod was used up.
+        EphemeralStorage => "ephemeral_storage",
+        /// The node is gone or does not respond.
+        NodeLost => "node_lost",
+        /// The kubelet evicted the pod, because the node ran short of a resource.
+        EvictedByNode => "evicted_by_node",
+        /// The build failed because others held something that it needed: a lock, or CPU time.
+        Contention => "contention",
+        /// The same failure disappeared on an earlier retry.
+        Flaky => "flaky",
+        /// The CI system or the runner is misconfigured.
+        Configuration => "configuration",
+        /// No evidence explains the failure.
+        Unknown => "unknown",
+        /// Either a fault outside the build or the build itself: the log shows both, but not which of them ended the build.
+        Undecided => "undecided",
+    }
 }
 
 impl Cause {
-    /// All causes.
-    pub const ALL: [Self; 17] = [
-        Self::Oom,
-        Self::Starved,
-        Self::Timeout,
-        Self::Deterministic,
-        Self::Infra,
-        Self::Preempted,
-        Self::DiskFull,
-        Self::Canceled,
-        Self::ToolOom,
-        Self::EphemeralStorage,
-        Self::NodeLost,
-        Self::EvictedByNode,
-        Self::Contention,
-        Self::Flaky,
-        Self::Configuration,
-        Self::Unknown,
-        Self::Undecided,
-    ];
-
-    /// The name in output, metrics and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Oom => "oom",
-            Self::Starved => "starved",
-            Self::Timeout => "timeout",
-            Self::Deterministic => "deterministic",
-            Self::Infra => "infra",
-            Self::Preempted => "preempted",
-            Self::DiskFull => "disk_full",
-            Self::Canceled => "canceled",
-            Self::ToolOom => "tool_oom",
-            Self::EphemeralStorage => "ephemeral_storage",
-            Self::NodeLost => "node_lost",
-            Self::EvictedByNode => "evicted_by_node",
-            Self::Contention => "contention",
-            Self::Flaky => "flaky",
-            Self::Configuration => "configuration",
-            Self::Unknown => "unknown",
-            Self::Undecided => "undecided",
-        }
-    }
-
     /// Whether the build needs more memory than was measured.
     pub fn is_memory(self) -> bool {
         matches!(self, Self::Oom | Self::Starved)

@@ -27,9 +27,7 @@ impl Phase {
     }
 
     /// Checks the number, names and order of phases, and that they lie within an attempt that took `wall`.
-    ///
-    /// # Errors
-    /// Names the first field that breaks a rule.
+    /// Errors: Names the first field that breaks a rule.
     pub fn check_all(phases: &[Self], wall: Millis) -> Result<(), FieldViolation> {
         if phases.len() > limits::PHASES {
             let description = format!("has {} phases, at most {} are allowed", phases.len(), limits::PHASES);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_proto::{measured::IncompleteNeed, reasons::SizeBound};
+use plimsoll_proto::{measured::IncompleteNeed, named_enum, reasons::SizeBound};
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
@@ -190,26 +190,28 @@ mod bound_text {
     }
 }
 
-/// A rung of the ladder of similarity, least similar first: what attempts on it have in common with a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rung {
-    /// No attempts: the configured default.
-    Default,
-    /// Every attempt of the fleet.
-    Fleet,
-    /// Attempts with the same build system.
-    BuildSystem,
-    /// Other parts of the same parallel job of the same project: `test 1/4` for `test 2/4`.
-    Siblings,
-    /// Attempts of the same package in the same project.
-    Package,
-    /// Attempts with the same package, build options and architecture: all fields but version and compiler are equal.
-    NoCompiler,
-    /// Attempts with equal keys except for the version.
-    NoVersion,
-    /// Attempts with exactly this key.
-    Exact,
+named_enum! {
+    /// A rung of the ladder of similarity, least similar first: what attempts on it have in common with a key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Rung {
+        /// No attempts: the configured default.
+        Default => "default",
+        /// Every attempt of the fleet.
+        Fleet => "fleet",
+        /// Attempts with the same build system.
+        BuildSystem => "build_system",
+        /// Other parts of the same parallel job of the same project: `test 1/4` for `test 2/4`.
+        Siblings => "siblings",
+        /// Attempts of the same package in the same project.
+        Package => "package",
+        /// Attempts with the same package, build options and architecture: all fields but version and compiler are equal.
+        NoCompiler => "no_compiler",
+        /// Attempts with equal keys except for the version.
+        NoVersion => "no_version",
+        /// Attempts with exactly this key.
+        Exact => "exact",
+    }
 }
 
 impl Rung {
@@ -227,20 +229,6 @@ impl Rung {
     /// Whether attempts on this rung are of the same build, and not only of other builds.
     pub(crate) fn is_of_build(self) -> bool {
         self >= Self::Siblings
-    }
-
-    /// The name on the wire, in metrics and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Fleet => "fleet",
-            Self::BuildSystem => "build_system",
-            Self::Siblings => "siblings",
-            Self::Package => "package",
-            Self::NoCompiler => "no_compiler",
-            Self::NoVersion => "no_version",
-            Self::Exact => "exact",
-        }
     }
 }
 

@@ -26,9 +26,7 @@ pub struct SampleAccumulator {
 
 impl SampleAccumulator {
     /// Adds the next sample to the sums.
-    ///
-    /// # Errors
-    /// If the time or a counter of the sample is below that of the previous one. Then nothing changes.
+    /// Errors: the time or a counter of the sample is below that of the previous one. Then nothing changes.
     pub fn add(&mut self, sample: &Sample) -> Result<(), FieldViolation> {
         let mut span = sample.elapsed;
         let mut need = sample.need.as_f64();

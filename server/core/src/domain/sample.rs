@@ -41,9 +41,7 @@ impl Sample {
     }
 
     /// Checks that the numbers of the sample are consistent.
-    ///
-    /// # Errors
-    /// Names the field that is not consistent.
+    /// Errors: Names the field that is not consistent.
     pub fn check(&self) -> Result<(), FieldViolation> {
         match self.need_max {
             Some(max) if max < self.need => {
@@ -89,9 +87,7 @@ impl Sample {
     }
 
     /// Checks that this sample may follow `previous`.
-    ///
-    /// # Errors
-    /// Names the field that decreased.
+    /// Errors: Names the field that decreased.
     pub fn check_follows(&self, previous: &Self) -> Result<(), FieldViolation> {
         let back = |field: &str, now: u64, before: u64| {
             FieldViolation::new(

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use plimsoll_proto::named_enum;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -300,35 +301,23 @@ pub struct ReservationCost {
     pub cpu_core_h: f64,
 }
 
-/// What to do after a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// Do not retry.
-    No,
-    /// Retry unchanged.
-    AsIs,
-    /// Retry with a larger size: more memory, or more CPU if CPU was short.
-    Bigger,
-    /// Retry with fewer build jobs.
-    FewerJobs,
-    /// Retry with a longer time limit.
-    Longer,
-    /// Retry in another pool or on another node.
-    Elsewhere,
-}
-
-impl Action {
-    /// The name in output, metrics and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::AsIs => "as_is",
-            Self::Bigger => "bigger",
-            Self::FewerJobs => "fewer_jobs",
-            Self::Longer => "longer",
-            Self::Elsewhere => "elsewhere",
-        }
+named_enum! {
+    /// What to do after a failed attempt.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Action {
+        /// Do not retry.
+        No => "no",
+        /// Retry unchanged.
+        AsIs => "as_is",
+        /// Retry with a larger size: more memory, or more CPU if CPU was short.
+        Bigger => "bigger",
+        /// Retry with fewer build jobs.
+        FewerJobs => "fewer_jobs",
+        /// Retry with a longer time limit.
+        Longer => "longer",
+        /// Retry in another pool or on another node.
+        Elsewhere => "elsewhere",
     }
 }
 

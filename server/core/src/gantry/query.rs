@@ -7,9 +7,7 @@ use crate::domain::FieldViolation;
 const QUERY_BYTES: usize = 8192;
 
 /// The value of the parameter with this name, which must occur once.
-///
-/// # Errors
-/// If the parameter is missing, occurs twice, is empty, has control characters, or is not percent-encoded UTF-8.
+/// Errors: the parameter is missing, occurs twice, is empty, has control characters, or is not percent-encoded UTF-8.
 pub fn parameter(query: &str, name: &str) -> Result<String, FieldViolation> {
     let fault = |description: String| FieldViolation::new(name, description);
     if query.len() > QUERY_BYTES {

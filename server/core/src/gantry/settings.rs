@@ -2,38 +2,25 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use plimsoll_proto::reasons::MIN_CONFIDENCE;
+use plimsoll_proto::{named_enum, reasons::MIN_CONFIDENCE};
 
 use crate::{
     domain::{Bytes, Cores},
     shadow::ANY_STACK,
 };
 
-/// A variable that can be sent in addition to the two requests (memory and CPU).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExtraVariable {
-    /// `KUBERNETES_MEMORY_LIMIT`.
-    MemoryLimit,
-    /// `KUBERNETES_CPU_LIMIT`.
-    CpuLimit,
-    /// `SPACK_BUILD_JOBS`.
-    BuildJobs,
-    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks with a size that the operator set.
-    EphemeralStorage,
-}
-
-impl ExtraVariable {
-    /// All variables.
-    pub const ALL: [Self; 4] = [Self::MemoryLimit, Self::CpuLimit, Self::BuildJobs, Self::EphemeralStorage];
-
-    /// The name of the variable in the settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MemoryLimit => "memory_limit",
-            Self::CpuLimit => "cpu_limit",
-            Self::BuildJobs => "build_jobs",
-            Self::EphemeralStorage => "ephemeral_storage",
-        }
+named_enum! {
+    /// A variable that can be sent in addition to the two requests (memory and CPU).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ExtraVariable {
+        /// `KUBERNETES_MEMORY_LIMIT`.
+        MemoryLimit => "memory_limit",
+        /// `KUBERNETES_CPU_LIMIT`.
+        CpuLimit => "cpu_limit",
+        /// `SPACK_BUILD_JOBS`.
+        BuildJobs => "build_jobs",
+        /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks with a size that the operator set.
+        EphemeralStorage => "ephemeral_storage",
     }
 }
 

@@ -22,9 +22,7 @@ const EXPECTED_FORM: &str = "write NAME@VERSION VARIANTS arch=PLATFORM-OS-TARGET
 const GIT_PREFIX: &str = "git.";
 
 /// Parses a spec to a key without a project.
-///
-/// # Errors
-/// Names the part that is missing, too long or invalid, and the expected form.
+/// Errors: Names the part that is missing, too long or invalid, and the expected form.
 pub fn parse(spec: &str) -> Result<Key, FieldViolation> {
     read(spec.trim_matches(' ')).map_err(|text| FieldViolation::new("spec", text))
 }

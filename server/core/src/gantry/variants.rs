@@ -13,9 +13,7 @@ const VALUE_CHARACTERS: &str = "_-+*.,:=%^~/\\";
 const ARCH_NAMES: [&str; 5] = ["arch", "architecture", "platform", "os", "target"];
 
 /// Checks that the text lists variants of one build.
-///
-/// # Errors
-/// Names the part that is invalid and the expected form.
+/// Errors: Names the part that is invalid and the expected form.
 pub(super) fn check_variants(text: &str) -> Result<(), String> {
     let (mut rest, mut known) = (text.trim_start_matches(' '), HashSet::new());
     while !rest.is_empty() {

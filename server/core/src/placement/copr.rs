@@ -36,9 +36,7 @@ pub struct CoprError {
 
 impl CoprEntry {
     /// Creates an entry with this pattern.
-    ///
-    /// # Errors
-    /// If the pattern is not a regular expression, or is too large.
+    /// Errors: the pattern is not a regular expression, or is too large.
     pub fn new(pattern: &str, tags: Vec<String>) -> Result<Self, String> {
         let compiled = Pattern::start(pattern).map_err(|why| format!("pattern '{pattern}' {why}"))?;
         Ok(Self { pattern: compiled, tags, line: 1 })
@@ -60,18 +58,14 @@ impl CoprTable {
     pub const MAX_ENTRIES: usize = 5000;
 
     /// Parses a table.
-    ///
-    /// # Errors
-    /// The first error in the table, with its line.
+    /// Errors: the first error in the table, with its line.
     pub fn parse(text: &str) -> Result<Self, CoprError> {
         PythonLiteralReader { text, at: 0 }.parse_table()
     }
 
     /// Checks whether Python, which Copr uses, can match the patterns in a short time: Python tries the ways to match a pattern one after
     /// the other.
-    ///
-    /// # Errors
-    /// The first entry for which this may take exponential time, with its line.
+    /// Errors: the first entry for which this may take exponential time, with its line.
     pub fn check_backtracking(&self) -> Result<(), CoprError> {
         let Some(entry) = self.entries.iter().find(|entry| entry.pattern.may_backtrack()) else {
             return Ok(());

@@ -44,17 +44,13 @@ impl fmt::Display for Mistake {
 
 impl Placement {
     /// Parses an operator's file that names no other files.
-    ///
-    /// # Errors
-    /// As [`Self::parse_with`], and if the file names another one.
+    /// Errors: as [`Self::parse_with`], and if the file names another one.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, &mut |name| Err(format!("{:?} is not read here", shortened(name))))
     }
 
-    /// Parses an operator's file. `files` reads the files that it names, and returns an error as text for people.
-    ///
-    /// # Errors
-    /// All errors of the file, each on a line of its own, with its line number.
+    /// Parses an operator's file. `files` reads the files of hosts that it names, and returns an error as text for people.
+    /// Errors: all errors of the file, each on a line of its own, with its line number.
     pub fn parse_with(
         text: &str,
         files: &mut dyn FnMut(&str) -> Result<String, String>,

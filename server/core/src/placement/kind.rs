@@ -1,24 +1,26 @@
 //! Kinds of builds, after OSBS: each kind has its own nodes and priority, so that rebuilds in the background do not delay builds that a
 //! person waits for.
 
-use plimsoll_proto::job;
+use plimsoll_proto::{job, named_enum};
 
 use super::node::NodePlacement;
 use crate::domain::Key;
 
-/// Why a package is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BuildKind {
-    /// A trial build; the result is thrown away.
-    Scratch,
-    /// A person requested the build.
-    Explicit,
-    /// A dependency of the package has changed.
-    Auto,
-    /// A fix for one release, kept apart from other releases.
-    Isolated,
-    /// The build starts and watches the builds of an image, one for each architecture, and builds nothing itself.
-    Orchestrator,
+named_enum! {
+    /// Why a package is built.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum BuildKind {
+        /// A trial build; the result is thrown away.
+        Scratch => "scratch",
+        /// A person requested the build.
+        Explicit => "explicit",
+        /// A dependency of the package has changed.
+        Auto => "auto",
+        /// A fix for one release, kept apart from other releases.
+        Isolated => "isolated",
+        /// The build starts and watches the builds of an image, one for each architecture, and builds nothing itself.
+        Orchestrator => "orchestrator",
+    }
 }
 
 /// Placement and limits of one kind of build.
@@ -40,21 +42,6 @@ pub const PRIORITY_LABELS: [&str; 2] = [KIND_LABEL, SECURITY_LABEL];
 const SECURITY_LABEL: &str = "security";
 
 impl BuildKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Scratch, Self::Explicit, Self::Auto, Self::Isolated, Self::Orchestrator];
-
-    /// The name in the file, on the wire and in the label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scratch => "scratch",
-            Self::Explicit => "explicit",
-            Self::Auto => "auto",
-            Self::Isolated => "isolated",
-            Self::Orchestrator => "orchestrator",
-        }
-    }
-
     /// The kind with this name; case is ignored.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))

@@ -3,34 +3,25 @@
 //! The first word of a build's architecture names it, as Spack writes it (`windows-windows10-x86_64`); for a pod, the node selector does.
 //! The default is Linux, because builds are measured there and most runners use it.
 
-/// An operating system.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OperatingSystem {
-    /// Linux, which is also the default.
-    #[default]
-    Linux,
-    /// Windows.
-    Windows,
-    /// macOS, which Spack calls darwin.
-    Darwin,
-    /// FreeBSD.
-    FreeBsd,
+use plimsoll_proto::named_enum;
+
+named_enum! {
+    /// An operating system.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum OperatingSystem {
+        /// Linux, which is also the default.
+        #[default]
+        Linux => "linux",
+        /// Windows.
+        Windows => "windows",
+        /// macOS, which Spack calls darwin.
+        Darwin => "darwin",
+        /// FreeBSD.
+        FreeBsd => "freebsd",
+    }
 }
 
 impl OperatingSystem {
-    /// All operating systems.
-    pub const ALL: [Self; 4] = [Self::Linux, Self::Windows, Self::Darwin, Self::FreeBsd];
-
-    /// The name in the operator's file and on the wire: that of Kubernetes and Spack.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Linux => "linux",
-            Self::Windows => "windows",
-            Self::Darwin => "darwin",
-            Self::FreeBsd => "freebsd",
-        }
-    }
-
     /// The operating system with this name, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
         let word = word.trim();

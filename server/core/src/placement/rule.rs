@@ -179,9 +179,7 @@ impl NeedThreshold {
 
 impl PlacementRule {
     /// The tags from Copr's table for a key that the rule matches.
-    ///
-    /// # Errors
-    /// The first reason why the rule does not match.
+    /// Errors: the first reason why the rule does not match.
     pub(super) fn matching_tags(
         &self,
         subject: &RuleSubject<'_>,

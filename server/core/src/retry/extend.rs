@@ -21,9 +21,7 @@ const MAX_COMPILED_BYTES: usize = 1 << 20;
 impl LogRules {
     /// The built-in rules and those of `files`, which are pairs of name and text. A file is Spack's taxonomy if its name ends in `.yaml` or
     /// `.yml`; otherwise it has the format of `rules/*.toml`. A rule with the id of a built-in rule replaces it.
-    ///
-    /// # Errors
-    /// All errors, each with file and rule.
+    /// Errors: all errors, each with file and rule.
     pub fn extended(files: &[(String, String)]) -> Result<Self, Vec<String>> {
         let (mut more, mut wrong): (Vec<Rule>, Vec<String>) = (Vec::new(), Vec::new());
         // maps each rule id to the file that defines it

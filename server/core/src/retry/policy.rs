@@ -109,9 +109,7 @@ struct PolicyFile {
 
 impl RetryPolicy {
     /// Parses the exceptions of a policy file: `[[terms]]` tables.
-    ///
-    /// # Errors
-    /// Names the error and its position.
+    /// Errors: Names the error and its position.
     pub fn parse_terms(text: &str) -> Result<Vec<Exception>, String> {
         let file: PolicyFile = toml::from_str(text).map_err(|error| error.to_string())?;
         for (at, terms) in file.terms.iter().enumerate() {

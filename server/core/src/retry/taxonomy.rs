@@ -76,9 +76,7 @@ enum TaxonomySection {
 }
 
 /// Parses the classes of the taxonomy as rules.
-///
-/// # Errors
-/// Names the first line with an unexpected structure.
+/// Errors: Names the first line with an unexpected structure.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let (mut part, mut classes): (TaxonomySection, Vec<(String, Vec<String>)>) =
         (TaxonomySection::Head, Vec::new());

@@ -43,9 +43,7 @@ struct GroupSums {
 
 impl Aggregation {
     /// Computes the sums over the rows.
-    ///
-    /// # Errors
-    /// If there would be too many time steps.
+    /// Errors: there would be too many time steps.
     pub(super) fn count(&self, most_variable: usize) -> Result<Aggregates, FieldViolation> {
         let mut steps = TimeSteps::new(self.step_ms);
         let mut needs = BuildNeeds::of(self.rows.builds.len());

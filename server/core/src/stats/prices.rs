@@ -34,9 +34,7 @@ pub struct Prices {
 
 impl Prices {
     /// Parses `0.005/0.04, big=0.006/0.05`: prices of a GiB and of a core for an hour, for all pools and for pools with another price.
-    ///
-    /// # Errors
-    /// Names the invalid part.
+    /// Errors: Names the invalid part.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut prices = Self::default();
         let mut seen_default = false;

@@ -24,9 +24,7 @@ pub struct RefClasses(Vec<(String, Regex)>);
 
 impl RefClasses {
     /// Parses `NAME=EXPRESSION NAME=EXPRESSION`. Spaces separate the classes, because a ref contains no spaces and no expression needs one.
-    ///
-    /// # Errors
-    /// Names the invalid class.
+    /// Errors: Names the invalid class.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut classes: Vec<(String, Regex)> = Vec::new();
         for part in text.split_whitespace() {

@@ -65,9 +65,7 @@ pub struct Coverage {
 impl Stats {
     /// Answers a query, with the pools' own prices where they have some, else those of the settings. It takes some ten milliseconds for a
     /// million attempts, so it must not be called on a thread that serves other requests.
-    ///
-    /// # Errors
-    /// If there would be too many time steps.
+    /// Errors: there would be too many time steps.
     pub fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, FieldViolation> {
         let Question { filter, group_by, step_ms, confined } = question;
         let settings = &self.0.settings;

@@ -50,9 +50,7 @@ impl TimeSteps {
     }
 
     /// Adds a row to its step.
-    ///
-    /// # Errors
-    /// If there are more steps than an answer may have.
+    /// Errors: there are more steps than an answer may have.
     pub(super) fn add(&mut self, row: &AttemptRow, error: f32, price: Price) -> Result<(), FieldViolation> {
         let (from, to, place) = self.last;
         let place = if (from..to).contains(&row.ended) { place } else { self.step_index(row)? };

@@ -64,9 +64,7 @@ impl<'r> ShorteningReader<'r> {
     }
 
     /// The first byte that is not white space, without consuming it; `None` if the line has none.
-    ///
-    /// # Errors
-    /// The line cannot be read.
+    /// Errors: the line cannot be read.
     pub(super) fn first(&mut self) -> io::Result<Option<u8>> {
         loop {
             let rest = self.ready_bytes.get(self.given_bytes..).unwrap_or_default();
@@ -85,9 +83,7 @@ impl<'r> ShorteningReader<'r> {
     }
 
     /// Reads the rest of the line and drops it; returns an error text if the line is too long.
-    ///
-    /// # Errors
-    /// The line cannot be read.
+    /// Errors: the line cannot be read.
     pub(super) fn skip(mut self) -> io::Result<Result<(), String>> {
         while !self.has_ended {
             let part = self.from.fill_buf()?;

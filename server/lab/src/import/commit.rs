@@ -88,9 +88,7 @@ pub struct RecordDefaults {
 }
 
 /// Adds the rows of a file to the history in `store`. `tell` gets the share of the work that is done.
-///
-/// # Errors
-/// The file cannot be read to its end (then nothing is written), or the store fails.
+/// Errors: the file cannot be read to its end (then nothing is written), or the store fails.
 pub async fn commit(
     path: &Path,
     store: &Store,
@@ -125,9 +123,7 @@ pub async fn commit(
 }
 
 /// Adds attempts of CI jobs to the history in `store`, except for jobs that have an attempt there.
-///
-/// # Errors
-/// A record cannot be read, or the store fails.
+/// Errors: A record cannot be read, or the store fails.
 pub async fn commit_records(
     records: impl IntoIterator<Item = io::Result<Record>>,
     refusals: Refusals,
@@ -225,9 +221,7 @@ impl<'s> Additions<'s> {
 }
 
 /// The refusals, if the file has rows and every one of them is refused.
-///
-/// # Errors
-/// The file cannot be read up to its first valid row.
+/// Errors: the file cannot be read up to its first valid row.
 pub fn refusals_if_all(path: &Path) -> Result<Option<Refusals>, FileError> {
     let mut trial = Reader::open(path)?;
     let good = trial.next_record()?.is_some();

@@ -88,9 +88,7 @@ fn way_out(code: Option<ErrorCode>) -> &'static str {
 
 impl GantryJobs {
     /// Opens a database for reading, and finds the columns.
-    ///
-    /// # Errors
-    /// The database cannot be read, or it is not one of Gantry.
+    /// Errors: the database cannot be read, or it is not one of Gantry.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         let columns = |reason: String| FileError::Columns { path: path.to_owned(), reason };
         let broken = |error: rusqlite::Error| {

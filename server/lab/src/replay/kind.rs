@@ -1,6 +1,7 @@
 //! The policies by name, and how each is created.
 
 use plimsoll_core::predict::Settings;
+use plimsoll_proto::named_enum;
 
 use super::{
     ours::{PlimsollPolicy, SizesInForce},
@@ -8,67 +9,37 @@ use super::{
     policy::{FinishedBuild, PolicyQuestion, SizingPolicy},
 };
 
-/// A policy by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum PolicyKind {
-    /// The request of this server's Predict.
-    Plimsoll,
-    /// The limit of this server's Predict.
-    PlimsollLimit,
-    /// Request and limit of this server's Predict together, as in a pod: the request is reserved, and a build
-    /// is killed at the limit.
-    PlimsollPod,
-    /// The memory request that the file has for the build.
-    Preset,
-    /// spack-gantry: mean of the last five.
-    Gantry,
-    /// Kubernetes VPA: p90 of a decaying histogram, and 15 %.
-    Vpa,
-    /// `OpenShift` pod-scaler: p80, and 20 %.
-    PodScaler,
-    /// Robusta krr: maximum, and 15 %.
-    Krr,
-    /// `TaskVine`: least expected waste, then the maximum.
-    MinWaste,
-    /// The maximum ever seen.
-    MaxSeen,
-    /// Exactly the need.
-    Oracle,
+named_enum! {
+    /// A policy by name.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+    pub enum PolicyKind {
+        /// The request of this server's Predict.
+        Plimsoll => "plimsoll",
+        /// The limit of this server's Predict.
+        PlimsollLimit => "plimsoll-limit",
+        /// Request and limit of this server's Predict together, as in a pod: the request is reserved, and a build
+        /// is killed at the limit.
+        PlimsollPod => "plimsoll-pod",
+        /// The memory request that the file has for the build.
+        Preset => "preset",
+        /// spack-gantry: mean of the last five.
+        Gantry => "gantry",
+        /// Kubernetes VPA: p90 of a decaying histogram, and 15 %.
+        Vpa => "vpa",
+        /// `OpenShift` pod-scaler: p80, and 20 %.
+        PodScaler => "pod-scaler",
+        /// Robusta krr: maximum, and 15 %.
+        Krr => "krr",
+        /// `TaskVine`: least expected waste, then the maximum.
+        MinWaste => "min-waste",
+        /// The maximum ever seen.
+        MaxSeen => "max-seen",
+        /// Exactly the need.
+        Oracle => "oracle",
+    }
 }
 
 impl PolicyKind {
-    /// All policies, in the order of the table.
-    pub const ALL: [Self; 11] = [
-        Self::Plimsoll,
-        Self::PlimsollLimit,
-        Self::PlimsollPod,
-        Self::Preset,
-        Self::Gantry,
-        Self::Vpa,
-        Self::PodScaler,
-        Self::Krr,
-        Self::MinWaste,
-        Self::MaxSeen,
-        Self::Oracle,
-    ];
-
-    /// The policy's name in tables and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plimsoll => "plimsoll",
-            Self::PlimsollLimit => "plimsoll-limit",
-            Self::PlimsollPod => "plimsoll-pod",
-            Self::Preset => "preset",
-            Self::Gantry => "gantry",
-            Self::Vpa => "vpa",
-            Self::PodScaler => "pod-scaler",
-            Self::Krr => "krr",
-            Self::MinWaste => "min-waste",
-            Self::MaxSeen => "max-seen",
-            Self::Oracle => "oracle",
-        }
-    }
-
     /// Whether the policy knows the need before the build starts.
     pub(crate) fn foresees(self) -> bool {
         self == Self::Oracle

@@ -37,7 +37,7 @@ pub fn text(results: &PolicyResults, gain: Option<GainThreshold>) -> String {
         let _written = writeln!(
             text,
             "{:<14} {:>13} {:>12.3} {:>9} {:>9} {:>8.2}% {:>9} {:>7} {:>7.2}x {:>8.1} us",
-            kind.name(),
+            kind.as_str(),
             short_number(all.surplus_gib_hours),
             all.surplus_over_need(),
             all.failures,
@@ -88,7 +88,7 @@ fn against_today(results: &PolicyResults) -> Option<String> {
 pub fn packages_table(results: &PolicyResults) -> String {
     let mut text = format!("{:<32} {:>8} {:>11}", "package", "builds", "need GiB·h");
     for (kind, _) in results {
-        let _written = write!(text, " {:>14}", kind.name());
+        let _written = write!(text, " {:>14}", kind.as_str());
     }
     text.push('\n');
     let asked = results.iter().find(|(kind, _)| *kind == PolicyKind::Preset);
@@ -148,7 +148,7 @@ pub fn json(
 fn tally_json(kind: PolicyKind, tally: &PolicyTally, by_package: bool) -> serde_json::Value {
     let mut value = cost_json(&tally.all_builds);
     if let Some(fields) = value.as_object_mut() {
-        fields.insert("name".to_owned(), kind.name().into());
+        fields.insert("name".to_owned(), kind.as_str().into());
         fields.insert("predict_ns".to_owned(), tally.predict_ns().into());
         if let Some(knob) = tally.knob {
             fields.insert("knob".to_owned(), knob.into());

@@ -58,9 +58,7 @@ impl TaskRequest {
 }
 
 /// Answers requests until the input ends.
-///
-/// # Errors
-/// A line is not a valid request (the error has its number), or the streams fail.
+/// Errors: A line is not a valid request (the error has its number), or the streams fail.
 pub fn serve(settings: &Settings, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut policy = PlimsollPolicy::new(settings.clone(), SizesInForce::Request);
     let mut observed = 0;

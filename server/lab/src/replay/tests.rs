@@ -111,7 +111,7 @@ fn every_policy_settles_on_a_build_that_repeats() {
         assert!(
             tally.all_builds.scored == 30 && tally.all_builds.failures == 0 && over < most,
             "{}: {over}",
-            kind.name()
+            kind.as_str()
         );
     }
 }
@@ -138,11 +138,11 @@ fn a_knob_is_turned_to_the_failure_rate_that_is_asked_for() {
     let tape = builds(&needs, 4 * GIB);
     for kind in [PolicyKind::Gantry, PolicyKind::PodScaler, PolicyKind::Krr] {
         let matched = cost(&tape, kind, FailureTarget::Match(0.1)).all_builds.first_failed_rate();
-        assert!((matched - 0.1).abs() < 0.03, "{}: {matched}", kind.name());
+        assert!((matched - 0.1).abs() < 0.03, "{}: {matched}", kind.as_str());
     }
     for kind in [PolicyKind::Plimsoll, PolicyKind::Gantry, PolicyKind::PodScaler] {
         let most = cost(&tape, kind, FailureTarget::AtMost(0.05)).all_builds.first_failed_rate();
-        assert!(most <= 0.05, "{}: {most}", kind.name());
+        assert!(most <= 0.05, "{}: {most}", kind.as_str());
     }
 }
 

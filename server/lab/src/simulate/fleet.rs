@@ -41,9 +41,7 @@ impl Fleet {
     /// Parses kinds of nodes, separated by commas. Each is `CORESxMEMORY` or the name of a pool, then
     /// optionally `:COUNT` for the most nodes, then optionally `@PRICE` for an hour of a node. The default
     /// price is that of the pool, or that of the cores and memory at `price`.
-    ///
-    /// # Errors
-    /// The text says which part is wrong.
+    /// Errors: the text says which part is wrong.
     pub fn parse(text: &str, pools: &Placement, price: PoolPrice) -> Result<Self, String> {
         let kinds = text.split(',').map(|part| parse_kind(part.trim(), pools, price));
         let kinds = kinds.collect::<Result<Vec<_>, _>>()?;

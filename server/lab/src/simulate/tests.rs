@@ -179,7 +179,7 @@ fn the_same_day_has_the_same_outcome() {
     let once = || {
         let fleet = fleet("8x32GiB:3,16x64GiB");
         let outcomes = [PolicyKind::Preset, PolicyKind::Plimsoll, PolicyKind::Oracle]
-            .map(|kind| (kind.name().to_owned(), simulated(&rows, &fleet.name, kind, &terms())));
+            .map(|kind| (kind.as_str().to_owned(), simulated(&rows, &fleet.name, kind, &terms())));
         json(&[FleetReport { fleet: &fleet, cpu: CpuRule::Asked, outcomes: outcomes.to_vec() }], "EUR")
     };
     assert_eq!(once(), once());

@@ -65,9 +65,7 @@ pub struct RecordedBuilds {
 
 impl RecordedBuilds {
     /// Reads a file. `tell` gets the share that is read.
-    ///
-    /// # Errors
-    /// The file cannot be read.
+    /// Errors: the file cannot be read.
     pub fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
         let mut groups: BTreeMap<(String, &'static str, String), BuildGroup> = BTreeMap::new();
         let (mut timed, mut span, mut rows) = (false, (u64::MAX, 0_u64), 0_u64);

@@ -6,9 +6,7 @@ use super::{BuildGroup, ListVerdict, Suggestion};
 
 /// The new list of patterns and tags. An old entry loses `tag` if it matches packages and none of them profits. An entry without tags is
 /// removed.
-///
-/// # Errors
-/// An entry has a pattern for which Python may take exponential time, a pattern cannot be read, or the list has more entries than
+/// Errors: an entry has a pattern for which Python may take exponential time, a pattern cannot be read, or the list has more entries than
 /// [`CoprTable::parse`] reads back.
 pub fn new_list(old: &CoprTable, suggestions: &[Suggestion<'_>], tag: &str) -> Result<CoprTable, String> {
     old.check_backtracking().map_err(|error| error.to_string())?;

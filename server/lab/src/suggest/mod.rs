@@ -48,9 +48,7 @@ pub struct Builder {
 
 impl Builder {
     /// The builders of a pool of the pools file.
-    ///
-    /// # Errors
-    /// The file does not say their cores and memory.
+    /// Errors: the file does not say their cores and memory.
     pub fn of(pool: &Pool) -> Result<Self, String> {
         let (Some(cores), Some(memory)) = pool.builder else {
             return Err(format!(

@@ -35,9 +35,7 @@ pub(crate) struct DamagedStore {
 
 impl DamagedStore {
     /// Reads the logs, and returns the better one; `None` if there are none or all are empty.
-    ///
-    /// # Errors
-    /// The disk cannot be read, or the store has another format.
+    /// Errors: the disk cannot be read, or the store has another format.
     pub(crate) fn read_best(directory: &Directory) -> Result<Option<Self>, OpenError> {
         let mut best: Option<Self> = None;
         for log in directory.logs() {

@@ -346,9 +346,7 @@ pub(crate) fn check_empty(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Size of all files below a directory. Files that vanish during the count are 0.
-///
-/// # Errors
-/// A directory cannot be read.
+/// Errors: A directory cannot be read.
 pub fn bytes_below(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {

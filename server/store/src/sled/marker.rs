@@ -100,9 +100,7 @@ impl Marker {
 }
 
 /// Id of the store in a directory, from its marker. Works also while a server has the store open.
-///
-/// # Errors
-/// The marker cannot be read.
+/// Errors: the marker cannot be read.
 pub fn store_id_of(dir: &Path) -> Result<Option<Ulid>, OpenError> {
     Ok(Marker::read(dir)?.map(|marker| marker.store_id))
 }

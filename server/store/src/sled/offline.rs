@@ -39,9 +39,7 @@ pub struct OfflineStore {
 impl OfflineStore {
     /// Opens an existing store. The engine may truncate its log at the first message that it cannot read: after
     /// a crash it drops unfinished work, in damaged files everything after the damage. Nothing else changes.
-    ///
-    /// # Errors
-    /// There is no store, it is in use, or it cannot be opened.
+    /// Errors: there is no store, it is in use, or it cannot be opened.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let cache_bytes = settings.cache_bytes;
@@ -52,9 +50,7 @@ impl OfflineStore {
 
     /// Opens a copy of a store, in `scratch` if given, so that the store's files stay unchanged. A store that
     /// has lost its last commits is opened too; [`Self::server_refusal`] then returns why a server would refuse it.
-    ///
-    /// # Errors
-    /// As for [`Self::open`], or there is no space for the copy.
+    /// Errors: as for [`Self::open`], or there is no space for the copy.
     pub fn open_copy(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         // find out which error a server would report for the files as they are
@@ -93,9 +89,7 @@ impl OfflineStore {
 
     /// Accepts that a store has lost its last commits: sets marker and witness back to the last commit that
     /// exists. It tries this in a copy first (in `scratch` if given); if that fails, nothing was changed.
-    ///
-    /// # Errors
-    /// As for [`Self::open_copy`]; or the store is empty, or another one.
+    /// Errors: as for [`Self::open_copy`]; or the store is empty, or another one.
     pub fn accept_loss(settings: &StoreSettings, scratch: Option<&Path>) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         if let Err(other @ OpenError::OtherFormat { .. }) =
@@ -131,9 +125,7 @@ impl OfflineStore {
     }
 
     /// Passes all entries to `take`, sorted by key, until `take` returns an error.
-    ///
-    /// # Errors
-    /// The engine cannot read, or the error of `take`.
+    /// Errors: the engine cannot read, or the error of `take`.
     pub fn each_entry<E: From<StoreError>>(
         &self,
         mut take: impl FnMut(KeyValue) -> Result<(), E>,
@@ -149,9 +141,7 @@ impl OfflineStore {
     }
 
     /// Passes all readable entries to `take`, sorted by key, and for each range that cannot be read an error.
-    ///
-    /// # Errors
-    /// The error of `take`.
+    /// Errors: the error of `take`.
     pub(crate) fn each_past_damage<E>(
         &self,
         mut take: impl FnMut(Result<KeyValue, UnreadableRange>) -> Result<(), E>,
@@ -196,9 +186,7 @@ impl OfflineStore {
 
     /// Copies all entries into new files, reads them back, and replaces the old files if the new ones are
     /// smaller. Returns whether they are.
-    ///
-    /// # Errors
-    /// There is no space, or the store cannot be read. The old files are then unchanged.
+    /// Errors: there is no space, or the store cannot be read. The old files are then unchanged.
     pub fn compact(self, cache_bytes: u64, mut tell: impl FnMut(u64)) -> Result<bool, OpenError> {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };

@@ -40,10 +40,7 @@ pub(crate) fn open_compared(
 
 /// Id of the store that a server would open in a data directory. Changes nothing and does not start the engine,
 /// so it does not notice damaged records, nor damage in pages that a start does not read.
-///
-/// # Errors
-/// A server would refuse the store, a server has it open ([`OpenError::Locked`]), or there is none
-/// ([`OpenError::Missing`]).
+/// Errors: A server would refuse the store, a server has it open ([`OpenError::Locked`]), or there is none ([`OpenError::Missing`]).
 pub fn store_id_at(dir: &Path) -> Result<Ulid, OpenError> {
     let exists = fs::exists(dir).map_err(OpenError::io("look at", dir))?;
     if exists && !dir.is_dir() {

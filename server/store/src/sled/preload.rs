@@ -45,9 +45,7 @@ pub struct StoreFiller {
 
 impl StoreFiller {
     /// Creates the data directory of the store `identity`.
-    ///
-    /// # Errors
-    /// The directory is not empty, or cannot be created.
+    /// Errors: the directory is not empty, or cannot be created.
     pub fn begin(settings: &StoreSettings, identity: StoreIdentity) -> Result<Self, OpenError> {
         let marker = Marker {
             store_id: identity.id,
@@ -64,25 +62,19 @@ impl StoreFiller {
 
     /// Writes the keys of these entries, in their order. Each entry must be passed to [`Self::put`] later. Call
     /// this for all entries before the first `put`, so that the files stay small.
-    ///
-    /// # Errors
-    /// The disk is full or broken.
+    /// Errors: the disk is full or broken.
     pub fn lay_out<'a>(&self, entries: impl IntoIterator<Item = &'a KeyValue>) -> Result<(), OpenError> {
         self.filler.lay_out(entries)
     }
 
     /// Adds an entry; its version stays the same.
-    ///
-    /// # Errors
-    /// The disk is full or broken.
+    /// Errors: the disk is full or broken.
     pub fn put(&mut self, entry: KeyValue) -> Result<(), OpenError> {
         self.filler.put(entry)
     }
 
     /// Completes the store: from then on a server can open it.
-    ///
-    /// # Errors
-    /// The disk is full or broken.
+    /// Errors: the disk is full or broken.
     pub fn end(self) -> Result<(), OpenError> {
         let attempts = Some(self.filler.end()?);
         Marker { state: StoreStage::Ready, attempts, ..self.marker }.write(self.directory.path())

@@ -30,9 +30,7 @@ pub(crate) struct PreparedEngine {
 
 impl PreparedEngine {
     /// Uses the files where they are, and removes those that would make the engine fail.
-    ///
-    /// # Errors
-    /// The directory cannot be written.
+    /// Errors: the directory cannot be written.
     pub(crate) fn prepare_in_place(directory: &Directory) -> Result<Self, OpenError> {
         let engine = directory.engine();
         create_private_directory(&engine)?;
@@ -42,9 +40,7 @@ impl PreparedEngine {
     }
 
     /// Renames the files to their proper name first, if a crash interrupted their replacement by `compact`.
-    ///
-    /// # Errors
-    /// The directory cannot be written.
+    /// Errors: the directory cannot be written.
     pub(crate) fn prepare_moved(directory: &Directory) -> Result<Self, OpenError> {
         let (found, own) = (directory.engine(), directory.path().join(ENGINE));
         if found == own {
@@ -55,9 +51,7 @@ impl PreparedEngine {
     }
 
     /// Corrects these bits of the log.
-    ///
-    /// # Errors
-    /// The log cannot be written.
+    /// Errors: the log cannot be written.
     pub(crate) fn with_right_bits(self, flipped: Vec<FlippedBit>) -> Result<Self, OpenError> {
         put_right(&self.engine, &flipped)?;
         Ok(Self { flipped_bits: flipped, ..self })
@@ -76,9 +70,7 @@ impl PreparedEngine {
 }
 
 /// Corrects these bits in the log in the directory `engine`, and logs each correction.
-///
-/// # Errors
-/// The log cannot be written.
+/// Errors: the log cannot be written.
 pub(crate) fn put_right(engine: &Path, flipped: &[FlippedBit]) -> Result<(), OpenError> {
     let log = engine.join(LOG_FILE);
     flipped::put_right(&log, flipped).map_err(OpenError::io("write", &log))?;

@@ -49,9 +49,7 @@ pub struct RepairReport {
 
 /// Creates the store `into` from what is left in the directory `from`. `tell` gets the bytes of keys and values
 /// written so far.
-///
-/// # Errors
-/// Nothing is left, `from` is in use, `into` is not empty, or a disk fails.
+/// Errors: nothing is left, `from` is in use, `into` is not empty, or a disk fails.
 pub fn repair(
     from: &Path,
     into: &StoreSettings,

@@ -29,9 +29,7 @@ pub(crate) struct RemovedFile {
 
 /// Removes small files that are damaged, and snapshots that a crash left incomplete: sled would take those for
 /// complete and never open the store again.
-///
-/// # Errors
-/// The directory cannot be read or changed.
+/// Errors: the directory cannot be read or changed.
 pub(crate) fn remove_unusable(engine: &Path) -> Result<Vec<RemovedFile>, OpenError> {
     let unusable = unusable_files(engine)?;
     for RemovedFile { path, .. } in &unusable {

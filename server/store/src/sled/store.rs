@@ -62,9 +62,7 @@ pub struct SledStore {
 
 impl SledStore {
     /// Opens the store, or creates it. Blocks while the engine recovers.
-    ///
-    /// # Errors
-    /// The error names the file and says what to do. A directory of another program is not changed.
+    /// Errors: the error names the file and says what to do. A directory of another program is not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open(&settings.dir)?;
         let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;

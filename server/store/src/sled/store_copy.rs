@@ -32,9 +32,7 @@ impl CopiedFiles {
     }
 
     /// Corrects these bits in the log of the copy.
-    ///
-    /// # Errors
-    /// The copy cannot be written.
+    /// Errors: the copy cannot be written.
     pub(crate) fn with_right_bits(self, flipped: &[FlippedBit]) -> Result<Self, OpenError> {
         let log = self.engine().join(LOG_FILE);
         flipped::put_right(&log, flipped).map_err(OpenError::io("write", log))?;
@@ -61,9 +59,7 @@ pub struct StoreCopy {
 
 impl StoreCopy {
     /// Copies the store, into a directory in `scratch` if given.
-    ///
-    /// # Errors
-    /// There is no store, it is in use, or there is no space for the copy.
+    /// Errors: there is no store, it is in use, or there is no space for the copy.
     pub fn of(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_to_read(&settings.dir)?;
         let flipped = refuse_by_forecast(directory.path(), &directory.engine(), &marker)?;
@@ -73,9 +69,7 @@ impl StoreCopy {
     }
 
     /// Opens the copy.
-    ///
-    /// # Errors
-    /// The same errors as for the store itself.
+    /// Errors: the same errors as for the store itself.
     pub fn open(&self) -> Result<Store, OpenError> {
         Store::open(&self.settings).map_err(|error| error.about(self.directory.path()))
     }

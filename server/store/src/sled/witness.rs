@@ -35,9 +35,7 @@ pub(crate) struct CommitWitness {
 impl CommitWitness {
     /// The last commit that the witness records for this store. `None` if the witness belongs to another store
     /// or its slots cannot be decoded.
-    ///
-    /// # Errors
-    /// The file exists and cannot be read at all.
+    /// Errors: the file exists and cannot be read at all.
     pub(crate) fn read(dir: &Path, store: Ulid) -> Result<Option<u64>, OpenError> {
         let path = dir.join(WITNESS_FILE);
         let bytes = match std::fs::read(&path) {
@@ -49,9 +47,7 @@ impl CommitWitness {
     }
 
     /// Opens the witness file, and creates it if needed. Writes `identity` to both slots, and syncs.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Errors: the file cannot be written.
     pub(crate) fn begin(dir: &Path, identity: StoreIdentity) -> Result<Self, OpenError> {
         let path = dir.join(WITNESS_FILE);
         let file = own_files::open_or_create(&path).map_err(OpenError::io("create", &path))?;
@@ -63,9 +59,7 @@ impl CommitWitness {
     }
 
     /// Records the last commit. Call this after the engine's sync and before any answer is sent.
-    ///
-    /// # Errors
-    /// The write failed. The witness keeps an older commit, which is safe.
+    /// Errors: the write failed. The witness keeps an older commit, which is safe.
     pub(crate) fn record_commit(&mut self, identity: StoreIdentity) -> io::Result<()> {
         self.last_slot = (self.last_slot + 1) % SLOTS;
         self.file.write_all_at(&encode(identity), (self.last_slot * SLOT_BYTES) as u64)

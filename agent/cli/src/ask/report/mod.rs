@@ -75,9 +75,7 @@ struct ReportData {
 }
 
 /// A report on the attempts of `filter` in `range`; times in `filter` are ignored.
-///
-/// # Errors
-/// The server did not answer, or rejected the request.
+/// Errors: the server did not answer, or rejected the request.
 pub async fn digest(
     client: &Client,
     filter: Filter,

@@ -15,9 +15,7 @@ use super::json;
 
 /// Writes each message of the server as a line of JSON, until the output is closed or the server ends the
 /// watch.
-///
-/// # Errors
-/// The server did not answer, or ended the watch.
+/// Errors: the server did not answer, or ended the watch.
 pub async fn watch_lines(client: &Client, out: &mut (dyn Write + Send)) -> Result<(), QuestionFailure> {
     let mut watch = client.watch().await?;
     loop {

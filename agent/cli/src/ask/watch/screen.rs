@@ -35,9 +35,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 const MAX_WAITING_KEYS: usize = 16;
 
 /// Shows running attempts until the user presses `q`. If the server disappears, it connects again.
-///
-/// # Errors
-/// The server does not answer at first, or the terminal fails.
+/// Errors: the server does not answer at first, or the terminal fails.
 pub async fn watch_screen(client: &Client, look: TerminalStyle) -> Result<(), QuestionFailure> {
     let watch = client.watch().await?;
     let broken = |error: io::Error| QuestionFailure::NoAnswer(format!("the terminal: {error}"));

@@ -76,9 +76,7 @@ enum OutcomeArg {
 
 impl FilterArgs {
     /// The filter as a message of the wire.
-    ///
-    /// # Errors
-    /// The period is empty, or a label is given twice.
+    /// Errors: the period is empty, or a label is given twice.
     pub(super) fn filter(&self, now_unix_ms: u64) -> Result<Filter, QuestionFailure> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let outcome = match self.outcome {

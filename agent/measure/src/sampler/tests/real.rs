@@ -86,38 +86,6 @@ async fn names_of_many_files_are_no_need() {
 }
 
 #[tokio::test]
-async fn a_kill_is_found_wherever_in_the_build_it_happens() {
-    let eat = "head -c 300000000 /dev/zero | tail >/dev/null";
-    let make =
-        "printf 'all: a b\\na:\\n\\t@head -c 300000000 /dev/zero | tail\\nb:\\n\\t@true\\n' | make -kf -";
-    for script in
-        [format!("{eat}; exit 7"), format!("sh -c \"sh -c '{eat}; true'; true\"; true"), make.to_owned()]
-    {
-        let Some(meter) = own_group(Some(64 * MIB)) else { return };
-        let (measured, _samples, notices) = measure(meter, &script, |_sample| false).await;
-        let totals = measured.totals;
-        if script == make && totals.oom_kill == Some(0) && Command::new("make").arg("-v").output().is_err() {
-            return println!("skipped: no make");
-        }
-        assert!(totals.oom_kill.unwrap() > 0, "{script}: {totals:?}");
-        assert_eq!(totals.oom_origin(), OomOrigin::OwnLimit, "{script}: {totals:?}");
-        assert!(totals.need_peak_bytes.unwrap() <= 64 * MIB, "{totals:?}");
-        assert!(notices.len() <= 1, "{notices:?}");
-        measured.meter.close().await;
-    }
-}
-
-#[tokio::test]
-async fn a_build_that_a_person_kills_was_not_killed_for_memory() {
-    let Some(meter) = own_group(Some(64 * MIB)) else { return };
-    let (measured, _samples, notices) = measure(meter, "kill -9 $$", |_sample| false).await;
-    assert_eq!(measured.totals.oom_kill, Some(0));
-    assert_eq!(measured.totals.oom_origin(), OomOrigin::Unspecified);
-    assert!(notices.is_empty(), "{notices:?}");
-    measured.meter.close().await;
-}
-
-#[tokio::test]
 async fn a_build_that_thrashes_at_its_limit_is_called_starved_while_it_runs() {
     let Some(meter) = own_group(Some(64 * MIB)) else { return };
     let dir = disk();

@@ -56,10 +56,7 @@ struct IssuerDescription {
 }
 
 /// The address of the keys in the description of `issuer`.
-///
-/// # Errors
-/// The text is not a description, describes another issuer, or the address of the keys is not
-/// allowed.
+/// Errors: the text is not a description, describes another issuer, or the address of the keys is not allowed.
 pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, FetchFailure> {
     let description: IssuerDescription = serde_json::from_str(described)
         .map_err(|error| FetchFailure::new("malformed", format!("its description: {error}")))?;
@@ -74,9 +71,7 @@ pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Fetc
 
 /// Fetches the keys of an issuer. If their address is not configured, fetches the issuer's
 /// description first.
-///
-/// # Errors
-/// The issuer does not answer `within` this time, or its answer is not a key set.
+/// Errors: the issuer does not answer `within` this time, or its answer is not a key set.
 pub(super) async fn fetch_key_set(origin: &Origin, within: Duration) -> Result<KeySetAnswer, FetchFailure> {
     // the time limit covers reading the files too, because they may be on a network file system
     // that hangs

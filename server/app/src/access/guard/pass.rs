@@ -34,9 +34,7 @@ pub(crate) struct Pass {
 
 impl Pass {
     /// Admits a caller: see [`Guard::check`].
-    ///
-    /// # Errors
-    /// The caller is unknown, or lacks the role.
+    /// Errors: the caller is unknown, or lacks the role.
     pub(crate) fn new(
         guard: &Guard,
         authorization: Option<&HeaderValue>,
@@ -62,9 +60,7 @@ impl Pass {
     }
 
     /// Whether the caller is still admitted; cheap while nothing has changed.
-    ///
-    /// # Errors
-    /// The token has expired, or the caller's access has changed.
+    /// Errors: the token has expired, or the caller's access has changed.
     pub(crate) fn check(&self) -> Result<(), Denied> {
         let generation = self.guard.generation();
         let is_due = self.identity.expires.is_some_and(|expires| self.guard.now() >= expires);

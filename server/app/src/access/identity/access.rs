@@ -30,9 +30,7 @@ use super::{
 const MAX_CACHED_TOKENS: usize = 10_000;
 
 /// The token in an `authorization` header: scheme Bearer, or the password of scheme Basic, which browsers and many scrapers can send.
-///
-/// # Errors
-/// The header has another scheme, or no readable token.
+/// Errors: the header has another scheme, or no readable token.
 pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
     let is_there = |token: &Cow<'_, str>| !token.is_empty();
@@ -82,10 +80,7 @@ impl fmt::Debug for Access {
 
 impl Access {
     /// Builds the access rules from the parsed file.
-    ///
-    /// # Errors
-    /// The file has mistakes: all of them, one a line, each with the number of its table. The text
-    /// quotes nothing from the file.
+    /// Errors: the file has mistakes: all of them, one a line, each with the number of its table. The text quotes nothing from the file.
     pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
         ring_verifier::install();
         let mut wrong = Vec::new();
@@ -168,9 +163,7 @@ impl Access {
 
     /// Identifies a caller by its token, or by the names in its certificate. `now` is in seconds
     /// since 1970, `moment` is the same time on the monotonic clock.
-    ///
-    /// # Errors
-    /// The caller sends no proof of identity, or the proof is not accepted.
+    /// Errors: the caller sends no proof of identity, or the proof is not accepted.
     pub(crate) fn identify(
         &self,
         bearer: Option<&str>,

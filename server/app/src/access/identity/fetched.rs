@@ -84,9 +84,7 @@ impl FetchedKeys {
     }
 
     /// Stores a key set; returns whether it is new.
-    ///
-    /// # Errors
-    /// The text is not a key set. The previous key set stays in use until it expires.
+    /// Errors: the text is not a key set. The previous key set stays in use until it expires.
     pub(crate) fn store_keys(&self, text: String, now: u64) -> Result<bool, String> {
         let keys = Arc::new(KeySet::parse(&text)?);
         let held = HeldKeys { text, keys, until: now.saturating_add(KEYS_VALID_FOR) };
@@ -136,9 +134,7 @@ impl FetchedKeys {
 }
 
 /// Checks that an attacker on the network cannot replace keys fetched from this address.
-///
-/// # Errors
-/// The address is not allowed; the text describes an allowed one.
+/// Errors: the address is not allowed; the text describes an allowed one.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
     if address.contains('@') {
         // the text does not quote the address, because it may contain a password

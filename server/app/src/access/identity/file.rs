@@ -195,10 +195,8 @@ fn without_words(message: &str) -> String {
 
 impl AccessFile {
     /// Parses a file.
-    ///
-    /// # Errors
-    /// The text is not TOML, or has an unknown field. The error names the line but does not quote
-    /// it, because it may contain a token.
+    /// Errors: the text is not TOML, or has an unknown field. The error names the line but does not quote it, because it may contain a
+    /// token.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -315,9 +313,7 @@ impl IssuerTable {
 }
 
 /// The projects in a table; empty if the field is missing, which means all projects.
-///
-/// # Errors
-/// The list is empty: it would mean all projects, which is probably not intended.
+/// Errors: the list is empty: it would mean all projects, which is probably not intended.
 pub(super) fn named_projects(projects: Option<Vec<String>>) -> Result<Vec<String>, String> {
     match projects {
         Some(projects) if projects.is_empty() => {

@@ -102,10 +102,7 @@ impl Issuer {
 }
 
 /// Identifies the bearer of `token`. `now` is in seconds since 1970.
-///
-/// # Errors
-/// No trusted issuer has signed the token, it is not valid for this server or at this time, or no
-/// grant matches.
+/// Errors: no trusted issuer has signed the token, it is not valid for this server or at this time, or no grant matches.
 pub(super) fn verify_token(token: &str, issuers: &[Issuer], now: u64) -> Result<VerifiedToken, Denied> {
     if token.len() > TOKEN_BYTES {
         return Err(Denied::NotAccepted("is longer than 16 KiB"));

@@ -17,9 +17,7 @@ pub(super) struct KeySet(HashMap<String, DecodingKey>);
 impl KeySet {
     /// The signature keys of a set. Keys of unknown kinds are skipped, because an issuer may use
     /// newer kinds than this program knows.
-    ///
-    /// # Errors
-    /// The text is not a key set, has no usable key or too many keys, or contains a private key.
+    /// Errors: the text is not a key set, has no usable key or too many keys, or contains a private key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;

@@ -146,9 +146,7 @@ impl Identity {
     }
 
     /// Checks that the caller may write this attempt.
-    ///
-    /// # Errors
-    /// The caller's token was issued for another job.
+    /// Errors: the caller's token was issued for another job.
     pub(crate) fn may_write(&self, attempt: &AttemptId) -> Result<(), FieldViolation> {
         let Some(Job { host, id }) = &self.proven.job else { return Ok(()) };
         if self.is_own_job(attempt.as_str()) {
@@ -160,9 +158,7 @@ impl Identity {
     }
 
     /// Overwrites the fields of an attempt that is being opened with the values that the caller has proven.
-    ///
-    /// # Errors
-    /// The caller may not write this attempt or project.
+    /// Errors: the caller may not write this attempt or project.
     pub(crate) fn opens(&self, attempt: &mut Attempt) -> Result<(), FieldViolation> {
         self.may_write(&attempt.id)?;
         self.prove(&mut attempt.key);
@@ -181,18 +177,14 @@ impl Identity {
     }
 
     /// Counts `count` samples, bytes or queries against the caller's rate.
-    ///
-    /// # Errors
-    /// The rate is exceeded.
+    /// Errors: the rate is exceeded.
     pub(crate) fn take(&self, bound: Bound, count: usize, now: Instant) -> Result<(), ExceededBound> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         self.usage.take_rate(bounds, bound, count as u64, now)
     }
 
     /// Takes a slot for a stream, a call, a request for a verdict or an open attempt.
-    ///
-    /// # Errors
-    /// All slots of the caller are taken.
+    /// Errors: all slots of the caller are taken.
     pub(crate) fn place(&self, bound: Bound) -> Result<UsageSlot, ExceededBound> {
         self.bounds
             .as_ref()
@@ -200,10 +192,7 @@ impl Identity {
     }
 
     /// Takes a slot for a call. `from`: the source address, if known.
-    ///
-    /// # Errors
-    /// All slots of the caller are taken; or the caller is anonymous, and its address has too many
-    /// of them.
+    /// Errors: all slots of the caller are taken; or the caller is anonymous, and its address has too many of them.
     pub(crate) fn call_place(&self, from: Option<IpAddr>) -> Result<UsageSlot, ExceededBound> {
         match (&self.bounds, from.filter(|_from| self.is_anonymous)) {
             (Some(bounds), Some(from)) => self.usage.take_call_slot(bounds, network_of(from)),
@@ -212,9 +201,7 @@ impl Identity {
     }
 
     /// Records an opened attempt with its key and labels.
-    ///
-    /// # Errors
-    /// The caller's limit of attempts, keys or labels in this hour is reached.
+    /// Errors: the caller's limit of attempts, keys or labels in this hour is reached.
     pub(crate) fn note(&self, attempt: &Attempt, now: Instant) -> Result<(), ExceededBound> {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;
@@ -258,9 +245,7 @@ impl Identity {
 
     /// Overwrites fields of a question about an unmeasured attempt with what is proven: all fields
     /// if it is an attempt of the caller's own job, else the project if the question names none.
-    ///
-    /// # Errors
-    /// The caller may not ask for this project.
+    /// Errors: the caller may not ask for this project.
     pub(crate) fn asks_about(&self, attempt: &AttemptId, key: &mut Key) -> Result<(), FieldViolation> {
         if self.is_own_job(attempt.as_str()) {
             self.prove(key);
@@ -270,10 +255,7 @@ impl Identity {
     }
 
     /// Adds the proven project to a question that names none.
-    ///
-    /// # Errors
-    /// The caller may not ask for this project. `field` is the request field that names the
-    /// project.
+    /// Errors: the caller may not ask for this project. `field` is the request field that names the project.
     pub(crate) fn asks(&self, field: &str, key: &mut Key) -> Result<(), FieldViolation> {
         if key.project.is_empty() {
             key.project.clone_from(&self.proven.project);
@@ -283,9 +265,7 @@ impl Identity {
 
     /// Overwrites fields of a ticket request with what is proven: the project if the request names
     /// none, and branch and owner if the request is for the proven project.
-    ///
-    /// # Errors
-    /// The caller may not ask for this project.
+    /// Errors: the caller may not ask for this project.
     pub(crate) fn claims(&self, field: &str, key: &mut Key) -> Result<(), FieldViolation> {
         self.asks(field, key)?;
         if key.project == self.proven.project {
@@ -316,9 +296,7 @@ impl Identity {
     }
 
     /// Like [`Self::sees`], with an error text.
-    ///
-    /// # Errors
-    /// The caller may not. `field` is the request field that names the project.
+    /// Errors: the caller may not. `field` is the request field that names the project.
     pub(crate) fn may_see(&self, field: &str, project: &str) -> Result<(), FieldViolation> {
         if self.sees(project) {
             return Ok(());

@@ -55,10 +55,8 @@ impl fmt::Display for Projects {
 
 /// Checks that each pattern can match a name: `*` is allowed only at the end, because no name of a
 /// project, branch or account contains it.
-///
-/// # Errors
-/// A pattern cannot match. The error names the field and the number of the pattern but does not
-/// quote it, because it may be a secret.
+/// Errors: A pattern cannot match. The error names the field and the number of the pattern but does not quote it, because it may be a
+/// secret.
 pub(crate) fn can_match<'p>(
     field: &str,
     patterns: impl IntoIterator<Item = &'p String>,

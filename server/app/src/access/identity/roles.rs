@@ -1,35 +1,26 @@
 //! Roles that the access file grants to callers.
 
-/// A role that the access file grants to callers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    /// Delivers attempts and their samples.
-    Agent,
-    /// May ask for sizes and verdicts.
-    Caller,
-    /// Sees statistics, attempts and metrics.
-    Reader,
-    /// Delivers webhooks of the CI system.
-    Hook,
-    /// May take backups, correct causes, and watch and close tickets of others.
-    Operator,
+use plimsoll_proto::named_enum;
+
+named_enum! {
+    /// A role that the access file grants to callers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Role {
+        /// Delivers attempts and their samples.
+        Agent => "agent",
+        /// May ask for sizes and verdicts.
+        Caller => "caller",
+        /// Sees statistics, attempts and metrics.
+        Reader => "reader",
+        /// Delivers webhooks of the CI system.
+        Hook => "hook",
+        /// May take backups, correct causes, and watch and close tickets of others.
+        Operator => "operator",
+    }
 }
 
 impl Role {
-    pub(crate) const ALL: [Self; 5] = [Self::Agent, Self::Caller, Self::Reader, Self::Hook, Self::Operator];
-
-    /// Name of the role in the access file.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Caller => "caller",
-            Self::Reader => "reader",
-            Self::Hook => "hook",
-            Self::Operator => "operator",
-        }
-    }
-
     fn bit(self) -> u8 {
         1 << self as u8
     }

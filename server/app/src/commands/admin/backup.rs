@@ -15,10 +15,8 @@ pub(crate) const BACKUP_PATH: &str = "/admin/backup";
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Copies the archive from a running server.
-///
-/// # Errors
-/// There is no answer, the answer is not from a Plimsoll server, the archive is of another store
-/// than `wanted`, or the archive is incomplete.
+/// Errors: there is no answer, the answer is not from a Plimsoll server, the archive is of another store than `wanted`, or the archive is
+/// incomplete.
 pub(crate) fn fetch_archive(
     server: &RunningServer<'_>,
     wanted_store: Option<Ulid>,

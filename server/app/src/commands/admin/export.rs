@@ -139,9 +139,7 @@ impl SampleRow {
 
 /// Writes a line for each readable ended attempt, sorted by id. Passes the ids to `tell`, and
 /// ranges of the store that cannot be read to `gap`.
-///
-/// # Errors
-/// The store is closed, or `out` cannot be written.
+/// Errors: the store is closed, or `out` cannot be written.
 pub(crate) async fn history(
     store: &Store,
     out: &mut (impl Write + Send),
@@ -161,9 +159,7 @@ pub(crate) async fn history(
 }
 
 /// Writes the series of an attempt. Returns the number of samples, or why some could not be read.
-///
-/// # Errors
-/// `out` cannot be written.
+/// Errors: `out` cannot be written.
 pub(crate) async fn series(
     store: &Store,
     attempt: &AttemptId,

@@ -64,9 +64,7 @@ impl<'a> CorrectionLine<'a> {
 }
 
 /// Writes a line for each correction in force, sorted by attempt id; returns their number.
-///
-/// # Errors
-/// The store is closed, or `out` cannot be written.
+/// Errors: the store is closed, or `out` cannot be written.
 pub(crate) async fn corrections(store: &Store, out: &mut (impl Write + Send)) -> anyhow::Result<u64> {
     // the store returns the verdicts on one attempt one after another
     let (mut last, mut written): (Option<Verdict>, anyhow::Result<u64>) = (None, Ok(0));

@@ -77,9 +77,7 @@ impl ListenAddresses {
 
 /// Writes a configuration into `dir`. `names` are further names under which agents reach the
 /// server. `now` is the time since 1970.
-///
-/// # Errors
-/// The directory is not empty, a name is invalid, or a file cannot be written: then nothing was created.
+/// Errors: the directory is not empty, a name is invalid, or a file cannot be written: then nothing was created.
 pub(crate) fn init(
     dir: &Path,
     server_names: &[String],

@@ -57,9 +57,7 @@ pub(super) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 /// Connects to a running server.
-///
-/// # Errors
-/// No server listens there, or the certificate cannot be read.
+/// Errors: no server listens there, or the certificate cannot be read.
 pub(super) fn connect(server: &RunningServer<'_>) -> anyhow::Result<Box<dyn Stream>> {
     let address = server.address;
     let stream = TcpStream::connect(address)
@@ -77,9 +75,7 @@ pub(super) fn connect(server: &RunningServer<'_>) -> anyhow::Result<Box<dyn Stre
 }
 
 /// The request header with the token; empty without a token.
-///
-/// # Errors
-/// The token contains characters that a header must not contain.
+/// Errors: the token contains characters that a header must not contain.
 pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
     let Some(token) = token else { return Ok(String::new()) };
     let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());

@@ -23,9 +23,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 const PROBE_PATH: &str = "projects?per_page=1&simple=true";
 
 /// The result of the check; `None` if GitLab is not configured.
-///
-/// # Errors
-/// The runtime for the request cannot be started.
+/// Errors: the runtime for the request cannot be started.
 pub(super) fn check_gitlab(settings: &Settings) -> anyhow::Result<Option<CheckLine>> {
     let Some(place) = &settings.url else { return Ok(None) };
     let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -16,9 +16,7 @@ use crate::{
 };
 
 /// The jobs of these projects, and the host of their GitLab; `None` if no GitLab is configured.
-///
-/// # Errors
-/// The token cannot be read, GitLab does not answer, or there are too many jobs.
+/// Errors: the token cannot be read, GitLab does not answer, or there are too many jobs.
 pub(super) async fn jobs_of_projects(
     config: &Config,
     projects: &BTreeSet<u64>,

@@ -71,9 +71,7 @@ impl std::fmt::Debug for GitlabClient {
 
 impl GitlabClient {
     /// Creates the client from the settings; `None` if GitLab is not configured.
-    ///
-    /// # Errors
-    /// A file cannot be read or is invalid.
+    /// Errors: A file cannot be read or is invalid.
     pub(crate) fn open(
         settings: &Settings,
         terms: PaceTerms,

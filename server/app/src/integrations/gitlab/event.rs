@@ -73,9 +73,7 @@ impl HookEvent {
     }
 
     /// Parses the body; `instance` is the header [`INSTANCE_HEADER`].
-    ///
-    /// # Errors
-    /// The body cannot be parsed.
+    /// Errors: the body cannot be parsed.
     pub(crate) fn read(self, body: &[u8], instance: Option<&str>) -> Result<ParsedHook, HookFault> {
         if matches!(self, Self::Other(_)) {
             return Ok(ParsedHook::Other);

@@ -91,8 +91,6 @@ impl Follower {
 
     /// Processes hooks until `stop`. Hooks that are still queued then stay on disk for the next
     /// start; those without a file are applied without asking GitLab.
-    ///
-    /// # Errors
     /// Never fails.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut running = JoinSet::new();

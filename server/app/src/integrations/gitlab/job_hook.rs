@@ -100,9 +100,7 @@ fn spec_of(name: &str) -> Option<(&str, &str)> {
 
 /// Parses the body of a hook. `instance` is the header `X-Gitlab-Instance`; it tells apart jobs
 /// with the same id on several GitLab servers.
-///
-/// # Errors
-/// The body cannot be parsed; the error names the field.
+/// Errors: the body cannot be parsed; the error names the field.
 pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<ParsedHook, FieldViolation> {
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| FieldViolation::new("body", format!("is not JSON: {error}")))?;

@@ -54,9 +54,7 @@ struct Project {
 
 /// The jobs of these projects that ran in `range`, and the numbers of the projects whose jobs GitLab
 /// does not show completely to this token. `tell` gets the progress, 0 to 1.
-///
-/// # Errors
-/// GitLab does not answer, or a project has too many jobs.
+/// Errors: GitLab does not answer, or a project has too many jobs.
 pub(crate) async fn list_jobs(
     client: &GitlabClient,
     projects: &BTreeSet<u64>,

@@ -19,9 +19,7 @@ pub(super) struct JobAnswer {
 }
 
 /// Parses a job.
-///
-/// # Errors
-/// The body is not a JSON object.
+/// Errors: the body is not a JSON object.
 pub(super) fn parse_job(body: &[u8]) -> Result<JobAnswer, RequestFailure> {
     let body = parse_object(body)?;
     Ok(JobAnswer {
@@ -32,18 +30,14 @@ pub(super) fn parse_job(body: &[u8]) -> Result<JobAnswer, RequestFailure> {
 }
 
 /// Parses an object.
-///
-/// # Errors
-/// The body is not a JSON object.
+/// Errors: the body is not a JSON object.
 pub(super) fn parse_object(body: &[u8]) -> Result<Value, RequestFailure> {
     let body: Value = serde_json::from_slice(body).map_err(|_no_json| RequestFailure::Malformed)?;
     if body.is_object() { Ok(body) } else { Err(RequestFailure::Malformed) }
 }
 
 /// Adds the runs of one job from a page of a list; other jobs are skipped.
-///
-/// # Errors
-/// The body is not a JSON list.
+/// Errors: the body is not a JSON list.
 pub(super) fn add_runs(body: &[u8], name: &str, runs: &mut Vec<ListedRun>) -> Result<(), RequestFailure> {
     let body: Vec<Value> = serde_json::from_slice(body).map_err(|_no_json| RequestFailure::Malformed)?;
     for run in body.iter().filter(|run| run.get("name").and_then(Value::as_str) == Some(name)) {

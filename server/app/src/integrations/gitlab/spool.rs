@@ -100,9 +100,7 @@ impl SpoolRoom {
 
 impl Spool {
     /// Checks that a server can keep hooks in this data directory.
-    ///
-    /// # Errors
-    /// The path exists and is not a directory.
+    /// Errors: the path exists and is not a directory.
     pub(crate) fn check(data_dir: &Path) -> io::Result<()> {
         let dir = data_dir.join(HOOKS_DIR);
         match fs::symlink_metadata(&dir) {
@@ -116,9 +114,7 @@ impl Spool {
     }
 
     /// Opens the directory beside the store, and reads the hooks in it, oldest first.
-    ///
-    /// # Errors
-    /// The directory cannot be created or read.
+    /// Errors: the directory cannot be created or read.
     pub(crate) fn open(data_dir: &Path, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<FoundHook>)> {
         Self::check(data_dir)?;
         let dir = data_dir.join(HOOKS_DIR);

@@ -67,9 +67,7 @@ pub(crate) struct Plan {
 
 /// Plans the changes of a pod from the prediction for its job. Without a prediction (for a system
 /// other than Linux) the pod keeps its sizes. `aim` returns the placement for given needs.
-///
-/// # Errors
-/// The patch cannot be serialized.
+/// Errors: the patch cannot be serialized.
 pub(crate) fn plan(
     before: &Pod,
     job: &PodJob,

@@ -25,9 +25,7 @@ pub(super) fn annotation_of(size: PodSize) -> String {
 }
 
 /// Parses a size from an annotation: bytes, or thousandths of a core.
-///
-/// # Errors
-/// The text is not a size, or is a size that a container cannot have.
+/// Errors: the text is not a size, or is a size that a container cannot have.
 pub(super) fn parse_annotation(size: PodSize, text: &str) -> Validated<u64> {
     let wrong = |why: String| FieldViolation::new(annotation_of(size), why);
     if text.chars().count() > LONGEST_SIZE_TEXT {

@@ -70,9 +70,7 @@ impl PodJob {
 }
 
 /// The job of a pod.
-///
-/// # Errors
-/// The reason why the pod is left unchanged.
+/// Errors: the reason why the pod is left unchanged.
 pub(crate) fn job_of_pod(pod: &Pod, namespace: &str, settings: &Settings) -> Result<PodJob, SkipReason> {
     if !settings.covers(namespace) {
         return Err(SkipReason::Namespace);

@@ -249,9 +249,7 @@ fn above_own((own, had_unknown): (u64, bool), named: &domain::Quantity) -> (u64,
 
 /// Adjusts a request and its limit so that the request does not exceed the limit: Kubernetes
 /// refuses other pods, even if the limit is 0, which means unlimited at run time.
-///
-/// # Errors
-/// The two cannot be adjusted, so both must stay as in the pod; the error has the reason.
+/// Errors: the two cannot be adjusted, so both must stay as in the pod; the error has the reason.
 fn consistent_pair(
     pod: &Pod,
     job: &PodJob,

@@ -1,84 +1,47 @@
 //! Why a pod keeps its sizes, for metrics and the log.
 
-/// Why a pod keeps its sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SkipReason {
-    /// The request is not about a new pod.
-    NoPod,
-    /// The pod's namespace is excluded.
-    Namespace,
-    /// The pod has no job number, or no build container.
-    NotAJob,
-    /// The pod was reviewed already.
-    Done,
-    /// The pod's sizes are already right.
-    Fits,
-    /// An annotation of the pod opts out.
-    OptedOut,
-    /// The pod has pod-level sizes, which might contradict those of a container.
-    PodSizes,
-    /// The pod runs on a system other than Linux, where builds are not measured.
-    OtherSystem,
-    /// Too little is known about the pod's job.
-    Unsure,
-    /// The pod's job is in shadow mode.
-    Shadow,
-    /// The pod or its job cannot be parsed.
-    Unreadable,
-    /// The server failed to compute the sizes.
-    Failed,
-    /// The answer took too long.
-    Late,
-    /// Too many requests arrived at once.
-    TooMany,
-    /// The request is not a review of `admission.k8s.io/v1`.
-    Malformed,
-    /// The request does not prove that it comes from the API server.
-    NotProven,
+use plimsoll_proto::named_enum;
+
+named_enum! {
+    /// Why a pod keeps its sizes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum SkipReason {
+        /// The request is not about a new pod.
+        NoPod => "no_pod",
+        /// The pod's namespace is excluded.
+        Namespace => "other_namespace",
+        /// The pod has no job number, or no build container.
+        NotAJob => "no_job",
+        /// The pod was reviewed already.
+        Done => "done_before",
+        /// The pod's sizes are already right.
+        Fits => "fits",
+        /// An annotation of the pod opts out.
+        OptedOut => "opted_out",
+        /// The pod has pod-level sizes, which might contradict those of a container.
+        PodSizes => "pod_sizes",
+        /// The pod runs on a system other than Linux, where builds are not measured.
+        OtherSystem => "other_system",
+        /// Too little is known about the pod's job.
+        Unsure => "unsure",
+        /// The pod's job is in shadow mode.
+        Shadow => "shadow",
+        /// The pod or its job cannot be parsed.
+        Unreadable => "unreadable",
+        /// The server failed to compute the sizes.
+        Failed => "failed",
+        /// The answer took too long.
+        Late => "late",
+        /// Too many requests arrived at once.
+        TooMany => "too_many",
+        /// The request is not a review of `admission.k8s.io/v1`.
+        Malformed => "malformed",
+        /// The request does not prove that it comes from the API server.
+        NotProven => "not_proven",
+    }
 }
 
 impl SkipReason {
-    pub(crate) const ALL: [Self; 16] = [
-        Self::NoPod,
-        Self::Namespace,
-        Self::NotAJob,
-        Self::Done,
-        Self::Fits,
-        Self::OptedOut,
-        Self::PodSizes,
-        Self::OtherSystem,
-        Self::Unsure,
-        Self::Shadow,
-        Self::Unreadable,
-        Self::Failed,
-        Self::Late,
-        Self::TooMany,
-        Self::Malformed,
-        Self::NotProven,
-    ];
-
-    /// Name of the reason in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::NoPod => "no_pod",
-            Self::Namespace => "other_namespace",
-            Self::NotAJob => "no_job",
-            Self::Done => "done_before",
-            Self::Fits => "fits",
-            Self::OptedOut => "opted_out",
-            Self::PodSizes => "pod_sizes",
-            Self::OtherSystem => "other_system",
-            Self::Unsure => "unsure",
-            Self::Shadow => "shadow",
-            Self::Unreadable => "unreadable",
-            Self::Failed => "failed",
-            Self::Late => "late",
-            Self::TooMany => "too_many",
-            Self::Malformed => "malformed",
-            Self::NotProven => "not_proven",
-        }
-    }
-
     /// The reason as a sentence, for the log.
     pub(crate) fn words(self) -> &'static str {
         match self {

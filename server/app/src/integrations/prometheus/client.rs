@@ -79,9 +79,7 @@ impl QueryFailure {
 
 impl PrometheusClient {
     /// Reads the files; sends no request.
-    ///
-    /// # Errors
-    /// A file cannot be read or is invalid.
+    /// Errors: A file cannot be read or is invalid.
     pub(crate) fn from_files(access: PrometheusAccess) -> anyhow::Result<Self> {
         let PrometheusAccess { url, token_file, ca_file } = access;
         let token = token_file.map(|file| reload::secret(&file, "Bearer ", "a token that may read"));

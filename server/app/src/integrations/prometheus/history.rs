@@ -38,9 +38,7 @@ pub(crate) struct PrometheusHistory {
 }
 
 /// Reads the history of a range. `tell` gets the progress.
-///
-/// # Errors
-/// Prometheus does not answer, or has no build in this range.
+/// Errors: Prometheus does not answer, or has no build in this range.
 pub(crate) async fn read_history(
     client: &PrometheusClient,
     question: &HistoryQuestion,

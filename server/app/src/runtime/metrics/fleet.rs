@@ -10,7 +10,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use super::Metrics;
 
 /// Labels for how an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct EndedLabels {
     /// `succeeded`, `failed`, `lost`, `ended` (its exit status is unknown), or `canceled`, which
     /// does not count as a failure.
@@ -20,7 +20,7 @@ pub(crate) struct EndedLabels {
 }
 
 /// Labels for a change of the cause after the attempt was counted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CauseChangedLabels {
     /// The cause with which the attempt was counted.
     pub(crate) from: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct CauseChangedLabels {
 }
 
 /// Labels for whether a predicted size or time was sufficient.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct HeldLabels {
     /// The predicted value: `memory_limit`, `memory_request` or `wall_p95`.
     pub(crate) of: &'static str,

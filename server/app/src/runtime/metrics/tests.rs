@@ -4,10 +4,12 @@ use std::{
     collections::BTreeSet,
     fmt::Write as _,
     fs,
+    hash::Hash,
     path::{Path, PathBuf},
 };
 
 use plimsoll_core::domain::test_summary;
+use prometheus_client::metrics::family::MetricConstructor;
 
 use super::*;
 
@@ -46,85 +48,10 @@ impl Use for Histogram {
     }
 }
 
-impl Use for KindCounters {
+impl<S: Clone + Hash + Eq + Default, M, C: MetricConstructor<M>> Use for Family<S, M, C> {
     fn once(&self) {
-        self.get_or_create(&KindLabel::of("some")).inc();
+        drop(self.get_or_create(&S::default()));
     }
-}
-
-impl Use for Family<AtUpstream, Gauge> {
-    fn once(&self) {
-        self.get_or_create(&AtUpstream { upstream: "http://r/RPC2".into(), state: "some" }).set(1);
-    }
-}
-
-impl Use for Family<AtUpstream, Counter> {
-    fn once(&self) {
-        self.get_or_create(&AtUpstream { upstream: "http://r/RPC2".into(), state: "some" }).inc();
-    }
-}
-
-impl Use for Family<KindLabel, Gauge> {
-    fn once(&self) {
-        self.get_or_create(&KindLabel::of("some")).set(1);
-    }
-}
-
-impl Use for KindHistograms {
-    fn once(&self) {
-        self.get_or_create(&KindLabel::of("some")).observe(1.0);
-    }
-}
-
-impl Use for Family<CauseChangedLabels, Counter> {
-    fn once(&self) {
-        self.get_or_create(&CauseChangedLabels { from: "unknown", cause: "oom" }).inc();
-    }
-}
-
-impl Use for Family<JudgedLabels, Counter> {
-    fn once(&self) {
-        self.get_or_create(&JudgedLabels { kind: "oom", action: "bigger" }).inc();
-    }
-}
-
-impl Use for Family<IssuerLabel, Gauge> {
-    fn once(&self) {
-        self.get_or_create(&IssuerLabel { issuer: "some".to_owned() }).set(1);
-    }
-}
-
-impl Use for Family<RuleLabel, Gauge> {
-    fn once(&self) {
-        self.get_or_create(&RuleLabel { rule: "some".to_owned() }).set(1);
-    }
-}
-
-impl Use for Family<PoolLabels, Gauge> {
-    fn once(&self) {
-        self.get_or_create(&PoolLabels { pool: "some".to_owned(), state: "wanted" }).set(1);
-    }
-}
-
-impl Use for Family<PoolLabels, Gauge<f64, AtomicU64>> {
-    fn once(&self) {
-        self.get_or_create(&PoolLabels { pool: "some".to_owned(), state: "wanted" }).set(1.5);
-    }
-}
-
-impl Use for Family<PoolLabels, BytesGauge> {
-    fn once(&self) {
-        self.get_or_create(&PoolLabels { pool: "some".to_owned(), state: "wanted" }).set(1);
-    }
-}
-
-// a closed set, which begins at zero
-impl Use for Family<EndedLabels, Counter> {
-    fn once(&self) {}
-}
-
-impl Use for Family<HeldLabels, Counter> {
-    fn once(&self) {}
 }
 
 fn repository() -> PathBuf {

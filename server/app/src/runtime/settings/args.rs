@@ -70,9 +70,7 @@ impl Args {
     }
 
     /// Adds the settings that were given after the command.
-    ///
-    /// # Errors
-    /// An option was also given before the command; the error is its name.
+    /// Errors: an option was also given before the command; the error is its name.
     pub(crate) fn add(&mut self, behind: &ArgMatches) -> Result<(), &'static str> {
         // fails if the command has an option of this name itself, which is not the settings file
         if let Ok(Some(file)) = behind.try_get_one::<PathBuf>("config")

@@ -213,10 +213,8 @@ impl MemoryPlan {
     }
 
     /// Checks whether there is enough memory.
-    ///
-    /// # Errors
-    /// With a full history the server would need more memory than it may use, and the kernel would
-    /// kill it. The text names the needed memory, the available memory, and the setting to change.
+    /// Errors: with a full history the server would need more memory than it may use, and the kernel would kill it. The text names the
+    /// needed memory, the available memory, and the setting to change.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Some(machine) = self.machine.as_ref().filter(|machine| machine.bytes < self.all) else {
             return Ok(());

@@ -241,9 +241,7 @@ pub struct Loaded {
 
 impl Config {
     /// Reads all sources. `env` returns the value of a variable.
-    ///
-    /// # Errors
-    /// The settings have mistakes; the list has those of all sources.
+    /// Errors: the settings have mistakes; the list has those of all sources.
     pub fn load(args: &Args, env: impl Fn(&str) -> Option<String>) -> Result<Loaded, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         let entries = source::gather(args, env, &mut mistakes);

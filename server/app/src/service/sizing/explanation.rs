@@ -23,9 +23,7 @@ pub(crate) struct Explanation {
 impl SizingService {
     /// Explains the prediction for `key`, as far as `caller` may see it. `limit`: the highest
     /// memory limit that the attempt may get.
-    ///
-    /// # Errors
-    /// The caller may not ask for this project, or an attempt cannot be read.
+    /// Errors: the caller may not ask for this project, or an attempt cannot be read.
     pub(crate) async fn explain(
         &self,
         caller: &Identity,

@@ -77,9 +77,7 @@ impl WithheldAnswer {
 
 impl SizingService {
     /// Sizes for the next attempt of `key`.
-    ///
-    /// # Errors
-    /// The caller may not ask for this project. The error names the field.
+    /// Errors: the caller may not ask for this project. The error names the field.
     pub(crate) fn predict(&self, caller: &Identity, mut key: Key) -> Result<SizingAnswer, FieldViolation> {
         caller.asks("key.project", &mut key)?;
         let prediction = self.next_size(&key);

@@ -35,9 +35,7 @@ impl QuestionSlots {
 
 impl QuestionSlots {
     /// Runs `work`, which needs this much memory, on a blocking thread.
-    ///
-    /// # Errors
-    /// The queue is full, there is too little memory, or the work panicked.
+    /// Errors: the queue is full, there is too little memory, or the work panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         needed: Bytes,

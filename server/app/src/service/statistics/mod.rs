@@ -90,9 +90,7 @@ impl StatisticsService {
     }
 
     /// Answers a query for totals.
-    ///
-    /// # Errors
-    /// The caller may not ask for this, the query is invalid, or too many queries run at once.
+    /// Errors: the caller may not ask for this, the query is invalid, or too many queries run at once.
     pub(crate) async fn report(
         &self,
         caller: &Arc<Identity>,
@@ -133,9 +131,7 @@ impl StatisticsService {
     }
 
     /// Passes the attempts of a page to `take`, until it returns false.
-    ///
-    /// # Errors
-    /// The caller may not ask for this, too many queries run at once, or the store cannot be read.
+    /// Errors: the caller may not ask for this, too many queries run at once, or the store cannot be read.
     pub(crate) async fn list(
         &self,
         caller: &Arc<Identity>,

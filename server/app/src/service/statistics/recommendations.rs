@@ -93,9 +93,7 @@ impl AskedRange {
 
 impl StatisticsService {
     /// What each package should request, from the predictions of `sizing`.
-    ///
-    /// # Errors
-    /// The caller may not ask for this, too many queries run at once, or the store cannot be read.
+    /// Errors: the caller may not ask for this, too many queries run at once, or the store cannot be read.
     pub(crate) async fn recommend(
         &self,
         caller: &Arc<Identity>,

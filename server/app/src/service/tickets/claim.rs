@@ -63,10 +63,7 @@ impl TagQuestion {
 
 impl TicketService {
     /// The claim of `caller` for a request of a client of Resalloc.
-    ///
-    /// # Errors
-    /// A tag is unknown, no pool has all tags, or the caller may not use a project, owner or pool
-    /// that the request names.
+    /// Errors: A tag is unknown, no pool has all tags, or the caller may not use a project, owner or pool that the request names.
     pub(super) fn claim_by_tags(
         &self,
         caller: &Identity,
@@ -81,9 +78,7 @@ impl TicketService {
 
     /// Opens a ticket, or returns the status of the existing ticket with this id. The returned
     /// state is on disk.
-    ///
-    /// # Errors
-    /// The caller may not open such a ticket, or the ticket registry refuses it.
+    /// Errors: the caller may not open such a ticket, or the ticket registry refuses it.
     pub(crate) async fn open(
         &self,
         caller: &Identity,
@@ -95,9 +90,7 @@ impl TicketService {
     }
 
     /// The claim of `caller` with this request and id.
-    ///
-    /// # Errors
-    /// A field names something that does not exist, or that the caller may not use.
+    /// Errors: A field names something that does not exist, or that the caller may not use.
     pub(crate) fn claim(
         &self,
         caller: &Identity,

@@ -47,9 +47,7 @@ pub(crate) enum CollectedTicket {
 impl TicketService {
     /// Opens a ticket for a client of Resalloc and returns its number. A request that can never be
     /// granted gets a number, too: its client sees a ticket that has ended.
-    ///
-    /// # Errors
-    /// The request is refused for now; the client may send it again later.
+    /// Errors: the request is refused for now; the client may send it again later.
     pub(crate) async fn take(
         &self,
         caller: &Identity,
@@ -61,9 +59,7 @@ impl TicketService {
 
     /// State of the ticket with this number. With `granted`, waits until the ticket has a slot or
     /// has ended.
-    ///
-    /// # Errors
-    /// The store cannot write, or the server is stopping.
+    /// Errors: the store cannot write, or the server is stopping.
     pub(crate) async fn collect(
         &self,
         caller: &Identity,
@@ -89,17 +85,13 @@ impl TicketService {
     }
 
     /// Ends the ticket with this number, if it exists and the caller may close it.
-    ///
-    /// # Errors
-    /// The store cannot write.
+    /// Errors: the store cannot write.
     pub(crate) async fn close_numbered(&self, caller: &Identity, number: u64) -> Result<(), Refusal> {
         self.registry.close_numbered(number, caller).await
     }
 
     /// Ends a ticket. A ticket that has ended already keeps its result.
-    ///
-    /// # Errors
-    /// It does not exist, or is not visible to this caller.
+    /// Errors: it does not exist, or is not visible to this caller.
     pub(crate) async fn close(
         &self,
         caller: &Identity,
@@ -114,9 +106,7 @@ impl TicketService {
 
     /// Watches a ticket. With `holds`, the ticket's slot is held until the returned value is
     /// dropped.
-    ///
-    /// # Errors
-    /// It does not exist, or is not visible to this caller.
+    /// Errors: it does not exist, or is not visible to this caller.
     pub(crate) fn watch(&self, caller: &Identity, id: &TicketId, holds: bool) -> Result<Watching, Refusal> {
         self.registry.watch(id, holds, caller)
     }

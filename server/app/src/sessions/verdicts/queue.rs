@@ -51,9 +51,7 @@ pub(crate) struct AttemptTurn {
 
 impl Ingest {
     /// Takes a slot in the queue, for a caller that is `trusted` or not.
-    ///
-    /// # Errors
-    /// The queue is full.
+    /// Errors: the queue is full.
     pub(crate) fn take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
         self.verdict_queue.try_take_slot(trusted)
     }

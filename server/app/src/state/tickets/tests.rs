@@ -5,7 +5,6 @@ mod claims;
 mod hosts;
 mod numbered;
 mod upstream;
-mod upstream_records;
 
 use std::fs;
 

@@ -12,9 +12,7 @@ use crate::runtime::reload::{FileStamp, stamp, text};
 /// Most rule files in a directory.
 const MAX_FILES: usize = 64;
 /// The built-in rules and the rules of the files in a directory.
-///
-/// # Errors
-/// The directory or a file cannot be read, or a file is invalid; the text names all mistakes.
+/// Errors: the directory or a file cannot be read, or a file is invalid; the text names all mistakes.
 pub(crate) fn read_rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
     let files = rule_files(dir)?;
     let rules = LogRules::extended(&files).map(Arc::new).map_err(|wrong| anyhow!(wrong.join("\n")));
@@ -22,9 +20,7 @@ pub(crate) fn read_rules(dir: &Path) -> anyhow::Result<Arc<LogRules>> {
 }
 
 /// The rule files in a directory, each with its name and its text.
-///
-/// # Errors
-/// The directory or a file cannot be read, or is too large.
+/// Errors: the directory or a file cannot be read, or is too large.
 pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let read = || {
         let stamps = stamps_in(dir)?;
@@ -42,9 +38,7 @@ pub(crate) fn rule_files(dir: &Path) -> anyhow::Result<Vec<(String, String)>> {
 }
 
 /// The retry terms of a policy file.
-///
-/// # Errors
-/// The file cannot be read, or is invalid.
+/// Errors: the file cannot be read, or is invalid.
 pub(super) fn read_terms(path: &Path) -> anyhow::Result<Vec<Exception>> {
     let read = || {
         let bytes = stamp(path)?.1;
@@ -64,9 +58,7 @@ pub(super) fn both_results<A, B>(one: anyhow::Result<A>, other: anyhow::Result<B
 }
 
 /// The states on disk of all files that would be read.
-///
-/// # Errors
-/// A file or directory cannot be read; the text names it.
+/// Errors: A file or directory cannot be read; the text names it.
 pub(super) fn file_stamps(sources: &RuleSources) -> anyhow::Result<Vec<FileStamp>> {
     let mut stamps = Vec::new();
     if let Some(dir) = &sources.rules_dir {

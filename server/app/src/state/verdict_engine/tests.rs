@@ -74,33 +74,6 @@ fn mistakes_in_all_files_are_named_with_line_or_field() {
 }
 
 #[test]
-fn files_are_read_again_on_request_although_nothing_changed() {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), RULE, "");
-    let verdict_engine = open(dir.path()).unwrap();
-    verdict_engine.reload_if_changed(false);
-    assert_eq!(reloads(&verdict_engine, "taken"), 0);
-    verdict_engine.reload_if_changed(true);
-    assert_eq!(reloads(&verdict_engine, "taken"), 1);
-}
-
-#[test]
-fn files_that_go_away_are_named_once_and_change_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), RULE, NEVER);
-    let verdict_engine = open(dir.path()).unwrap();
-    fs::remove_file(dir.path().join("terms.toml")).unwrap();
-    for _ in 0..3 {
-        verdict_engine.reload_if_changed(false);
-    }
-    assert_eq!(judged(&verdict_engine), ("contention", Action::No));
-    assert_eq!(reloads(&verdict_engine, "refused"), 1);
-    write(dir.path(), RULE, "");
-    verdict_engine.reload_if_changed(false);
-    assert_eq!(judged(&verdict_engine), ("contention", Action::AsIs));
-}
-
-#[test]
 fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let of = |rules_dir, policy_file: Option<&str>| {

@@ -48,9 +48,7 @@ pub(super) type RouteAnswer = Instrumented<Oneshot<Router, Request>>;
 
 impl Gate {
     /// Checks a request and passes it to its route. The slot must be held until the answer is sent.
-    ///
-    /// # Errors
-    /// The request is refused; the error is the answer.
+    /// Errors: the request is refused; the error is the answer.
     pub(super) fn begin(&self, request: Request) -> Result<(RouteAnswer, Option<CallSlot>), Box<Response>> {
         // the router omits the body for HEAD, but these refusals bypass it; over HTTP/2 a body
         // would be a protocol error

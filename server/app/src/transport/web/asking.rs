@@ -138,9 +138,7 @@ impl Reader {
 
     /// Statistics over time, and the length of a time step. If the range has more steps than are
     /// allowed, the steps are longer.
-    ///
-    /// # Errors
-    /// Like the rpc `GetStats`.
+    /// Errors: like the rpc `GetStats`.
     pub(super) async fn stats_over_time(
         &self,
         view: &ReaderChoice,

@@ -26,9 +26,7 @@ pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Resul
 }
 
 /// The request `ListAttempts` for the query of an address.
-///
-/// # Errors
-/// A value of the query is unknown.
+/// Errors: A value of the query is unknown.
 pub(super) fn question(
     query: &Query,
     view: &ReaderChoice,
@@ -48,9 +46,7 @@ pub(super) fn question(
 }
 
 /// The filter in the query of an address.
-///
-/// # Errors
-/// A value of the query is unknown.
+/// Errors: A value of the query is unknown.
 pub(super) fn filter(query: &Query, view: &ReaderChoice) -> Result<Filter, FieldViolation> {
     let outcome = query.get("outcome");
     let canceled = words::wire_name("", outcome) == CANCELED;

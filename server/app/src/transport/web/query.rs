@@ -52,9 +52,7 @@ fn unknown(name: &str) -> FieldViolation {
 }
 
 /// Parses the query of an address.
-///
-/// # Errors
-/// The query is invalid.
+/// Errors: the query is invalid.
 pub(super) fn asked(uri: &Uri) -> Result<(Query, ReaderChoice), FieldViolation> {
     let query = Query::of(uri)?;
     let view = view_of(&query, Clock.now_unix_ms())?;
@@ -67,9 +65,7 @@ pub(super) struct Query(Fields);
 
 impl Query {
     /// Parses the query of an address.
-    ///
-    /// # Errors
-    /// The query or one of its values is too long, or a name is unknown.
+    /// Errors: the query or one of its values is too long, or a name is unknown.
     pub(super) fn of(uri: &Uri) -> Result<Self, FieldViolation> {
         let text = uri.query().unwrap_or_default();
         if text.len() > QUERY_BYTES {
@@ -104,9 +100,7 @@ impl Query {
     }
 
     /// A whole number; `None` if it is missing.
-    ///
-    /// # Errors
-    /// The value is not a number.
+    /// Errors: the value is not a number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, FieldViolation> {
         match self.get(name) {
             "" => Ok(None),
@@ -119,9 +113,7 @@ impl Query {
 }
 
 /// The chosen range, project and stack.
-///
-/// # Errors
-/// The time range is none of those offered.
+/// Errors: the time range is none of those offered.
 fn view_of(query: &Query, now_unix_ms: u64) -> Result<ReaderChoice, FieldViolation> {
     let range = match query.get("range") {
         "" => TimeRange::default(),

@@ -16,9 +16,7 @@ use crate::runtime::settings::InForce;
 
 /// Checks that the reader may see the settings: they name directories and addresses of the whole
 /// server.
-///
-/// # Errors
-/// The reader may see only some projects.
+/// Errors: the reader may see only some projects.
 pub(super) fn allowed(reader: &Reader) -> Result<(), PageError> {
     let text = "The settings are for readers of all projects.";
     if reader.is_for_all() { Ok(()) } else { Err(PageError::new(StatusCode::FORBIDDEN, text)) }

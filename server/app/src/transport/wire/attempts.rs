@@ -28,9 +28,7 @@ pub(crate) fn shown(attempt: ShownAttempt) -> pb::GetAttemptResponse {
 }
 
 /// Collects a series, reduced to at most as many rows as requested.
-///
-/// # Errors
-/// More rows are requested than an answer may have.
+/// Errors: more rows are requested than an answer may have.
 pub(crate) fn rows(asked: u32) -> Result<Rows, FieldViolation> {
     match asked {
         0 => Ok(Rows::new(limits::SHOWN_SAMPLES_DEFAULT as usize)),

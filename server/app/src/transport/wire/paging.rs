@@ -26,9 +26,7 @@ const SUMMARY_FRAME: usize = 8;
 const TOKEN_PREFIX: &str = "a";
 
 /// Checks a request.
-///
-/// # Errors
-/// A field is invalid; the error names it.
+/// Errors: A field is invalid; the error names it.
 pub(crate) fn check_request(request: &pb::ListAttemptsRequest) -> Result<(), FieldViolation> {
     PageRequest::read(request)?;
     filter(request.filter.clone()).map(|_filter| ())

@@ -120,9 +120,7 @@ impl Tickets {
     }
 
     /// Opens a ticket, which counts as a sign of life. The same request again returns the same ticket.
-    ///
-    /// # Errors
-    /// If the id belongs to another request, too many tickets are open, or the ticket could never be granted.
+    /// Errors: the id belongs to another request, too many tickets are open, or the ticket could never be granted.
     pub fn open(
         &mut self,
         id: &TicketId,
@@ -169,9 +167,7 @@ impl Tickets {
     }
 
     /// Ends a ticket, and grants its slot to the next ticket.
-    ///
-    /// # Errors
-    /// If the ticket is not open.
+    /// Errors: the ticket is not open.
     pub fn close(&mut self, id: &TicketId, now: ClockReading) -> Result<Vec<TicketChange>, TicketRefusal> {
         let ticket = self.remove(id).ok_or_else(|| TicketRefusal::Unknown(id.clone()))?;
         let mut changes = vec![TicketChange::Ended(Box::new(ticket), TicketEnd::Closed)];

@@ -84,9 +84,7 @@ struct AnswerData {
 }
 
 /// Reads the body of an answer.
-///
-/// # Errors
-/// The body is not an answer. The error's text is that of Prometheus, if the body has one.
+/// Errors: the body is not an answer. The error's text is that of Prometheus, if the body has one.
 pub fn read_answer(body: &[u8]) -> Result<PrometheusAnswer, String> {
     let read: Result<Body, _> = serde_json::from_slice(body);
     let body = read.map_err(|error| {

@@ -57,9 +57,7 @@ type CandidatePod = (u64, u64, usize);
 impl BuildPods {
     /// Finds the attempts of `range`. `host` is the host of the CI system for pods that do not name it; it may
     /// be empty. `jobs` are GitLab's jobs, as far as they were requested.
-    ///
-    /// # Errors
-    /// A pod cannot be packed or unpacked.
+    /// Errors: A pod cannot be packed or unpacked.
     pub fn from_source<'j>(
         mut self,
         range: TimeRange,

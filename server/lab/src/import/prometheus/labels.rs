@@ -61,9 +61,7 @@ impl Default for PrometheusLabels {
 
 impl PrometheusLabels {
     /// Checks the names, because they become part of queries to Prometheus.
-    ///
-    /// # Errors
-    /// The text says which key is wrong.
+    /// Errors: the text says which key is wrong.
     pub fn check(&self) -> Result<(), String> {
         let names = [
             ("pod", &self.pod),

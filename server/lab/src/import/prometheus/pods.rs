@@ -94,9 +94,7 @@ impl BuildPods {
 
     /// Adds a series of the answer to `question` about `window`. Returns whether the series has memory readings
     /// of a build.
-    ///
-    /// # Errors
-    /// There are too many pods.
+    /// Errors: there are too many pods.
     pub fn add(
         &mut self,
         window: TimeRange,
@@ -138,9 +136,7 @@ impl BuildPods {
 
     /// Call this when all answers about a window were added: compresses the pods that ended before the window,
     /// and removes those that had no build.
-    ///
-    /// # Errors
-    /// A pod cannot be packed.
+    /// Errors: A pod cannot be packed.
     pub fn end_window(&mut self, window: TimeRange) -> io::Result<()> {
         self.pack_ended(|pod| if pod.samples > 0 { pod.last_ms } else { pod.seen_ms } <= window.start_ms)
     }

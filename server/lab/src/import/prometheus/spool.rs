@@ -38,9 +38,7 @@ impl PodSpool {
     }
 
     /// Adds a pod.
-    ///
-    /// # Errors
-    /// The pod cannot be written as text, or not compressed.
+    /// Errors: the pod cannot be written as text, or not compressed.
     pub(super) fn push(&mut self, (namespace, name): PodName, pod: &BuildPod) -> io::Result<()> {
         let BuildPod {
             memory_peak: peak,

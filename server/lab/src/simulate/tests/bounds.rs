@@ -70,7 +70,7 @@ proptest! {
             prop_assert_eq!((other.given_up, other.builds), (least.given_up, least.builds));
             let numbers = |used: &outcome::NodeUsage| [used.node_hours, used.core_hours, used.gib_hours, used.money];
             for (other, least) in numbers(&other.used).into_iter().zip(numbers(&least.used)) {
-                prop_assert!(least <= other * (1.0 + 1e-9), "{}: {least} {other}", kind.name());
+                prop_assert!(least <= other * (1.0 + 1e-9), "{}: {least} {other}", kind.as_str());
             }
         }
     }
@@ -104,7 +104,7 @@ fn every_row_holds_the_same_cores() {
             let outcome = of(kind);
             // lost attempts alone hold more; times are whole milliseconds
             let more = held(&outcome) - held(&preset);
-            assert!(more > -1e-3 && (outcome.lost > 0 || more < 1e-3), "{}: {more}", kind.name());
+            assert!(more > -1e-3 && (outcome.lost > 0 || more < 1e-3), "{}: {more}", kind.as_str());
         }
     }
 }

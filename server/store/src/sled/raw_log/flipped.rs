@@ -54,17 +54,13 @@ impl FlippedBit {
 }
 
 /// Corrects these bits in the log file, and syncs it.
-///
-/// # Errors
-/// The log cannot be written.
+/// Errors: the log cannot be written.
 pub(crate) fn put_right(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
     replace_bytes(log, flipped.iter().map(|bit| (bit.at, bit.found_byte, bit.right_byte)))
 }
 
 /// Reverses corrections of the log file: writes the wrong bits back, except where the byte has changed since.
-///
-/// # Errors
-/// The log cannot be written.
+/// Errors: the log cannot be written.
 pub(crate) fn undo(log: &Path, flipped: &[FlippedBit]) -> io::Result<()> {
     replace_bytes(log, flipped.iter().map(|bit| (bit.at, bit.right_byte, bit.found_byte)))
 }

@@ -33,9 +33,7 @@ pub(crate) enum OpenForecast {
 }
 
 /// Examines a log that the engine is about to read from the log position `since` on. Commits up to `known` were acknowledged.
-///
-/// # Errors
-/// The disk cannot be read.
+/// Errors: the disk cannot be read.
 pub(crate) fn forecast(path: &Path, since: u64, known: u64) -> io::Result<OpenForecast> {
     let survey = LogSurvey::of(path, since)?;
     match identity_of_sound(path, &survey, since)? {

@@ -105,9 +105,7 @@ pub enum LogLoss {
 
 impl RawLog {
     /// Reads a whole log. `behind` is true if the log is known to lack commits.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(crate) fn read(path: &Path, behind: bool) -> io::Result<Self> {
         Self::read_before(path, u64::MAX, behind)
     }
@@ -168,9 +166,7 @@ impl RawLog {
     }
 
     /// The store's identity according to the log.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(crate) fn identity(&self) -> io::Result<Option<StoreIdentity>> {
         let stored = self.replay.entries.get(IDENTITY);
         let bytes = stored.map(|stored| self.value(stored)).transpose()?;
@@ -180,9 +176,7 @@ impl RawLog {
     /// Number of the last commit that is completely in the log. It is taken from the store's identity, which
     /// each commit writes. The versions of entries do not show it: in a store that was filled at once, they
     /// follow the order of the keys.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(crate) fn last_whole_commit(&self) -> io::Result<u64> {
         let newest = match self.survey.torn_at(self.survey.end) {
             None => self.identity()?,
@@ -207,9 +201,7 @@ impl RawLog {
     }
 
     /// The newest value of a key.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(crate) fn get(&self, key: &[u8]) -> io::Result<Option<VersionedValue>> {
         let value = self.replay.entries.get(key).map(|stored| self.value(stored)).transpose()?;
         Ok(value.and_then(|value| versioned(&value)))
@@ -217,9 +209,7 @@ impl RawLog {
 
     /// Passes all entries with a version to `take`, sorted by key, except those with a key of one byte (the
     /// store's identity).
-    ///
-    /// # Errors
-    /// The disk cannot be read, or the error of `take`.
+    /// Errors: the disk cannot be read, or the error of `take`.
     pub(crate) fn each(
         &self,
         mut take: impl FnMut(KeyValue) -> Result<(), OpenError>,

@@ -94,17 +94,13 @@ fn read_sector(file: &File, at: u64, rest: &mut [u8]) -> usize {
 
 impl LogSurvey {
     /// Reads the log once, without the segments that end before the log position `since`.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(super) fn of(path: &Path, since: u64) -> io::Result<Self> {
         Self::within(path, since, u64::MAX)
     }
 
     /// Reads the log once, without what is at or after the log position `until`.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(super) fn before(path: &Path, until: u64) -> io::Result<Self> {
         let mut survey = Self::within(path, 0, until)?;
         survey.slots.retain(|slot| slot.number.saturating_mul(SEGMENT_BYTES as u64) < until);
@@ -135,9 +131,7 @@ impl LogSurvey {
     }
 
     /// Reads the segments' headers only.
-    ///
-    /// # Errors
-    /// The disk cannot be read.
+    /// Errors: the disk cannot be read.
     pub(super) fn of_headers(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let whole = file.metadata()?.len();

@@ -3,54 +3,31 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use plimsoll_core::domain::{Bytes, Cores, KNOWN_CONFIDENCE};
+use plimsoll_proto::named_enum;
 
-/// What the webhook does with a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AdmissionMode {
-    /// Pods are not changed; the server logs and counts what it would do.
-    DryRun,
-    /// Pods are changed.
-    On,
-}
-
-impl AdmissionMode {
-    /// All modes.
-    pub const ALL: [Self; 2] = [Self::DryRun, Self::On];
-
-    /// The name in the settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DryRun => "dry-run",
-            Self::On => "on",
-        }
+named_enum! {
+    /// What the webhook does with a pod.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AdmissionMode {
+        /// Pods are not changed; the server logs and counts what it would do.
+        DryRun => "dry-run",
+        /// Pods are changed.
+        On => "on",
     }
 }
 
-/// A size that the webhook may set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PodSize {
-    /// Memory request.
-    MemoryRequest,
-    /// Memory limit.
-    MemoryLimit,
-    /// CPU request.
-    CpuRequest,
-    /// CPU limit.
-    CpuLimit,
-}
-
-impl PodSize {
-    /// All sizes.
-    pub const ALL: [Self; 4] = [Self::MemoryRequest, Self::MemoryLimit, Self::CpuRequest, Self::CpuLimit];
-
-    /// The name in the settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MemoryRequest => "memory_request",
-            Self::MemoryLimit => "memory_limit",
-            Self::CpuRequest => "cpu_request",
-            Self::CpuLimit => "cpu_limit",
-        }
+named_enum! {
+    /// A size that the webhook may set.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PodSize {
+        /// Memory request.
+        MemoryRequest => "memory_request",
+        /// Memory limit.
+        MemoryLimit => "memory_limit",
+        /// CPU request.
+        CpuRequest => "cpu_request",
+        /// CPU limit.
+        CpuLimit => "cpu_limit",
     }
 }
 

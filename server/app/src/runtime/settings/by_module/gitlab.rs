@@ -26,17 +26,13 @@ pub struct BaseUrl {
 
 impl BaseUrl {
     /// Parses an address.
-    ///
-    /// # Errors
-    /// The address is invalid; the text describes a valid one.
+    /// Errors: the address is invalid; the text describes a valid one.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_of(text, "GitLab", "https://gitlab.example")
     }
 
     /// Parses the address of another product; `example` is shown in errors.
-    ///
-    /// # Errors
-    /// The address is invalid; the text describes a valid one.
+    /// Errors: the address is invalid; the text describes a valid one.
     pub(crate) fn parse_of(text: &str, product: &str, example: &str) -> Result<Self, String> {
         if text.contains('@') {
             // the text does not quote the address, because it may contain a password

@@ -235,6 +235,19 @@ fn a_field_of_the_key_that_cannot_be_used_costs_itself_and_project_and_package_t
 }
 
 #[test]
+fn an_opening_without_key_package_id_or_session_is_refused_by_that_field() {
+    let refused = |change: fn(&mut pb::Hello)| {
+        let mut wire = opening(pb::Resources::default());
+        change(&mut wire);
+        hello(wire, &mut SkippedFacts::default()).unwrap_err().field
+    };
+    assert_eq!(refused(|wire| wire.key = None), "hello.key");
+    assert_eq!(refused(|wire| wire.key.as_mut().unwrap().package.clear()), "hello.key.package");
+    assert_eq!(refused(|wire| wire.attempt = "a b".into()), "hello.attempt");
+    assert_eq!(refused(|wire| wire.session.clear()), "hello.session");
+}
+
+#[test]
 fn a_wall_time_that_cannot_be_used_costs_itself_and_the_phases_stay() {
     let phases = vec![pb::Phase { name: "build".into(), wall_ms: 70, ..pb::Phase::default() }];
     let wire = pb::Finish { attempt: "a".into(), wall_ms: u64::MAX, phases, ..pb::Finish::default() };
