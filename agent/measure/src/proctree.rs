@@ -12,7 +12,7 @@
 mod shares;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
@@ -68,8 +68,8 @@ fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
 const MAX_PARENTS: usize = 64;
 
 /// Ids of the running descendants of process `top`, read from the folder `proc`.
-pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
-    let Ok(processes) = all_processes_with_root(proc) else { return Vec::new() };
+pub(crate) fn below(proc: &Path, top: i32) -> BTreeSet<i32> {
+    let Ok(processes) = all_processes_with_root(proc) else { return BTreeSet::new() };
     let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
     // a zombie uses nothing, and v1 shows it in the root group
     let runs = |stat: &&Stat| !matches!(stat.state, 'Z' | 'X');
@@ -78,7 +78,7 @@ pub(crate) fn below(proc: &Path, top: i32) -> Vec<i32> {
 
 /// Whether process `pid` descends from `top`, or is one of `known` or descends from one, or has ended. False for the id 0, which means
 /// a process outside the agent's pid namespace, and for a process that runs but cannot be read.
-pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32, known: &[i32]) -> bool {
+pub(crate) fn is_below_or_ended(proc: &Path, pid: i32, top: i32, known: &BTreeSet<i32>) -> bool {
     let parent = |pid: i32| Some(Process::new_with_root(proc.join(pid.to_string())).ok()?.stat().ok()?.ppid);
     let Some(first) = (pid != 0).then(|| parent(pid)) else { return false };
     let mut parents = std::iter::successors(first, |pid| parent(*pid)).take(MAX_PARENTS);
@@ -248,8 +248,9 @@ mod tests {
     fn a_process_that_runs_and_is_hidden_has_not_ended() {
         let hidden = tempfile::tempdir().unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(!is_below_or_ended(hidden.path(), own, 1, &[]));
-        assert!(is_below_or_ended(hidden.path(), i32::MAX, 1, &[]), "no process has this id");
+        let known = BTreeSet::new();
+        assert!(!is_below_or_ended(hidden.path(), own, 1, &known));
+        assert!(is_below_or_ended(hidden.path(), i32::MAX, 1, &known), "no process has this id");
     }
 
     #[test]

@@ -16,7 +16,10 @@
 //!
 //! The last counters of a group still count after it is removed. A group that is created and removed between two searches is missed.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::Path,
+};
 
 use super::{
     find::{Cgroup, Cgroups, find},
@@ -48,6 +51,8 @@ pub struct MovedGroups {
     kernel: Kernel,
     /// Process id of the agent, from which all processes of the build descend.
     top: i32,
+    /// The running descendants of the agent at the last search, so that the members of a group need not be read one by one.
+    descendants: BTreeSet<i32>,
     home: Cgroups,
     /// Texts of `/proc/PID/cgroup` whose groups were looked up already.
     known: HashSet<String>,
@@ -71,7 +76,7 @@ struct MovedGroup {
     before: Reading,
     last: Reading,
     /// Ids of the processes in the group at the last search.
-    members: Vec<i32>,
+    members: BTreeSet<i32>,
 }
 
 impl MovedGroups {
@@ -80,6 +85,7 @@ impl MovedGroups {
         Self {
             kernel: kernel.clone(),
             top: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
+            descendants: BTreeSet::new(),
             home: home.clone(),
             known: HashSet::new(),
             running: Vec::new(),
@@ -169,9 +175,11 @@ impl MovedGroups {
 
     /// Looks for processes of the build in groups that are not known yet.
     fn look(&mut self) {
+        let descendants = proctree::below(&self.kernel.path("/proc"), self.top);
+        self.descendants.clone_from(&descendants);
         self.look_again();
         let before = std::mem::take(&mut self.in_root);
-        for pid in proctree::below(&self.kernel.path("/proc"), self.top) {
+        for pid in descendants {
             let text = kernel::read(&self.kernel.path(format!("/proc/{pid}/cgroup"))).ok().flatten();
             let Some(text) = text.filter(|_| self.known.len() < MAX_LOOKED_UP) else { continue };
             if self.known.contains(&text) {
@@ -206,14 +214,14 @@ impl MovedGroups {
         if self.running.iter().any(|known| memory.dir.starts_with(&known.groups.memory.dir)) {
             return;
         }
-        let Some(members) = self.members_of_build(&memory, &[]) else {
+        let Some(members) = self.members_of_build(&memory, &BTreeSet::new()) else {
             self.note(&memory, OTHERS_USE_IT);
             return;
         };
         // on v1, CPU time is counted in a hierarchy of its own, where the process may still be in the build's own group
         let is_elsewhere = |cpu: &Cgroup| {
             let own = self.home.cpu.as_ref().is_some_and(|home| cpu.dir.starts_with(&home.dir));
-            !own && self.members_of_build(cpu, &[]).is_some()
+            !own && self.members_of_build(cpu, &BTreeSet::new()).is_some()
         };
         let cpu = groups.cpu.as_ref().map(|cpu| self.whole_scope(cpu)).filter(is_elsewhere);
         let groups = Cgroups { memory, cpu, quota: groups.quota.clone() };
@@ -242,14 +250,18 @@ impl MovedGroups {
         Cgroup { dir: scope.map_or_else(|| group.dir.clone(), Path::to_path_buf), ..group.clone() }
     }
 
-    /// Ids of the processes in the group, if all are of the build. `known`: processes of the build that may have lost their parent.
-    fn members_of_build(&self, group: &Cgroup, known: &[i32]) -> Option<Vec<i32>> {
+    /// Ids of the processes in the group, if all are of the build. `known`: processes of the build that may have lost their parent. Only
+    /// processes that are neither known nor were running at the search are read, which stops at the first one of others.
+    fn members_of_build(&self, group: &Cgroup, known: &BTreeSet<i32>) -> Option<BTreeSet<i32>> {
         if group.is_root() {
             return None;
         }
         let (proc, members) = (self.kernel.path("/proc"), members(&group.dir));
-        let is_of_build = |&pid: &i32| proctree::is_below_or_ended(&proc, pid, self.top, known);
-        members.iter().all(is_of_build).then_some(members)
+        let is_of_build = |pid: &i32| {
+            let is_known = self.descendants.contains(pid) || known.contains(pid);
+            is_known || proctree::is_below_or_ended(&proc, *pid, self.top, known)
+        };
+        members.iter().all(is_of_build).then(|| members.into_iter().collect())
     }
 
     /// Sets the notice, unless the group was removed meanwhile.

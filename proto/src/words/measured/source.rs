@@ -83,10 +83,18 @@ pub fn unseen_note(summary: &Summary) -> Option<&'static str> {
     )
 }
 
+/// The value of `offloaded_to` for an attempt with a part in a cgroup that the agent could not measure.
+const ANOTHER_CGROUP: &str = "another-cgroup";
+
 /// Words for where the work of an attempt was done, if not where it was measured: `docker ran the work outside what was measured`.
 pub fn offloaded_note(summary: &Summary) -> Option<String> {
-    let service = clean(&summary.offloaded_to);
-    (!service.is_empty()).then(|| format!("{service} ran the work outside what was measured"))
+    match &*clean(&summary.offloaded_to) {
+        "" => None,
+        ANOTHER_CGROUP => {
+            Some("a part of the build ran in another cgroup, which was not measured".to_owned())
+        }
+        service => Some(format!("{service} ran the work outside what was measured")),
+    }
 }
 
 /// A sentence that names the service that did the work, and what follows from that.

@@ -82,6 +82,15 @@ fn a_build_that_docker_ran_says_so_and_proposes_no_size() {
 }
 
 #[test]
+fn a_build_with_a_part_in_another_cgroup_says_what_was_not_measured() {
+    let facts = BuildFacts { offloaded_to: "another-cgroup".to_owned(), ..good() };
+    let page = render(&facts, &Settings { style: Style::Text, ..Settings::default() }).unwrap();
+    let sentence = "a part of the build ran in another cgroup, which was not measured";
+    assert!(page.contains(&format!(", but {sentence}")), "{page}");
+    assert!(page.contains(&format!("{sentence}: nothing is learnt")), "{page}");
+}
+
+#[test]
 fn a_killed_build_names_the_limit_and_the_verdict() {
     let mut facts = good();
     facts.totals.oom_kill = Some(2);

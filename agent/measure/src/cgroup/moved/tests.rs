@@ -302,3 +302,16 @@ fn a_group_that_is_not_there_is_not_named_and_one_of_its_name_is_measured_later(
     group(&fake, SCOPE, [70_000, 90_000, 4_000, 0], "102\n");
     assert_eq!(next_look(&mut meter).need, alone.need + 70_000);
 }
+
+#[test]
+fn a_process_that_the_search_has_read_is_not_read_again_for_its_group() {
+    let fake = kernel_with_nspawn();
+    let home = find(&fake.kernel(), "self").unwrap().unwrap();
+    let mut moved = MovedGroups::of_this_process(&fake.kernel(), &home);
+    // process 1 runs, and cannot be read there
+    group(&fake, "/large.scope", [0; 4], "1\n");
+    let large = Cgroup { dir: home.memory.dir.with_file_name("large.scope"), ..home.memory };
+    assert_eq!(moved.members_of_build(&large, &BTreeSet::new()), None);
+    moved.descendants.insert(1);
+    assert_eq!(moved.members_of_build(&large, &BTreeSet::new()), Some(BTreeSet::from([1])));
+}
