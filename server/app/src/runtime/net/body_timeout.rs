@@ -27,6 +27,8 @@ pub(crate) struct BodyTimeout<B: Body> {
     late: fn(Duration) -> BoxError,
     /// Created when the body has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Whether the last frame was read. A body in chunks does not tell before that it has ended.
+    was_read_whole: bool,
 }
 
 impl<B: Body> BodyTimeout<B> {
@@ -39,6 +41,7 @@ impl<B: Body> BodyTimeout<B> {
             deadline: Instant::now() + within,
             late,
             timer: None,
+            was_read_whole: false,
         }
     }
 
@@ -51,7 +54,8 @@ impl<B: Body> BodyTimeout<B> {
 
 impl<B: Body> Drop for BodyTimeout<B> {
     fn drop(&mut self) {
-        if let Some(requests) = self.requests.as_ref().filter(|_| !self.inner.is_end_stream()) {
+        let is_whole = self.was_read_whole || self.inner.is_end_stream();
+        if let Some(requests) = self.requests.as_ref().filter(|_| !is_whole) {
             requests.body_left();
         }
     }
@@ -66,6 +70,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for BodyTimeout<
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            self.was_read_whole = frame.is_none();
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let Self { deadline: until, time_limit: within, late, .. } = *self;
@@ -88,6 +93,21 @@ mod tests {
     use tokio_stream::{StreamExt as _, once, pending};
 
     use super::*;
+
+    fn of_one_chunk(requests: &ConnectionRequests) -> BodyTimeout<impl Body<Data = Bytes, Error = BoxError>> {
+        let chunk = once(Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"chunk"))));
+        let body = BodyTimeout::new(StreamBody::new(chunk), Duration::from_secs(10), |_| "late".into());
+        body.watched_by(Some(requests.clone()))
+    }
+
+    #[tokio::test]
+    async fn only_a_body_that_was_not_read_to_its_end_counts_as_left() {
+        let requests = ConnectionRequests::of_one_client();
+        of_one_chunk(&requests).collect().await.unwrap();
+        assert!(!requests.has_left_body());
+        drop(of_one_chunk(&requests));
+        assert!(requests.has_left_body());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_whole_ends_with_an_error() {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::places::ConnectionSlot;
 
@@ -36,8 +36,6 @@ struct RequestState {
     was_asked: AtomicBool,
     /// Whether a request was admitted.
     let_in: AtomicBool,
-    /// Whether the client has sent the HTTP/2 preface.
-    preface: AtomicBool,
     /// See [`Requests::has_left_body`].
     left_body: AtomicBool,
     running_count: AtomicUsize,
@@ -65,7 +63,6 @@ impl ConnectionRequests {
             place: Mutex::new(Some(place)),
             was_asked: AtomicBool::new(false),
             let_in: AtomicBool::new(false),
-            preface: AtomicBool::new(false),
             left_body: AtomicBool::new(false),
             running_count: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
@@ -108,20 +105,6 @@ impl ConnectionRequests {
     pub(crate) fn are_unread(&self) -> bool {
         let running = self.0.running_count.load(Acquire);
         running > 0 && running <= self.0.unread.load(Relaxed)
-    }
-
-    /// Call it when the client has sent the HTTP/2 preface.
-    pub(crate) fn preface_received(&self) {
-        self.0.preface.store(true, Relaxed);
-    }
-
-    /// Completes at this time after the connection began if the client has not sent the HTTP/2
-    /// preface by then; otherwise never.
-    pub(crate) async fn preface_missing(&self, within: Duration) {
-        sleep_until(self.0.began + within).await;
-        if self.0.preface.load(Relaxed) {
-            std::future::pending::<()>().await;
-        }
     }
 
     /// Call it when a handler has not read a request's body to its end.
@@ -214,18 +197,24 @@ impl fmt::Debug for ConnectionRequests {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+impl ConnectionRequests {
+    /// The requests of the only connection of a listener.
+    pub(crate) fn of_one_client() -> Self {
+        let slots = super::places::ConnectionSlots::of(1);
+        Self::new(slots.take_slot(std::net::Ipv4Addr::LOCALHOST.into()).unwrap())
+    }
+}
 
-    use super::{super::places::ConnectionSlots, *};
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     const FIRST: Duration = Duration::from_secs(30);
     const LATER: Duration = Duration::from_mins(2);
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_unused_a_while_after_its_last_request_and_never_while_one_runs() {
-        let place = ConnectionSlots::of(1).take_slot(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
-        let requests = ConnectionRequests::new(place);
+        let requests = ConnectionRequests::of_one_client();
         let start = Instant::now();
         requests.until_unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
@@ -244,9 +233,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_with_an_unread_answer_keeps_no_connection() {
-        let requests = ConnectionRequests::new(
-            ConnectionSlots::of(1).take_slot(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap(),
-        );
+        let requests = ConnectionRequests::of_one_client();
         let (mut read, mut unread) = (requests.begin(), requests.begin());
         requests.let_in();
         unread.piece_given();
@@ -277,9 +264,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_that_were_not_let_in_lengthen_no_connection() {
-        let requests = ConnectionRequests::new(
-            ConnectionSlots::of(1).take_slot(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap(),
-        );
+        let requests = ConnectionRequests::of_one_client();
         let start = Instant::now();
         tokio::select! {
             () = requests.until_unused(FIRST, LATER) => {}

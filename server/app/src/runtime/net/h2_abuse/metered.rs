@@ -38,16 +38,11 @@ impl<I> Metered<I> {
         if self.requests.was_let_in() {
             self.frames.let_in();
         }
-        let was_in_preface = self.frames.is_in_preface();
         self.frames.note_received(bytes).map_err(|flood| {
             self.cut.inc();
             tracing::info!(peer = %self.peer, error = %flood, "cut a connection off");
             io::Error::other(flood)
-        })?;
-        if was_in_preface && !self.frames.is_in_preface() {
-            self.requests.preface_received();
-        }
-        Ok(())
+        })
     }
 }
 

@@ -103,11 +103,6 @@ impl FrameMeter {
         self.is_let_in = true;
     }
 
-    /// Whether the client has not sent the whole HTTP/2 preface yet.
-    fn is_in_preface(&self) -> bool {
-        matches!(self.position, FramePosition::Preface(_))
-    }
-
     /// Counts bytes that the server has written.
     pub(crate) fn note_written(&mut self, bytes: usize) {
         self.earn(i64::try_from(bytes).unwrap_or(MOST_CREDIT).saturating_mul(BYTE_CREDIT));

@@ -7,7 +7,7 @@
 //! | exceeds the limit of connections | its connection is closed at once | the same |
 //! | does not finish the TLS handshake within 5 s | its connection is closed | the same |
 //! | begins with HTTP/1 | is served | an answer that names the address of the HTTP listener |
-//! | does not send the HTTP/2 preface in time | | its connection is closed |
+//! | does not send the HTTP/2 preface in time, without TLS | | its connection is closed |
 //! | does not send the head of a request in time, whatever else it sends | 408 if it had begun its first request, without TLS; its connection is closed |
 //! | sends a head that is too large | 431, or 414 if the first line alone is too large | the call ends |
 //! | speaks another HTTP version than its handshake agreed on | 400, or its connection is closed | its connection is closed |
@@ -107,7 +107,7 @@ pub(crate) enum Protocol {
     /// HTTP/2 only. Calls may last as long as a build, so they end when the time of their
     /// connection is over.
     Grpc {
-        /// Time from the beginning of the connection to the end of the HTTP/2 preface.
+        /// Time from the beginning of a connection without TLS to the end of the HTTP/2 preface. With TLS, [`Bounds::head`] counts.
         preface: Duration,
         own: OwnThreads,
     },
@@ -225,15 +225,6 @@ async fn converse<F, A, B>(
 impl Policy {
     fn is_grpc(&self) -> bool {
         matches!(self.protocol, Protocol::Grpc { .. })
-    }
-
-    /// Completes when the client has not sent the HTTP/2 preface in time, on a listener that speaks
-    /// only HTTP/2.
-    async fn no_preface(&self, requests: &ConnectionRequests) {
-        match self.protocol {
-            Protocol::Http => std::future::pending().await,
-            Protocol::Grpc { preface, .. } => requests.preface_missing(preface).await,
-        }
     }
 
     /// Counts and logs that the server closed a connection.

@@ -134,7 +134,6 @@ where
         ended = connection.as_mut() => return ended.or_else(|error| found_in(&error)),
         () = expired => Over::Expired,
         () = stopping.cancelled() => Over::Stopping,
-        () = policy.no_preface(requests) => return Err(Disconnect::too_slow()),
     };
     match over {
         Over::Unused if requests.are_unread() => return Err(Disconnect::unread_answer()),
