@@ -12,7 +12,6 @@ mod outbound;
 mod pending_acks;
 mod placement;
 mod predictor;
-mod reflection;
 mod request_check;
 mod scaler;
 mod serving;
@@ -28,6 +27,7 @@ use gate::Gate;
 use introspection::IntrospectionService;
 use placement::PlacementService;
 use plimsoll_proto::{
+    DESCRIPTORS,
     externalscaler::external_scaler_server::ExternalScalerServer,
     limits,
     v1::{
@@ -36,7 +36,6 @@ use plimsoll_proto::{
     },
 };
 use predictor::PredictorService;
-use reflection::ReflectionService;
 use scaler::ScalerService;
 use stats::StatsService;
 use streams::{StreamLimit, Streams};
@@ -47,10 +46,6 @@ use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
-};
-use tonic_reflection::{
-    pb::v1::server_reflection_server::ServerReflectionServer as ReflectionV1,
-    pb::v1alpha::server_reflection_server::ServerReflectionServer as ReflectionV1Alpha,
 };
 
 use crate::{
@@ -123,6 +118,14 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
     health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
 }
 
+/// What reflection describes to clients without `.proto` files (grpcurl, Postman): the services of `plimsoll.v1`, KEDA's, health,
+/// and reflection itself.
+fn reflected() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
 /// Serves until `parts.stopping`, then lets running calls end.
 ///
 /// # Errors
@@ -133,7 +136,6 @@ pub(crate) async fn serve(
     health: HealthReporter,
 ) -> anyhow::Result<()> {
     let health = HealthService::from_health_reporter(health);
-    let reflection = ReflectionService::new()?;
     let (stats, predictor) = (parts.stats(), parts.predictor());
     let placement = parts.placement();
     let introspection = IntrospectionService { is_open: parts.guard.is_open() };
@@ -144,8 +146,8 @@ pub(crate) async fn serve(
     let collector = CollectorService::new(ingest, pools, Arc::clone(&metrics), streams);
     let routes = Routes::default()
         .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
-        .add_service(ReflectionV1::new(reflection.clone()).max_decoding_message_size(OPEN_MESSAGE_BYTES))
-        .add_service(ReflectionV1Alpha::new(reflection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(reflected().build_v1()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(reflected().build_v1alpha()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
