@@ -23,12 +23,14 @@ use super::asking::{Call, once};
 const TIME: Duration = Duration::from_secs(5);
 /// Hostile connections at once.
 const ATTACKERS: usize = 4;
+/// Added to the niceness of the attackers' threads.
+const ATTACKER_NICENESS: i32 = 19;
 /// Turns of one connection, at most; then another one is opened.
 const TURNS: u32 = 50_000;
 /// Between two questions of the good client: it asks as one does, not as fast as it can.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Connections that say nothing.
-const SILENT: usize = 1000;
+const SILENT: usize = 10_000;
 
 /// Prints a line for each attack.
 pub(crate) async fn beside_good_clients(programs: &Programs, dir: &Path) -> anyhow::Result<()> {
@@ -41,13 +43,13 @@ pub(crate) async fn beside_good_clients(programs: &Programs, dir: &Path) -> anyh
         let attackers: Vec<_> = (0..ATTACKERS)
             .map(|_| {
                 let (address, stop, turns) = (server.grpc, Arc::clone(&stop), Arc::clone(&turns));
-                tokio::task::spawn_blocking(move || assail(attack, address, &stop, &turns))
+                std::thread::spawn(move || assail(attack, address, &stop, &turns))
             })
             .collect();
         let figures = measured(&server, &channel).await;
         stop.store(true, Relaxed);
         for attacker in attackers {
-            attacker.await?;
+            drop(attacker.join());
         }
         println!("  {}: {}, {} turns", attack.name(), figures?, turns.load(Relaxed));
     }
@@ -80,7 +82,9 @@ async fn good(channel: &Channel, time: Duration) -> anyhow::Result<Times> {
     Ok(times)
 }
 
+/// Attacks until `stop`. The thread is nice: real attackers take no CPU time from the server by computing, only by what they send.
 fn assail(attack: Attack, address: SocketAddr, stop: &AtomicBool, turns: &AtomicU64) {
+    _ = rustix::process::nice(ATTACKER_NICENESS);
     while !stop.load(Relaxed) {
         // a server that takes no connection is seen in the good client's figures
         let played = attack.play(address, TURNS).unwrap_or(0);
