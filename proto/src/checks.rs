@@ -2,26 +2,18 @@
 
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
-/// How a check ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckState {
-    /// Works, and nothing needs to be done.
-    Ok,
-    /// Works, but something should be changed.
-    Warn,
-    /// Does not work.
-    Fail,
-}
+use crate::named_enum;
 
-impl CheckState {
-    /// The word for the state, the same in text and JSON.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
+named_enum! {
+    /// How a check ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CheckState {
+        /// Works, and nothing needs to be done.
+        Ok => "ok",
+        /// Works, but something should be changed.
+        Warn => "warn",
+        /// Does not work.
+        Fail => "fail",
     }
 }
 
@@ -69,7 +61,7 @@ impl Serialize for CheckLine {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut line = to.serialize_struct("CheckLine", 3)?;
         line.serialize_field("check", self.check)?;
-        line.serialize_field("state", self.state.word())?;
+        line.serialize_field("state", self.state.as_str())?;
         line.serialize_field("says", &self.finding)?;
         line.end()
     }
@@ -80,7 +72,7 @@ impl Serialize for CheckLine {
 pub fn checks_text(lines: &[CheckLine]) -> String {
     let widest = lines.iter().map(|line| line.check.len()).max().unwrap_or_default();
     let row =
-        |line: &CheckLine| format!("{:<4}  {:<widest$}  {}\n", line.state.word(), line.check, line.finding);
+        |line: &CheckLine| format!("{:<4}  {:<widest$}  {}\n", line.state.as_str(), line.check, line.finding);
     lines.iter().map(row).collect()
 }
 

@@ -14,7 +14,7 @@ pub use examples::{examples, prediction_of};
 use std::fmt::Write as _;
 
 use crate::{
-    figures, measured, quantity,
+    figures, measured, named_enum, quantity,
     v1::{LowerBound, NeedGroup, NeedGroups, Outlook, Prediction, Quantity, Rung},
 };
 
@@ -25,50 +25,28 @@ pub const MIN_CONFIDENCE: f64 = 0.1;
 /// Number of build jobs for each requested core from which both numbers are explained.
 const MANY_JOBS_PER_CORE: u64 = 3;
 
-/// A number of a prediction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SizeKind {
-    /// Memory request: what the scheduler reserves, bytes.
-    MemoryRequest,
-    /// Memory limit: where the kernel kills, bytes.
-    MemoryLimit,
-    /// CPU request: what the scheduler reserves, thousandths of a core.
-    CpuRequest,
-    /// CPU limit: where the kernel throttles, thousandths of a core.
-    CpuLimit,
-    /// Number of parallel build jobs.
-    BuildJobs,
-    /// Wall time that half of the builds need, milliseconds.
-    MedianTime,
-    /// Wall time that 95 % of the builds need, milliseconds.
-    LongTime,
+named_enum! {
+    /// A number of a prediction.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SizeKind {
+        /// Memory request: what the scheduler reserves, bytes.
+        MemoryRequest => "memory request",
+        /// Memory limit: where the kernel kills, bytes.
+        MemoryLimit => "memory limit",
+        /// CPU request: what the scheduler reserves, thousandths of a core.
+        CpuRequest => "cpu request",
+        /// CPU limit: where the kernel throttles, thousandths of a core.
+        CpuLimit => "cpu limit",
+        /// Number of parallel build jobs.
+        BuildJobs => "build jobs",
+        /// Wall time that half of the builds need, milliseconds.
+        MedianTime => "median time",
+        /// Wall time that 95 % of the builds need, milliseconds.
+        LongTime => "time for 95 %",
+    }
 }
 
 impl SizeKind {
-    /// All kinds, in the order in which they are shown.
-    pub const ALL: [Self; 7] = [
-        Self::MemoryRequest,
-        Self::MemoryLimit,
-        Self::CpuRequest,
-        Self::CpuLimit,
-        Self::BuildJobs,
-        Self::MedianTime,
-        Self::LongTime,
-    ];
-
-    /// The name of the number, which is printed before it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MemoryRequest => "memory request",
-            Self::MemoryLimit => "memory limit",
-            Self::CpuRequest => "cpu request",
-            Self::CpuLimit => "cpu limit",
-            Self::BuildJobs => "build jobs",
-            Self::MedianTime => "median time",
-            Self::LongTime => "time for 95 %",
-        }
-    }
-
     /// The number of this kind in a prediction, if the prediction has it.
     pub fn of(self, prediction: &Prediction) -> Option<&Quantity> {
         match self {

@@ -2,7 +2,7 @@
 
 use form_urlencoded::Serializer;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use plimsoll_proto::v1 as pb;
+use plimsoll_proto::{named_enum, v1 as pb};
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -10,34 +10,23 @@ const DAY: u64 = 24 * HOUR;
 /// Characters that are not escaped in a path: those that RFC 3986 calls unreserved.
 const PATH_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The period of time that a page covers, up to now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TimeRange {
-    /// 24 hours.
-    Day,
-    /// 7 days.
-    Week,
-    /// 30 days.
-    #[default]
-    Month,
-    /// All time.
-    All,
+named_enum! {
+    /// The period of time that a page covers, up to now.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum TimeRange {
+        /// 24 hours.
+        Day => "24h",
+        /// 7 days.
+        Week => "7d",
+        /// 30 days.
+        #[default]
+        Month => "30d",
+        /// All time.
+        All => "all",
+    }
 }
 
 impl TimeRange {
-    /// All ranges; the shortest comes first.
-    pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::All];
-
-    /// The range's value in an address.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "24h",
-            Self::Week => "7d",
-            Self::Month => "30d",
-            Self::All => "all",
-        }
-    }
-
     /// The range in words, for a link.
     pub fn words(self) -> &'static str {
         match self {

@@ -256,7 +256,7 @@ fn next_sizes(page: &mut ReportPage, facts: &BuildFacts) {
 fn size_names(prediction: &Prediction, kinds: &[SizeKind]) -> String {
     let named = kinds
         .iter()
-        .filter_map(|kind| Some(format!("{} {}", kind.name(), kind.shown(kind.of(prediction)?.value))));
+        .filter_map(|kind| Some(format!("{} {}", kind.as_str(), kind.shown(kind.of(prediction)?.value))));
     named.collect::<Vec<_>>().join(", ")
 }
 
@@ -283,7 +283,7 @@ fn prediction_lines(page: &mut ReportPage, prediction: &Prediction) {
     for (kind, quantity) in shown.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?))) {
         let why = reasons::sentence_in(prediction, kind, quantity);
         if !why.is_empty() {
-            page.line("", &format!("{}: {}", kind.name(), clean(&why)));
+            page.line("", &format!("{}: {}", kind.as_str(), clean(&why)));
         }
     }
 }

@@ -14,7 +14,7 @@ fn rendered() -> String {
     let mut text = String::new();
     for (kind, quantity) in examples() {
         let number = kind.shown(quantity.value);
-        let _written = writeln!(text, "{:<15}{number:<11} {}", kind.name(), sentence(kind, &quantity));
+        let _written = writeln!(text, "{:<15}{number:<11} {}", kind.as_str(), sentence(kind, &quantity));
     }
     text
 }

@@ -60,7 +60,7 @@ pub(super) fn explain(next: &mut Prediction, predicted: &Prediction, sizing: Siz
         let basis = &size.basis;
         let why = reasons::reason_of_size(kind, size.value, basis.quantile, basis.margin, &basis.bound);
         if !why.is_empty() {
-            parts.push(format!("{} {}: {why}", kind.name(), kind.shown(size.value)));
+            parts.push(format!("{} {}: {why}", kind.as_str(), kind.shown(size.value)));
         }
     }
     next.reason = parts.join("; ");

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::domain::Millis;
+use plimsoll_proto::named_enum;
 
 use super::{
     Builder, MIN_SUCCESSFUL_BUILDS, SuggestTerms,
@@ -25,25 +26,16 @@ const CPU_TIME_TOLERANCE: f64 = 1.05;
 /// Least ratio between the numbers of jobs of a curve: closer ones differ by less than builds do.
 const MIN_JOBS_RATIO: f64 = 1.5;
 
-/// What the times of a package are based on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpeedBasis {
-    /// Measured times of attempts in both pools.
-    Measured,
-    /// Times of attempts with different numbers of build jobs.
-    Curve,
-    /// CPU time of the attempts.
-    CpuTime,
-}
-
-impl SpeedBasis {
-    /// The name in text and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Curve => "curve",
-            Self::CpuTime => "cpu",
-        }
+named_enum! {
+    /// What the times of a package are based on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SpeedBasis {
+        /// Measured times of attempts in both pools.
+        Measured => "measured",
+        /// Times of attempts with different numbers of build jobs.
+        Curve => "curve",
+        /// CPU time of the attempts.
+        CpuTime => "cpu",
     }
 }
 

@@ -223,7 +223,7 @@ fn sizes(next: &Prediction) -> Markup {
     html! {
         @for (kind, quantity) in kinds.into_iter().filter_map(|kind| Some((kind, kind.of(next)?))) {
             div {
-                (kind.name()) " " (kind.shown(quantity.value))
+                (kind.as_str()) " " (kind.shown(quantity.value))
                 span.quiet { ": " (reasons::sentence(kind, quantity)) }
             }
         }

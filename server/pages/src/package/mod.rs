@@ -125,7 +125,7 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
                 thead { tr { th scope="col" { "Size" } th.n scope="col" { "Value" } th scope="col" { "Because of" } } }
                 tbody {
                     @for size in sizes {
-                        tr { th scope="row" { (words::title(size.kind.name())) } td.n { (size.kind.shown(size.value)) } td.text { (size.why) } }
+                        tr { th scope="row" { (words::title(size.kind.as_str())) } td.n { (size.kind.shown(size.value)) } td.text { (size.why) } }
                     }
                 }
             }

@@ -30,7 +30,7 @@ fn summary_sentence(prediction: &Prediction) -> String {
 
 /// The part of the explanation that the lines about sizes do not show.
 fn beside_the_sizes(prediction: &Prediction) -> String {
-    let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.name()));
+    let is_named = |clause: &&str| SizeKind::ALL.iter().any(|kind| clause.starts_with(kind.as_str()));
     let reason = clean(&prediction.reason);
     let clauses: Vec<&str> = reason.split("; ").filter(|clause| !is_named(clause)).collect();
     if clauses.concat().is_empty() { String::new() } else { format!("{}\n", clauses.join("; ")) }
@@ -53,7 +53,7 @@ fn sizes(prediction: &Prediction) -> String {
     let mut text = String::new();
     let reasons::ExplainedPrediction { sizes, based_on } = reasons::explained(prediction);
     for size in sizes {
-        let (name, value) = (size.kind.name(), size.kind.shown(size.value));
+        let (name, value) = (size.kind.as_str(), size.kind.shown(size.value));
         let _written = writeln!(text, "{}", format!("{name:<15}{value:<12} {}", clean(&size.why)).trim_end());
     }
     if !prediction.pool_reason.is_empty() {

@@ -204,7 +204,7 @@ fn every_reason_is_the_sentence_that_the_terminal_and_the_page_say() {
         let mut facts = good();
         facts.advice.prediction = Some(reasons::prediction_of(kind, &quantity));
         let page = report_body(&facts, true);
-        let sentence = format!("            {}: {}\n", kind.name(), reasons::sentence(kind, &quantity));
+        let sentence = format!("            {}: {}\n", kind.as_str(), reasons::sentence(kind, &quantity));
         let is_shown = !matches!(kind, SizeKind::CpuLimit | SizeKind::MedianTime | SizeKind::LongTime);
         assert_eq!(page.contains(&sentence), is_shown, "{sentence:?} in {page}");
     }

@@ -58,10 +58,19 @@ fn all_of(prediction: &mut Prediction) -> [&mut Quantity; 7] {
 
 /// The pod after the plan, and the plan.
 fn patched(pod: &Value, prediction: &Prediction, settings: &Settings) -> (Value, Plan) {
+    planned(pod, settings, (prediction, SizeSource::ByHistory), |_needs| None)
+}
+
+/// The pod after a plan with sizes from this source and a pool by `aim`, and the plan.
+fn planned(
+    pod: &Value,
+    settings: &Settings,
+    known: (&Prediction, SizeSource),
+    aim: impl FnOnce(&ResourceNeeds) -> Option<PlacementTarget>,
+) -> (Value, Plan) {
     let typed = parse(pod.clone());
     let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
-    let plan =
-        plan(&typed, &job, Some((prediction, SizeSource::ByHistory)), settings, |_needs| None).unwrap();
+    let plan = plan(&typed, &job, Some(known), settings, aim).unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();

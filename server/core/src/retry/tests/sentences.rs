@@ -43,7 +43,7 @@ impl Situation {
             if why.is_empty() {
                 continue;
             }
-            let _written = writeln!(text, "    {} {}: {why}", kind.name(), kind.shown(quantity.value));
+            let _written = writeln!(text, "    {} {}: {why}", kind.as_str(), kind.shown(quantity.value));
         }
         text
     }

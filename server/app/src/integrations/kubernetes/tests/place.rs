@@ -44,15 +44,8 @@ fn aim(labels: &[(&str, &str)], needs: &ResourceNeeds) -> PlacementTarget {
 /// The pod after a plan that puts it into a pool.
 fn placed(pod: &Value, memory_mib: (u64, u64), labels: &[(&str, &str)]) -> (Value, Plan) {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
-    let (typed, prediction) = (parse(pod.clone()), sizes(memory_mib, (1500, 3000), 0.9));
-    let job = job_of_pod(&typed, "ci-builds", &settings).unwrap();
-    let known = Some((&prediction, SizeSource::ByHistory));
-    let plan = plan(&typed, &job, known, &settings, |needs| Some(aim(labels, needs))).unwrap();
-    let mut after = pod.clone();
-    if let Some(patch) = &plan.patch {
-        json_patch::patch(&mut after, patch).unwrap();
-    }
-    (after, plan)
+    let prediction = sizes(memory_mib, (1500, 3000), 0.9);
+    planned(pod, &settings, (&prediction, SizeSource::ByHistory), |needs| Some(aim(labels, needs)))
 }
 
 /// A variable of the agent.

@@ -28,11 +28,7 @@ fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
         (SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true }, 0.0),
     ] {
         let settings = Settings { confidence, max_time: Some(2.0), ..on() };
-        let typed = parse(value.clone());
-        let job = job_of_pod(&typed, "ci-builds", &settings).unwrap();
-        let plan = plan(&typed, &job, Some((&prediction, from)), &settings, |_needs| None).unwrap();
-        let mut after = value.clone();
-        json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+        let (after, plan) = planned(&value, &settings, (&prediction, from), |_needs| None);
         let expected =
             json!({ "requests": { "cpu": "12", "memory": "9216Mi" }, "limits": { "memory": "12288Mi" } });
         assert_eq!(resources(&after), &expected, "{from:?} from {confidence}");

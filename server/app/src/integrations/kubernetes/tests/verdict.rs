@@ -5,21 +5,8 @@ use super::*;
 /// The pod after a verdict with sizes for memory, on an attempt of which it is not known what it had.
 fn after_a_kill(pod: &Value, memory_mib: (u64, u64), confidence: f64, settings: &Settings) -> Value {
     let prediction = sizes(memory_mib, (1000, 2000), confidence);
-    let typed = parse(pod.clone());
-    let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
-    let plan = plan(
-        &typed,
-        &job,
-        Some((&prediction, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true })),
-        settings,
-        |_needs| None,
-    )
-    .unwrap();
-    let mut after = pod.clone();
-    if let Some(patch) = &plan.patch {
-        json_patch::patch(&mut after, patch).unwrap();
-    }
-    after
+    let source = SizeSource::ByVerdict { cause: Cause::Oom, had_unknown: true };
+    planned(pod, settings, (&prediction, source), |_needs| None).0
 }
 
 fn with(requests: &Value, limits: &Value) -> Value {
@@ -51,12 +38,8 @@ fn an_unknown_pod_gets_more_than_it_had_and_not_the_default() {
 fn after_verdict(own: &Value, named_mib: u64, had_unknown: bool, settings: &Settings) -> (Value, String) {
     let mut prediction = sizes((named_mib, named_mib), (1000, 2000), 0.0);
     prediction.reason = "memory limit: a step of 100 MiB above 128 MiB".to_owned();
-    let typed = parse(own.clone());
-    let job = job_of_pod(&typed, "ci-builds", settings).unwrap();
-    let known = Some((&prediction, SizeSource::ByVerdict { cause: Cause::Oom, had_unknown }));
-    let mut after = own.clone();
-    let plan = plan(&typed, &job, known, settings, |_needs| None).unwrap();
-    json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+    let source = SizeSource::ByVerdict { cause: Cause::Oom, had_unknown };
+    let (after, _) = planned(own, settings, (&prediction, source), |_needs| None);
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap().to_owned();
     (resources(&after).clone(), why)
 }
@@ -110,12 +93,8 @@ fn after_an_eviction_above_its_request_a_pod_asks_for_more_and_keeps_its_limit()
     let own = with(&json!({"memory": "100Mi"}), &json!({"memory": "2Gi"}));
     let mut prediction = sizes((699, 2048), (1000, 2000), 0.0);
     prediction.reason = "memory request 699 MiB: what the last attempt used".to_owned();
-    let typed = parse(own.clone());
-    let job = job_of_pod(&typed, "ci-builds", &on()).unwrap();
-    let from = SizeSource::ByVerdict { cause: Cause::EvictedByNode, had_unknown: false };
-    let plan = plan(&typed, &job, Some((&prediction, from)), &on(), |_needs| None).unwrap();
-    let mut after = own;
-    json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+    let source = SizeSource::ByVerdict { cause: Cause::EvictedByNode, had_unknown: false };
+    let (after, _) = planned(&own, &on(), (&prediction, source), |_needs| None);
     let expected = json!({ "requests": { "memory": "699Mi" }, "limits": { "memory": "2Gi" } });
     assert_eq!(resources(&after), &expected);
     let why = after["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
