@@ -8,7 +8,7 @@ use std::{
 use tokio::task::JoinError;
 
 use super::{
-    OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
+    KeyKind, OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
     archive::{ArchiveError, Packer, Unpacker},
 };
 
@@ -116,31 +116,60 @@ pub fn write(
     Ok(count)
 }
 
-/// Creates a data directory from an archive. Returns the number of entries. If the archive can be read twice,
-/// `before` is a second reader of it: all keys are written before the values, which halves the store's size on
-/// disk.
+/// What of a backup is restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreScope {
+    /// All of it.
+    All,
+    /// All but open tickets, and what was taken for them at servers upstream.
+    WithoutTickets,
+}
+
+impl RestoreScope {
+    fn includes(self, key: &[u8]) -> bool {
+        let of_tickets = [KeyKind::Ticket, KeyKind::UpstreamServer, KeyKind::UpstreamTicket];
+        self == Self::All || KeyKind::of(key).is_none_or(|kind| !of_tickets.contains(&kind))
+    }
+}
+
+/// What was restored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RestoredEntries {
+    /// Number of all entries.
+    pub entries: u64,
+    /// Number of tickets at servers upstream.
+    pub upstream_tickets: u64,
+}
+
+/// Creates a data directory from an archive. If the archive can be read twice, `before` is a second reader of it: all keys are written
+/// before the values, which halves the store's size on disk.
 /// Errors: the directory is not empty, or the archive is incomplete; the directory is then marked as half restored.
 pub fn restore(
     before: Option<impl Read>,
     archive: impl Read,
     settings: &StoreSettings,
-) -> Result<u64, BackupError> {
+    scope: RestoreScope,
+) -> Result<RestoredEntries, BackupError> {
     // check the archive first: an invalid file must not create a directory
     let mut unpacker = Unpacker::begin(archive)?;
     let mut filling = StoreFiller::begin(settings, unpacker.identity)?;
     let half = |reason: HalfRestored| BackupError::Half { dir: settings.dir.clone(), reason };
     if let Some(mut before) = before.map(Unpacker::begin).transpose().map_err(|error| half(error.into()))? {
         while let Some(entries) = before.next_entries().map_err(|error| half(error.into()))? {
-            filling.lay_out(&entries).map_err(|error| half(error.into()))?;
+            let included = entries.iter().filter(|entry| scope.includes(&entry.key));
+            filling.lay_out(included).map_err(|error| half(error.into()))?;
         }
     }
-    let mut count = 0;
+    let mut restored = RestoredEntries::default();
     while let Some(entries) = unpacker.next_entries().map_err(|error| half(error.into()))? {
-        for entry in entries {
-            count += 1;
+        for entry in entries.into_iter().filter(|entry| scope.includes(&entry.key)) {
+            restored.entries += 1;
+            // a ticket with a long output has several parts, of which the first one counts
+            let is_ticket = KeyKind::of(&entry.key) == Some(KeyKind::UpstreamTicket);
+            restored.upstream_tickets += u64::from(is_ticket && entry.key.last() == Some(&0));
             filling.put(entry).map_err(|error| half(error.into()))?;
         }
     }
     filling.end().map_err(|error| half(error.into()))?;
-    Ok(count)
+    Ok(restored)
 }

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use plimsoll_proto::figures::counted_as;
-use plimsoll_store::backup;
+use plimsoll_proto::figures::{counted, counted_as};
+use plimsoll_store::backup::{self, RestoreScope};
 
 use super::{line::examples_text, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
@@ -21,28 +21,42 @@ pub struct Restore {
     /// A file that `backup` wrote, or - for standard input. From a file, which is read twice, the store takes half as much disk.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Leaves out open tickets, and what was taken for them at servers upstream. For a copy beside the original: a server with these records
+    /// closes the original's machines.
+    #[arg(long)]
+    without_tickets: bool,
 }
 
 impl Restore {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let settings = store_settings(config);
+        let scope = if self.without_tickets { RestoreScope::WithoutTickets } else { RestoreScope::All };
         let mut progress = Progress::new();
         let restored = if self.file == Path::new("-") {
             let tell = |bytes| progress.bytes("restoring", bytes, 0);
             let counted = ReportingReader { source: io::stdin().lock(), bytes_done: 0, on_progress: tell };
-            backup::restore(None::<io::Empty>, counted, &settings)
+            backup::restore(None::<io::Empty>, counted, &settings, scope)
         } else {
             let source = self.open()?;
             let found = source.get_ref().metadata()?;
             // only a file is read twice: a pipe can be read once
             let before = found.is_file().then(|| self.open()).transpose()?;
             let tell = |bytes| progress.bytes("restoring", bytes, found.len());
-            backup::restore(before, ReportingReader { source, bytes_done: 0, on_progress: tell }, &settings)
+            let counted = ReportingReader { source, bytes_done: 0, on_progress: tell };
+            backup::restore(before, counted, &settings, scope)
         };
         progress.end();
         let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
-        let restored = counted_as(restored, "entry", "entries");
-        writeln!(io::stdout(), "{restored} restored into {}", settings.dir.display())?;
+        let entries = counted_as(restored.entries, "entry", "entries");
+        let mut out = io::stdout();
+        writeln!(out, "{entries} restored into {}", settings.dir.display())?;
+        if restored.upstream_tickets > 0 {
+            let tickets = counted(restored.upstream_tickets, "ticket");
+            writeln!(
+                out,
+                "{tickets} at servers upstream: a server with this copy closes them there. If the original still runs, remove the copy and restore with --without-tickets"
+            )?;
+        }
         Ok(())
     }
 

@@ -201,7 +201,7 @@ metrics! {
     upstream_calls: Family<AtUpstream, Counter> = "upstream_calls",
         "Calls of a server upstream, by state: answered, fault, timeout, unreachable, malformed (no answer of Resalloc)";
     upstream_numbers: KindCounters = "upstream_numbers",
-        "Tickets upstream that no answer named, by kind: found (of a lost answer: closed), foreign (of another client: left alone)";
+        "Tickets upstream that no answer named, by kind: found (of a lost answer: closed), foreign (of another client: left alone), given up (at an upstream that no pool names and that did not answer for a day)";
     allocations: KindCounters = "allocations",
         "Allocation requests, by result: answered, late or unsure (defaults sent), other project (defaults sent; another project has attempts of the package), refused, shadow (nothing sent)";
     hooks: KindCounters = "hooks",

@@ -52,6 +52,7 @@ use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
+pub(crate) use upstream::check_upstream;
 pub(crate) use upstream_queues::UpstreamStatus;
 pub(crate) use watching::Watching;
 

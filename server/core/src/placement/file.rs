@@ -49,7 +49,7 @@ impl Placement {
         Self::parse_with(text, &mut |name| Err(format!("{:?} is not read here", shortened(name))))
     }
 
-    /// Parses an operator's file. `files` reads the files of hosts that it names, and returns an error as text for people.
+    /// Parses an operator's file. `files` reads the files that it names, and returns an error as text for people.
     /// Errors: all errors of the file, each on a line of its own, with its line number.
     pub fn parse_with(
         text: &str,

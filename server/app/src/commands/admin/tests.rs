@@ -6,14 +6,17 @@ mod reading;
 
 use plimsoll_core::domain::{
     Attempt, AttemptId, Bytes, Cause, Exit, FinalTotals, Hints, Millis, OpeningRecord, Outcome,
-    PredictionSnapshot, Sample, SampleAccumulator, Summary, test_attempt, test_summary,
+    PredictionSnapshot, Sample, SampleAccumulator, Summary, UpstreamServer, UpstreamTicket, test_attempt,
+    test_summary,
 };
 use plimsoll_lab::import;
 use plimsoll_store::{
     Batch, FORMAT_VERSION, KeyValue, OfflineStore, Store, StoreIdentity, StoreSettings, VersionedValue,
     append_fragment,
     archive::{ArchiveError, Packer, Unpacker},
-    backup, load_summaries, put_attempt, put_summary, seal,
+    backup::{self, RestoreScope},
+    load_summaries, load_upstream_servers, load_upstream_tickets, put_attempt, put_summary,
+    put_upstream_server, put_upstream_ticket, seal,
 };
 
 use super::export;
@@ -132,14 +135,48 @@ async fn a_backup_of_a_store_at_work_and_of_one_at_rest_restore_to_the_same() {
     let mut rest = Vec::new();
     backup::write(&offline, &mut rest, |_| {}).unwrap();
     assert_eq!(unpack(&live).unwrap(), unpack(&rest).unwrap());
-    assert!(backup::restore(None::<&[u8]>, &live[..live.len() - 3], &settings(dir.path(), "half")).is_err());
+    let all = RestoreScope::All;
+    let half = backup::restore(None::<&[u8]>, &live[..live.len() - 3], &settings(dir.path(), "half"), all);
+    assert!(half.is_err());
     assert!(Store::open(&settings(dir.path(), "half")).unwrap_err().to_string().contains("half restored"));
-    backup::restore(Some(live.as_slice()), live.as_slice(), &settings(dir.path(), "again")).unwrap();
+    backup::restore(Some(live.as_slice()), live.as_slice(), &settings(dir.path(), "again"), all).unwrap();
     let again = OfflineStore::open(&settings(dir.path(), "again")).unwrap();
     let mut second = Vec::new();
     backup::write(&again, &mut second, |_| {}).unwrap();
     assert_eq!(unpack(&second).unwrap(), unpack(&rest).unwrap());
     assert_eq!(again.identity(), offline.identity());
+}
+
+#[tokio::test]
+async fn a_copy_without_tickets_knows_nothing_that_was_taken_upstream() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(&settings(dir.path(), "data")).await;
+    let upstream = UpstreamTicket {
+        address: "http://r/RPC2".to_owned(),
+        number: 7,
+        holder: None,
+        // of several parts
+        output: Some("m".repeat(8192)),
+        failed: false,
+    };
+    let server = UpstreamServer { address: upstream.address.clone(), ..UpstreamServer::default() };
+    let mut batch = Batch::default();
+    put_upstream_ticket(&mut batch, &upstream).unwrap();
+    put_upstream_server(&mut batch, &server).unwrap();
+    store.commit(batch).await.unwrap();
+    store.close().await.unwrap();
+    let mut archive = Vec::new();
+    backup::write(&OfflineStore::open(&settings(dir.path(), "data")).unwrap(), &mut archive, |_| {}).unwrap();
+    for (scope, left) in [(RestoreScope::All, 1), (RestoreScope::WithoutTickets, 0)] {
+        let copy = settings(dir.path(), &format!("{scope:?}"));
+        let restored = backup::restore(Some(archive.as_slice()), archive.as_slice(), &copy, scope).unwrap();
+        assert_eq!(restored.upstream_tickets, left, "{scope:?}");
+        let (store, mut tickets, mut servers, mut attempts) = (Store::open(&copy).unwrap(), 0, 0, 0);
+        load_upstream_tickets(&store, |_ticket| tickets += 1).await.unwrap();
+        load_upstream_servers(&store, |_server| servers += 1).await.unwrap();
+        load_summaries(&store, |_summary| attempts += 1).await.unwrap();
+        assert_eq!((tickets, servers, attempts), (left, left, 1), "{scope:?}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 //! | `machine` | addresses, memory, open files |
 //! | `disk` | data directory and its disk |
 //! | `files` | files that the settings name: access, certificates, pools, rules |
+//! | `upstreams` | whether the servers answer that start machines of pools |
 //! | `gitlab` | whether GitLab answers |
 
 mod disk;
@@ -14,6 +15,7 @@ mod gitlab;
 mod machine;
 #[cfg(test)]
 mod tests;
+mod upstreams;
 
 use std::io::{self, Write as _};
 
@@ -73,6 +75,7 @@ fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
     lines.extend([files::check_access(config), files::check_tls(config)]);
     lines.extend(files::check_webhook(config));
     lines.extend([files::pools(config), files::check_rules(config)]);
+    lines.extend(upstreams::check_upstreams(config)?);
     lines.extend(gitlab::check_gitlab(&config.gitlab)?);
     Ok(lines)
 }

@@ -210,6 +210,42 @@ fn a_gitlab_that_does_not_answer_is_named() {
 }
 
 #[test]
+fn an_upstream_that_does_not_answer_as_resalloc_is_named_without_its_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = |listener: TcpListener, body: &'static str| {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut sent, mut bytes) = (Vec::new(), [0; 4096]);
+            while !String::from_utf8_lossy(&sent).contains("</methodCall>") {
+                let read = io::Read::read(&mut stream, &mut bytes).unwrap();
+                sent.extend_from_slice(&bytes[..read]);
+            }
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).unwrap();
+        })
+    };
+    let waits = "<methodResponse><params><param><value><struct><member><name>ready</name><value><nil/></value></member></struct></value></param></params></methodResponse>";
+    for (body, words) in
+        [(waits, "answers"), ("<html/>", "does not answer as Resalloc does"), ("", "cannot be reached")]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let pools = dir.path().join("pools.toml");
+        fs::write(&pools, format!("[[pool]]\nname = \"u\"\nupstream = \"http://ann:s3cret@{address}\"\n"))
+            .unwrap();
+        let config = Config { pools_file: Some(pools), ..sound(dir.path()) };
+        // without a body, nothing listens
+        let server = (!body.is_empty()).then(|| answer(listener, body));
+        let (ok, says) = checked(&config, "upstream");
+        assert_eq!((ok, says.contains(words)), (body == waits, true), "{says}");
+        assert!(says.contains(&format!("http://{address}/RPC2")) && !says.contains("s3cret"), "{says}");
+        if let Some(server) = server {
+            server.join().unwrap();
+        }
+    }
+}
+
+#[test]
 fn the_rows_fit_eighty_columns() {
     let dir = tempfile::tempdir().unwrap();
     let lines = check(&sound(dir.path())).unwrap();

@@ -12,7 +12,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer};
 
 use crate::runtime::net::tls::certificates;
 
@@ -33,28 +33,31 @@ where
     B: Body + Send,
     B::Data: Send,
 {
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls_config(ca_file)?)
-        .https_or_http()
-        .enable_http1()
-        .build();
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
+    let Some(file) = ca_file else { return http_client_trusting(Vec::new()) };
+    http_client_trusting(certificates(file)?)
+        .with_context(|| format!("{} holds no CA's certificate", file.display()))
 }
 
-fn tls_config(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
+/// A client that trusts the system's CAs and these.
+///
+/// # Errors
+/// One of them is not the certificate of a CA.
+pub(crate) fn http_client_trusting<B>(cas: Vec<CertificateDer<'static>>) -> anyhow::Result<HttpClient<B>>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(file) = ca_file {
-        for certificate in certificates(file)? {
-            roots
-                .add(certificate)
-                .with_context(|| format!("{} holds no CA's certificate", file.display()))?;
-        }
+    for certificate in cas {
+        roots.add(certificate)?;
     }
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
-        .with_no_client_auth())
+        .with_no_client_auth();
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
 }
 
 /// Which part of an answer is kept.

@@ -5,6 +5,7 @@ mod claims;
 mod hosts;
 mod numbered;
 mod upstream;
+mod upstream_records;
 
 use std::fs;
 

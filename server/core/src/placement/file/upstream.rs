@@ -19,13 +19,18 @@ impl PlacementReader<'_> {
         hosts: &PoolHosts,
     ) -> Option<PoolUpstream> {
         let tags = std::mem::take(&mut table.upstream_tags);
+        let ca_file = table.upstream_ca_file.take();
         let Some(address) = table.upstream.take() else {
             let line = tags.first().map_or_else(|| self.line_of(&table.name), |tag| self.line_of(tag));
             if !tags.is_empty() || table.upstream_shared {
                 self.add_mistake(line, format!("{at}: upstream_tags and upstream_shared need upstream"));
             }
+            if let Some(file) = ca_file {
+                self.add_mistake(self.line_of(&file), format!("{at}: upstream_ca_file needs upstream"));
+            }
             return None;
         };
+        let ca_certificates = ca_file.and_then(|file| self.read_ca_file(at, &file));
         let line = self.line_of(&address);
         if !hosts.names.is_empty() {
             self.add_mistake(line, format!("{at}: has hosts and an upstream; make two pools of it"));
@@ -49,7 +54,7 @@ impl PlacementReader<'_> {
         match UpstreamAddress::parse(address.get_ref()) {
             Ok(address) => {
                 let tags = tags.into_iter().map(toml::Spanned::into_inner).collect();
-                Some(PoolUpstream { address, shared: table.upstream_shared, tags })
+                Some(PoolUpstream { address, ca_certificates, shared: table.upstream_shared, tags })
             }
             Err(why) => {
                 self.add_mistake(line, format!("{at}: upstream {why}"));
@@ -58,17 +63,30 @@ impl PlacementReader<'_> {
         }
     }
 
+    /// Reads the certificates of the CAs that sign an upstream's certificate.
+    fn read_ca_file(&mut self, at: &str, file: &toml::Spanned<String>) -> Option<String> {
+        let why = match (self.files)(file.get_ref()) {
+            Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => return Some(text),
+            Ok(_no_certificate) => format!("{:?} holds no certificate", shortened(file.get_ref())),
+            Err(why) => why,
+        };
+        self.add_mistake(self.line_of(file), format!("{at}: upstream_ca_file: {why}"));
+        None
+    }
+
     /// Checks that all pools with the same upstream have the same settings for it.
     pub(super) fn check_upstream_contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
         let Some(upstream) = &pool.upstream else { return };
         let others = before.pools.iter().filter_map(|other| Some((other, other.upstream.as_ref()?)));
         let mut others = others.filter(|(_, other)| other.address.shown() == upstream.address.shown());
         let other = others.find(|(_, other)| {
-            other.shared != upstream.shared || other.address.credentials() != upstream.address.credentials()
+            let is_same_access = other.address.credentials() == upstream.address.credentials()
+                && other.ca_certificates == upstream.ca_certificates;
+            other.shared != upstream.shared || !is_same_access
         });
         if let Some((other, _)) = other {
             let text = format!(
-                "pool {}: its upstream has another upstream_shared, user or password than in pool {}",
+                "pool {}: its upstream has another upstream_shared, upstream_ca_file, user or password than in pool {}",
                 pool.name, other.name
             );
             self.add_mistake(line, text);
@@ -93,6 +111,14 @@ mod tests {
         let asked = ["y".to_owned()];
         assert_eq!((a.upstream_tags(&[]), a.upstream_tags(&asked)), (vec!["x".into()], vec!["y".into()]));
         assert_eq!(b.upstream_tags(&asked), ["z"]);
+        let with_ca = "[[pool]]\nname = \"a\"\nupstream = \"https://r\"\nupstream_ca_file = \"ca\"\n";
+        let ca_in = |text: &str| {
+            let placement = Placement::parse_with(with_ca, &mut |_file| Ok(text.to_owned()))?;
+            Ok::<_, String>(placement.pools()[0].upstream.as_ref().unwrap().ca_certificates.clone())
+        };
+        assert_eq!(ca_in("-----BEGIN CERTIFICATE-----\n"), Ok(Some("-----BEGIN CERTIFICATE-----\n".into())));
+        let no_certificate = "line 4: pool a: upstream_ca_file: \"ca\" holds no certificate".to_owned();
+        assert_eq!(ca_in("-----BEGIN PRIVATE KEY-----\n"), Err(no_certificate));
         let wrong = |text: &str| Placement::parse(&format!("[[pool]]\nname = \"a\"\n{text}\n")).unwrap_err();
         for (text, why) in [
             ("upstream = \"secret\"", "line 3: pool a: upstream is no address; write it as http://HOST:PORT"),
@@ -105,6 +131,11 @@ mod tests {
                 "line 4: pool a: has hosts and an upstream; make two pools of it",
             ),
             ("upstream_tags = [\"x\"]", "line 3: pool a: upstream_tags and upstream_shared need upstream"),
+            ("upstream_ca_file = \"ca\"", "line 3: pool a: upstream_ca_file needs upstream"),
+            (
+                "upstream = \"https://r\"\nupstream_ca_file = \"ca\"",
+                "line 4: pool a: upstream_ca_file: \"ca\" is not read here",
+            ),
             ("upstream_shared = true", "line 2: pool a: upstream_tags and upstream_shared need upstream"),
             (
                 "upstream = \"http://r\"\nupstream_tags = [\"\"]",
@@ -112,7 +143,7 @@ mod tests {
             ),
             (
                 "upstream = \"http://r\"\n[[pool]]\nname = \"b\"\nupstream = \"http://u:secret@R/\"",
-                "line 5: pool b: its upstream has another upstream_shared, user or password than in pool a",
+                "line 5: pool b: its upstream has another upstream_shared, upstream_ca_file, user or password than in pool a",
             ),
         ] {
             assert_eq!(wrong(text), why);

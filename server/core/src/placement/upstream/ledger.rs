@@ -23,32 +23,43 @@ mod looks;
 
 use std::collections::BTreeMap;
 
+use looks::{LOST_ANSWER_MS, LastNumberSearch};
+
 use super::steps::{
     CollectAnswer, LedgerCounts, LedgerEffects, LedgerEvent, LedgerStep, LedgerWrite, TicketHolder,
 };
 use crate::domain::{UpstreamServer, UpstreamTicket};
 
 /// Interval between requests for a machine that is being started, milliseconds. The stock client of Resalloc uses the same interval.
-const POLL_MS: u64 = 3_000;
+const POLL_EVERY_MS: u64 = 3_000;
 /// Interval between requests for a machine that is in use, milliseconds: the machine may have failed.
-const CHECK_MS: u64 = 60_000;
-/// The first pause after a failure, and before lost numbers are searched, milliseconds. It doubles up to [`LONGEST_MS`].
-const FIRST_MS: u64 = 1_000;
+const CHECK_EVERY_MS: u64 = 60_000;
+/// The first pause after a failure, and before lost numbers are searched, milliseconds. It doubles up to [`LONGEST_PAUSE_MS`].
+const FIRST_PAUSE_MS: u64 = 1_000;
 /// The longest of these pauses, milliseconds.
-const LONGEST_MS: u64 = 60_000;
+const LONGEST_PAUSE_MS: u64 = 60_000;
 /// No ticket is taken while so many takes are unanswered. So one search looks at this number of tickets and one more.
 const MOST_UNANSWERED: u32 = 64;
 /// No ticket is taken while the server does not close so many.
 const MOST_CLOSING: usize = 64;
 /// The largest number: clients read it as a signed integer of 32 bits.
-const MOST: u32 = i32::MAX as u32;
+const HIGHEST_NUMBER: u32 = i32::MAX as u32;
 
 #[derive(Debug)]
 struct LedgerTicket {
     record: UpstreamTicket,
     /// Whether the ticket here is still open.
     is_held: bool,
+    /// When the next call about this ticket is due, by the monotonic clock.
     due_ms: u64,
+    /// Since when the server has answered that it does not know this ticket, which is to be closed.
+    unknown_since_ms: Option<u64>,
+}
+
+impl LedgerTicket {
+    fn new(record: UpstreamTicket) -> Self {
+        Self { is_held: record.holder.is_some(), record, due_ms: 0, unknown_since_ms: None }
+    }
 }
 
 /// A pause that doubles with each failure.
@@ -60,7 +71,9 @@ struct Pause {
 
 impl Pause {
     fn extend(&mut self, now_ms: u64) {
-        let time = FIRST_MS.saturating_mul(1 << self.failures.min(LONGEST_MS.ilog2())).min(LONGEST_MS);
+        let time = FIRST_PAUSE_MS
+            .saturating_mul(1 << self.failures.min(LONGEST_PAUSE_MS.ilog2()))
+            .min(LONGEST_PAUSE_MS);
         self.failures = self.failures.saturating_add(1);
         self.until_ms = now_ms.saturating_add(time);
     }
@@ -79,21 +92,28 @@ pub struct UpstreamLedger {
     looked: u32,
     /// Since when no number was found, and no answer was lost.
     quiet_since_ms: Option<u64>,
-    /// The search for the last number at the first contact: the highest number known to be given out, and the lowest known not to be.
-    search: (u32, Option<u32>),
+    /// The search for the last number at the first contact.
+    search: LastNumberSearch,
 }
 
 impl UpstreamLedger {
     /// The tickets as they are on disk. The caller then names the holders that have ended.
     pub fn new(mut server: UpstreamServer, tickets: impl IntoIterator<Item = UpstreamTicket>) -> Self {
-        let entry =
-            |record: UpstreamTicket| LedgerTicket { is_held: record.holder.is_some(), record, due_ms: 0 };
-        let tickets: BTreeMap<u32, LedgerTicket> =
-            tickets.into_iter().map(|record| (record.number, entry(record))).collect();
+        let tickets = tickets.into_iter().map(|record| (record.number, LedgerTicket::new(record)));
+        let tickets: BTreeMap<u32, LedgerTicket> = tickets.collect();
         // a crash came between two commits of one answer
         server.last = server.last.max(tickets.last_key_value().map(|(number, _)| *number));
         let [away, take, look] = <[Pause; 3]>::default();
-        Self { server, tickets, away, take, look, looked: 0, quiet_since_ms: None, search: (0, None) }
+        Self {
+            server,
+            tickets,
+            away,
+            take,
+            look,
+            looked: 0,
+            quiet_since_ms: None,
+            search: LastNumberSearch::default(),
+        }
     }
 
     /// Sets whether other clients take tickets there too. Once they do not, the last number is searched: the numbers up to it may be
@@ -104,7 +124,7 @@ impl UpstreamLedger {
         }
         self.server.shared = shared;
         if !shared {
-            (self.server.last, self.server.unanswered, self.search) = (None, 0, (0, None));
+            (self.server.last, self.server.unanswered, self.search) = (None, 0, LastNumberSearch::default());
         }
         vec![LedgerWrite::Server(self.server.clone())]
     }
@@ -173,14 +193,14 @@ impl UpstreamLedger {
         let lost = self.server.last.filter(|_| self.unanswered() > 0);
         if let Some(last) = lost.filter(|_| self.look.until_ms <= now_ms) {
             let left = self.server.unanswered.saturating_sub(self.looked);
-            return LedgerStep::Look((last + 1).saturating_add(left).min(MOST));
+            return LedgerStep::Look((last + 1).saturating_add(left).min(HIGHEST_NUMBER));
         }
         if let Some((_, number)) = to_collect.filter(|(due_ms, _)| *due_ms <= now_ms) {
             return LedgerStep::Collect(number);
         }
         let times = [to_close, to_collect].into_iter().flatten().map(|(due_ms, _)| due_ms);
         let times = times.chain(wants.then_some(self.take.until_ms)).chain(lost.map(|_| self.look.until_ms));
-        LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(LONGEST_MS)))
+        LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(LONGEST_PAUSE_MS)))
     }
 
     /// Before each take: this must be on disk first.
@@ -233,6 +253,32 @@ impl UpstreamLedger {
         LedgerEffects { writes: Vec::from_iter(gone), ..LedgerEffects::default() }
     }
 
+    /// Records that the server does not know the ticket with this number, which was to be closed. A lost number may be of a take that the
+    /// server has not finished, so it is closed again later; after [`LOST_ANSWER_MS`] it counts as closed.
+    pub fn unknown_at_close(&mut self, number: u32, now_ms: u64) -> LedgerEffects {
+        self.away = Pause::default();
+        if let Some(entry) = self.tickets.get_mut(&number).filter(|entry| entry.record.holder.is_none()) {
+            let since_ms = *entry.unknown_since_ms.get_or_insert(now_ms);
+            if now_ms.saturating_sub(since_ms) < LOST_ANSWER_MS {
+                entry.due_ms = now_ms.saturating_add(LONGEST_PAUSE_MS);
+                return LedgerEffects::default();
+            }
+        }
+        self.closed(number)
+    }
+
+    /// Gives up the tickets that are still to be closed, and the search for lost numbers: the server is gone for good. Returns the numbers
+    /// of these tickets.
+    pub fn give_up_closing(&mut self) -> (Vec<u32>, LedgerEffects) {
+        let given_up: Vec<u32> =
+            self.tickets.iter().filter(|(_, entry)| !entry.is_held).map(|(number, _)| *number).collect();
+        let records = given_up.iter().filter_map(|number| self.tickets.remove(number));
+        let mut writes: Vec<LedgerWrite> = records.map(|entry| LedgerWrite::Delete(entry.record)).collect();
+        self.server.unanswered = 0;
+        writes.push(LedgerWrite::Server(self.server.clone()));
+        (given_up, LedgerEffects { writes, ..LedgerEffects::default() })
+    }
+
     /// Records that the server answered this step with a fault.
     pub fn fault(&mut self, step: LedgerStep, now_ms: u64) {
         self.away = Pause::default();
@@ -253,7 +299,7 @@ impl UpstreamLedger {
     }
 
     fn postpone(&mut self, step: LedgerStep, from_ms: u64) {
-        let later_ms = from_ms.saturating_add(LONGEST_MS);
+        let later_ms = from_ms.saturating_add(LONGEST_PAUSE_MS);
         match step {
             LedgerStep::Close(number) | LedgerStep::Collect(number) => {
                 if let Some(entry) = self.tickets.get_mut(&number) {
@@ -263,7 +309,7 @@ impl UpstreamLedger {
             LedgerStep::Look(_) if self.server.last.is_some() => self.look.until_ms = later_ms,
             LedgerStep::Look(_) => self.take.extend(from_ms),
             // each take that fails has its pause already
-            LedgerStep::Take => self.take.until_ms = from_ms.saturating_add(FIRST_MS),
+            LedgerStep::Take => self.take.until_ms = from_ms.saturating_add(FIRST_PAUSE_MS),
             LedgerStep::Wait(_) => {}
         }
     }
@@ -275,7 +321,7 @@ impl UpstreamLedger {
         let Some(entry) = self.tickets.get_mut(&number).filter(|entry| entry.is_held) else { return effects };
         let Some(holder) = entry.record.holder.clone() else { return effects };
         let is_out = entry.record.output.is_some();
-        entry.due_ms = now_ms.saturating_add(if is_out { CHECK_MS } else { POLL_MS });
+        entry.due_ms = now_ms.saturating_add(if is_out { CHECK_EVERY_MS } else { POLL_EVERY_MS });
         match answer {
             CollectAnswer::Waits => {}
             // the server's numbers began anew, and this one is another client's ticket
@@ -286,7 +332,7 @@ impl UpstreamLedger {
             CollectAnswer::Ready(_) | CollectAnswer::Unfit if is_out => {}
             CollectAnswer::Ready(output) => {
                 entry.record.output = Some(output.clone());
-                entry.due_ms = now_ms.saturating_add(CHECK_MS);
+                entry.due_ms = now_ms.saturating_add(CHECK_EVERY_MS);
                 self.take = Pause::default();
                 effects.writes.push(LedgerWrite::Put(entry.record.clone()));
                 effects.events.push(LedgerEvent::Ready(holder, output));
@@ -332,7 +378,7 @@ impl UpstreamLedger {
         // in this order: they may be more than fit into one commit
         effects.writes.push(LedgerWrite::Put(record.clone()));
         effects.writes.push(LedgerWrite::Server(self.server.clone()));
-        self.tickets.insert(record.number, LedgerTicket { record, is_held: true, due_ms: 0 });
+        self.tickets.insert(record.number, LedgerTicket::new(record));
     }
 
     fn record(&self, number: u32) -> UpstreamTicket {

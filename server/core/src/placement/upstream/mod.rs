@@ -23,6 +23,8 @@ pub use steps::{
 pub struct PoolUpstream {
     /// Address of the upstream server.
     pub address: UpstreamAddress,
+    /// Certificates of CAs that sign the server's certificate, as PEM; `None` if only those count that the system trusts.
+    pub ca_certificates: Option<String>,
     /// Others use the server too: what may be theirs is never closed.
     pub shared: bool,
     /// Tags for each ticket there, in place of the ticket's own.

@@ -27,6 +27,8 @@ struct Upstream {
     ready: BTreeSet<u32>,
     failed: BTreeSet<u32>,
     forgotten: BTreeSet<u32>,
+    /// Numbers that it has given out and does not show yet: their takes are not finished.
+    unfinished: BTreeSet<u32>,
     /// Takes that it will see late, when their callers are gone.
     late: u32,
     /// When it sees all of them at the latest.
@@ -47,7 +49,8 @@ impl Upstream {
     }
 
     fn collect(&self, number: u32) -> CollectAnswer {
-        if number > self.last || self.forgotten.contains(&number) {
+        let hidden = [&self.forgotten, &self.unfinished];
+        if number > self.last || hidden.iter().any(|hidden| hidden.contains(&number)) {
             CollectAnswer::Unknown
         } else if !self.open.contains(&number) {
             CollectAnswer::Closed
@@ -175,11 +178,7 @@ impl World {
                         self.upstream.open.remove(&number);
                         self.ledger.no_answer(step, self.now);
                     }
-                    _ => {
-                        self.upstream.open.remove(&number);
-                        let effects = self.ledger.closed(number);
-                        self.apply(effects, fate);
-                    }
+                    _ => self.close(number, fate),
                 }
             }
             _ if fate == CallFate::NotSent => self.ledger.unreachable(self.now),
@@ -196,6 +195,17 @@ impl World {
                 self.apply(effects, fate);
             }
         }
+    }
+
+    fn close(&mut self, number: u32, fate: CallFate) {
+        let is_unknown = self.upstream.collect(number) == CollectAnswer::Unknown;
+        self.upstream.open.remove(&number);
+        let effects = if is_unknown {
+            self.ledger.unknown_at_close(number, self.now)
+        } else {
+            self.ledger.closed(number)
+        };
+        self.apply(effects, fate);
     }
 
     fn take(&mut self, fate: CallFate) {

@@ -362,25 +362,3 @@ async fn a_password_is_used_until_all_is_closed_although_the_pool_is_gone() {
     })
     .await;
 }
-
-#[tokio::test]
-async fn a_long_output_is_kept_whole_and_the_ticket_has_a_record_of_its_own() {
-    let site = Site::with(&pools("http://127.0.0.1:1"));
-    let record = plimsoll_core::domain::UpstreamTicket {
-        address: "http://127.0.0.1:1/RPC2".into(),
-        number: 7,
-        holder: Some((id("resalloc/1"), 0)),
-        output: Some("\"".repeat(8192)),
-        failed: false,
-    };
-    let mut batch = store::Batch::default();
-    store::put_upstream_ticket(&mut batch, &record).unwrap();
-    assert!((2..=5).contains(&batch.operations()), "{}", batch.operations());
-    site.store.commit(batch).await.unwrap();
-    let left = crate::state::tickets::upstream::read(&site.store).await.unwrap();
-    assert_eq!(left.tickets, std::slice::from_ref(&record));
-    let mut batch = store::Batch::default();
-    store::delete_upstream_ticket(&mut batch, &record).unwrap();
-    site.store.commit(batch).await.unwrap();
-    assert!(crate::state::tickets::upstream::read(&site.store).await.unwrap().tickets.is_empty());
-}

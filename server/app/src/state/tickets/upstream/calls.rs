@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use anyhow::Context as _;
 use axum::body::Bytes;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use dxr::{FaultResponse, MethodCall, MethodResponse, Value};
@@ -10,8 +11,9 @@ use hyper::{
     Request, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT},
 };
-use plimsoll_core::placement::upstream::{CollectAnswer, UpstreamAddress};
+use plimsoll_core::placement::upstream::{CollectAnswer, PoolUpstream};
 use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use crate::runtime::net::{
     outgoing::{self, BodyFailure, HttpClient, KeptPart},
@@ -86,15 +88,22 @@ pub(super) struct UpstreamClient {
 }
 
 impl UpstreamClient {
-    /// The client for an address. Reads the certificates that the system trusts.
-    pub(super) fn new(address: &UpstreamAddress) -> anyhow::Result<Self> {
-        let authorization = address.credentials().map(|credentials| {
+    /// The client for an upstream. Reads the certificates that the system trusts.
+    ///
+    /// # Errors
+    /// `upstream_ca_file` does not contain the certificate of a CA.
+    pub(super) fn new(upstream: &PoolUpstream) -> anyhow::Result<Self> {
+        let authorization = upstream.address.credentials().map(|credentials| {
             let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(credentials)))?;
             value.set_sensitive(true);
             anyhow::Ok(value)
         });
         let authorization = authorization.transpose()?;
-        Ok(Self { http: outgoing::http_client(None)?, address: address.shown().to_owned(), authorization })
+        let pem = upstream.ca_certificates.as_deref().unwrap_or_default();
+        let cas: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+        let http = cas.map_err(anyhow::Error::from).and_then(outgoing::http_client_trusting);
+        let http = http.context("upstream_ca_file holds no CA's certificate")?;
+        Ok(Self { http, address: upstream.address.shown().to_owned(), authorization })
     }
 
     /// Takes a ticket upstream; returns its number there.
@@ -118,9 +127,23 @@ impl UpstreamClient {
         collected(&members).ok_or_else(|| CallFailure::Malformed("collectTicket gives no state".to_owned()))
     }
 
-    /// Closes a ticket.
-    pub(super) async fn close(&self, number: u32) -> Result<(), CallFailure> {
-        self.call("closeTicket", vec![integer(number)]).await.map(drop)
+    /// Closes a ticket. `output`: what it was given out with, if one with another output is another client's and stays as it is. If the
+    /// call fails with a fault, the ticket is collected to see why. Returns false if the server does not know the ticket.
+    pub(super) async fn close(&self, number: u32, output: Option<&str>) -> Result<bool, CallFailure> {
+        if let Some(output) = output
+            && let CollectAnswer::Ready(there) = self.collect(number).await?
+            && there != output
+        {
+            return Ok(true);
+        }
+        match self.call("closeTicket", vec![integer(number)]).await {
+            Err(CallFailure::Fault(_)) => match self.collect(number).await? {
+                CollectAnswer::Unknown => Ok(false),
+                CollectAnswer::Closed => Ok(true),
+                _ => Err(CallFailure::Fault(format!("ticket {number} cannot be closed"))),
+            },
+            closed => closed.map(|_nil| true),
+        }
     }
 
     async fn call(&self, method: &str, params: Vec<Value>) -> Result<Value, CallFailure> {
@@ -156,7 +179,7 @@ impl UpstreamClient {
     }
 }
 
-/// What the struct that `collectTicket` gives says. Resalloc keeps outputs as bytes, which Python sends in base64.
+/// Reads the state of a ticket from the struct that `collectTicket` gives. Resalloc keeps outputs as bytes, which Python sends in base64.
 fn collected(members: &BTreeMap<String, Value>) -> Option<CollectAnswer> {
     let is = |name: &str| matches!(members.get(name), Some(Value::Boolean(true)));
     let output = match members.get("output") {
@@ -185,7 +208,7 @@ fn is_fit(output: &str) -> bool {
     output.len() <= OUTPUT_BYTES && output.chars().all(is_fit)
 }
 
-/// What the status of an answer says: one of 400 to 499 comes before the call is carried out.
+/// Checks the status of an answer: one of 400 to 499 comes before the call is carried out.
 fn refused(status: StatusCode) -> Result<(), CallFailure> {
     match status {
         StatusCode::OK => Ok(()),

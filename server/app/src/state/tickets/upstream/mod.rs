@@ -18,8 +18,13 @@ mod worker;
 
 use std::{collections::HashSet, sync::Arc};
 
-use plimsoll_core::domain::{UpstreamServer, UpstreamTicket};
-use plimsoll_store::{self as store, Store, StoreError};
+use anyhow::anyhow;
+use calls::UpstreamClient;
+use plimsoll_core::{
+    domain::{UpstreamServer, UpstreamTicket},
+    placement::upstream::{LedgerWrite, PoolUpstream},
+};
+use plimsoll_store::{self as store, Batch, RecordError, Store, StoreError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -61,4 +66,26 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
     // each worker ends at once: a call that it has begun is continued after the next start of the server
     while workers.join_next().await.is_some() {}
+}
+
+/// The commit of these changes.
+fn batch_of(writes: &[LedgerWrite]) -> Result<Batch, RecordError> {
+    let mut batch = Batch::default();
+    for write in writes {
+        match write {
+            LedgerWrite::Server(server) => store::put_upstream_server(&mut batch, server)?,
+            LedgerWrite::Put(ticket) => store::put_upstream_ticket(&mut batch, ticket)?,
+            LedgerWrite::Delete(ticket) => store::delete_upstream_ticket(&mut batch, ticket)?,
+        }
+    }
+    Ok(batch)
+}
+
+/// Makes a call that changes nothing at an upstream.
+///
+/// # Errors
+/// There is no usable answer.
+pub(crate) async fn check_upstream(upstream: &PoolUpstream) -> anyhow::Result<()> {
+    let client = UpstreamClient::new(upstream)?;
+    client.collect(1).await.map(drop).map_err(|failure| anyhow!(failure.text()))
 }

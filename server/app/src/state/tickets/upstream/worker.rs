@@ -8,23 +8,30 @@ use plimsoll_core::{
         CollectAnswer, LedgerEffects, LedgerStep, LedgerWrite, PoolUpstream, UpstreamAddress, UpstreamLedger,
     },
 };
-use plimsoll_store::{self as store, Batch, RecordError};
+use plimsoll_store::{self as store, Batch};
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{CallFailure, UpstreamClient};
+use super::{
+    batch_of,
+    calls::{CallFailure, UpstreamClient},
+};
 use crate::{
     runtime::metrics::{AtUpstream, KindLabel},
     state::tickets::Shared,
 };
 
 /// Time before a write that failed is repeated.
-const WRITE_AGAIN: Duration = Duration::from_secs(1);
+const RETRY_WRITE_AFTER: Duration = Duration::from_secs(1);
 /// Most writes in one commit: each record has at most 6 parts.
-const GATHER: usize = 32;
+const WRITES_PER_COMMIT: usize = 32;
+
+/// How long an upstream that no pool names may be silent until its tickets are no longer closed there, milliseconds: a day, in which an
+/// operator can name it again or close them there.
+const GIVE_UP_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Labels in metrics for the states of tickets upstream.
 const TICKET_STATES: [&str; 4] = ["waiting", "ready", "closing", "unanswered"];
@@ -39,15 +46,18 @@ pub(super) async fn run(shared: Arc<Shared>, address: String, stop: Cancellation
     address
 }
 
+/// The worker of one upstream.
 struct Worker {
     shared: Arc<Shared>,
     address: String,
     ledger: UpstreamLedger,
     wake: Arc<Notify>,
     /// The upstream as the pools file names it, with its client; `None` before the first call, or if the client cannot be made.
-    client: Option<(UpstreamAddress, UpstreamClient)>,
+    client: Option<(PoolUpstream, UpstreamClient)>,
     /// Why the last call got no answer; `None` if it got one.
     problem: Option<&'static str>,
+    /// When a pool named the upstream last, or it answered last, by the monotonic clock.
+    needed_or_answered_ms: u64,
 }
 
 impl Worker {
@@ -63,25 +73,29 @@ impl Worker {
             ledger.release(ended);
         }
         drop(state);
-        Self { shared, address, ledger, wake, client: None, problem: None }
+        let needed_or_answered_ms = shared.now().steady_ms;
+        Self { shared, address, ledger, wake, client: None, problem: None, needed_or_answered_ms }
     }
 
     /// Makes one call, or waits once. Returns false when nothing is left to do for this upstream.
     async fn step(&mut self) -> bool {
-        let (upstream, wants) = self.take_news().await;
+        let (upstream, wants) = self.release_ended().await;
         if upstream.is_none() && !wants && self.ledger.is_done() {
             return !self.forget().await;
         }
+        let now_ms = self.shared.now().steady_ms;
         if let Some(upstream) = &upstream {
+            self.needed_or_answered_ms = now_ms;
             let writes = self.ledger.set_shared(upstream.shared);
             self.write(writes).await;
+        } else if now_ms.saturating_sub(self.needed_or_answered_ms) >= GIVE_UP_AFTER_MS {
+            self.give_up().await;
         }
-        self.show();
-        let now_ms = self.shared.now().steady_ms;
+        self.publish_counts();
         let next = self.ledger.next(wants, now_ms);
         if let LedgerStep::Wait(until_ms) = next {
             let pause = Duration::from_millis(until_ms.saturating_sub(now_ms));
-            // woken up or not: the next step sees
+            // the next step finds out whether there is something to do
             drop(timeout(pause, self.wake.notified()).await);
             return true;
         }
@@ -99,7 +113,7 @@ impl Worker {
                     let effects = self.ledger.looked(number, is_given_out, self.shared.now().steady_ms);
                     self.apply(effects).await;
                 }
-                Err(failure) => self.failed(&failure, next),
+                Err(failure) => self.note_failure(&failure, next),
             },
             LedgerStep::Wait(_) => {}
         }
@@ -108,7 +122,7 @@ impl Worker {
 
     /// Releases the tickets that have ended, once that is on disk. Returns the upstream as the pools file names it, and whether a ticket
     /// wants a machine.
-    async fn take_news(&mut self) -> (Option<PoolUpstream>, bool) {
+    async fn release_ended(&mut self) -> (Option<PoolUpstream>, bool) {
         let (ended, upto, upstream, wants) = {
             let mut state = self.shared.state();
             let ended = std::mem::take(&mut state.upstreams.of(&self.address).ended);
@@ -119,13 +133,31 @@ impl Worker {
             self.shared.wake.notify_one();
             // a restart must not show a ticket with a machine that is gone
             while self.shared.durable(upto).await.is_err() {
-                sleep(WRITE_AGAIN).await;
+                sleep(RETRY_WRITE_AFTER).await;
             }
             for holder in &ended {
                 self.ledger.release(holder);
             }
         }
         (upstream, wants)
+    }
+
+    /// Gives up what is still to be closed at an upstream that no pool names and that has not answered for a day.
+    async fn give_up(&mut self) {
+        let unanswered = self.ledger.unanswered();
+        let (numbers, effects) = self.ledger.give_up_closing();
+        if numbers.is_empty() && unanswered == 0 {
+            return;
+        }
+        tracing::error!(
+            upstream = self.address,
+            ?numbers,
+            unanswered,
+            "no pool names this upstream, and it has not answered for a day: its tickets are given up; if it comes back, close them there"
+        );
+        let count = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
+        self.shared.metrics.upstream_numbers.get_or_create(&KindLabel::of("given up")).inc_by(count);
+        self.apply(effects).await;
     }
 
     /// Removes all records of an upstream that no pool names; returns false if it is needed again.
@@ -152,20 +184,25 @@ impl Worker {
     /// Makes a client for the address in the pools file, if there is none yet; returns false if that fails. If no pool names the upstream
     /// any more, the client of before is used. After a restart there is none, and the new one has no password.
     fn has_client(&mut self, upstream: Option<PoolUpstream>) -> bool {
-        let address = match upstream {
-            Some(upstream) => upstream.address,
+        let upstream = match upstream {
+            Some(upstream) => upstream,
             None if self.client.is_some() => return true,
             None => match UpstreamAddress::parse(&self.address) {
-                Ok(address) => address,
+                Ok(address) => {
+                    PoolUpstream { address, ca_certificates: None, shared: false, tags: Vec::new() }
+                }
                 Err(_why) => return false,
             },
         };
-        if self.client.as_ref().is_none_or(|(known, _)| *known != address) {
-            match UpstreamClient::new(&address) {
-                Ok(client) => self.client = Some((address, client)),
+        let is_same = |known: &PoolUpstream| {
+            known.address == upstream.address && known.ca_certificates == upstream.ca_certificates
+        };
+        if !self.client.as_ref().is_some_and(|(known, _)| is_same(known)) {
+            match UpstreamClient::new(&upstream) {
+                Ok(client) => self.client = Some((upstream, client)),
                 Err(error) => {
                     let error = format!("{error:#}");
-                    self.failed(&CallFailure::Unreachable(error), LedgerStep::Take);
+                    self.note_failure(&CallFailure::Unreachable(error), LedgerStep::Take);
                     return false;
                 }
             }
@@ -181,7 +218,7 @@ impl Worker {
         let Some((_, client)) = &self.client else { return };
         match client.take(&wanted.tags, &wanted.sandbox).await {
             Ok(number) => {
-                self.answered();
+                self.note_answer();
                 let effects = self.ledger.taken(number, wanted.holder.clone());
                 tracing::debug!(upstream = self.address, number, ticket = %wanted.holder.0, "took a ticket upstream");
                 self.apply(effects).await;
@@ -189,22 +226,27 @@ impl Worker {
             Err(failure) => {
                 let now = self.shared.now();
                 self.ledger.not_taken(failure.may_have_worked(), now.steady_ms);
-                self.failed(&failure, LedgerStep::Take);
+                self.note_failure(&failure, LedgerStep::Take);
                 self.shared.state().want_again(&wanted.holder, now);
             }
         }
     }
 
-    /// Closes a ticket upstream. If the call fails with a fault, the ticket is collected: one that is unknown or closed counts as closed.
+    /// Closes a ticket upstream.
     async fn close(&mut self, number: u32) {
         let Some((_, client)) = &self.client else { return };
-        match close(client, number, self.ledger.output_of_shared(number)).await {
-            Ok(()) => {
-                self.answered();
-                let effects = self.ledger.closed(number);
+        match client.close(number, self.ledger.output_of_shared(number)).await {
+            Ok(is_known) => {
+                self.note_answer();
+                let now_ms = self.shared.now().steady_ms;
+                let effects = if is_known {
+                    self.ledger.closed(number)
+                } else {
+                    self.ledger.unknown_at_close(number, now_ms)
+                };
                 self.apply(effects).await;
             }
-            Err(failure) => self.failed(&failure, LedgerStep::Close(number)),
+            Err(failure) => self.note_failure(&failure, LedgerStep::Close(number)),
         }
     }
 
@@ -223,7 +265,7 @@ impl Worker {
                 let effects = self.ledger.collected(number, answer, self.shared.now().steady_ms);
                 self.apply(effects).await;
             }
-            Err(failure) => self.failed(&failure, LedgerStep::Collect(number)),
+            Err(failure) => self.note_failure(&failure, LedgerStep::Collect(number)),
         }
     }
 
@@ -231,7 +273,7 @@ impl Worker {
         let Some((_, client)) = &self.client else { return Err(CallFailure::Unreachable(String::new())) };
         let answer = client.collect(number).await;
         if answer.is_ok() {
-            self.answered();
+            self.note_answer();
         }
         answer
     }
@@ -280,8 +322,8 @@ impl Worker {
     async fn write(&self, writes: Vec<LedgerWrite>) {
         let mut left = writes.as_slice();
         while !left.is_empty() {
-            let (some, rest) = left.split_at(left.len().min(GATHER));
-            match batch(some) {
+            let (some, rest) = left.split_at(left.len().min(WRITES_PER_COMMIT));
+            match batch_of(some) {
                 Ok(batch) => self.commit(batch).await,
                 // the texts of these records are bounded
                 Err(error) => tracing::error!(%error, "a record of an upstream cannot be written"),
@@ -298,13 +340,14 @@ impl Worker {
                 %error,
                 "could not put tickets of an upstream on the disk; no call is made there until this succeeds"
             );
-            sleep(WRITE_AGAIN).await;
+            sleep(RETRY_WRITE_AFTER).await;
         }
     }
 
     /// Counts a call that got its answer, and clears the problem.
-    fn answered(&mut self) {
-        self.count("answered");
+    fn note_answer(&mut self) {
+        self.count_call("answered");
+        self.needed_or_answered_ms = self.shared.now().steady_ms;
         if self.problem.take().is_some() {
             tracing::info!(upstream = self.address, "the upstream answers again");
             self.shared.state().upstreams.of(&self.address).status.problem.clear();
@@ -312,8 +355,8 @@ impl Worker {
     }
 
     /// Counts a call that got no answer or a fault, and notes the failure in the ledger.
-    fn failed(&mut self, failure: &CallFailure, step: LedgerStep) {
-        self.count(failure.kind());
+    fn note_failure(&mut self, failure: &CallFailure, step: LedgerStep) {
+        self.count_call(failure.kind());
         let now_ms = self.shared.now().steady_ms;
         match failure {
             CallFailure::Fault(_) => self.ledger.fault(step, now_ms),
@@ -335,12 +378,13 @@ impl Worker {
         self.shared.state().upstreams.of(&self.address).status.problem = text;
     }
 
-    fn count(&self, state: &'static str) {
+    fn count_call(&self, state: &'static str) {
         let label = AtUpstream { upstream: self.address.clone(), state };
         self.shared.metrics.upstream_calls.get_or_create(&label).inc();
     }
 
-    fn show(&self) {
+    /// Publishes the number of tickets by state, for callers and metrics.
+    fn publish_counts(&self) {
         let counts = self.ledger.counts();
         self.shared.state().upstreams.of(&self.address).status.counts = counts;
         let counted = [counts.waiting, counts.ready, counts.closing, self.ledger.unanswered()];
@@ -349,33 +393,4 @@ impl Worker {
             self.shared.metrics.upstream_tickets.get_or_create(&label).set(i64::from(tickets));
         }
     }
-}
-
-/// Closes a ticket. `output`: what it was given out with, if one with another output is another client's and stays as it is.
-async fn close(client: &UpstreamClient, number: u32, output: Option<&str>) -> Result<(), CallFailure> {
-    if let Some(output) = output
-        && let CollectAnswer::Ready(there) = client.collect(number).await?
-        && there != output
-    {
-        return Ok(());
-    }
-    match client.close(number).await {
-        Err(CallFailure::Fault(_)) => match client.collect(number).await? {
-            CollectAnswer::Unknown | CollectAnswer::Closed => Ok(()),
-            _ => Err(CallFailure::Fault(format!("ticket {number} cannot be closed"))),
-        },
-        closed => closed,
-    }
-}
-
-fn batch(writes: &[LedgerWrite]) -> Result<Batch, RecordError> {
-    let mut batch = Batch::default();
-    for write in writes {
-        match write {
-            LedgerWrite::Server(server) => store::put_upstream_server(&mut batch, server)?,
-            LedgerWrite::Put(ticket) => store::put_upstream_ticket(&mut batch, ticket)?,
-            LedgerWrite::Delete(ticket) => store::delete_upstream_ticket(&mut batch, ticket)?,
-        }
-    }
-    Ok(batch)
 }

@@ -231,3 +231,62 @@ fn a_lost_answer_of_a_server_with_numbers_anew_is_found() {
     assert_eq!((effects.restarted, effects.found, effects.foreign), (true, 1, 0));
     assert_eq!(ledger.next(false, 0), LedgerStep::Close(1));
 }
+
+#[test]
+fn a_lost_number_that_the_server_does_not_know_yet_is_closed_once_it_does() {
+    let mut world = World::new(7);
+    world.ledger = ledger_with(7, 2, []);
+    world.write(vec![LedgerWrite::Server(UpstreamServer { last: Some(7), unanswered: 2, ..server() })]);
+    // two takes are lost, and the server finishes the second one first
+    let [first, second] = [world.upstream.take(), world.upstream.take()];
+    world.upstream.unfinished.insert(first);
+    while world.upstream.open.contains(&second) {
+        world.step(CallFate::Done);
+    }
+    (0..5).for_each(|_| world.step(CallFate::Done));
+    world.upstream.open.insert(first);
+    world.upstream.unfinished.clear();
+    world.settle();
+    world.check();
+    assert_eq!(world.upstream.open.len(), 0);
+}
+
+#[test]
+fn a_lost_number_that_stays_unknown_counts_as_closed_after_ten_minutes() {
+    let mut ledger = ledger_with(7, 0, [5]);
+    for minute in 0..10 {
+        assert_eq!(ledger.next(false, minute * 60_000), LedgerStep::Close(5));
+        assert_eq!(ledger.unknown_at_close(5, minute * 60_000), LedgerEffects::default());
+    }
+    assert_eq!(ledger.unknown_at_close(5, 600_000).writes.len(), 1);
+    assert!(ledger.is_done());
+}
+
+#[test]
+fn the_last_number_is_found_although_numbers_before_it_are_missing() {
+    for (last, missing) in
+        [(0, 0..0), (1, 0..0), (70, 1..64), (5000, 4090..4100), (4100, 4096..4100), (900, 300..364)]
+    {
+        let mut world = World::new(last);
+        world.upstream.forgotten.extend(missing.clone());
+        world.disturb(0, 0);
+        while world.ledger.next(true, world.now) != LedgerStep::Take {
+            world.step(CallFate::Done);
+        }
+        assert_eq!(world.server.last, Some(last), "without {missing:?}");
+    }
+}
+
+#[test]
+fn tickets_to_be_closed_at_a_server_that_is_gone_are_given_up_and_those_in_use_stay() {
+    let mut ledger = ledger_with(7, 3, [5, 6]);
+    ledger.intend();
+    ledger.taken(8, holder(1));
+    let (given_up, effects) = ledger.give_up_closing();
+    assert_eq!(given_up, [5, 6]);
+    assert_eq!((effects.writes.len(), effects.events.len(), ledger.unanswered()), (3, 0, 0));
+    assert_eq!(ledger.counts(), LedgerCounts { waiting: 1, ..LedgerCounts::default() });
+    ledger.release(&holder(1));
+    assert_eq!(ledger.give_up_closing().0, [8]);
+    assert!(ledger.is_done());
+}
