@@ -62,7 +62,7 @@ impl From<LinkRefusal> for io::Error {
 }
 
 impl LinkRefusal {
-    /// The refusal that an error of this module contains, if any.
+    /// Why a file was refused for a link, if that caused the error.
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }

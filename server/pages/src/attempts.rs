@@ -45,7 +45,7 @@ pub const ORDERS: [(AttemptOrder, &str); 5] = [
 pub struct AttemptsPage<'a> {
     /// The reader's choice of time, project and stack.
     pub view: &'a ReaderChoice,
-    /// The fields of the form.
+    /// The fields of the form that filters the table.
     pub fields: &'a Fields,
     /// The attempts on the current page of the table.
     pub answer: &'a ListAttemptsResponse,

@@ -26,7 +26,7 @@ pub(super) fn marked_up(text: &str) -> Markup {
     }
 }
 
-/// The name of an enumeration's value without the prefix `prefix`, as addresses have it: `OOM`.
+/// The name of an enumeration's value without the prefix `prefix`, as it is written in the page's URLs, such as `OOM`.
 pub fn value(name: &'static str, prefix: &str) -> &'static str {
     name.strip_prefix(prefix).unwrap_or(name)
 }

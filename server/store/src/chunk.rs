@@ -1,4 +1,4 @@
-//! A chunk: consecutive samples of one attempt, and the gaps between them, in one value of the store.
+//! A chunk: consecutive samples of one attempt, and the gaps between them, in one value of the store. It is a fragment or a block.
 //!
 //! Fragments are packed fast, because they are soon compacted into a block; blocks are permanent, so they are made as small as possible.
 //! `FORMAT.md` has the bytes. Decoding allocates for at most 4,096 samples and never panics.

@@ -25,7 +25,7 @@ use crate::{
 /// Pause between two steps.
 pub(crate) const STEP_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What the retention works on.
+/// The store and the parts of the server that the deletion of old data needs.
 #[derive(Debug)]
 pub(crate) struct RetentionParts {
     pub(crate) store: Store,

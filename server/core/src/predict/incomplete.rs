@@ -35,7 +35,9 @@ pub(super) fn raise_to_measured(
     pools: [&SimilarAttempts<'_>; 2],
 ) {
     let [all, of_cgroups] = pools;
-    let Some(source) = main_source(all) else { return use_measured_price(own, &measured, of_cgroups) };
+    let Some(source) = heaviest_incomplete_need(all) else {
+        return use_measured_price(own, &measured, of_cgroups);
+    };
     let most =
         highest_confidence(all).max(if of_cgroups.knows_package() { measured.confidence } else { 0.0 });
     let was = own.confidence;
@@ -102,8 +104,9 @@ fn raise_quantity(own: &mut Quantity, measured: &Quantity) -> bool {
     is_lower
 }
 
-/// The kind of incomplete need with most weight, named in the reason; `None` if all needs are complete.
-fn main_source(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
+/// Why most of the similar attempts' needs are only lower bounds, by the attempts' weight. The prediction's reason names it. `None` if all
+/// needs were measured completely.
+fn heaviest_incomplete_need(similar: &SimilarAttempts<'_>) -> Option<IncompleteNeed> {
     let weight = |source: &IncompleteNeed| -> f64 {
         let of_it = similar.attempts.iter().filter(|used| used.observation.incomplete == Some(*source));
         of_it.map(|used| used.weight).sum()

@@ -15,7 +15,7 @@ pub(super) const MIN_STEP_FACTOR: f64 = 1.5;
 const MIN_STEP_BYTES: Bytes = Bytes(100 << 20);
 /// Capacity for candidate sizes: usually there are 40 to 90.
 const SIZES_CAPACITY: usize = 96;
-/// A candidate size is added for each further share of the needs that is covered, so that candidates are dense where needs are.
+/// One candidate size for each 1/128 of the needs, so that candidates are dense where needs are.
 const SHARE_A_CANDIDATE: f64 = 1.0 / 128.0;
 /// Grid steps (14 %) after which a candidate is added where needs are sparse.
 const SPARSE_CANDIDATE_STEP: u32 = 6;

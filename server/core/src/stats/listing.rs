@@ -65,7 +65,7 @@ fn wasted_gib_hours(brief: &AttemptBrief) -> f64 {
     brief.memory_use().map_or(0.0, |memory| memory.wasted)
 }
 
-/// A page while it is selected.
+/// Selects the attempts of one page of the list: it is shown all attempts one by one, and keeps those of the page.
 #[derive(Debug)]
 pub struct PageBuilder {
     order: AttemptOrder,

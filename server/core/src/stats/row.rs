@@ -17,7 +17,7 @@ pub(super) struct AttemptRow {
     pub(super) brief: Arc<AttemptBrief>,
     /// End, whole seconds since 1970; ends that do not fit have the largest number.
     pub(super) ended: u32,
-    /// Number of the attempt's build.
+    /// Index of the attempt's build in the table of builds.
     pub(super) build: u32,
     pub(super) owner: u16,
     pub(super) pool: u16,

@@ -14,7 +14,7 @@ pub struct ListEffect {
     pub builds: usize,
     /// Number of builds that run on powerful builders.
     pub powerful: usize,
-    /// Time that each waited for a builder, milliseconds, sorted.
+    /// Time that each build waited for a builder, milliseconds, sorted.
     waits: Vec<u64>,
     /// Time from coming to the end, milliseconds, sorted.
     times: Vec<u64>,

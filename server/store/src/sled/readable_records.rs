@@ -24,15 +24,15 @@ pub struct CheckFinding {
     pub reason: String,
 }
 
-/// Selects complete records; takes entries in the order of their keys.
+/// Joins entries, which come in the order of their keys, to records, and leaves out records of which an entry is missing or unreadable.
 #[derive(Debug, Default)]
-pub(crate) struct WholeRecords {
+pub(crate) struct WholeRecordFilter {
     joiner: RecordJoiner,
     /// Parts of the current record so far.
     parts: Vec<KeyValue>,
 }
 
-impl WholeRecords {
+impl WholeRecordFilter {
     /// Adds an entry. Passes the record or chunk that is now complete to `take`, or why it cannot be read.
     pub(crate) fn push<E>(
         &mut self,

@@ -19,7 +19,7 @@ use super::{
     offline::OfflineStore,
     preload::StoreFiller,
     raw_log::RawLog,
-    readable_records::{CheckFinding, WholeRecords, belongs_under},
+    readable_records::{CheckFinding, WholeRecordFilter, belongs_under},
     repair_loss::RepairLoss,
     store_copy::CopiedFiles,
 };
@@ -114,7 +114,7 @@ impl EntrySource {
         &self,
         take: &mut dyn FnMut(Result<KeyValue, CheckFinding>) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
-        let mut records = WholeRecords::default();
+        let mut records = WholeRecordFilter::default();
         match self {
             Self::Log(log) => {
                 log.each(|entry| if has_ended(log, &entry)? { Ok(()) } else { records.push(entry, take) })?;

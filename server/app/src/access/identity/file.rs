@@ -72,7 +72,7 @@ pub(super) struct TokenTable {
     /// What the caller delivers may lower other predictions, and its verdicts are kept.
     #[serde(default)]
     pub(super) trusted: bool,
-    /// How much the caller may do.
+    /// Limits of what the caller uses, such as calls at once and open attempts.
     #[serde(default)]
     pub(super) bounds: BoundsTable,
 }
@@ -136,7 +136,7 @@ pub(super) struct GrantTable {
     /// What the caller delivers may lower other predictions, and its verdicts are kept.
     #[serde(default)]
     trusted: bool,
-    /// How much the caller may do.
+    /// Limits of what the caller uses, such as calls at once and open attempts.
     #[serde(default)]
     bounds: BoundsTable,
 }
@@ -170,7 +170,7 @@ pub(super) struct CertificateTable {
     /// What the caller delivers may lower other predictions, and its verdicts are kept.
     #[serde(default)]
     pub(super) trusted: bool,
-    /// How much the caller may do.
+    /// Limits of what the caller uses, such as calls at once and open attempts.
     #[serde(default)]
     pub(super) bounds: BoundsTable,
 }

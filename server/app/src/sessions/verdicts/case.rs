@@ -102,7 +102,7 @@ impl VerdictCase {
         asked
     }
 
-    /// Combines all evidence.
+    /// All evidence: what was reported, what was measured of the attempt, and earlier verdicts and corrections of it.
     fn evidence(&self, reported: ReportedEvidence) -> Evidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
         let about = Evidence::about(self.asked_evidence.attempt.clone());

@@ -75,13 +75,13 @@ impl From<Refusal> for PageRefusal {
             | Refusal::Store(_)
             | Refusal::Stopping => Self::Busy(text),
             Refusal::Panicked(_) => Self::Broken(text),
-            Refusal::Writer(refusal) => Self::of_writer(&refusal),
+            Refusal::Writer(refusal) => Self::of_session_refusal(&refusal),
         }
     }
 }
 
 impl PageRefusal {
-    fn of_writer(refusal: &sessions::Refusal) -> Self {
+    fn of_session_refusal(refusal: &sessions::Refusal) -> Self {
         use sessions::Refusal as Writer;
         let text = refusal.to_string();
         match refusal {

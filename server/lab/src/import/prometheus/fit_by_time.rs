@@ -8,7 +8,7 @@ use super::{
     pod::TimeRange,
 };
 
-/// The jobs and the pods of one project.
+/// Finds the job of each pod of one project by the times of both.
 #[derive(Debug)]
 pub(super) struct FitByTime<'j, 'p> {
     /// The jobs, sorted by their start.
@@ -33,7 +33,7 @@ impl<'j, 'p> FitByTime<'j, 'p> {
         all
     }
 
-    /// The job of each pod, in the order of the pods; `None` if exactly one job could not be found.
+    /// The job of each pod, in the order of the pods; `None` for a pod that fits no job, or several.
     pub(super) fn job_of_each_pod(mut self) -> Vec<Option<&'j HeldJob>> {
         let mut found: BTreeMap<usize, usize> = BTreeMap::new();
         let mut alone: Vec<usize> = (0..self.pods.len()).filter(|pod| self.fits_exactly_one(*pod)).collect();

@@ -35,8 +35,9 @@ pub(crate) struct FlippedBit {
 }
 
 impl FlippedBit {
-    fn of(at: usize, bit: usize, byte: u8) -> Self {
-        Self { at: at as u64, found_byte: byte, right_byte: byte ^ 1 << bit }
+    /// The wrong bit with the number `bit` (0 is the lowest) in `found_byte`, which is in the file at the position `at`.
+    fn found_at(at: usize, bit: usize, found_byte: u8) -> Self {
+        Self { at: at as u64, found_byte, right_byte: found_byte ^ 1 << bit }
     }
 
     /// The same bit, with its position in the file: `at` is the position of the segment in which it was found.
@@ -134,7 +135,7 @@ fn flip_to(bytes: &mut [u8], at: usize, bit: usize, is_right: impl Fn(&[u8]) -> 
     let found = *bytes.get(at)?;
     flip(bytes, at, bit);
     if is_right(bytes) {
-        return Some(FlippedBit::of(at, bit, found));
+        return Some(FlippedBit::found_at(at, bit, found));
     }
     flip(bytes, at, bit);
     None
@@ -209,7 +210,7 @@ mod tests {
                 put_messages_right(&mut bytes, 0)
             };
             assert!(bytes == whole, "byte {at}, bit {bit}");
-            assert_eq!(put, [FlippedBit::of(at, bit, whole[at] ^ 1 << bit)]);
+            assert_eq!(put, [FlippedBit::found_at(at, bit, whole[at] ^ 1 << bit)]);
         }
     }
 
@@ -235,7 +236,7 @@ mod tests {
     fn bits_are_put_right_in_the_file_and_flipped_again_where_nothing_was_written() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1, 2, 3]).unwrap();
-        let flipped = [FlippedBit::of(0, 7, 1), FlippedBit::of(2, 0, 3)];
+        let flipped = [FlippedBit::found_at(0, 7, 1), FlippedBit::found_at(2, 0, 3)];
         put_right(file.path(), &flipped).unwrap();
         assert_eq!(std::fs::read(file.path()).unwrap(), [129, 2, 2]);
         std::fs::write(file.path(), [129, 2, 9]).unwrap();
