@@ -46,6 +46,6 @@ fn each_ticket_upstream_is_in_use_or_closed_however_often_either_server_is_kille
     if !has_python() {
         return;
     }
-    let killed = UpstreamKills { rounds: 6, seed: 7 }.run(Programs::for_tests()).unwrap();
+    let killed = UpstreamKills { rounds: 6, seed: 7, shared: false }.run(Programs::for_tests()).unwrap();
     assert!(killed.machines > 0, "{killed}");
 }

@@ -2,7 +2,11 @@
 //!
 //! Needs `python3`; skipped with a reason without it, unless `PLIMSOLL_PYTHON_REQUIRED` is set.
 
-use std::{net::TcpListener, process::Command};
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    process::{Command, Stdio},
+};
 
 use plimsoll_tests::{Server, Site, allow_open_files, waits};
 
@@ -157,6 +161,48 @@ print(p.waitTicket(first), state(dead), p.closeTicket(dead), p.waitTicket(last),
     let script = script.replace("ADDRESS", &site.server.http.to_string());
     let printed = python(&site.server, "", &script);
     assert_eq!(printed, "HTTP/1.1 200\nNone None None yynp\np ynnp None p p\n");
+}
+
+#[test]
+fn a_ticket_that_its_client_took_without_seeing_the_answer_ends_by_itself_also_upstream() {
+    if !has_python() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = include_str!("../data/resalloc.py");
+    let mut upstream = Command::new("python3")
+        .args(["-c", script])
+        .args([dir.path().join("db").as_os_str(), "0".as_ref()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut port = String::new();
+    BufReader::new(upstream.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let pools = format!(
+        "[[pool]]\nname = \"u\"\nat_once = 1\ntags = [\"x\"]\nupstream = \"http://127.0.0.1:{}\"\n[tickets]\nask_within = \"3s\"\n",
+        port.trim()
+    );
+    let site = Site::start_with(&[("--pools-file", &pools)], &[]).unwrap();
+    let script = r#"
+import socket, time
+body = rpc.dumps((["x"], "ann/p--bob"), "takeTicket").encode()
+head = "POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body)
+dying = socket.create_connection(("127.0.0.1", int("ADDRESS".rsplit(":", 1)[1])))
+dying.sendall(head.encode() + body)
+dying.recv(12)
+dying.close()
+again = p.takeTicket(["x"], "ann/p--bob")
+# there is one slot, which the first ticket has
+print(again, "host" in p.waitTicket(again), p.collectTicket(1)["closed"])
+p.closeTicket(again)
+upstream = rpc.ServerProxy("http://127.0.0.1:UPSTREAM", allow_none=True)
+while upstream.openTickets(): time.sleep(0.05)
+print("none is open upstream")
+"#;
+    let script = script.replace("ADDRESS", &site.server.http.to_string()).replace("UPSTREAM", port.trim());
+    let printed = python(&site.server, "", &script);
+    upstream.kill().and_then(|()| upstream.wait()).unwrap();
+    assert_eq!(printed, "2 True True\nnone is open upstream\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! | words | what runs |
 //! |---|---|
 //! | `kills [KILLS] [SEED]` | kills a server at random moments while agents stream: every sample is there once |
-//! | `upstream-kills [KILLS] [SEED]` | kills a server and its Resalloc server: each ticket upstream is in use or closed; needs `python3` |
+//! | `upstream-kills [KILLS] [SEED] [shared]` | kills a server and its Resalloc server: each ticket upstream is in use or closed; needs `python3` |
 //! | `power-cuts [CUTS] [SEED]` | cuts the power of the disk at random moments: nothing acknowledged is missing; needs root and loop devices |
 //! | `soak [MINUTES] [SEED]` | mixed load: no error, memory does not grow, the disk stays within its bounds |
 //! | `too-much [SAMPLES] [ATTEMPTS]` | one attempt with very many samples and very many attempts without any, over a kill |
@@ -39,8 +39,9 @@ async fn main() -> anyhow::Result<()> {
             println!("{}", kills.run(&programs).await?);
         }
         Some("upstream-kills") => {
-            let rounds = number(1, 200)?;
-            println!("{}", tokio::task::block_in_place(|| UpstreamKills { rounds, seed }.run(&programs))?);
+            let (rounds, shared) = (number(1, 200)?, words.get(3).is_some_and(|word| word == "shared"));
+            let kills = UpstreamKills { rounds, seed, shared };
+            println!("{}", tokio::task::block_in_place(|| kills.run(&programs))?);
         }
         Some("power-cuts") => {
             let (rounds, dir) = (number(1, 6)?, tempfile::tempdir()?);

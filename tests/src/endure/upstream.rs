@@ -30,6 +30,8 @@ const USE_MS: u64 = 100;
 const LOOK: Duration = Duration::from_millis(50);
 /// What is lost is found within the longest pause, a minute; some more for a machine that is busy.
 const SETTLED_WITHIN: Duration = Duration::from_mins(4);
+/// The same at a shared upstream, where nothing is searched.
+const SHARED_SETTLED_WITHIN: Duration = Duration::from_mins(1);
 
 /// How often.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +40,8 @@ pub struct UpstreamKills {
     pub rounds: u64,
     /// Of the dice.
     pub seed: u64,
+    /// Whether the pools file says that others use the upstream, too. Then tickets of lost answers stay open.
+    pub shared: bool,
 }
 
 /// What came of it.
@@ -49,14 +53,16 @@ pub struct UpstreamKilled {
     pub taken: u64,
     /// Tickets upstream that were in use at the end.
     pub in_use: usize,
+    /// Tickets upstream that were open at the end and not in use; 0 unless the upstream is shared.
+    pub left_open: usize,
 }
 
 impl fmt::Display for UpstreamKilled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { machines, taken, in_use } = self;
+        let Self { machines, taken, in_use, left_open } = self;
         write!(
             f,
-            "{machines} machines used, {taken} tickets taken upstream: {in_use} were in use at the end, all others closed"
+            "{machines} machines used, {taken} tickets taken upstream: {in_use} were in use at the end, {left_open} left open, all others closed"
         )
     }
 }
@@ -82,8 +88,8 @@ impl UpstreamKills {
         fs::write(
             &pools,
             format!(
-                "[[pool]]\nname = \"u\"\nat_once = 4\ntags = [\"x\"]\nupstream = \"http://127.0.0.1:{}\"\n[tickets]\nask_within = \"3s\"\n",
-                upstream.port
+                "[[pool]]\nname = \"u\"\nat_once = 4\ntags = [\"x\"]\nupstream = \"http://127.0.0.1:{}\"\nupstream_shared = {}\n[tickets]\nask_within = \"3s\"\n",
+                upstream.port, self.shared
             ),
         )?;
         let options = ["--pools-file", pools.to_str().context("a path in UTF-8")?];
@@ -135,11 +141,11 @@ impl UpstreamKills {
         upstream: &Resalloc,
     ) -> anyhow::Result<UpstreamKilled> {
         let in_use = clients.in_use.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let end = Instant::now() + SETTLED_WITHIN;
-        loop {
+        let end = Instant::now() + if self.shared { SHARED_SETTLED_WITHIN } else { SETTLED_WITHIN };
+        let left_open = loop {
             let open = upstream.open()?;
-            if open == in_use {
-                break;
+            if open == in_use || (self.shared && Instant::now() > end && open.is_superset(&in_use)) {
+                break open.len() - in_use.len();
             }
             if Instant::now() > end {
                 bail!(
@@ -149,9 +155,14 @@ impl UpstreamKills {
                 );
             }
             thread::sleep(LOOK);
-        }
+        };
         let taken = upstream.last()?;
-        Ok(UpstreamKilled { machines: clients.machines.load(Relaxed), taken, in_use: in_use.len() })
+        Ok(UpstreamKilled {
+            machines: clients.machines.load(Relaxed),
+            taken,
+            in_use: in_use.len(),
+            left_open,
+        })
     }
 }
 

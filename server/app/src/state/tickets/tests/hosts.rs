@@ -182,6 +182,16 @@ impl Yard {
         tickets.filter_map(|ticket| Some((ticket.id.to_string(), ticket.host?))).collect()
     }
 
+    /// The ticket of each host that is out, or is checked for a ticket that is open.
+    fn holders(&self) -> Vec<TicketId> {
+        let state = self.state();
+        let is_open = |check: &host_checks::HostCheck| {
+            state.tickets.get(&check.ticket).is_some_and(|ticket| ticket.number == check.number)
+        };
+        let is_left = |host: &str| self.checks.iter().any(|check| check.host == host && !is_open(check));
+        state.hosts.held().filter(|(host, _)| !is_left(host)).map(|(_, holder)| holder.clone()).collect()
+    }
+
     fn ticket(&self, name: &str) -> Ticket {
         self.state().tickets.get(&id(name)).cloned().unwrap()
     }
@@ -350,4 +360,21 @@ fn a_ticket_of_the_same_sandbox_gets_the_host_before_those_that_wait_longer_with
     yard.close("1");
     yard.check(|_| true);
     assert_eq!((yard.host("2"), yard.host("3")), (String::new(), String::new()));
+}
+
+#[test]
+fn a_restart_forgets_which_hosts_did_not_answer_and_for_which_sandbox_they_were_kept() {
+    let mut yard = Yard::new("hosts = [\"a\"]\nreuse_opportunity_time = 60\n");
+    yard.open("1", "s");
+    yard.check(|_| false);
+    assert_eq!(yard.checks, [], "it is left alone");
+    yard.restart();
+    yard.check(|_| true);
+    assert_eq!(yard.host("1"), "a", "checked again at once");
+    yard.close("1");
+    yard.open("2", "t");
+    assert_eq!(yard.checks, [], "it is kept for s");
+    yard.restart();
+    yard.check(|_| true);
+    assert_eq!(yard.host("2"), "a");
 }
