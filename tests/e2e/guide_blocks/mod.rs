@@ -19,7 +19,7 @@ use plimsoll_tests::{Programs, Server};
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// Languages of blocks; each has a reader in this test.
-const LANGUAGES: [&str; 6] = ["console", "ini", "json", "text", "toml", "yaml"];
+const LANGUAGES: [&str; 7] = ["console", "csv", "ini", "json", "text", "toml", "yaml"];
 
 /// A fenced block.
 struct Block {
@@ -135,8 +135,11 @@ fn read_toml(text: &str) -> Result<(), String> {
         let read = LogRules::extended(&[("own.toml".to_owned(), text.to_owned())]);
         read.map(drop).map_err(|wrong| wrong.join("\n"))
     } else if has(&["currency", "pool", "kind", "rule", "tickets"]) {
-        let mut of_hosts = |_name: &str| Ok("builder-3.example".to_owned());
-        Placement::parse_with(text, &mut of_hosts).map(drop)
+        let mut file = |name: &str| {
+            let is_certificate = name.ends_with("-ca.crt");
+            Ok(if is_certificate { "-----BEGIN CERTIFICATE-----" } else { "builder-3.example" }.to_owned())
+        };
+        Placement::parse_with(text, &mut file).map(drop)
     } else if has(&["kube_pod", "variables"]) {
         let labels: PrometheusLabels = toml::from_str(text).map_err(|error| error.to_string())?;
         labels.check()

@@ -222,6 +222,7 @@ fn a_server_starts_with_every_file_of_the_reference() {
         fs::write(path(file), example(name)).unwrap();
     }
     fs::write(path("powerful.hosts"), "builder-3.example\n").unwrap();
+    fs::write(path("resalloc-ca.crt"), "-----BEGIN CERTIFICATE-----\n").unwrap();
     fs::write(
         path("builds-keys.json"),
         r#"{"keys": [{"kty": "RSA", "kid": "one", "n": "AQAB", "e": "AQAB"}]}"#,
