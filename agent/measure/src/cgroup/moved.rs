@@ -225,9 +225,8 @@ impl MovedGroups {
         };
         let cpu = groups.cpu.as_ref().map(|cpu| self.whole_scope(cpu)).filter(is_elsewhere);
         let groups = Cgroups { memory, cpu, quota: groups.quota.clone() };
-        // the kernel adds groups below to this one
-        self.running.retain(|known| !known.groups.memory.dir.starts_with(&groups.memory.dir));
-        if self.running.len() >= MAX_RUNNING {
+        let is_below = |known: &MovedGroup| known.groups.memory.dir.starts_with(&groups.memory.dir);
+        if self.running.iter().filter(|known| !is_below(known)).count() >= MAX_RUNNING {
             self.note(&groups.memory, "too many such groups are in use");
             return;
         }
@@ -236,7 +235,14 @@ impl MovedGroups {
             self.note(&groups.memory, "it cannot be read");
             return;
         };
-        let before = if is_scope(&groups.memory.dir) { before_creation(&first) } else { first };
+        let is_new = is_scope(&groups.memory.dir);
+        // the kernel adds groups below to this one: in a scope from their creation, elsewhere from now on
+        for below in self.running.extract_if(.., |known| is_below(known)) {
+            if !is_new {
+                add_counters(&mut self.ended, &below.last);
+            }
+        }
+        let before = if is_new { before_creation(&first) } else { first };
         tracing::debug!(group = %groups.memory.dir.display(), "part of the build moved to another cgroup");
         let last = since(first, &before);
         self.running.push(MovedGroup { groups, reader, before, last, members });

@@ -315,3 +315,19 @@ fn a_process_that_the_search_has_read_is_not_read_again_for_its_group() {
     moved.descendants.insert(1);
     assert_eq!(moved.members_of_build(&large, &BTreeSet::new()), Some(BTreeSet::from([1])));
 }
+
+#[test]
+fn a_group_that_is_counted_with_one_above_it_keeps_what_it_counted_before() {
+    let fake = kernel_with_nspawn();
+    let mut meter = measured(&fake);
+    let alone = meter.read().unwrap();
+    group(&fake, "/a/b", [70_000, 90_000, 4_000, 2], "102\n");
+    process(&fake, 102, 101, "/a/b");
+    next_look(&mut meter);
+    group(&fake, "/a/b", [70_000, 90_000, 4_500, 3], "102\n");
+    group(&fake, "/a", [80_000, 90_000, 9_000, 3], "103\n");
+    process(&fake, 103, 101, "/a");
+    let both = next_look(&mut meter);
+    assert_eq!((both.need, both.cpu_usec), (alone.need + 80_000, alone.cpu_usec + 500));
+    assert_eq!(both.oom_kill, Some(1 + 1));
+}
