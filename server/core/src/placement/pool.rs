@@ -1,5 +1,7 @@
 //! A pool of builders: the sizes that fit, the price and the nodes.
 
+use std::collections::BTreeSet;
+
 use super::{
     hosts::PoolHosts,
     node::NodePlacement,
@@ -87,12 +89,16 @@ impl Pool {
 
     /// Tags for the upstream, of a ticket that names these: those that the pool names for it, else the ticket's, else the pool's that are
     /// not on demand.
+    /// Each once: Resalloc refuses a ticket that names a tag twice.
     pub fn upstream_tags(&self, asked: &[String]) -> Vec<String> {
-        match &self.upstream {
+        let mut tags = match &self.upstream {
             Some(upstream) if !upstream.tags.is_empty() => upstream.tags.clone(),
             _ if !asked.is_empty() => asked.to_vec(),
             _ => self.tags.iter().filter(|tag| !self.tags_on_demand.contains(tag)).cloned().collect(),
-        }
+        };
+        let mut known = BTreeSet::new();
+        tags.retain(|tag| known.insert(tag.clone()));
+        tags
     }
 
     /// Whether a build for this architecture can run here. A build that names no architecture can.

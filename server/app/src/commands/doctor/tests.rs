@@ -218,6 +218,7 @@ fn an_upstream_that_does_not_answer_as_resalloc_is_named_without_its_password() 
             let (mut sent, mut bytes) = (Vec::new(), [0; 4096]);
             while !String::from_utf8_lossy(&sent).contains("</methodCall>") {
                 let read = io::Read::read(&mut stream, &mut bytes).unwrap();
+                assert!(read > 0, "the call is cut: {}", String::from_utf8_lossy(&sent));
                 sent.extend_from_slice(&bytes[..read]);
             }
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());

@@ -29,7 +29,9 @@ pub(super) fn check_upstreams(config: &Config) -> anyhow::Result<Vec<CheckLine>>
         checks.join_all().await
     });
     let mut lines = Vec::new();
-    for (answer, address) in checked {
+    // the checks end in any order
+    let by_address: BTreeMap<_, _> = checked.into_iter().map(|(answer, address)| (address, answer)).collect();
+    for (address, answer) in by_address {
         let answer = answer.map(|()| format!("{address} answers"));
         let advice = || format!("{address}: its tickets wait; check upstream in the pools file");
         lines.push(line_of("upstream", answer.with_context(advice)));

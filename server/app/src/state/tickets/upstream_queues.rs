@@ -38,6 +38,8 @@ pub(super) struct UpstreamQueues {
 pub(super) struct UpstreamQueue {
     /// Tickets that have a slot and no ticket upstream yet, in the order of opening.
     pub(super) wanted: BTreeSet<(u64, TicketId)>,
+    /// How many calls of `takeTicket` for a wanted ticket the upstream answered with a fault: other tickets go first.
+    take_faults: HashMap<(u64, TicketId), u32>,
     /// Tickets that have ended, and may still have a ticket upstream.
     pub(super) ended: Vec<TicketHolder>,
     /// Wakes the worker when there is something to do.
@@ -48,7 +50,23 @@ pub(super) struct UpstreamQueue {
     pub(super) status: UpstreamStatus,
 }
 
+impl UpstreamQueue {
+    /// Removes the next ticket from the queue: the oldest one with the fewest faults.
+    pub(super) fn take_next_wanted(&mut self) -> Option<(u64, TicketId)> {
+        let Self { wanted, take_faults, .. } = self;
+        take_faults.retain(|turn, _faults| wanted.contains(turn));
+        let faults = |turn: &(u64, TicketId)| take_faults.get(turn).copied().unwrap_or_default();
+        let next = wanted.iter().min_by_key(|turn| (faults(turn), turn.0))?.clone();
+        wanted.take(&next)
+    }
+}
+
 impl UpstreamQueues {
+    /// Notes that the upstream answered a call of `takeTicket` for this ticket with a fault.
+    pub(super) fn note_take_fault(&mut self, address: &str, (id, number): &TicketHolder) {
+        *self.of(address).take_faults.entry((*number, id.clone())).or_default() += 1;
+    }
+
     pub(super) fn of(&mut self, address: &str) -> &mut UpstreamQueue {
         if !self.queues.contains_key(address) {
             self.changed.notify_one();

@@ -111,6 +111,8 @@ mod tests {
         let asked = ["y".to_owned()];
         assert_eq!((a.upstream_tags(&[]), a.upstream_tags(&asked)), (vec!["x".into()], vec!["y".into()]));
         assert_eq!(b.upstream_tags(&asked), ["z"]);
+        let twice = ["y", "x", "y"].map(str::to_owned);
+        assert_eq!(a.upstream_tags(&twice), ["y", "x"], "Resalloc refuses a tag that is there twice");
         let with_ca = "[[pool]]\nname = \"a\"\nupstream = \"https://r\"\nupstream_ca_file = \"ca\"\n";
         let ca_in = |text: &str| {
             let placement = Placement::parse_with(with_ca, &mut |_file| Ok(text.to_owned()))?;

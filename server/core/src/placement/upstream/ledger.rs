@@ -17,13 +17,14 @@
 //! If more numbers are gone than takes are unanswered, another client took some: then nothing is closed. A take that no number explains
 //! for ten minutes never got one.
 //!
-//! `looks` has the search for numbers.
+//! `looks` has the search for numbers, `closing` what becomes of tickets that are to be closed.
 
+mod closing;
 mod looks;
 
 use std::collections::BTreeMap;
 
-use looks::{LOST_ANSWER_MS, LastNumberSearch};
+use looks::LastNumberSearch;
 
 use super::steps::{
     CollectAnswer, LedgerCounts, LedgerEffects, LedgerEvent, LedgerStep, LedgerWrite, TicketHolder,
@@ -54,11 +55,19 @@ struct LedgerTicket {
     due_ms: u64,
     /// Since when the server has answered that it does not know this ticket, which is to be closed.
     unknown_since_ms: Option<u64>,
+    /// Since when calls that close this ticket get no answer.
+    silent_since_ms: Option<u64>,
 }
 
 impl LedgerTicket {
     fn new(record: UpstreamTicket) -> Self {
-        Self { is_held: record.holder.is_some(), record, due_ms: 0, unknown_since_ms: None }
+        Self {
+            is_held: record.holder.is_some(),
+            record,
+            due_ms: 0,
+            unknown_since_ms: None,
+            silent_since_ms: None,
+        }
     }
 }
 
@@ -101,8 +110,10 @@ impl UpstreamLedger {
     pub fn new(mut server: UpstreamServer, tickets: impl IntoIterator<Item = UpstreamTicket>) -> Self {
         let tickets = tickets.into_iter().map(|record| (record.number, LedgerTicket::new(record)));
         let tickets: BTreeMap<u32, LedgerTicket> = tickets.collect();
-        // a crash came between two commits of one answer
-        server.last = server.last.max(tickets.last_key_value().map(|(number, _)| *number));
+        // a crash came between two commits of one answer; an unknown last number is searched, since others may have taken some
+        if let (Some(last), Some((highest, _))) = (&mut server.last, tickets.last_key_value()) {
+            *last = (*last).max(*highest);
+        }
         let [away, take, look] = <[Pause; 3]>::default();
         Self {
             server,
@@ -246,42 +257,9 @@ impl UpstreamLedger {
         self.take.extend(now_ms);
     }
 
-    /// Records that the ticket with this number is closed upstream.
-    pub fn closed(&mut self, number: u32) -> LedgerEffects {
-        self.away = Pause::default();
-        let gone = self.tickets.remove(&number).map(|entry| LedgerWrite::Delete(entry.record));
-        LedgerEffects { writes: Vec::from_iter(gone), ..LedgerEffects::default() }
-    }
-
-    /// Records that the server does not know the ticket with this number, which was to be closed. A lost number may be of a take that the
-    /// server has not finished, so it is closed again later; after [`LOST_ANSWER_MS`] it counts as closed.
-    pub fn unknown_at_close(&mut self, number: u32, now_ms: u64) -> LedgerEffects {
-        self.away = Pause::default();
-        if let Some(entry) = self.tickets.get_mut(&number).filter(|entry| entry.record.holder.is_none()) {
-            let since_ms = *entry.unknown_since_ms.get_or_insert(now_ms);
-            if now_ms.saturating_sub(since_ms) < LOST_ANSWER_MS {
-                entry.due_ms = now_ms.saturating_add(LONGEST_PAUSE_MS);
-                return LedgerEffects::default();
-            }
-        }
-        self.closed(number)
-    }
-
-    /// Gives up the tickets that are still to be closed, and the search for lost numbers: the server is gone for good. Returns the numbers
-    /// of these tickets.
-    pub fn give_up_closing(&mut self) -> (Vec<u32>, LedgerEffects) {
-        let given_up: Vec<u32> =
-            self.tickets.iter().filter(|(_, entry)| !entry.is_held).map(|(number, _)| *number).collect();
-        let records = given_up.iter().filter_map(|number| self.tickets.remove(number));
-        let mut writes: Vec<LedgerWrite> = records.map(|entry| LedgerWrite::Delete(entry.record)).collect();
-        self.server.unanswered = 0;
-        writes.push(LedgerWrite::Server(self.server.clone()));
-        (given_up, LedgerEffects { writes, ..LedgerEffects::default() })
-    }
-
     /// Records that the server answered this step with a fault.
     pub fn fault(&mut self, step: LedgerStep, now_ms: u64) {
-        self.away = Pause::default();
+        (self.away, self.quiet_since_ms) = (Pause::default(), None);
         if step != LedgerStep::Take {
             self.postpone(step, now_ms);
         }
@@ -290,6 +268,8 @@ impl UpstreamLedger {
     /// Records that the server could not be used.
     pub fn unreachable(&mut self, now_ms: u64) {
         self.away.extend(now_ms);
+        // the ten minutes of a lost answer count only while the server answers
+        self.quiet_since_ms = None;
     }
 
     /// Records that the server gave no usable answer to this step. The reason may be this step alone, so other steps go first afterwards.

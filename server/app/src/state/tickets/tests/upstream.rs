@@ -119,6 +119,7 @@ impl Upstream {
             _ => 0,
         };
         match &*call.name {
+            "takeTicket" if format!("{:?}", call.params).contains("\"refused\"") => Err("no".to_owned()),
             "takeTicket" => {
                 self.last += 1;
                 self.open.insert(self.last, format!("{:?}", call.params));
@@ -207,6 +208,19 @@ async fn a_ticket_is_taken_upstream_once_it_has_its_slot_and_closed_there_with_i
         resalloc.until(|state| !state.open.contains_key(&41)).await;
         tickets.close_numbered(2, &anyone).await.unwrap();
         resalloc.until(|state| state.open.is_empty()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_the_upstream_refuses_holds_up_no_other() {
+    let (_resalloc, address) = Resalloc::start().await;
+    let site = Site::with(&pools(&address).replace("at_once = 1", "at_once = 2"));
+    site.run(&[], async |tickets: &TicketRegistry| {
+        let refused = TicketClaim { upstream_tags: vec!["refused".into()], ..wants(1) };
+        tickets.open_numbered(Ok(refused)).await.unwrap();
+        tickets.open_numbered(Ok(wants(2))).await.unwrap();
+        assert_eq!(output(tickets, 2).await, "---\nhost: m1\n");
     })
     .await;
 }

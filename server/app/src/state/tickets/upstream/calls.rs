@@ -65,6 +65,11 @@ impl CallFailure {
         !matches!(self, Self::Unreachable(_) | Self::Refused(_) | Self::Fault(_))
     }
 
+    /// Whether the server, or a proxy before it, is there and does not want the call.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self, Self::Fault(_) | Self::Refused(_))
+    }
+
     /// The reason as text for people.
     pub(super) fn text(&self) -> String {
         match self {

@@ -78,7 +78,7 @@ impl TicketState {
 
     /// The next ticket that wants a machine of an upstream. It leaves the queue, because a ticket is now taken upstream for it.
     pub(super) fn next_wanted(&mut self, address: &str) -> Option<WantedMachine> {
-        let (number, id) = self.upstreams.of(address).wanted.pop_first()?;
+        let (number, id) = self.upstreams.of(address).take_next_wanted()?;
         let claim = &self.tickets.get(&id).filter(|ticket| ticket.number == number)?.claim;
         let pool = self.placement.as_ref()?.pool(&claim.pool)?;
         let (tags, sandbox) = (pool.upstream_tags(&claim.upstream_tags), claim.upstream_sandbox());

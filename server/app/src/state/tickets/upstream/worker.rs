@@ -1,5 +1,7 @@
 //! The worker of one upstream: one call at a time, each as the ledger says, with its effects on disk before they count.
 
+mod retire;
+
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
@@ -8,7 +10,7 @@ use plimsoll_core::{
         CollectAnswer, LedgerEffects, LedgerStep, LedgerWrite, PoolUpstream, UpstreamAddress, UpstreamLedger,
     },
 };
-use plimsoll_store::{self as store, Batch};
+use plimsoll_store::Batch;
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
@@ -28,10 +30,6 @@ use crate::{
 const RETRY_WRITE_AFTER: Duration = Duration::from_secs(1);
 /// Most writes in one commit: each record has at most 6 parts.
 const WRITES_PER_COMMIT: usize = 32;
-
-/// How long an upstream that no pool names may be silent until its tickets are no longer closed there, milliseconds: a day, in which an
-/// operator can name it again or close them there.
-const GIVE_UP_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Labels in metrics for the states of tickets upstream.
 const TICKET_STATES: [&str; 4] = ["waiting", "ready", "closing", "unanswered"];
@@ -88,8 +86,8 @@ impl Worker {
             self.needed_or_answered_ms = now_ms;
             let writes = self.ledger.set_shared(upstream.shared);
             self.write(writes).await;
-        } else if now_ms.saturating_sub(self.needed_or_answered_ms) >= GIVE_UP_AFTER_MS {
-            self.give_up().await;
+        } else if now_ms.saturating_sub(self.needed_or_answered_ms) >= retire::GIVE_UP_AFTER_MS {
+            self.give_up(now_ms).await;
         }
         self.publish_counts();
         let next = self.ledger.next(wants, now_ms);
@@ -142,45 +140,6 @@ impl Worker {
         (upstream, wants)
     }
 
-    /// Gives up what is still to be closed at an upstream that no pool names and that has not answered for a day.
-    async fn give_up(&mut self) {
-        let unanswered = self.ledger.unanswered();
-        let (numbers, effects) = self.ledger.give_up_closing();
-        if numbers.is_empty() && unanswered == 0 {
-            return;
-        }
-        tracing::error!(
-            upstream = self.address,
-            ?numbers,
-            unanswered,
-            "no pool names this upstream, and it has not answered for a day: its tickets are given up; if it comes back, close them there"
-        );
-        let count = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
-        self.shared.metrics.upstream_numbers.get_or_create(&KindLabel::of("given up")).inc_by(count);
-        self.apply(effects).await;
-    }
-
-    /// Removes all records of an upstream that no pool names; returns false if it is needed again.
-    async fn forget(&mut self) -> bool {
-        let mut batch = Batch::default();
-        let server = UpstreamServer { address: self.address.clone(), ..UpstreamServer::default() };
-        if store::delete_upstream_server(&mut batch, &server).is_ok() {
-            self.commit(batch).await;
-        }
-        let mut state = self.shared.state();
-        if state.upstream_at(&self.address).is_some() || state.upstreams.wants(&self.address) {
-            // its last number is not on disk any more: it is looked for as at the first contact
-            self.ledger = UpstreamLedger::new(server, []);
-            return false;
-        }
-        state.upstreams.forget(&self.address);
-        for state in TICKET_STATES {
-            let label = AtUpstream { upstream: self.address.clone(), state };
-            self.shared.metrics.upstream_tickets.remove(&label);
-        }
-        true
-    }
-
     /// Makes a client for the address in the pools file, if there is none yet; returns false if that fails. If no pool names the upstream
     /// any more, the client of before is used. After a restart there is none, and the new one has no password.
     fn has_client(&mut self, upstream: Option<PoolUpstream>) -> bool {
@@ -227,7 +186,11 @@ impl Worker {
                 let now = self.shared.now();
                 self.ledger.not_taken(failure.may_have_worked(), now.steady_ms);
                 self.note_failure(&failure, LedgerStep::Take);
-                self.shared.state().want_again(&wanted.holder, now);
+                let mut state = self.shared.state();
+                if matches!(failure, CallFailure::Fault(_)) {
+                    state.upstreams.note_take_fault(&self.address, &wanted.holder);
+                }
+                state.want_again(&wanted.holder, now);
             }
         }
     }
@@ -239,6 +202,7 @@ impl Worker {
             Ok(is_known) => {
                 self.note_answer();
                 let now_ms = self.shared.now().steady_ms;
+                self.ledger.close_answered(number, true, now_ms);
                 let effects = if is_known {
                     self.ledger.closed(number)
                 } else {
@@ -246,7 +210,11 @@ impl Worker {
                 };
                 self.apply(effects).await;
             }
-            Err(failure) => self.note_failure(&failure, LedgerStep::Close(number)),
+            Err(failure) => {
+                let now_ms = self.shared.now().steady_ms;
+                self.ledger.close_answered(number, failure.is_answer(), now_ms);
+                self.note_failure(&failure, LedgerStep::Close(number));
+            }
         }
     }
 
@@ -358,6 +326,9 @@ impl Worker {
     fn note_failure(&mut self, failure: &CallFailure, step: LedgerStep) {
         self.count_call(failure.kind());
         let now_ms = self.shared.now().steady_ms;
+        if failure.is_answer() {
+            self.needed_or_answered_ms = now_ms;
+        }
         match failure {
             CallFailure::Fault(_) => self.ledger.fault(step, now_ms),
             CallFailure::Timeout | CallFailure::Malformed(_) | CallFailure::TooLarge => {

@@ -278,15 +278,48 @@ fn the_last_number_is_found_although_numbers_before_it_are_missing() {
 }
 
 #[test]
-fn tickets_to_be_closed_at_a_server_that_is_gone_are_given_up_and_those_in_use_stay() {
+fn a_ticket_is_given_up_after_its_own_day_of_silence_and_one_in_use_never() {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1000;
     let mut ledger = ledger_with(7, 3, [5, 6]);
     ledger.intend();
     ledger.taken(8, holder(1));
-    let (given_up, effects) = ledger.give_up_closing();
-    assert_eq!(given_up, [5, 6]);
-    assert_eq!((effects.writes.len(), effects.events.len(), ledger.unanswered()), (3, 0, 0));
+    for number in [5, 6] {
+        ledger.close_answered(number, false, 0);
+    }
+    // a fault or a refusal is an answer
+    ledger.close_answered(6, true, DAY_MS - 1);
+    assert!(ledger.give_up_closing(DAY_MS, DAY_MS - 1).0.is_empty());
+    ledger.close_answered(5, false, DAY_MS);
+    assert_eq!(ledger.give_up_closing(DAY_MS, DAY_MS).0, [5]);
+    ledger.closed(6);
     assert_eq!(ledger.counts(), LedgerCounts { waiting: 1, ..LedgerCounts::default() });
     ledger.release(&holder(1));
-    assert_eq!(ledger.give_up_closing().0, [8]);
+    assert!(ledger.give_up_closing(DAY_MS, 9 * DAY_MS).0.is_empty(), "it has not been tried");
+    ledger.close_answered(8, false, 9 * DAY_MS);
+    assert_eq!(ledger.give_up_closing(DAY_MS, 10 * DAY_MS).0, [8]);
     assert!(ledger.is_done());
+}
+
+#[test]
+fn the_time_of_a_lost_answer_begins_anew_when_the_server_does_not_answer() {
+    let mut ledger = ledger_with(7, 1, []);
+    ledger.looked(9, false, 0);
+    ledger.looked(8, false, 0);
+    ledger.no_answer(LedgerStep::Look(9), 1000);
+    ledger.looked(9, false, 600_000);
+    ledger.looked(8, false, 600_000);
+    assert_eq!(ledger.unanswered(), 1, "its take may have hung as long");
+}
+
+#[test]
+fn a_restart_searches_the_last_number_that_was_not_known_before_it() {
+    let held = UpstreamTicket {
+        address: ADDRESS.to_owned(),
+        number: 9,
+        holder: Some(holder(1)),
+        output: None,
+        failed: false,
+    };
+    let ledger = UpstreamLedger::new(server(), [held]);
+    assert_eq!(ledger.next(true, 0), LedgerStep::Look(1));
 }
