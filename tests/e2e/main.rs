@@ -22,6 +22,7 @@ mod copr_guide;
 mod corrected;
 mod crash;
 mod damaged_store;
+mod database;
 mod demand;
 mod deploy;
 mod directory;

@@ -3,19 +3,20 @@
 
 mod drain;
 mod listeners;
+mod opening;
 mod running;
 mod services;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
+use std::{fs::File, future::Future, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, ensure};
 use drain::Drain;
 use listeners::Listeners;
 use plimsoll_core::{domain::History, shared_history::SharedHistory, stats::Stats};
-use plimsoll_store::{Store, StoreSettings};
+use plimsoll_store::Store;
 use running::RunningServer;
 use tokio::runtime::Handle;
 
@@ -61,6 +62,8 @@ pub struct App {
     hooks: Hooks,
     follower: Option<Follower>,
     guard: Guard,
+    /// Keeps other servers out of the data directory if the store is in a database.
+    dir_lock: Option<File>,
 }
 
 /// Secrets that the access file does not contain. They are read once, when the server starts.
@@ -116,7 +119,7 @@ pub struct Addresses {
 
 impl App {
     /// Binds all listeners, opens the store and reads the history.
-    /// Errors: an address is in use, or the data directory cannot be used. The text names it and how to fix that.
+    /// Errors: an address is in use, or the data directory or the database cannot be used. The text names it and how to fix that.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         // first, so that an address in use is reported before any slow work
         let listeners = Listeners::bind(&config).await?;
@@ -125,9 +128,7 @@ impl App {
         kubernetes::begin_counts(&metrics);
         let gitlab =
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
-        let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
-        let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
-        let store = opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")?;
+        let (store, dir_lock) = opening::open_store(&config).await?;
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let sources = RuleSources {
@@ -154,8 +155,8 @@ impl App {
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
-        worker.resume().await.context("data_dir: cannot read the history")?;
-        tickets.resume(worker.open()).await.context("data_dir: cannot read the tickets")?;
+        worker.resume().await.context("the store: cannot read the history")?;
+        tickets.resume(worker.open()).await.context("the store: cannot read the tickets")?;
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
         let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
         Ok(Self {
@@ -175,6 +176,7 @@ impl App {
             hooks,
             follower: Some(follower),
             guard,
+            dir_lock,
         })
     }
 

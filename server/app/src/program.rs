@@ -91,11 +91,11 @@ async fn run_server(config: Config, agents: Handle) -> anyhow::Result<()> {
     let (mut stop, mut again) = (listen_for_signals()?, listen_for_signals()?);
     // SIGHUP reloads rules; without this handler, one that arrives early would end the process
     let _received = signal(SignalKind::hangup())?;
-    let data_dir = config.data_dir.display().to_string();
+    let (data_dir, store_url) = (config.data_dir.display().to_string(), config.store_url.clone());
     let memory = MemoryPlan::of(&config);
     tracing::info!(history_memory = %memory.history, from = memory.reason, "memory for the history");
     memory.check()?;
-    tracing::info!(data_dir, "opening the store");
+    tracing::info!(data_dir, store_url, "opening the store");
     let app = tokio::select! {
         built = App::build(config) => built?,
         () = stop.next_signal() => {

@@ -1,10 +1,10 @@
 //! Stores what must survive: attempts, samples, summaries, verdicts, tickets.
 //!
 //! The crate has two layers. The lower layer is [`Store`]: ordered keys and values of bytes, with atomic
-//! commits that are on disk when they return. It keeps them in files ([`SledStore`]) or in memory
-//! ([`MemoryStore`], for tests). The upper layer works on either: records ([`put_summary`], [`load_summaries`]
+//! commits that are on disk when they return. It keeps them in files ([`SledStore`]), in a PostgreSQL database
+//! (`PostgresStore`) or in memory ([`MemoryStore`], for tests). The upper layer works on each: records ([`put_summary`], [`load_summaries`]
 //! ..), samples ([`append_fragment`], [`read_series`] ..) and the conversion between them ([`compact_samples`],
-//! [`seal`], [`sweep_late_fragments`]). Only the module `sled` uses sled.
+//! [`seal`], [`sweep_late_fragments`]). Only the module `sled` uses sled, only `postgres` the client library of PostgreSQL.
 //!
 //! The server's sessions are the only writer of attempts, its tickets the only writer of tickets. A read may
 //! wait while a batch is written, so answers that must be fast (predictions, totals) come from the server's
@@ -37,10 +37,13 @@ mod memory;
 mod packed_page;
 mod packed_summary;
 mod packing_threads;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod records;
 mod seal;
 mod series;
 mod sled;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 pub mod threads;
@@ -63,6 +66,8 @@ pub use load::{
 };
 pub use memory::MemoryStore;
 use packed_page::PackedPage;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresError, PostgresSettings, PostgresStore};
 pub use records::{
     SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
     forget_attempt, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
@@ -73,9 +78,9 @@ pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, s
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
 pub use sled::{
     CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
-    SledStore, Snapshot, StoreCopy, StoreFiller, StoreSettings, bytes_below, repair, store_id_at,
-    store_id_of, syncs,
+    SledStore, StoreCopy, StoreFiller, StoreSettings, bytes_below, repair, store_id_at, store_id_of, syncs,
 };
+pub use snapshot::Snapshot;
 pub use upstream::{
     delete_upstream_server, delete_upstream_ticket, load_upstream_servers, load_upstream_tickets,
     put_upstream_server, put_upstream_ticket,
@@ -86,6 +91,9 @@ pub use upstream::{
 pub enum Store {
     /// A store in files.
     Sled(SledStore),
+    /// A store in a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresStore),
     /// A store in memory, for tests.
     Memory(MemoryStore),
 }
@@ -95,6 +103,16 @@ impl Store {
     /// Errors: the error names the file and says what to do. A directory of another program is not changed.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         SledStore::open(settings).map(Self::Sled)
+    }
+
+    /// Opens a store in a PostgreSQL database, or creates its tables. A server that has the store open writes no more. Blocks while it
+    /// connects.
+    ///
+    /// # Errors
+    /// The error names the setting and says what to do.
+    #[cfg(feature = "postgres")]
+    pub fn open_postgres(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        PostgresStore::open(settings).map(Self::Postgres)
     }
 
     /// A store in memory.
@@ -114,6 +132,8 @@ impl Store {
     pub async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         match self {
             Self::Sled(store) => store.begin(batch).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.begin(batch).await,
             Self::Memory(store) => Ok(PendingCommit::already_ended(store.commit(batch))),
         }
     }
@@ -122,6 +142,8 @@ impl Store {
     pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
         match self {
             Self::Sled(store) => store.get(key.to_vec()).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.get(key).await,
             Self::Memory(store) => Ok(store.get(key)),
         }
     }
@@ -130,6 +152,8 @@ impl Store {
     pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
         match self {
             Self::Sled(store) => store.holds(prefixes).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.holds(prefixes).await,
             Self::Memory(store) => Ok(prefixes.iter().map(|prefix| store.holds(prefix)).collect()),
         }
     }
@@ -144,6 +168,8 @@ impl Store {
     ) -> Result<ScanPage, StoreError> {
         match self {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.scan(prefix, after, limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
         }
     }
@@ -158,6 +184,8 @@ impl Store {
     ) -> Result<PackedPage, StoreError> {
         match self {
             Self::Sled(store) => store.scan_packed(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.scan_packed(prefix, after, limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
         }
     }
@@ -171,6 +199,8 @@ impl Store {
     ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
         match self {
             Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => Ok((store.scan(prefix, after, limit).await?, None)),
             Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
         }
     }
@@ -197,6 +227,8 @@ impl Store {
     pub fn status(&self) -> StoreStatus {
         match self {
             Self::Sled(store) => store.status(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.status(),
             Self::Memory(store) => store.status(),
         }
     }
@@ -205,7 +237,9 @@ impl Store {
     /// read at a time.
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
         match self {
-            Self::Sled(store) => store.snapshot().await,
+            Self::Sled(store) => store.snapshot().await.map(Snapshot::of_files),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.snapshot().await.map(Snapshot::of_database),
             Self::Memory(store) => Ok(Snapshot::of_memory(store.entries())),
         }
     }
@@ -214,6 +248,8 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         match self {
             Self::Sled(store) => store.close().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.close().await,
             Self::Memory(store) => store.close(),
         }
     }

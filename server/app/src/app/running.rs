@@ -1,6 +1,6 @@
 //! A serving server: its parts, and how they are shut down.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs::File, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use plimsoll_core::stats::Stats;
@@ -107,7 +107,7 @@ impl RunningServer {
             stopping: stopping.clone(),
         };
         let serving_http = serve_http(http, webhook, Arc::new(http_parts), connections);
-        let ingest_task = tasks.spawn(end_work(worker, app.ingest, keeper, ingesting.clone()));
+        let ingest_task = tasks.spawn(end_work(worker, app.ingest, keeper, ingesting.clone(), app.dir_lock));
         let grpc_task = tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()));
         Self {
             worker_task: LongTask::new("ingest", ingest_task),
@@ -170,6 +170,7 @@ async fn end_work(
     ingest: Ingest,
     keeper: Keeper,
     work_end: CancellationToken,
+    dir_lock: Option<File>,
 ) -> anyhow::Result<()> {
     let rejudging = Rejudging::new(ingest, &mut worker);
     let ended = CancellationToken::new();
@@ -178,6 +179,7 @@ async fn end_work(
         ended.cancel();
     };
     tokio::join!(ingesting, rejudging.run(work_end.clone()), keeper.run(ended.clone()));
+    drop(dir_lock);
     Ok(())
 }
 

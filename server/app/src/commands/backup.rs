@@ -58,19 +58,8 @@ impl Backup {
         if let Some((server, ca)) = self.server.as_ref().zip(self.ca.as_ref()) {
             return self.take_remote(server, ca);
         }
-        // opening the store is tried first; an error that it is in use means that a server runs,
-        // which is fine
-        let settings = store_settings(config);
-        let opened = if self.in_place {
-            OfflineStore::open(&settings)
-        } else {
-            OfflineStore::open_copy(&settings, self.scratch.as_deref())
-        };
-        let store = match opened {
-            Ok(store) => Some(store),
-            Err(OpenError::Locked { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
+        // the store in a database is read by the server that runs over it
+        let store = if config.store_url.is_some() { None } else { self.open_files(config)? };
         let mut target = Target::open(&self.file)?;
         let mut progress = Progress::new();
         let whole = store.as_ref().map_or(0, OfflineStore::bytes_on_disk);
@@ -90,6 +79,21 @@ impl Backup {
             if store.is_some() { "no server ran" } else { "the server goes on" }
         ));
         Ok(())
+    }
+
+    /// Opens the store in files; `None` if a server has it open, which is fine.
+    fn open_files(&self, config: &Config) -> anyhow::Result<Option<OfflineStore>> {
+        let settings = store_settings(config)?;
+        let opened = if self.in_place {
+            OfflineStore::open(&settings)
+        } else {
+            OfflineStore::open_copy(&settings, self.scratch.as_deref())
+        };
+        match opened {
+            Ok(store) => Ok(Some(store)),
+            Err(OpenError::Locked { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes the backup of a server on another machine.
@@ -133,6 +137,15 @@ impl Backup {
 
     /// Takes the backup of the server that has the store open.
     fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
+        if let Some(url) = &config.store_url {
+            return fetch_archive(&self.server(config)?, None, target, tell).with_context(|| {
+                format!(
+                    "a running server gives the backup of a store in PostgreSQL ({url}), and {} gave none; if it listens elsewhere, name its \
+                     address with --http-listen, or its settings with --config",
+                    config.http_listen
+                )
+            });
+        }
         let wanted = store::store_id_of(&config.data_dir)?;
         let fetched = fetch_archive(&self.server(config)?, wanted, target, tell);
         fetched.with_context(|| {

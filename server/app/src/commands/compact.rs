@@ -17,7 +17,7 @@ pub struct Compact {}
 impl Compact {
     #[expect(clippy::unused_self, reason = "the same shape as the other commands")]
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
-        let settings = store_settings(config);
+        let settings = store_settings(config)?;
         let store = OfflineStore::open(&settings)?;
         let before = store.bytes_on_disk();
         let mut progress = Progress::new();

@@ -60,7 +60,7 @@ impl Export {
         let others = [Some(&self.file), self.series.as_ref()];
         let is_own = self.corrections.is_none() || !others.contains(&self.corrections.as_ref());
         ensure!(is_own, "the file of --corrections must be one of its own");
-        let settings = store_settings(config);
+        let settings = store_settings(config)?;
         let copied = StoreCopy::of(&settings, self.scratch.as_deref())?;
         let (dir, place) = (settings.dir.display(), copied.path().display());
         print_note(format_args!("reading a copy of {dir} in {place}, and changing nothing in {dir}"));

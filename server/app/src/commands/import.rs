@@ -143,7 +143,7 @@ const CACHE_BYTES: u64 = 8 << 20;
 
 /// Opens the store of a stopped server.
 async fn open_store(config: &Config) -> anyhow::Result<Store> {
-    let settings = store_settings(config);
+    let settings = store_settings(config)?;
     let settings = StoreSettings { cache_bytes: settings.cache_bytes.min(CACHE_BYTES), ..settings };
     let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
     opened.context("data_dir: opening the store failed unexpectedly")?.context("data_dir")

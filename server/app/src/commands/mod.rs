@@ -30,6 +30,7 @@ use std::{
     process::ExitCode,
 };
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand, ValueEnum};
 use plimsoll_proto::shown::escaped_lines;
 use plimsoll_store::StoreSettings;
@@ -160,8 +161,16 @@ fn is_closed_output(error: &anyhow::Error) -> bool {
 }
 
 /// Directory and cache size of the store, from the settings.
-fn store_settings(config: &Config) -> StoreSettings {
-    StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 }
+///
+/// # Errors
+/// The store is in a database, and commands work on files.
+fn store_settings(config: &Config) -> anyhow::Result<StoreSettings> {
+    ensure!(
+        config.store_url.is_none(),
+        "store_url is set, so the store is in PostgreSQL, and this command works on a data directory: run it without store_url, on a \
+         directory that was restored from a backup (plimsoll-server backup asks the running server for one)"
+    );
+    Ok(StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 })
 }
 
 /// Prints a line for people on standard error. Names in it may come from files, so control

@@ -10,9 +10,7 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{self as store, RepairReport, StoreSettings};
 
-use super::{
-    Incomplete, line::examples_text, print_note, progress::Progress, store_settings, verify::records_line,
-};
+use super::{Incomplete, line::examples_text, print_note, progress::Progress, verify::records_line};
 use crate::runtime::settings::Config;
 
 /// Most losses that are named one by one.
@@ -36,7 +34,7 @@ pub struct Repair {
 impl Repair {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let into = self.into.map_or_else(|| default_target(&self.dir), Ok)?;
-        let settings = StoreSettings { dir: into, ..store_settings(config) };
+        let settings = StoreSettings { dir: into, cache_bytes: config.store_cache.0 };
         let mut progress = Progress::new();
         let whole = store::bytes_below(&self.dir).unwrap_or(0);
         let repaired = store::repair(&self.dir, &settings, |bytes| progress.bytes("repairing", bytes, whole));

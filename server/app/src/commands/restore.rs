@@ -29,7 +29,7 @@ pub struct Restore {
 
 impl Restore {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
-        let settings = store_settings(config);
+        let settings = store_settings(config)?;
         let scope = if self.without_tickets { RestoreScope::WithoutTickets } else { RestoreScope::All };
         let mut progress = Progress::new();
         let restored = if self.file == Path::new("-") {

@@ -37,7 +37,7 @@ pub struct Verify {
 
 impl Verify {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
-        let mut settings = store_settings(config);
+        let mut settings = store_settings(config)?;
         settings.dir = self.dir.unwrap_or(settings.dir);
         let scratch = self.scratch.as_deref();
         if self.accept_loss {

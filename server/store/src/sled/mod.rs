@@ -49,6 +49,6 @@ pub use raw_log::LogLoss;
 pub use readable_records::CheckFinding;
 pub use repair::{RepairReport, repair};
 pub use repair_loss::RepairLoss;
-pub use snapshot::Snapshot;
+pub(crate) use snapshot::EngineSnapshot;
 pub use store::{SledStore, StoreSettings};
 pub use store_copy::StoreCopy;

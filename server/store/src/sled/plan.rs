@@ -1,22 +1,12 @@
 //! Plans a group of commits: which version each commit gets, and which writes the engine applies.
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-
 use super::engine::{Engine, EngineWrite};
 use crate::{
+    committing::CommitJob,
     errors::CommitError,
     keys,
-    kv::{Batch, CommitReceipt, WriteOp},
+    kv::{CommitReceipt, WriteOp},
 };
-
-/// A commit in the queue, with the channel for its result.
-#[derive(Debug)]
-pub(crate) struct CommitJob {
-    pub(crate) batch: Batch,
-    pub(crate) answer: oneshot::Sender<Result<CommitReceipt, CommitError>>,
-    /// The commit's share of the queue's limit; released when the commit is answered.
-    pub(crate) _room: OwnedSemaphorePermit,
-}
 
 /// The plan for a group of commits.
 pub(crate) struct CommitPlan<'a> {

@@ -106,59 +106,35 @@ impl Rescue {
     }
 }
 
-/// All entries of a store at one moment. When this value is dropped, the writer stops handing over entries.
+/// The reader of a snapshot. When it is dropped, the writer stops handing over entries.
 #[derive(Debug)]
-pub struct Snapshot(SnapshotSource);
-
-#[derive(Debug)]
-enum SnapshotSource {
-    Live {
-        identity: StoreIdentity,
-        rescue: Arc<Rescue>,
-        shared: Arc<EngineState>,
-        next: Option<(usize, Vec<u8>)>,
-    },
-    Memory(Option<Vec<KeyValue>>),
+pub(crate) struct EngineSnapshot {
+    /// The store's identity, with the number of the last commit that the snapshot contains.
+    pub(crate) identity: StoreIdentity,
+    rescue: Arc<Rescue>,
+    shared: Arc<EngineState>,
+    next: Option<SnapshotCursor>,
 }
 
-impl Snapshot {
+impl EngineSnapshot {
     pub(crate) fn new(identity: StoreIdentity, rescue: Arc<Rescue>, shared: Arc<EngineState>) -> Self {
-        Self(SnapshotSource::Live { identity, rescue, shared, next: Some((0, Vec::new())) })
-    }
-
-    pub(crate) fn of_memory(entries: Vec<KeyValue>) -> Self {
-        Self(SnapshotSource::Memory(Some(entries)))
-    }
-
-    /// The store's identity, with the number of the last commit that the snapshot contains.
-    pub fn identity(&self) -> StoreIdentity {
-        match &self.0 {
-            SnapshotSource::Live { identity, .. } => *identity,
-            SnapshotSource::Memory(_) => {
-                StoreIdentity { format: super::FORMAT_VERSION, id: ulid::Ulid::nil(), sequence: 0 }
-            }
-        }
+        Self { identity, rescue, shared, next: Some((0, Vec::new())) }
     }
 
     /// Reads the next entries; `None` at the end. An entry may be returned twice, with the same value.
-    /// Errors: the store cannot be read, or it changed faster than the snapshot was read.
-    pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
-        match &mut self.0 {
-            SnapshotSource::Memory(entries) => Ok(entries.take()),
-            SnapshotSource::Live { rescue, shared, next, .. } => {
-                let Some((index, after)) = next.take() else { return Ok(None) };
-                // get the engine for each page: the writer may have reopened it since the last one
-                let engine = shared.engine().ok_or_else(|| {
-                    StoreError::Unavailable("the store is closed or being reopened".to_owned())
-                })?;
-                let rescue = Arc::clone(rescue);
-                let read = move || read_page(&engine, &rescue, index, &after);
-                let read = tokio::task::spawn_blocking(read).await;
-                let (entries, place) = read.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-                *next = place;
-                Ok(Some(entries))
-            }
-        }
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        let Some((index, after)) = self.next.take() else { return Ok(None) };
+        // get the engine for each page: the writer may have reopened it since the last one
+        let engine = self
+            .shared
+            .engine()
+            .ok_or_else(|| StoreError::Unavailable("the store is closed or being reopened".to_owned()))?;
+        let rescue = Arc::clone(&self.rescue);
+        let read = move || read_page(&engine, &rescue, index, &after);
+        let read = tokio::task::spawn_blocking(read).await;
+        let (entries, place) = read.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        self.next = place;
+        Ok(Some(entries))
     }
 }
 

@@ -17,27 +17,18 @@ use super::{
     fault::OpenError,
     marker::{Marker, StoreStage},
     opening::{open_compared, prove_durable},
-    plan::CommitJob,
     prepared::PreparedEngine,
     shared::EngineState,
-    snapshot::Snapshot,
+    snapshot::EngineSnapshot,
     witness::CommitWitness,
     writer::{LastCommit, Writer, WriterMessage},
 };
 use crate::{
-    committing::PendingCommit,
+    committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
     errors::{CommitError, StoreError},
     kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, UnreadableRange, VersionedValue},
     packed_page::PackedPage,
 };
-
-/// Limit of the commit queue, in shares of [`SHARE_BYTES`]. Each commit takes at least one share, so the limit
-/// bounds the number of commits and their bytes.
-const QUEUE_SHARES: usize = 1024;
-/// Bytes of one share. With [`QUEUE_SHARES`], up to 16 MiB of commits can wait.
-const SHARE_BYTES: usize = 16 * 1024;
-/// Slots of the queue for messages that are not commits and take no share.
-const QUEUE_SPARE: usize = 16;
 
 /// Where the store is, and how much memory its cache may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +75,7 @@ impl SledStore {
     pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
         let closed = || CommitError::Unavailable("the store is closed".to_owned());
         batch.check_bounds()?;
-        let shares = u32::try_from(batch.bytes().div_ceil(SHARE_BYTES).max(1)).unwrap_or(u32::MAX);
+        let shares = queue_shares(&batch);
         let room =
             Arc::clone(&self.queue_shares).acquire_many_owned(shares).await.map_err(|_closed| closed())?;
         let (answer, outcome) = oneshot::channel();
@@ -146,7 +137,7 @@ impl SledStore {
         self.shared.watch_tries()
     }
 
-    pub(crate) async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+    pub(crate) async fn snapshot(&self) -> Result<EngineSnapshot, StoreError> {
         let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
         let (answer, begun) = oneshot::channel();
         self.queue.try_send(WriterMessage::Snapshot(answer)).map_err(|error| match error {
@@ -156,7 +147,7 @@ impl SledStore {
         let begun = begun.await.map_err(|_unanswered| failed("the store is closed"))?;
         let (identity, rescue) =
             begun.ok_or_else(|| failed("another snapshot is being read; wait for its end"))?;
-        Ok(Snapshot::new(identity, rescue, Arc::clone(&self.shared)))
+        Ok(EngineSnapshot::new(identity, rescue, Arc::clone(&self.shared)))
     }
 
     /// Waits until the accepted commits are written, then releases the files. Later calls return success at

@@ -21,7 +21,7 @@ use super::{
     fault::{FORMAT_VERSION, OpenError},
     marker::{Marker, StoreStage},
     opening::refuse_by_forecast,
-    plan::{CommitJob, plan_group},
+    plan::plan_group,
     prepared::put_right,
     shared::EngineState,
     small_files,
@@ -30,14 +30,12 @@ use super::{
 };
 use crate::{
     bounds::BATCH_BYTES,
+    committing::{CommitJob, GROUP_COMMITS},
     errors::CommitError,
     kv::{CommitReceipt, StoreIdentity, StoreMode},
     threads,
 };
 
-/// Most commits in one sync. Larger groups do not save disk time, and readers wait longer for the engine's
-/// lock.
-const GROUP_COMMITS: usize = 256;
 /// Interval between attempts to reopen the engine.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 /// The marker is updated after at most this many commits.
@@ -183,12 +181,12 @@ impl Writer {
             Ok(outcomes) => {
                 self.shared.note_committed(self.identity.sequence, begin.elapsed());
                 for (job, outcome) in group.into_iter().zip(outcomes) {
-                    answer(job, outcome);
+                    job.answer(outcome);
                 }
             }
             Err(reason) => {
                 for job in group {
-                    answer(job, Err(CommitError::Unavailable(reason.clone())));
+                    job.answer(Err(CommitError::Unavailable(reason.clone())));
                 }
             }
         }
@@ -320,11 +318,4 @@ impl Drop for Writer {
             self.shared.set_mode(StoreMode::ReadOnly { reason });
         }
     }
-}
-
-/// Sends the outcome to the caller; it is dropped if the caller does not wait any more.
-fn answer(job: CommitJob, outcome: Result<CommitReceipt, CommitError>) {
-    job.answer
-        .send(outcome)
-        .unwrap_or_else(|_unheard| tracing::debug!("a caller did not wait for its commit"));
 }

@@ -11,11 +11,13 @@ use tempfile::TempDir;
 
 use crate::{Batch, OfflineStore, Store, StoreError, StoreSettings, VersionedValue};
 
-/// A store of each kind, and the directory that must outlive it.
-pub(crate) fn stores() -> (TempDir, [Store; 2]) {
+/// A store of each kind, and the directory that must outlive it. Without PostgreSQL on the machine, none in a database.
+pub(crate) fn stores() -> (TempDir, Vec<Store>) {
     let dir = tempfile::tempdir().unwrap();
-    let sled = open(dir.path());
-    (dir, [sled, Store::memory()])
+    let mut stores = vec![open(dir.path()), Store::memory()];
+    #[cfg(feature = "postgres")]
+    stores.extend(super::database::new_store());
+    (dir, stores)
 }
 
 pub(crate) fn settings(dir: &Path) -> StoreSettings {

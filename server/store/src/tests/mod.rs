@@ -2,6 +2,12 @@
 
 mod conformance;
 mod damage;
+#[cfg(feature = "postgres")]
+mod database;
+#[cfg(feature = "postgres")]
+mod database_cut;
+#[cfg(feature = "postgres")]
+mod database_refusal;
 mod filled;
 pub(super) mod fixture;
 mod flipped;

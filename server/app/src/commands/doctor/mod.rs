@@ -68,7 +68,11 @@ impl Doctor {
 
 /// Runs all checks, in the order in which a starting server needs them.
 fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
-    let (data, is_serving) = disk::data_directory(&config.data_dir);
+    let (data, is_serving) = match &config.store_url {
+        // a server may have the addresses: then a taken one is no failure
+        Some(url) => (disk::database(url, &config.data_dir), true),
+        None => disk::data_directory(&config.data_dir),
+    };
     let mut lines =
         vec![data, disk::free_space(&config.data_dir), machine::memory(config), machine::check_open_files()];
     lines.extend(machine::check_addresses(config, is_serving));

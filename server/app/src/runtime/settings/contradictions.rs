@@ -78,6 +78,12 @@ impl Config {
             }
         };
         self.disordered(&mut check);
+        let files =
+            [("store_password_file", &self.store_password_file), ("store_ca_file", &self.store_ca_file)];
+        for (name, file) in files {
+            let wrong = file.is_some() && self.store_url.is_none();
+            check(wrong, name, "needs store_url, the database that it belongs to");
+        }
         let gitlab = &self.gitlab;
         let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
         check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");

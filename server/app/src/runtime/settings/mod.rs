@@ -12,6 +12,7 @@ mod contradictions;
 pub(crate) mod foreign;
 mod groups;
 mod machine;
+mod one_store;
 mod parse;
 #[cfg(test)]
 mod reference;
@@ -40,6 +41,7 @@ pub(crate) use args::options;
 use by_module::{admission, gitlab, privacy};
 pub use machine::MachineMemory;
 pub(crate) use machine::{MemoryPlan, log_bytes};
+pub(crate) use one_store::refuse_two_stores;
 pub(crate) use parse::share as parse_share;
 use setting::Setting;
 
@@ -50,6 +52,11 @@ pub(crate) const SERVER: &str = "plimsoll_server";
 
 /// The mistake if traces are configured in a program without them.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
+
+/// The mistake if the store is in a database in a program without this engine.
+#[cfg(not(feature = "postgres"))]
+pub(crate) const NO_DATABASE: &str =
+    "this program is built without PostgreSQL; build it with `--features postgres`";
 
 /// Default memory of a history of a million attempts, bytes. Measured on x86-64: 369 bytes for each
 /// attempt of a million attempts with 20,000 keys, by the estimate and by the kernel's count. With
@@ -63,6 +70,12 @@ const MILLION: usize = 1_000_000;
 pub struct Config {
     /// Directory of the store.
     pub data_dir: PathBuf,
+    /// URL of the PostgreSQL database with the store; `None`: the store is in `data_dir`.
+    pub store_url: Option<String>,
+    /// File with the password of the database.
+    pub store_password_file: Option<PathBuf>,
+    /// File with the CA of the database.
+    pub store_ca_file: Option<PathBuf>,
     /// Address of the gRPC listener.
     pub grpc_listen: SocketAddr,
     /// Address of the HTTP listener.
@@ -171,6 +184,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("plimsoll-data"),
+            store_url: None,
+            store_password_file: None,
+            store_ca_file: None,
             // loopback by default: other machines reach the server without encryption only if the
             // operator configures that
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),

@@ -6,8 +6,15 @@ use super::super::{
 };
 
 pub(super) const STORE: &[Setting] = settings! {
-    /// Directory of the store. It is made if it is missing.
+    /// Directory of the store, and of GitLab's job hooks. It is made if it is missing.
     "data_dir" => data_dir, "DIR", read parse::directory;
+    /// PostgreSQL database that keeps the store in the place of data_dir: postgres://USER@HOST:PORT/DATABASE?sslmode=require, without a
+    /// password. Only one server writes: the one that started last.
+    "store_url" => store_url, "URL", read checks::store_url, unset "the store is in data_dir";
+    /// File with the password of store_url's user. It is read when the server starts.
+    "store_password_file" => store_password_file, "FILE", read parse::file;
+    /// PEM file with the CA of the database's certificate, if that of the system does not know it.
+    "store_ca_file" => store_ca_file, "FILE", read parse::file;
     /// Memory for the storage engine's cache, from 1MiB to 1TiB.
     "store_cache" => store_cache, "SIZE", read checks::store_cache;
     /// Finished attempts kept in memory to learn from.

@@ -1,0 +1,55 @@
+//! Opens the store: in files, or in a database.
+
+use std::{fs::File, path::Path};
+
+use anyhow::Context as _;
+use plimsoll_proto::own_files;
+use plimsoll_store::{Store, StoreSettings};
+
+use crate::runtime::settings::{Config, refuse_two_stores};
+
+/// Name of the file that a server locks in its data directory, as a store in files does.
+const LOCK_FILE: &str = "plimsoll.lock";
+
+/// Opens the store that the settings name. The file, if any, keeps other servers out of the data directory while it is open.
+/// Errors: it cannot be used. The text names the setting and says what to do.
+pub(super) async fn open_store(config: &Config) -> anyhow::Result<(Store, Option<File>)> {
+    if let Some(url) = &config.store_url {
+        refuse_two_stores(&config.data_dir)?;
+        let lock = lock_hooks(&config.data_dir)?;
+        return Ok((open_database(config, url.clone()).await?, lock));
+    }
+    let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
+    let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
+    let opened = opened.context("data_dir: opening the store failed unexpectedly")?;
+    Ok((opened.context("data_dir")?, None))
+}
+
+/// Makes and locks the data directory, in which GitLab's job hooks wait. Without one they wait in memory, which is logged later.
+fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
+    if let Err(error) = std::fs::create_dir_all(data_dir) {
+        tracing::warn!(%error, data_dir = %data_dir.display(), "no data directory");
+        return Ok(None);
+    }
+    let path = data_dir.join(LOCK_FILE);
+    let file = own_files::open_or_create(&path).with_context(|| path.display().to_string())?;
+    let in_use = "is in use: stop the server that uses it, or give this one a data directory of its own";
+    file.try_lock().map_err(|_taken| anyhow::anyhow!("data_dir: {} {in_use}", data_dir.display()))?;
+    Ok(Some(file))
+}
+
+#[cfg(feature = "postgres")]
+async fn open_database(config: &Config, url: String) -> anyhow::Result<Store> {
+    let settings = plimsoll_store::PostgresSettings {
+        url,
+        password_file: config.store_password_file.clone(),
+        ca_file: config.store_ca_file.clone(),
+    };
+    let opened = tokio::task::spawn_blocking(move || Store::open_postgres(&settings)).await;
+    opened.context("store_url: opening the store failed unexpectedly")?.context("store_url")
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_database(_config: &Config, _url: String) -> impl Future<Output = anyhow::Result<Store>> {
+    std::future::ready(Err(anyhow::anyhow!("store_url: {}", crate::runtime::settings::NO_DATABASE)))
+}

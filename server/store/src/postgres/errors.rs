@@ -1,0 +1,132 @@
+//! Errors of the database, with texts that name the setting and say what to do.
+
+use std::{error::Error as _, fmt::Write as _};
+
+use tokio_postgres::{Error, error::SqlState};
+
+/// Why a store in PostgreSQL cannot be opened or written. No text has a password in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PostgresError {
+    /// Waiting may help: the server is away, is full, or refused this attempt.
+    #[error("{0}")]
+    Passing(String),
+    /// Waiting does not help: a person has to change something, and to restart this server.
+    #[error("{0}")]
+    Lasting(String),
+}
+
+impl PostgresError {
+    /// An error that waiting does not cure.
+    pub(super) fn lasting(text: impl Into<String>) -> Self {
+        Self::Lasting(text.into())
+    }
+
+    /// The same for a server that runs: what was right when it started may become right again.
+    pub(super) fn passing(self) -> Self {
+        match self {
+            Self::Passing(text) | Self::Lasting(text) => Self::Passing(text),
+        }
+    }
+}
+
+impl From<Error> for PostgresError {
+    fn from(error: Error) -> Self {
+        Self::Passing(describe(&error))
+    }
+}
+
+/// Whether the other side has ended the connection, so that another one may do better.
+pub(super) fn is_disconnect(error: &Error) -> bool {
+    error.is_closed()
+        || error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
+        || error.code().is_some_and(|code| code.code().starts_with("57P"))
+}
+
+/// The error with its causes, and what helps.
+pub(super) fn describe(error: &Error) -> String {
+    let mut text = match error.as_db_error() {
+        Some(refusal) => format!("{} ({})", refusal.message(), refusal.code().code()),
+        None => error.to_string(),
+    };
+    let mut cause = error.source().filter(|_| error.as_db_error().is_none());
+    while let Some(found) = cause {
+        let cause_text = found.to_string();
+        if !text.contains(&cause_text) {
+            // writing into a String cannot fail
+            let _written = write!(text, ": {cause_text}");
+        }
+        cause = found.source();
+    }
+    match hint(error, &text) {
+        Some(way) => format!("{text}: {way}"),
+        None => text,
+    }
+}
+
+/// What helps against an error.
+fn hint(error: &Error, text: &str) -> Option<&'static str> {
+    let Some(code) = error.code() else { return connection_hint(text) };
+    let by_code = [
+        (SqlState::DISK_FULL, "make room on the disk of the database; writing goes on by itself"),
+        (
+            SqlState::OUT_OF_MEMORY,
+            "give the database more memory, or lower its work_mem; writing goes on by itself",
+        ),
+        (
+            SqlState::TOO_MANY_CONNECTIONS,
+            "raise max_connections of the database, or end other clients; a server needs up to 7",
+        ),
+        (
+            SqlState::INVALID_PASSWORD,
+            "check the user in store_url, and the password in the file that store_password_file names",
+        ),
+        (
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "check user and sslmode in store_url, and pg_hba.conf of the database",
+        ),
+        (
+            SqlState::INVALID_CATALOG_NAME,
+            "check the name of the database in store_url, or create it: CREATE DATABASE name OWNER user ENCODING 'UTF8' TEMPLATE template0",
+        ),
+        (
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "let the user of store_url create the schema plimsoll (GRANT CREATE ON DATABASE name TO user), or make it its owner (ALTER SCHEMA plimsoll OWNER TO user, and the same for its tables)",
+        ),
+        (
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+            "this is a standby, or its database is read-only: name the primary in store_url",
+        ),
+        (SqlState::ADMIN_SHUTDOWN, "the database was shut down; writing goes on by itself once it is back"),
+        (SqlState::CRASH_SHUTDOWN, "the database crashed; writing goes on by itself once it is back"),
+        (SqlState::CANNOT_CONNECT_NOW, "the database is starting; writing goes on by itself once it is up"),
+        (
+            SqlState::UNDEFINED_OBJECT,
+            "the store needs PostgreSQL 15 or later, reached without a pooler of connections",
+        ),
+        (
+            SqlState::PROTOCOL_VIOLATION,
+            "name PostgreSQL itself in store_url, not a pooler of connections (pgbouncer)",
+        ),
+    ];
+    by_code.into_iter().find(|(known, _)| known == code).map(|(_, way)| way)
+}
+
+/// What helps if there is no connection, by what TLS and the system say.
+fn connection_hint(text: &str) -> Option<&'static str> {
+    let by_words = [
+        ("UnknownIssuer", "the certificate is of a CA that is not known: name its file with store_ca_file"),
+        (
+            "not valid for name",
+            "the host in store_url is not a name of the server's certificate: use a name that is, or issue the certificate for it",
+        ),
+        ("server does not support TLS", "turn ssl on there, or put sslmode=disable into store_url"),
+        ("certificate", "check the certificate of the database, and store_ca_file"),
+        ("lookup address", "check the host in store_url"),
+        ("password missing", "name the file with the password with store_password_file"),
+        ("refused", "check host and port in store_url, and that the database runs"),
+        ("No such file", "check the directory of the socket in store_url, and that the database runs"),
+        ("connection closed", "writing goes on by itself once the database is back"),
+        ("timed out", "check host and port in store_url, and the network between"),
+    ];
+    by_words.into_iter().find(|(known, _)| text.contains(known)).map(|(_, way)| way)
+}

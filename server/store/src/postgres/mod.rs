@@ -1,0 +1,30 @@
+//! The store in a PostgreSQL database, and everything known about it: no other module names its client library.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `settings`, `tls` | from the settings to what a connection needs |
+//! | `connection`, `checks` | one connection with the settings of our sessions; whether the server can keep a store |
+//! | `schema` | creates the tables, and opens the store that they hold |
+//! | `store`, `shared` | the store's handle: sends commits to the writer, and reads |
+//! | `pool`, `reading`, `snapshot` | connections that read, and their statements |
+//! | `writer`, `transaction` | the thread that combines commits into one transaction, and what became of one without an answer |
+//! | `errors` | errors of the server in words that say what to do |
+
+mod checks;
+mod connection;
+mod errors;
+mod pool;
+mod reading;
+mod schema;
+mod settings;
+mod shared;
+mod snapshot;
+mod store;
+mod tls;
+mod transaction;
+mod writer;
+
+pub use errors::PostgresError;
+pub use settings::PostgresSettings;
+pub(crate) use snapshot::DatabaseSnapshot;
+pub use store::PostgresStore;

@@ -1,0 +1,167 @@
+//! The tables of a store: makes them in numbered steps, and opens the store that they hold.
+//!
+//! Each step is one transaction that locks the row of `identity`, so servers that start together make each step once. A crash between two
+//! steps leaves the number of the last one; the next start goes on from there.
+
+use tokio_postgres::{Client, Transaction, error::SqlState};
+use ulid::Ulid;
+
+use super::errors::PostgresError;
+use crate::{kv::StoreIdentity, sled::FORMAT_VERSION};
+
+/// How often the first table is tried, while another server makes it.
+const TRIES: usize = 5;
+
+/// Which tables the schema has, and whether ours is among them.
+const LOOK: &str = "SELECT to_regnamespace('plimsoll') IS NOT NULL AS has_schema, count(c.oid) AS tables, \
+     count(a.attname) AS ours \
+     FROM pg_catalog.pg_class AS c \
+     LEFT JOIN pg_catalog.pg_attribute AS a \
+       ON a.attrelid = c.oid AND c.relname = 'identity' AND a.attname = 'schema_step' \
+     WHERE c.relnamespace = to_regnamespace('plimsoll') AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
+
+const CREATE_IDENTITY: &str = "CREATE TABLE plimsoll.identity (\
+     id smallint PRIMARY KEY CHECK (id = 1), schema_step integer NOT NULL, format integer NOT NULL, store_id bytea NOT NULL)";
+
+/// The steps, in order. A released step never changes; a new one adds to the schema.
+const STEPS: [&str; 1] = ["\
+     CREATE TABLE plimsoll.entry (k bytea PRIMARY KEY, version bigint NOT NULL, v bytea NOT NULL) \
+       WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);\
+     ALTER TABLE plimsoll.entry ALTER COLUMN v SET STORAGE EXTERNAL;\
+     CREATE TABLE plimsoll.feed (epoch bigint, n bigint, at timestamptz NOT NULL, applied boolean NOT NULL, body bytea, \
+       PRIMARY KEY (epoch, n)) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);\
+     CREATE TABLE plimsoll.lease (id smallint PRIMARY KEY CHECK (id = 1), epoch bigint NOT NULL, holder text NOT NULL) \
+       WITH (fillfactor = 10)"];
+
+/// Raises the epoch above every one that was ever used, also where the row was removed or edited.
+const TAKE_LEASE: &str = "INSERT INTO plimsoll.lease AS held (id, epoch, holder) \
+     SELECT 1, coalesce(max(epoch), 0) + 1, \
+       coalesce(host(inet_client_addr()), 'the same machine') || ', since ' || now()::timestamptz(0) FROM plimsoll.feed \
+     ON CONFLICT (id) DO UPDATE SET epoch = greatest(held.epoch + 1, excluded.epoch), holder = excluded.holder \
+     RETURNING epoch";
+
+/// A start without commits leaves a row as well: so no epoch is given twice, and the number of the last commit is never removed.
+const MARK_START: &str = "INSERT INTO plimsoll.feed (epoch, n, at, applied) VALUES ($1, $2, now(), false)";
+
+const LOCK_IDENTITY: &str =
+    "SELECT schema_step, format, store_id FROM plimsoll.identity WHERE id = 1 FOR UPDATE";
+
+/// Number of the last commit. A later epoch has higher numbers.
+pub(super) const LAST_COMMIT: &str = "SELECT n FROM plimsoll.feed ORDER BY epoch DESC, n DESC LIMIT 1";
+
+/// A store that this server may write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldStore {
+    pub(super) identity: StoreIdentity,
+    /// Epoch of the lease: every commit checks that it is still this one.
+    pub(super) epoch: i64,
+}
+
+/// Creates what is missing, and takes the lease from the server that had it.
+pub(super) async fn open_store(client: &mut Client) -> Result<HeldStore, PostgresError> {
+    create_identity(client).await?;
+    loop {
+        let transaction = client.transaction().await?;
+        let (step, id) = lock_identity(&transaction).await?;
+        let Some(sql) = STEPS.get(step) else {
+            let epoch: i64 = transaction.query_one(TAKE_LEASE, &[]).await?.get(0);
+            let sequence = last_commit(transaction.query_opt(LAST_COMMIT, &[]).await?.as_ref());
+            transaction.execute(MARK_START, &[&epoch, &sequence.cast_signed()]).await?;
+            transaction.commit().await?;
+            return Ok(HeldStore { identity: StoreIdentity { format: FORMAT_VERSION, id, sequence }, epoch });
+        };
+        transaction.batch_execute(sql).await?;
+        transaction.execute("UPDATE plimsoll.identity SET schema_step = schema_step + 1", &[]).await?;
+        transaction.commit().await?;
+    }
+}
+
+/// The store's id, for a connection that was made anew.
+pub(super) async fn store_id(client: &Client) -> Result<Ulid, PostgresError> {
+    let row = client.query_opt("SELECT store_id FROM plimsoll.identity WHERE id = 1", &[]).await?;
+    row.and_then(|row| parse_id(row.get(0))).ok_or_else(no_identity)
+}
+
+/// The number in a row of [`LAST_COMMIT`]; 0 if there is none.
+pub(super) fn last_commit(row: Option<&tokio_postgres::Row>) -> u64 {
+    row.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned())
+}
+
+/// Makes schema and identity where there is nothing yet.
+async fn create_identity(client: &mut Client) -> Result<(), PostgresError> {
+    for _ in 0..TRIES {
+        let found = client.query_one(LOOK, &[]).await?;
+        let (tables, ours): (i64, i64) = (found.get("tables"), found.get("ours"));
+        if ours > 0 {
+            return Ok(());
+        }
+        if tables > 0 {
+            return Err(PostgresError::lasting(
+                "the schema plimsoll of the database has tables of another program: name another database in store_url",
+            ));
+        }
+        let transaction = client.transaction().await?;
+        let made = create_first_table(&transaction, found.get("has_schema")).await;
+        match made {
+            Ok(()) => transaction.commit().await?,
+            // another server makes the same
+            Err(error)
+                if [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE]
+                    .iter()
+                    .any(|code| error.code() == Some(code)) =>
+            {
+                transaction.rollback().await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(PostgresError::Passing(
+        "other servers make the schema plimsoll again and again; start it again".to_owned(),
+    ))
+}
+
+async fn create_first_table(
+    transaction: &Transaction<'_>,
+    has_schema: bool,
+) -> Result<(), tokio_postgres::Error> {
+    if !has_schema {
+        transaction.batch_execute("CREATE SCHEMA plimsoll").await?;
+    }
+    transaction.batch_execute(CREATE_IDENTITY).await?;
+    let format = FORMAT_VERSION.cast_signed();
+    let id = Ulid::new().to_bytes();
+    transaction
+        .execute("INSERT INTO plimsoll.identity VALUES (1, 0, $1, $2)", &[&format, &id.as_slice()])
+        .await?;
+    Ok(())
+}
+
+/// Locks the identity; returns the number of steps that were made, and the store's id.
+async fn lock_identity(transaction: &Transaction<'_>) -> Result<(usize, Ulid), PostgresError> {
+    let row = transaction.query_opt(LOCK_IDENTITY, &[]).await?.ok_or_else(no_identity)?;
+    let (step, format): (i32, i32) = (row.get(0), row.get(1));
+    let known = STEPS.len();
+    let step = usize::try_from(step).unwrap_or(usize::MAX);
+    if step > known {
+        return Err(PostgresError::lasting(format!(
+            "the schema plimsoll of the database is of step {step}, and this program knows {known}: start a newer plimsoll-server"
+        )));
+    }
+    if format != FORMAT_VERSION.cast_signed() {
+        return Err(PostgresError::lasting(format!(
+            "the database has a store of format {format}, and this program reads format {FORMAT_VERSION} only: start the program that wrote it, \
+             or name another database in store_url"
+        )));
+    }
+    Ok((step, parse_id(row.get(2)).ok_or_else(no_identity)?))
+}
+
+fn parse_id(bytes: &[u8]) -> Option<Ulid> {
+    bytes.try_into().ok().map(Ulid::from_bytes)
+}
+
+fn no_identity() -> PostgresError {
+    PostgresError::lasting(
+        "the row of plimsoll.identity is gone or damaged, so the database may not have what was acknowledged: restore a backup of it",
+    )
+}

@@ -1,0 +1,214 @@
+//! Where the database is, and how to connect to it.
+
+use std::{fs, net::IpAddr, path::PathBuf, time::Duration};
+
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode, TargetSessionAttrs},
+};
+
+use super::{errors::PostgresError, tls::Tls};
+
+/// How long a connection to one address may take to be made. A host may have several.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long sent bytes may go unacknowledged before a connection counts as lost.
+const SILENT_FOR: Duration = Duration::from_secs(10);
+/// Longest password file, bytes.
+const PASSWORD_BYTES: usize = 4096;
+
+/// Settings of every session. They take precedence over those of the role and of the database: a time limit there would end a commit, and a
+/// level of messages would hide the warning that a commit is not replicated. All statements go by the primary key: plans that sort or read
+/// whole tables are off, because a new table has no statistics to choose by.
+const SESSION: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0 \
+    -c idle_in_transaction_session_timeout=10s -c client_connection_check_interval=2s \
+    -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \
+    -c default_transaction_deferrable=off -c search_path=pg_catalog -c client_min_messages=warning \
+    -c enable_seqscan=off -c enable_bitmapscan=off -c enable_sort=off";
+
+/// Where the database of a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresSettings {
+    /// URL of the database: `postgres://USER@HOST:PORT/DATABASE?sslmode=..`, without a password.
+    pub url: String,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// File with certificates of further CAs, in PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl PostgresSettings {
+    /// Checks a URL without connecting.
+    ///
+    /// # Errors
+    /// The text says what is wrong. It never repeats the URL, which may have a password in it.
+    pub fn check_url(url: &str) -> Result<(), String> {
+        parse_url(url).map(drop)
+    }
+}
+
+/// What is needed to connect.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) config: Config,
+    pub(super) tls: Tls,
+    /// `HOST:PORT/DATABASE`, for texts.
+    pub(super) name: String,
+}
+
+impl Target {
+    /// Reads the URL and the files.
+    pub(super) fn read(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let mut config =
+            parse_url(&settings.url).map_err(|wrong| PostgresError::Lasting(format!("store_url {wrong}")))?;
+        if let Some(file) = &settings.password_file {
+            let wrong = |reason: String| {
+                PostgresError::Lasting(format!("store_password_file {}: {reason}", file.display()))
+            };
+            let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+            let password = text.trim_end_matches(['\r', '\n']);
+            if password.is_empty() || password.len() > PASSWORD_BYTES || password.contains('\n') {
+                return Err(wrong("it must have the password as its only line".to_owned()));
+            }
+            config.password(password);
+        }
+        if settings.ca_file.is_some() && config.get_ssl_mode() == SslMode::Disable {
+            return Err(PostgresError::lasting(
+                "store_ca_file is set, and store_url is without TLS: add sslmode=verify-full to the URL, or remove store_ca_file",
+            ));
+        }
+        let tls = Tls::with_roots(settings.ca_file.as_deref()).map_err(PostgresError::Lasting)?;
+        let name = name(&config);
+        Ok(Self { config, tls, name })
+    }
+
+    /// A copy with this time limit for sessions that are idle in a transaction: for a snapshot, which is read as fast as its
+    /// reader takes it.
+    pub(super) fn with_idle_limit(&self, limit: &str) -> Self {
+        let mut longer = self.clone();
+        let options = self.config.get_options().unwrap_or_default();
+        longer.config.options(format!("{options} -c idle_in_transaction_session_timeout={limit}"));
+        longer
+    }
+}
+
+/// `HOST:PORT/DATABASE`; several hosts are separated by commas.
+fn name(config: &Config) -> String {
+    let ports = config.get_ports();
+    let hosts = config.get_hosts().iter().enumerate().map(|(at, host)| {
+        let port = ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(name) => format!("{name}:{port}"),
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    });
+    format!("{}/{}", hosts.collect::<Vec<_>>().join(","), config.get_dbname().unwrap_or_default())
+}
+
+const PASSWORD_IN_URL: &str = "has a password in it, which others could read; put it into a file and name that with store_password_file";
+
+fn parse_url(url: &str) -> Result<Config, String> {
+    const FORM: &str = "postgres://USER@HOST:PORT/DATABASE?sslmode=require";
+    let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let Some(rest) = known else { return Err(format!("is no URL of PostgreSQL; write it as {FORM}")) };
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map(|(user, _)| user);
+    let (mut mode, mut kept) = (None, Vec::new());
+    let mut has_password = user.is_some_and(|user| user.contains(':'));
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("sslmode", value)) => mode = Some(value),
+            Some(("password", _)) => has_password = true,
+            _ => kept.push(pair),
+        }
+    }
+    if has_password {
+        return Err(PASSWORD_IN_URL.to_owned());
+    }
+    let text = format!("{base}?{}", kept.join("&"));
+    let mut config: Config =
+        text.parse().map_err(|error| format!("cannot be read ({error}); write it as {FORM}"))?;
+    if config.get_password().is_some() {
+        return Err(PASSWORD_IN_URL.to_owned());
+    }
+    if config.get_hosts().is_empty() {
+        return Err(format!("names no host; write it as {FORM}"));
+    }
+    if config.get_dbname().is_none_or(str::is_empty) {
+        return Err(format!("names no database; write it as {FORM}"));
+    }
+    config.ssl_mode(tls_mode(mode, &config)?);
+    complete(&mut config);
+    Ok(config)
+}
+
+/// Whether connections use TLS. With it, certificate and name are always checked, so `require` is `verify-full` of libpq.
+fn tls_mode(mode: Option<&str>, config: &Config) -> Result<SslMode, String> {
+    let is_local = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
+    };
+    let is_all_local =
+        config.get_hosts().iter().all(is_local) && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
+    match mode {
+        None if is_all_local => Ok(SslMode::Disable),
+        None | Some("require" | "verify-full") => Ok(SslMode::Require),
+        Some("disable") => Ok(SslMode::Disable),
+        Some(_) => Err("has an sslmode that is not supported; disable is without TLS, require and verify-full check the certificate and \
+                        the host's name in it"
+            .to_owned()),
+    }
+}
+
+/// Adds what a URL need not say.
+fn complete(config: &mut Config) {
+    let options = config.get_options().unwrap_or_default();
+    config.options(format!("{options} {SESSION}"));
+    if config.get_application_name().is_none() {
+        config.application_name("plimsoll-server");
+    }
+    if config.get_hosts().len() > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(SILENT_FOR);
+    config.keepalives_idle(SILENT_FOR).keepalives_interval(Duration::from_secs(2)).keepalives_retries(3);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_or_refused_with_the_way_out_and_without_its_password() {
+        let modes = [
+            ("postgres://u@db.example/p", SslMode::Require),
+            ("postgresql://u@db.example:5433/p?sslmode=verify-full", SslMode::Require),
+            ("postgres://u@db.example/p?sslmode=disable", SslMode::Disable),
+            ("postgres://u@127.0.0.1/p", SslMode::Disable),
+            ("postgres://u@127.0.0.1,db.example/p", SslMode::Require),
+            ("postgres://u@localhost/p?hostaddr=203.0.113.5", SslMode::Require),
+            ("postgres://u@%2Frun%2Fpostgresql/p", SslMode::Disable),
+        ];
+        for (url, mode) in modes {
+            assert_eq!(parse_url(url).unwrap().get_ssl_mode(), mode, "{url}");
+        }
+        let wrong = [
+            ("mysql://u:s3cret@h/p", "write it as postgres://"),
+            ("host=h password=s3cret", "write it as postgres://"),
+            ("postgres://u:s3cret@h/p", "store_password_file"),
+            ("postgres://u@h/p?password=s3cret", "store_password_file"),
+            ("postgres://u:s3cret/x@h/p", "store_password_file"),
+            ("postgres://u:s3cret?x@h/p", "store_password_file"),
+            ("postgres://u@h/p?p%61ssword=s3cret", "store_password_file"),
+            ("postgres://u@h", "names no database"),
+            ("postgres:///p?user=u", "names no host"),
+            ("postgres://u@h:port/p", "write it as postgres://"),
+            ("postgres://u@h/p?sslmode=prefer", "require and verify-full"),
+            ("postgres://u@h/p?sslmode=verify-ca", "require and verify-full"),
+        ];
+        for (url, way) in wrong {
+            let text = PostgresSettings::check_url(url).unwrap_err();
+            assert!(text.contains(way) && !text.contains("s3cret"), "{url}: {text}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! State shared by the writer and the handles of a store in PostgreSQL.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use crate::kv::{StoreMode, StoreStatus};
+
+/// Whether the store is writable, and its counters: the writer changes them, the handles read them.
+#[derive(Debug)]
+pub(super) struct SharedStatus(Mutex<StoreMode>, Counters);
+
+#[derive(Debug, Default)]
+struct Counters {
+    bytes: AtomicU64,
+    commits: AtomicU64,
+    syncs: AtomicU64,
+    tries: AtomicU64,
+    last_commit_micros: AtomicU64,
+}
+
+impl SharedStatus {
+    /// The status of a store that was just opened and has this many commits.
+    pub(super) fn new(commits: u64) -> Self {
+        let counters = Counters { commits: AtomicU64::new(commits), ..Counters::default() };
+        Self(Mutex::new(StoreMode::Writable), counters)
+    }
+
+    /// Why the store is read-only; `None` if it is writable.
+    pub(super) fn reason(&self) -> Option<String> {
+        match self.mode() {
+            StoreMode::Writable => None,
+            StoreMode::ReadOnly { reason } => Some(reason),
+        }
+    }
+
+    /// Sets whether the store accepts commits.
+    pub(super) fn set_mode(&self, mode: StoreMode) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    /// Records that a group of commits was acknowledged, and how long that took.
+    pub(super) fn note_committed(&self, commits: u64, took: Duration) {
+        let Self(_, counters) = self;
+        counters.commits.store(commits, Relaxed);
+        counters.syncs.fetch_add(1, Relaxed);
+        counters.last_commit_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// Records an attempt to connect again, whatever its result.
+    pub(super) fn note_try(&self) {
+        self.1.tries.fetch_add(1, Relaxed);
+    }
+
+    /// Records the size of the tables.
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.1.bytes.store(bytes, Relaxed);
+    }
+
+    /// The current status of the store.
+    pub(super) fn status(&self) -> StoreStatus {
+        let Self(_, counters) = self;
+        StoreStatus {
+            mode: self.mode(),
+            bytes_on_disk: counters.bytes.load(Relaxed),
+            commits: counters.commits.load(Relaxed),
+            syncs: counters.syncs.load(Relaxed),
+            tries: counters.tries.load(Relaxed),
+            last_commit_micros: counters.last_commit_micros.load(Relaxed),
+        }
+    }
+
+    fn mode(&self) -> StoreMode {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,281 @@
+//! The store in a database: a handle that sends commits to the writer, and reads over connections of its own.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::{Semaphore, mpsc, oneshot},
+};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    errors::{PostgresError, describe, is_disconnect},
+    pool::reading_pool,
+    reading,
+    settings::{PostgresSettings, Target},
+    shared::SharedStatus,
+    snapshot::DatabaseSnapshot,
+    writer::{Writer, WriterMessage},
+};
+use crate::{
+    committing::{CommitJob, PendingCommit, QUEUE_SHARES, QUEUE_SPARE, queue_shares},
+    errors::{CommitError, StoreError},
+    kv::{Batch, PageLimit, ScanPage, StoreIdentity, StoreStatus, VersionedValue},
+    packed_page::PackedPage,
+    threads,
+};
+
+/// Longest wait for the answer to a read.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+/// How long a snapshot may lie idle in its transaction while its reader is slow.
+const SNAPSHOT_IDLE: &str = "10min";
+/// Threads of the connections.
+const THREADS: usize = 2;
+
+/// A store in a PostgreSQL database. Its clones share it.
+#[derive(Debug, Clone)]
+pub struct PostgresStore(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    /// Name of the database, for error texts.
+    name: String,
+    identity: StoreIdentity,
+    shared: Arc<SharedStatus>,
+    queue: mpsc::Sender<WriterMessage>,
+    queue_shares: Arc<Semaphore>,
+    readers: Pool,
+    /// Connections of snapshots, which may be idle for longer.
+    snapshots: Pool,
+    one_snapshot: Arc<Semaphore>,
+    /// The threads of the connections; they end with the writer.
+    runtime: Handle,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl PostgresStore {
+    /// Opens the store, or creates its tables, and takes it from a server that has it open. Blocks while it connects.
+    ///
+    /// # Errors
+    /// The text names the setting and says what to do.
+    pub fn open(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let target = Target::read(settings)?;
+        let (queue, messages) = mpsc::channel(QUEUE_SHARES + QUEUE_SPARE);
+        let (opened, opening) = std::sync::mpsc::channel();
+        let (name, idle_longer) = (target.name.clone(), target.with_idle_limit(SNAPSHOT_IDLE));
+        let thread = thread::Builder::new().name("store-writer".to_owned());
+        let thread = thread.spawn(move || run_writer(target, messages, &opened)).map_err(no_threads)?;
+        let (identity, shared, readers, runtime) = opening
+            .recv()
+            .map_err(|_ended| PostgresError::Passing("the writer ended early".to_owned()))??;
+        let snapshots = reading_pool(&idle_longer, identity.id)?;
+        Ok(Self(Arc::new(Parts {
+            name,
+            identity,
+            shared,
+            queue,
+            queue_shares: Arc::new(Semaphore::new(QUEUE_SHARES)),
+            readers,
+            snapshots,
+            one_snapshot: Arc::new(Semaphore::new(1)),
+            runtime,
+            writer: Mutex::new(Some(thread)),
+        })))
+    }
+
+    pub(crate) async fn begin(&self, batch: Batch) -> Result<PendingCommit, CommitError> {
+        let closed = || CommitError::Unavailable("the store is closed".to_owned());
+        batch.check_bounds()?;
+        let room = Arc::clone(&self.0.queue_shares);
+        let room = room.acquire_many_owned(queue_shares(&batch)).await.map_err(|_closed| closed())?;
+        let (answer, outcome) = oneshot::channel();
+        let job = CommitJob { batch, answer, _room: room };
+        self.0.queue.try_send(WriterMessage::Commit(job)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CommitError::Unavailable("its queue is full".to_owned()),
+            mpsc::error::TrySendError::Closed(_) => closed(),
+        })?;
+        Ok(PendingCommit(outcome))
+    }
+
+    pub(crate) async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, StoreError> {
+        let key: Arc<[u8]> = key.into();
+        self.read(move |client| {
+            let key = Arc::clone(&key);
+            async move { reading::get(&client, &key).await }
+        })
+        .await
+    }
+
+    pub(crate) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+        let prefixes = Arc::new(prefixes);
+        self.read(move |client| {
+            let prefixes = Arc::clone(&prefixes);
+            async move { reading::holds(&client, &prefixes).await }
+        })
+        .await
+    }
+
+    pub(crate) async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> Result<ScanPage, StoreError> {
+        let range = Arc::new((prefix.to_vec(), after.map(<[u8]>::to_vec)));
+        self.read(move |client| {
+            let range = Arc::clone(&range);
+            async move {
+                let rows = reading::page_rows(&client, &range.0, range.1.as_deref(), limit).await?;
+                Ok(reading::scan_page(rows))
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn scan_packed(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> Result<PackedPage, StoreError> {
+        let range = Arc::new((prefix.to_vec(), after.map(<[u8]>::to_vec)));
+        self.read(move |client| {
+            let range = Arc::clone(&range);
+            async move {
+                let rows = reading::page_rows(&client, &range.0, range.1.as_deref(), limit).await?;
+                Ok(reading::packed_page(rows, limit))
+            }
+        })
+        .await
+    }
+
+    pub(crate) fn status(&self) -> StoreStatus {
+        self.0.shared.status()
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
+        let busy = "another snapshot is being read; wait for its end";
+        let only = Arc::clone(&self.0.one_snapshot).try_acquire_owned();
+        let only = only.map_err(|_taken| StoreError::Unavailable(busy.to_owned()))?;
+        let (pool, identity) = (self.0.snapshots.clone(), self.0.identity);
+        self.on_threads(async move {
+            DatabaseSnapshot::begin(pool.get().await?, identity, only).await.map_err(PoolError::Backend)
+        })
+        .await?
+        .map_err(|error| self.unavailable(&error))
+    }
+
+    /// Waits until the accepted commits are written, then ends the connections. Later calls return success at once.
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+        let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.queue.try_send(WriterMessage::Close) {
+            return Err(failed("its queue is full; try to close it again"));
+        }
+        let Some(thread) = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
+        self.0.readers.close();
+        self.0.snapshots.close();
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        match joined {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(failed("the thread that writes did not end as it should")),
+        }
+    }
+
+    /// Reads over a connection. If the database has ended that one meanwhile, reads once more over another one.
+    async fn read<T, F>(
+        &self,
+        call: impl Fn(Arc<Object>) -> F + Send + Sync + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, tokio_postgres::Error>> + Send,
+    {
+        let pool = self.0.readers.clone();
+        let reading = async move {
+            match read_once(&pool, &call).await {
+                Err(PoolError::Backend(error)) if is_disconnect(&error) => read_once(&pool, &call).await,
+                outcome => outcome,
+            }
+        };
+        self.on_threads(reading).await?.map_err(|error| self.unavailable(&error))
+    }
+
+    /// Runs a task on the threads of the connections, which all live there: they must not end with the caller's.
+    async fn on_threads<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let ended = TaskTracker::new().spawn_on(task, &self.0.runtime).await;
+        ended.map_err(|_ended| StoreError::Unavailable("the store is closed".to_owned()))
+    }
+
+    fn unavailable(&self, error: &PoolError) -> StoreError {
+        let reason = match error {
+            PoolError::Backend(error) => describe(error),
+            PoolError::Timeout(TimeoutType::Recycle) => {
+                format!("no answer within {} s", READ_WITHIN.as_secs())
+            }
+            PoolError::Closed => return StoreError::Unavailable("the store is closed".to_owned()),
+            other => other.to_string(),
+        };
+        StoreError::Unavailable(format!("PostgreSQL at {}: {reason}", self.0.name))
+    }
+}
+
+/// Reads over a connection. One without an answer is ended, and with it what the database still does for it.
+async fn read_once<T, F>(pool: &Pool, call: &(impl Fn(Arc<Object>) -> F + Sync)) -> Result<T, PoolError>
+where
+    F: Future<Output = Result<T, tokio_postgres::Error>> + Send,
+{
+    let client = Arc::new(pool.get().await?);
+    let read = tokio::time::timeout(READ_WITHIN, call(Arc::clone(&client))).await;
+    match read {
+        Ok(outcome) => outcome.map_err(PoolError::Backend),
+        Err(_elapsed) => {
+            drop(Arc::into_inner(client).map(Object::take));
+            Err(PoolError::Timeout(TimeoutType::Recycle))
+        }
+    }
+}
+
+/// What a writer gives out once it has opened the store.
+type Opened = Result<(StoreIdentity, Arc<SharedStatus>, Pool, Handle), PostgresError>;
+
+/// Opens the store, and writes until the queue is closed. The other threads of the connections end with it.
+fn run_writer(
+    target: Target,
+    messages: mpsc::Receiver<WriterMessage>,
+    opened: &std::sync::mpsc::Sender<Opened>,
+) {
+    threads::yield_to_others();
+    // a caller that has gone needs no answer
+    let answer = |outcome| opened.send(outcome).unwrap_or_default();
+    let mut threads = Builder::new_multi_thread();
+    threads.worker_threads(THREADS).thread_name("store-database").enable_all();
+    let runtime = match threads.build() {
+        Ok(runtime) => runtime,
+        Err(error) => return answer(Err(no_threads(error))),
+    };
+    runtime.block_on(async {
+        match Writer::open(target, messages).await {
+            Ok(writer) => {
+                answer(Ok((writer.identity(), writer.shared(), writer.readers(), Handle::current())));
+                writer.run().await;
+            }
+            Err(error) => answer(Err(error)),
+        }
+    });
+    runtime.shutdown_background();
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn no_threads(error: std::io::Error) -> PostgresError {
+    PostgresError::Passing(format!("no thread for the connections to the database: {error}"))
+}

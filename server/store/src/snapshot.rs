@@ -1,0 +1,63 @@
+//! A snapshot of a store, whatever the engine.
+
+use ulid::Ulid;
+
+#[cfg(feature = "postgres")]
+use super::postgres::DatabaseSnapshot;
+use super::{
+    errors::StoreError,
+    kv::{KeyValue, StoreIdentity},
+    sled::{EngineSnapshot, FORMAT_VERSION},
+};
+
+/// All entries of a store at one moment, read page by page. Dropping it ends what the store does for it.
+#[derive(Debug)]
+pub struct Snapshot(SnapshotSource);
+
+#[derive(Debug)]
+enum SnapshotSource {
+    Sled(EngineSnapshot),
+    #[cfg(feature = "postgres")]
+    Postgres(Box<DatabaseSnapshot>),
+    Memory(Option<Vec<KeyValue>>),
+}
+
+impl Snapshot {
+    pub(crate) fn of_files(snapshot: EngineSnapshot) -> Self {
+        Self(SnapshotSource::Sled(snapshot))
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn of_database(snapshot: DatabaseSnapshot) -> Self {
+        Self(SnapshotSource::Postgres(Box::new(snapshot)))
+    }
+
+    pub(crate) fn of_memory(entries: Vec<KeyValue>) -> Self {
+        Self(SnapshotSource::Memory(Some(entries)))
+    }
+
+    /// The store's identity, with the number of the last commit that the snapshot contains.
+    pub fn identity(&self) -> StoreIdentity {
+        match &self.0 {
+            SnapshotSource::Sled(snapshot) => snapshot.identity,
+            #[cfg(feature = "postgres")]
+            SnapshotSource::Postgres(snapshot) => snapshot.identity,
+            SnapshotSource::Memory(_) => {
+                StoreIdentity { format: FORMAT_VERSION, id: Ulid::nil(), sequence: 0 }
+            }
+        }
+    }
+
+    /// Reads the next entries; `None` at the end. An entry may be returned twice, with the same value.
+    ///
+    /// # Errors
+    /// The store cannot be read, or it changed faster than the snapshot was read.
+    pub async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
+        match &mut self.0 {
+            SnapshotSource::Sled(snapshot) => snapshot.next().await,
+            #[cfg(feature = "postgres")]
+            SnapshotSource::Postgres(snapshot) => snapshot.next().await,
+            SnapshotSource::Memory(entries) => Ok(entries.take()),
+        }
+    }
+}

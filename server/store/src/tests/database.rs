@@ -1,0 +1,265 @@
+//! What a store in a real PostgreSQL promises beyond what all stores do.
+
+use std::{collections::BTreeMap, thread};
+
+use plimsoll_support::{patience::eventually, postgres::PostgresServer};
+use tokio::task::JoinSet;
+
+use super::fixture::one;
+use crate::{Batch, CommitError, PageLimit, PostgresSettings, Store, StoreMode};
+
+/// Opens the store in a database.
+pub(crate) fn open(url: &str) -> Store {
+    Store::open_postgres(&settings(url)).unwrap()
+}
+
+pub(crate) fn settings(url: &str) -> PostgresSettings {
+    PostgresSettings { url: url.to_owned(), password_file: None, ca_file: None }
+}
+
+/// A store in a new database.
+pub(crate) fn new_store() -> Option<Store> {
+    let server = PostgresServer::shared()?;
+    Some(open(&server.url(&server.new_database())))
+}
+
+/// The value under a key.
+pub(crate) async fn value(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
+    store.get(key).await.unwrap().map(|found| found.value)
+}
+
+#[tokio::test]
+async fn a_store_in_a_database_keeps_everything_when_it_is_opened_again() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.url(&server.new_database());
+    let store = open(&url);
+    let mut batch = one(b"k\0\xff", &[0; 4000]);
+    batch.put(b"k".to_vec(), b"first".to_vec());
+    batch.put(b"k".to_vec(), b"last".to_vec());
+    assert_eq!(store.commit(batch).await.unwrap().version, 1);
+    store.close().await.unwrap();
+    assert!(store.get(b"k").await.unwrap_err().to_string().contains("closed"));
+    let again = open(&url);
+    assert_eq!(again.status().commits, 1);
+    assert_eq!(value(&again, b"k").await.unwrap(), b"last", "the last write to a key of a batch counts");
+    assert_eq!(value(&again, b"k\0\xff").await.unwrap(), [0; 4000]);
+    assert_eq!(again.commit(one(b"k", b"v")).await.unwrap().version, 2);
+}
+
+#[tokio::test]
+async fn a_newer_server_takes_the_store_and_the_older_one_writes_no_more() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.url(&server.new_database());
+    let older = open(&url);
+    older.commit(one(b"k", b"older")).await.unwrap();
+    let newer = open(&url);
+    for _ in 0..2 {
+        let error = older.commit(one(b"k", b"too late")).await.unwrap_err().to_string();
+        assert!(error.contains("another server has opened the store"), "{error}");
+    }
+    assert!(matches!(older.status().mode, StoreMode::ReadOnly { .. }));
+    assert_eq!(value(&older, b"k").await.unwrap(), b"older");
+    newer.commit(one(b"k", b"newer")).await.unwrap();
+    assert_eq!(value(&older, b"k").await.unwrap(), b"newer");
+}
+
+#[tokio::test]
+async fn a_lease_that_was_edited_or_removed_stops_the_writer_and_the_next_start_has_a_higher_epoch() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let url = server.url(&database);
+    for edit in [
+        "DELETE FROM plimsoll.lease",
+        "UPDATE plimsoll.lease SET epoch = 0",
+        "UPDATE plimsoll.lease SET epoch = 100",
+    ] {
+        let store = open(&url);
+        let epoch = server.sql(&database, "SELECT epoch FROM plimsoll.lease");
+        server.sql(&database, edit);
+        let error = store.commit(one(b"k", b"after")).await.unwrap_err().to_string();
+        assert!(error.contains("restart this one"), "{error}");
+        let _reopened = open(&url);
+        let next = server.sql(&database, "SELECT epoch FROM plimsoll.lease");
+        assert!(next.parse::<i64>().unwrap() > epoch.parse().unwrap(), "{edit}: {next} after {epoch}");
+    }
+}
+
+#[tokio::test]
+async fn an_older_server_that_is_idle_notices_that_it_lost_the_store() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.url(&server.new_database());
+    let (older, _newer) = (open(&url), open(&url));
+    let mode = async || older.status().mode;
+    eventually("the older one is read-only", mode, |mode| *mode != StoreMode::Writable).await;
+}
+
+/// Counts the transactions that insert a number, also those that give one up.
+fn count_numbers(server: &PostgresServer, database: &str) {
+    let sql = "CREATE SEQUENCE public.numbers; \
+               CREATE FUNCTION public.count() RETURNS trigger LANGUAGE plpgsql AS \
+               $$ BEGIN PERFORM nextval('public.numbers'); RETURN new; END $$; \
+               CREATE TRIGGER count BEFORE INSERT ON plimsoll.feed FOR EACH ROW EXECUTE FUNCTION public.count()";
+    server.sql(database, sql);
+}
+
+#[tokio::test]
+async fn a_commit_with_a_warning_is_acknowledged_only_after_another_one_without() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let store = open(&server.url(&database));
+    count_numbers(server, &database);
+    let sql = "CREATE FUNCTION public.warn() RETURNS trigger LANGUAGE plpgsql AS \
+               $$ BEGIN RAISE WARNING 'simulated'; RETURN new; END $$; \
+               CREATE TRIGGER warn BEFORE INSERT ON plimsoll.entry FOR EACH ROW EXECUTE FUNCTION public.warn()";
+    server.sql(&database, sql);
+    assert_eq!(store.commit(one(b"k", b"v")).await.unwrap().version, 1);
+    assert_eq!(server.sql(&database, "SELECT last_value FROM public.numbers"), "2");
+    assert_eq!(server.sql(&database, "SELECT count(*) FROM plimsoll.feed WHERE applied"), "1");
+}
+
+#[tokio::test]
+async fn servers_that_start_at_once_make_the_tables_once() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let starts: Vec<_> = (0..4)
+        .map(|_| {
+            let url = server.url(&database);
+            thread::spawn(move || open(&url))
+        })
+        .collect();
+    let stores: Vec<Store> = starts.into_iter().map(|start| start.join().unwrap()).collect();
+    let mut written = 0;
+    for store in stores {
+        written += u32::from(store.commit(one(b"k", b"v")).await.is_ok());
+    }
+    assert_eq!((written, server.sql(&database, "SELECT epoch FROM plimsoll.lease")), (1, "4".to_owned()));
+}
+
+#[tokio::test]
+async fn commits_that_come_together_share_a_transaction() {
+    let Some(store) = new_store() else { return };
+    let mut commits = JoinSet::new();
+    for n in 0..1000_u16 {
+        let store = store.clone();
+        commits.spawn(async move { store.commit(one(&n.to_be_bytes(), &[0; 100])).await.unwrap().version });
+    }
+    let mut versions = commits.join_all().await;
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=1000).collect::<Vec<u64>>(), "each commit has its own number");
+    let syncs = store.status().syncs;
+    assert!((4..250).contains(&syncs), "{syncs} transactions for 1000 commits");
+}
+
+#[tokio::test]
+async fn a_snapshot_shows_one_moment_while_commits_go_on() {
+    let Some(store) = new_store() else { return };
+    for half in 0..2_u16 {
+        let mut batch = Batch::default();
+        (0..800_u16).for_each(|n| batch.put((half * 800 + n).to_be_bytes().to_vec(), vec![1; 900]));
+        store.commit(batch).await.unwrap();
+    }
+    let mut snapshot = store.snapshot().await.unwrap();
+    assert!(store.snapshot().await.unwrap_err().to_string().contains("another snapshot"));
+    let mut change = one(&5_u16.to_be_bytes(), b"changed");
+    change.delete(1500_u16.to_be_bytes().to_vec());
+    store.commit(change).await.unwrap();
+    let mut found = BTreeMap::new();
+    while let Some(entries) = snapshot.next().await.unwrap() {
+        assert!(entries.len() <= 1000);
+        found.extend(entries.into_iter().map(|entry| (entry.key, entry.value.value)));
+    }
+    assert_eq!((snapshot.identity().sequence, found.len()), (2, 1600));
+    assert!(found.values().all(|value| *value == [1; 900]));
+    drop(snapshot);
+    assert_eq!(store.snapshot().await.unwrap().identity().sequence, 3);
+    assert_eq!(store.scan(b"", None, PageLimit { items: 1, bytes: 1 }).await.unwrap().entries.len(), 1);
+}
+
+#[tokio::test]
+async fn settings_of_the_role_do_not_matter() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    server.sql("postgres", &format!("CREATE ROLE {database}_role LOGIN"));
+    server.sql("postgres", &format!("ALTER DATABASE {database} OWNER TO {database}_role"));
+    for setting in [
+        "statement_timeout = '1ms'",
+        "lock_timeout = '1ms'",
+        "default_transaction_isolation = 'serializable'",
+        "default_transaction_read_only = on",
+        "search_path = 'nowhere'",
+        "synchronous_commit = off",
+        "client_min_messages = error",
+        "enable_indexscan = off",
+        "bytea_output = 'escape'",
+    ] {
+        server.sql("postgres", &format!("ALTER ROLE {database}_role SET {setting}"));
+    }
+    let store = open(&server.url(&database).replace("//plimsoll@", &format!("//{database}_role@")));
+    store.commit(one(b"k", &[0xff; 1000])).await.unwrap();
+    assert_eq!(value(&store, b"k").await.unwrap(), [0xff; 1000]);
+    assert_eq!(store.scan(b"k", None, PageLimit::PAGE).await.unwrap().entries.len(), 1);
+}
+
+/// Makes the next `times` writes of entries fail with an error code.
+fn fail_writes(server: &PostgresServer, database: &str, code: &str, times: u32) {
+    let body = format!(
+        "BEGIN IF nextval('public.failures') <= {times} THEN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'simulated'; END IF; RETURN new; END"
+    );
+    let sql = format!(
+        "DROP SEQUENCE IF EXISTS public.failures; CREATE SEQUENCE public.failures; SET search_path = public; \
+         CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ {body} $$; \
+         CREATE OR REPLACE TRIGGER fail BEFORE INSERT ON plimsoll.entry FOR EACH ROW EXECUTE FUNCTION fail()"
+    );
+    server.sql(database, &sql);
+}
+
+#[tokio::test]
+async fn a_transaction_that_fails_once_is_repeated() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let store = open(&server.url(&database));
+    for code in ["40001", "40P01", "53100", "53200", "53300", "57014", "57P01"] {
+        fail_writes(server, &database, code, 2);
+        let version = store.commit(one(b"k", code.as_bytes())).await.unwrap().version;
+        let found = store.get(b"k").await.unwrap().unwrap();
+        assert_eq!((found.value.as_slice(), found.version), (code.as_bytes(), version));
+        assert_eq!(store.status().mode, StoreMode::Writable);
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_makes_the_store_read_only_until_there_is_room() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let store = open(&server.url(&database));
+    store.commit(one(b"k", b"before")).await.unwrap();
+    fail_writes(server, &database, "53100", 1_000_000);
+    let error = store.commit(one(b"k", b"lost")).await.unwrap_err();
+    assert!(matches!(&error, CommitError::Unavailable(text) if text.contains("make room")), "{error}");
+    let StoreMode::ReadOnly { reason } = store.status().mode else { panic!("it is writable") };
+    assert!(reason.contains(&database), "{reason}");
+    assert_eq!(value(&store, b"k").await.unwrap(), b"before");
+    server.sql(&database, "DROP TRIGGER fail ON plimsoll.entry");
+    let again = async || store.commit(one(b"k", b"after")).await.is_ok();
+    eventually("the store is writable", again, |written| *written).await;
+    assert_eq!(value(&store, b"k").await.unwrap(), b"after");
+}
+
+#[tokio::test]
+async fn old_numbers_of_commits_are_removed_and_the_last_one_stays() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let store = open(&server.url(&database));
+    for n in 0..5 {
+        store.commit(one(b"k", &[n])).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let idle = open(&server.url(&database));
+    server.sql(&database, "UPDATE plimsoll.feed SET at = at - interval '2 hours'");
+    let numbers =
+        async || server.sql(&database, "SELECT string_agg(applied || ' ' || n, ',') FROM plimsoll.feed");
+    eventually("old numbers are gone", numbers, |numbers| !numbers.contains("true 4")).await;
+    idle.close().await.unwrap();
+    let again = open(&server.url(&database));
+    assert_eq!(again.commit(one(b"k", b"v")).await.unwrap().version, 6);
+}

@@ -1,0 +1,175 @@
+//! What a start or a writer refuses in a database: each text names the setting and the way out, and no password.
+
+use std::{fs, path::Path};
+
+use plimsoll_support::postgres::PostgresServer;
+
+use super::{
+    database::{open, settings},
+    fixture::one,
+};
+use crate::{PostgresSettings, Store};
+
+fn refusal(settings: &PostgresSettings) -> String {
+    match Store::open_postgres(settings) {
+        Ok(_) => panic!("it opens: {settings:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_reached_or_used_is_refused_with_the_way_out() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let url = server.url(&database);
+    server.sql("postgres", &format!("CREATE ROLE {database}_plain LOGIN"));
+    server.sql(
+        "postgres",
+        &format!("CREATE DATABASE {database}_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"),
+    );
+    let cases = [
+        ("postgres://u@no-such-host.invalid/p".to_owned(), "check the host"),
+        ("postgres://u@127.0.0.1:1/p".to_owned(), "check host and port"),
+        (server.url("no_such_database"), "CREATE DATABASE"),
+        (url.replace("plimsoll@", "no_such_role@"), "check user and sslmode"),
+        (url.replace("plimsoll@", &format!("{database}_plain@")), "GRANT CREATE ON DATABASE"),
+        (server.url(&format!("{database}_latin")), "ENCODING 'UTF8'"),
+        (format!("{url}?sslmode=require"), "sslmode=disable"),
+    ];
+    for (url, way) in cases {
+        let text = refusal(&settings(&url));
+        assert!(text.contains(way), "{url}: {text}");
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let with_file = |password: bool| PostgresSettings {
+        password_file: password.then(|| file.path().to_owned()),
+        ca_file: (!password).then(|| file.path().to_owned()),
+        ..settings(&url)
+    };
+    assert!(refusal(&with_file(true)).contains("store_password_file"));
+    assert!(refusal(&with_file(false)).contains("store_ca_file"));
+}
+
+#[test]
+fn tables_that_are_no_store_of_this_program_are_refused_and_left_as_they_are() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let cases = [
+        ("UPDATE plimsoll.identity SET schema_step = 99", "start a newer plimsoll-server"),
+        ("UPDATE plimsoll.identity SET format = 1", "format 1"),
+        ("DELETE FROM plimsoll.identity", "restore a backup"),
+        ("UPDATE plimsoll.identity SET store_id = 'short'", "restore a backup"),
+        ("DROP TABLE plimsoll.identity", "name another database"),
+    ];
+    for (damage, way) in cases {
+        let database = server.new_database();
+        drop(open(&server.url(&database)));
+        server.sql(&database, damage);
+        let text = refusal(&settings(&server.url(&database)));
+        assert!(text.contains(way), "{damage}: {text}");
+    }
+    let database = server.new_database();
+    server.sql(&database, "CREATE SCHEMA plimsoll; CREATE TABLE plimsoll.entry (x int)");
+    assert!(refusal(&settings(&server.url(&database))).contains("name another database"));
+    let tables = "SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'plimsoll'";
+    assert_eq!(server.sql(&database, tables), "entry");
+}
+
+/// A server that checks passwords of one role, and speaks TLS as `localhost`.
+fn strict_server() -> Option<(PostgresServer, String)> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let ca = certificate.clone();
+    let server = PostgresServer::start(move |folder: &Path| {
+        let hba = "host all strict 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
+        for (name, text) in [("hba", hba), ("certificate", &certificate), ("key", &key)] {
+            fs::write(folder.join(name), text).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            fs::set_permissions(folder.join(name), mode).unwrap();
+        }
+        let file = |setting: &str, name: &str| format!("{setting}={}", folder.join(name).display());
+        vec![
+            file("hba_file", "hba"),
+            file("ssl_cert_file", "certificate"),
+            file("ssl_key_file", "key"),
+            "ssl=on".to_owned(),
+        ]
+    })?;
+    Some((server, ca))
+}
+
+#[tokio::test]
+async fn passwords_and_certificates_are_checked_and_passwords_never_shown() {
+    let Some((server, ca)) = strict_server() else { return };
+    server.sql("postgres", "CREATE ROLE strict LOGIN SUPERUSER PASSWORD 'right-s3cret'");
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).unwrap();
+        Some(dir.path().join(name))
+    };
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
+    let (ca, other) = (file("ca", &ca), file("other", &other));
+    let (right, wrong) = (file("right", "right-s3cret\n"), file("wrong", "wrong-s3cret"));
+    let by_name = format!("postgres://strict@localhost:{}/postgres?sslmode=verify-full", server.port);
+    let by_address = by_name.replace("localhost", "127.0.0.1");
+    let cases = [
+        (&by_name, &wrong, &ca, "store_password_file"),
+        (&by_name, &None, &ca, "store_password_file"),
+        (&by_name, &right, &other, "store_ca_file"),
+        (&by_name, &right, &None, "store_ca_file"),
+        (&by_address, &right, &ca, "not a name of the server's certificate"),
+    ];
+    for (url, password, ca, way) in cases {
+        let settings =
+            PostgresSettings { url: url.clone(), password_file: password.clone(), ca_file: ca.clone() };
+        let text = refusal(&settings);
+        assert!(text.contains(way) && !text.contains("s3cret"), "{settings:?}: {text}");
+    }
+    let settings = PostgresSettings { url: by_name, password_file: right, ca_file: ca };
+    let store = Store::open_postgres(&settings).unwrap();
+    store.commit(one(b"k", b"v")).await.unwrap();
+    assert!(!format!("{store:?}").contains("s3cret"));
+    let encrypted =
+        "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'strict'";
+    assert_eq!(server.sql("postgres", encrypted), "t");
+}
+
+#[test]
+fn a_server_that_may_lose_commits_and_a_standby_are_refused() {
+    let Some(server) = PostgresServer::start(|_folder| Vec::new()) else { return };
+    for setting in ["fsync", "synchronous_commit"] {
+        server.sql("postgres", &format!("ALTER SYSTEM SET {setting} = off"));
+        server.crash();
+        server.start_again();
+        let text = refusal(&settings(&server.url("postgres")));
+        assert!(text.contains(&format!("{setting} is off")) && text.contains("turn it on"), "{text}");
+        server.sql("postgres", &format!("ALTER SYSTEM RESET {setting}"));
+    }
+    server.crash();
+    server.make_standby();
+    server.start_again();
+    let text = refusal(&settings(&server.url("postgres")));
+    assert!(text.contains("name the primary in store_url"), "{text}");
+}
+
+#[tokio::test]
+async fn a_database_that_became_another_one_is_written_no_more() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let cases = [
+        ("UPDATE plimsoll.identity SET store_id = decode(repeat('0', 32), 'hex')", "has another store"),
+        ("DELETE FROM plimsoll.feed", "without commits that were acknowledged"),
+    ];
+    for (change, way) in cases {
+        let database = server.new_database();
+        let store = open(&server.url(&database));
+        store.commit(one(b"k", b"before")).await.unwrap();
+        server.sql(&database, change);
+        let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
+                   WHERE application_name = 'plimsoll-server' AND datname = current_database()";
+        server.sql(&database, end);
+        for _ in 0..2 {
+            let error = store.commit(one(b"k", b"after")).await.unwrap_err().to_string();
+            assert!(error.contains(way) && error.contains("restart this server"), "{error}");
+        }
+        assert_eq!(server.sql(&database, "SELECT convert_from(v, 'UTF8') FROM plimsoll.entry"), "before");
+    }
+}

@@ -1,0 +1,104 @@
+//! A server with its store in a real PostgreSQL.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use plimsoll_proto::v1::{
+    self as pb, TicketState, placement_client::PlacementClient, predictor_client::PredictorClient,
+};
+use plimsoll_support::postgres::PostgresServer;
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
+
+const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 1\n";
+
+async fn open_ticket(server: &Server, ticket: &str) -> TicketState {
+    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
+    let ask = pb::OpenTicketRequest { ticket: ticket.into(), owner: "o".into(), key, ..Default::default() };
+    let mut client = PlacementClient::connect(server.url()).await.unwrap();
+    client.open_ticket(ask).await.unwrap().into_inner().ticket.unwrap().state()
+}
+
+/// Attempts behind the memory of a prediction.
+async fn learnt_from(server: &Server) -> u32 {
+    let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
+    let ask = pb::PredictRequest { key, ..pb::PredictRequest::default() };
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let prediction = client.predict(ask).await.unwrap().into_inner().prediction.unwrap();
+    prediction.memory_request_bytes.unwrap().basis.unwrap().attempts
+}
+
+fn run(data: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("--data-dir").arg(data).args(words).output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_over_a_database_keeps_everything_through_a_kill_and_gives_its_backup() {
+    let Some(database) = PostgresServer::shared() else { return };
+    let url = database.url(&database.new_database());
+    let dir = tempfile::tempdir().unwrap();
+    let (data, pools) = (dir.path().join("data"), dir.path().join("pools.toml"));
+    fs::write(&pools, POOLS).unwrap();
+    let options = ["--store-url", &url, "--pools-file", pools.to_str().unwrap()];
+    let start = || Server::start_with(Programs::for_tests(), &data, &options).unwrap();
+    let server = start();
+    Sender::delivered(&server.url(), ("ended", "zlib"), 50, Some(0)).await.unwrap();
+    let mut stream = Sender::opened(&server.url(), "running", "zlib").await.unwrap();
+    stream.exchange(batch("running", 1, 30)).await.unwrap();
+    assert_eq!(open_ticket(&server, "a").await, TicketState::Granted);
+    assert_eq!(open_ticket(&server, "b").await, TicketState::Queued);
+    let before = server.shown("ended").await.unwrap();
+    server.kill().unwrap();
+
+    let server = start();
+    assert_eq!(server.shown("ended").await.unwrap(), before);
+    assert_eq!(learnt_from(&server).await, 1);
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(stream.exchange(hello("running", "zlib")).await.unwrap(), 30);
+    assert_eq!(open_ticket(&server, "b").await, TicketState::Queued);
+    assert_eq!(server.get("/readyz").unwrap().0, 200);
+    assert!(!data.join("plimsoll.json").is_file(), "no store in files");
+
+    let archive = dir.path().join("archive");
+    let http = server.http.to_string();
+    let taken =
+        run(&data, &["--store-url", &url, "--http-listen", &http, "backup", archive.to_str().unwrap()]);
+    assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
+    let restored = dir.path().join("restored");
+    assert!(run(&restored, &["restore", archive.to_str().unwrap()]).status.success());
+    let verified = String::from_utf8(run(&restored, &["verify"]).stdout).unwrap();
+    assert!(
+        verified.contains("1 attempt that ended and 1 open, 0 verdicts, 2 tickets, 80 samples"),
+        "{verified}"
+    );
+
+    let other = dir.path().join("other");
+    let newer = Server::start_with(Programs::for_tests(), &other, &options).unwrap();
+    let health = async || server.get("/readyz").unwrap().0;
+    eventually("the older server says that it is not ready", health, |status| *status != 200).await;
+    assert_eq!(newer.get("/readyz").unwrap().0, 200);
+    assert!(newer.stop().unwrap().success());
+}
+
+#[test]
+fn what_works_on_files_refuses_a_store_in_a_database_and_no_password_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let url = ["--store-url", "postgres://u@127.0.0.1:1/p"];
+    for words in [vec!["verify"], vec!["compact"], vec!["export", "-"], vec!["restore", "x"]] {
+        let output = run(&data, &[&url[..], &words].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains("store_url is set"), "{words:?}: {text}");
+    }
+    drop(Server::start(Programs::for_tests(), &data).unwrap());
+    let both = run(&data, &url);
+    let text = String::from_utf8_lossy(&both.stderr).into_owned();
+    assert!(text.contains("holds a store, which would not be read"), "{text}");
+    let secret = run(&data, &["--store-url", "postgres://u:s3cret@127.0.0.1:1/p", "--print-config"]);
+    let shown = [secret.stdout, secret.stderr].concat();
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("store_password_file") && !shown.contains("s3cret"), "{shown}");
+}
