@@ -130,6 +130,7 @@ pub(super) struct BoundsTable {
     pub(super) verdicts: Option<u32>,
     /// Attempts that are open at once.
     pub(super) open_attempts: Option<u32>,
+    /// Samples in one second.
     pub(super) samples_per_second: Option<u32>,
     /// Bytes of samples in one second.
     pub(super) bytes_per_second: Option<u32>,
