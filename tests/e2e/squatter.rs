@@ -87,7 +87,7 @@ async fn a_jobs_attempt_is_measured_even_if_another_caller_used_its_id_before() 
     }
     let refused = squatter.exchange(batch(open, 6, 1)).await.unwrap_err();
     assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
-    assert!(refused.message().contains("own agent has come"), "{refused}");
+    assert!(refused.message().contains("own agent has proven that"), "{refused}");
     let mut squatter = site.stream(SQUATTER).await;
     let refused = squatter.exchange(greeting(open, "squatter")).await.unwrap_err();
     assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
