@@ -59,33 +59,53 @@ impl PostgresServer {
     ///
     /// # Panics
     /// As [`Self::shared`].
-    #[expect(clippy::print_stderr, clippy::panic, clippy::unwrap_used, reason = "for tests")]
     pub fn start(prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
-        let Some(programs) = programs() else {
-            #[expect(clippy::disallowed_methods, reason = "says whether a test may be skipped")]
-            let is_required = std::env::var("PLIMSOLL_POSTGRES_REQUIRED").is_ok();
-            assert!(!is_required, "PostgreSQL is required: apt-get install postgresql");
-            eprintln!("skipped what needs PostgreSQL: apt-get install postgresql");
-            return None;
-        };
+        let programs = installed_programs()?;
         remove_left_over();
-        let name = format!("{FOLDER}{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        let settings = prepare(&folder);
-        give_to_server(&folder);
-        let mut server = Self { programs, folder, port: 0, settings, running: Mutex::default() };
+        let mut server =
+            Self { programs, folder: new_folder(), port: 0, settings: Vec::new(), running: Mutex::default() };
+        server.settings = prepare(&server.folder);
+        give_to_server(&server.folder);
         let (data, user) = (server.data(), ["-U", "plimsoll", "-A", "trust"]);
         let mut initdb = server.as_user("initdb");
         initdb.args(["-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(data).args(user);
-        let made = initdb.output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        // the port is free now, and may be taken by another process before the server has it
-        let started = (0..5).find_map(|_try| server.launch(free_port()));
-        server.port =
-            started.unwrap_or_else(|| panic!("PostgreSQL does not start in {}", server.folder.display()));
+        run_to_end(&mut initdb);
+        server.launch_on_a_free_port();
         Some(server)
+    }
+
+    /// A standby of this server, which follows its log from now on.
+    ///
+    /// # Panics
+    /// It cannot be made, or does not start.
+    #[must_use]
+    pub fn new_standby(&self) -> Self {
+        let (programs, settings) = (self.programs.clone(), Vec::new());
+        let mut standby =
+            Self { programs, folder: new_folder(), port: 0, settings, running: Mutex::default() };
+        give_to_server(&standby.folder);
+        let mut copy = standby.as_user("pg_basebackup");
+        copy.args([
+            "-R",
+            "-X",
+            "stream",
+            "--checkpoint=fast",
+            "--no-sync",
+            "-d",
+            &self.url("postgres"),
+            "-D",
+        ]);
+        run_to_end(copy.arg(standby.data()));
+        standby.launch_on_a_free_port();
+        standby
+    }
+
+    #[expect(clippy::panic, reason = "for tests")]
+    fn launch_on_a_free_port(&mut self) {
+        // the port is free now, and may be taken by another process before the server has it
+        let started = (0..5).find_map(|_try| self.launch(free_port()));
+        self.port =
+            started.unwrap_or_else(|| panic!("PostgreSQL does not start in {}", self.folder.display()));
     }
 
     /// URL of a database, over TCP.
@@ -119,9 +139,18 @@ impl PostgresServer {
 
     /// Ends the server as a crash does: it writes nothing more.
     pub fn crash(&self) {
+        self.end("QUIT");
+    }
+
+    /// Shuts the server down without waiting for its clients, which are disconnected.
+    pub fn stop_fast(&self) {
+        self.end("INT");
+    }
+
+    fn end(&self, signal: &str) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(RunningServer { pid, watcher }) = running {
-            let _signalled = Command::new("kill").args(["-QUIT", &pid.to_string()]).status();
+            send_signal(signal, pid);
             let _ended = watcher.join();
         }
     }
@@ -141,6 +170,14 @@ impl PostgresServer {
     #[expect(clippy::unwrap_used, reason = "for tests")]
     pub fn make_standby(&self) {
         fs::write(self.data().join("standby.signal"), "").unwrap();
+    }
+
+    /// Makes a standby the primary. Returns once it takes writes.
+    ///
+    /// # Panics
+    /// It is no standby, or takes no writes after a minute.
+    pub fn promote(&self) {
+        assert_eq!(self.sql("postgres", "SELECT pg_promote()"), "t", "the standby is promoted");
     }
 
     fn data(&self) -> PathBuf {
@@ -205,6 +242,39 @@ fn watch(mut postgres: Command, started: &mpsc::Sender<u32>) {
         let _waits = started.send(pid);
     }
     let _ended = child.wait();
+}
+
+/// The programs of the newest PostgreSQL; `None` if it is not installed and not required.
+#[expect(clippy::print_stderr, reason = "for tests")]
+fn installed_programs() -> Option<PathBuf> {
+    let programs = programs();
+    if programs.is_none() {
+        #[expect(clippy::disallowed_methods, reason = "says whether a test may be skipped")]
+        let is_required = std::env::var("PLIMSOLL_POSTGRES_REQUIRED").is_ok();
+        assert!(!is_required, "PostgreSQL is required: apt-get install postgresql");
+        eprintln!("skipped what needs PostgreSQL: apt-get install postgresql");
+    }
+    programs
+}
+
+/// A new folder, which is named after this process.
+#[expect(clippy::unwrap_used, reason = "for tests")]
+fn new_folder() -> PathBuf {
+    let name = format!("{FOLDER}{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed));
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+#[expect(clippy::unwrap_used, reason = "for tests")]
+fn run_to_end(program: &mut Command) {
+    let ended = program.output().unwrap();
+    assert!(ended.status.success(), "{program:?}: {}", String::from_utf8_lossy(&ended.stderr));
+}
+
+fn send_signal(signal: &str, pid: u32) {
+    let _signalled = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
 }
 
 /// The programs of the newest PostgreSQL.

@@ -2,161 +2,18 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
 use plimsoll_support::postgres::PostgresServer;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 
 use super::{
     database::{open, value},
+    database_proxy::CuttingProxy,
     fixture::one,
 };
 use crate::Store;
-
-/// Connections that are cut in the whole test.
-const CUTS: usize = 55;
-/// One of so many commits is cut.
-const EVERY: usize = 3;
-
-/// What happens to the bytes of a transaction that ends with a COMMIT.
-#[derive(Debug, Clone, Copy)]
-enum Cut {
-    /// The server gets all but the COMMIT.
-    BeforeCommit,
-    /// The server gets all; both sides are closed at once.
-    AfterCommit,
-    /// The server has answered; the client does not get the answer.
-    AfterAnswer,
-    /// The server gets all when everything else is over.
-    Late,
-    /// The server does not understand the BEGIN, and gets all else, so that each statement is a transaction of its own.
-    NoBegin,
-}
-
-/// Forwards connections to a database, and cuts some of those in which a COMMIT passes.
-struct CuttingProxy {
-    port: u16,
-    database_port: u16,
-    is_armed: AtomicBool,
-    commits: AtomicUsize,
-    cuts: AtomicUsize,
-    late_cuts: AtomicUsize,
-    /// Lets late transactions arrive.
-    late: Semaphore,
-    arrived: Semaphore,
-}
-
-impl CuttingProxy {
-    async fn start(database_port: u16) -> Arc<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Arc::new(Self {
-            port: listener.local_addr().unwrap().port(),
-            database_port,
-            is_armed: AtomicBool::new(false),
-            commits: AtomicUsize::new(0),
-            cuts: AtomicUsize::new(0),
-            late_cuts: AtomicUsize::new(0),
-            late: Semaphore::new(0),
-            arrived: Semaphore::new(0),
-        });
-        let accepting = Arc::clone(&proxy);
-        #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(Arc::clone(&accepting).forward(client));
-            }
-        });
-        proxy
-    }
-
-    /// Forwards one connection until a side closes it, or it is cut.
-    async fn forward(self: Arc<Self>, mut client: TcpStream) {
-        let mut database = TcpStream::connect(("127.0.0.1", self.database_port)).await.unwrap();
-        let (mut up, mut down) = (vec![0; 1 << 20], vec![0; 1 << 16]);
-        loop {
-            tokio::select! {
-                read = client.read(&mut up) => {
-                    let Some(bytes) = read.ok().and_then(|count| up.get(..count)).filter(|bytes| !bytes.is_empty()) else { return };
-                    match self.cut(bytes) {
-                        Some(cut) => return self.end(cut, bytes.to_vec(), database, client).await,
-                        None => if database.write_all(bytes).await.is_err() { return },
-                    }
-                }
-                read = database.read(&mut down) => {
-                    let Some(bytes) = read.ok().and_then(|count| down.get(..count)).filter(|bytes| !bytes.is_empty()) else { return };
-                    if client.write_all(bytes).await.is_err() { return }
-                }
-            }
-        }
-    }
-
-    /// How the connection that sends these bytes is cut, if it is.
-    fn cut(&self, bytes: &[u8]) -> Option<Cut> {
-        position(bytes, b"COMMIT\0")?;
-        // the start is not cut: it would fail, as it should
-        let is_due =
-            self.is_armed.load(SeqCst) && (self.commits.fetch_add(1, SeqCst) + 1).is_multiple_of(EVERY);
-        if !is_due || self.cuts.load(SeqCst) >= CUTS {
-            return None;
-        }
-        let kinds = [Cut::BeforeCommit, Cut::AfterCommit, Cut::AfterAnswer, Cut::Late, Cut::NoBegin];
-        let kind = kinds.get(self.cuts.fetch_add(1, SeqCst) % kinds.len()).copied()?;
-        let is_whole = position(bytes, b"BEGIN").is_some();
-        match kind {
-            // a part of it is at the server already, which would wait for the rest for as long as the client does
-            Cut::Late | Cut::NoBegin if !is_whole => return Some(Cut::AfterAnswer),
-            Cut::Late => {
-                self.late_cuts.fetch_add(1, SeqCst);
-            }
-            _ => {}
-        }
-        Some(kind)
-    }
-
-    async fn end(&self, cut: Cut, mut bytes: Vec<u8>, mut database: TcpStream, client: TcpStream) {
-        // the message begins with its type and its length
-        let commit = position(&bytes, b"COMMIT\0").unwrap() - 5;
-        match cut {
-            Cut::BeforeCommit => drop(database.write_all(&bytes[..commit]).await),
-            Cut::AfterCommit => drop(database.write_all(&bytes).await),
-            Cut::AfterAnswer => {
-                database.write_all(&bytes).await.unwrap();
-                read_until_answer(&mut database).await;
-            }
-            Cut::NoBegin => {
-                let begin = position(&bytes, b"BEGIN").unwrap();
-                bytes[begin] = b'X';
-                database.write_all(&bytes).await.unwrap();
-                read_until_answer(&mut database).await;
-            }
-            Cut::Late => {
-                drop(client);
-                self.late.acquire().await.unwrap().forget();
-                database.write_all(&bytes).await.unwrap();
-                read_until_answer(&mut database).await;
-                self.arrived.add_permits(1);
-            }
-        }
-    }
-}
-
-/// Reads until the server has answered the COMMIT, whatever it answers.
-async fn read_until_answer(database: &mut TcpStream) {
-    let (mut all, mut part) = (Vec::new(), vec![0; 1 << 16]);
-    while position(&all, b"COMMIT\0").or_else(|| position(&all, b"ROLLBACK\0")).is_none() {
-        let count = database.read(&mut part).await.unwrap_or(0);
-        if count == 0 {
-            return;
-        }
-        all.extend_from_slice(&part[..count]);
-    }
-}
 
 /// Commits a key, with itself as its value; returns the version.
 async fn commit_key(store: Store, key: Vec<u8>) -> (u64, Vec<u8>) {
@@ -177,21 +34,17 @@ async fn commit_until(store: Store, writer: u32, stop: Arc<AtomicUsize>) -> Vec<
     acknowledged
 }
 
-fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
+/// Commits over a proxy until it has cut so many connections.
+async fn commit_through_cuts(cuts: usize) {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let proxy = CuttingProxy::start(server.port).await;
-    let store = open(&server.url(&database).replace(&server.port.to_string(), &proxy.port.to_string()));
-    proxy.is_armed.store(true, SeqCst);
-    let direct = "SELECT convert_from(v, 'UTF8') FROM plimsoll.entry WHERE k = 'last'";
+    let store = open(&proxy.url(server, &database));
+    // the start is not cut: it would fail, as it should
+    proxy.arm(cuts);
     let mut acknowledged = Vec::new();
     let mut round = 0_u32;
-    while proxy.cuts.load(SeqCst) < CUTS {
+    while proxy.left() > 0 {
         round += 1;
         // commits of a group, and one key that all rounds overwrite
         let mut commits = JoinSet::new();
@@ -200,15 +53,11 @@ async fn a_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
             commits.spawn(commit_key(store, [round.to_be_bytes(), n.to_be_bytes()].concat()));
         }
         acknowledged.extend(commits.join_all().await);
-        let value = round.to_string().into_bytes();
-        acknowledged.push((store.commit(one(b"last", &value)).await.unwrap().version, b"last".to_vec()));
-        let seen = server.sql(&database, direct);
-        assert_eq!(seen, round.to_string());
+        let last = round.to_string().into_bytes();
+        acknowledged.push((store.commit(one(b"last", &last)).await.unwrap().version, b"last".to_vec()));
+        assert_eq!(value(&store, b"last").await.unwrap(), last);
     }
-    // transactions that were under way all the time arrive now
-    let late = proxy.late_cuts.load(SeqCst);
-    proxy.late.add_permits(late);
-    proxy.arrived.acquire_many(u32::try_from(late).unwrap()).await.unwrap().forget();
+    proxy.let_late_ones_arrive().await;
     assert_eq!(value(&store, b"last").await.unwrap(), round.to_string().into_bytes());
     let mut versions: Vec<u64> = acknowledged.iter().map(|(version, _)| *version).collect();
     versions.sort_unstable();
@@ -220,6 +69,17 @@ async fn a_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
     let entries = server.sql(&database, "SELECT count(*) FROM plimsoll.entry");
     assert_eq!(entries, (round * 3 + 1).to_string(), "nothing else is there");
     store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
+    commit_through_cuts(55).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes about a minute: the same with more cuts"]
+async fn five_hundred_connections_cut_around_a_commit_lose_nothing_and_double_nothing() {
+    commit_through_cuts(500).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,13 @@ mod database;
 #[cfg(feature = "postgres")]
 mod database_cut;
 #[cfg(feature = "postgres")]
+mod database_history;
+#[cfg(feature = "postgres")]
+mod database_proxy;
+#[cfg(feature = "postgres")]
 mod database_refusal;
+#[cfg(feature = "postgres")]
+mod database_replica;
 mod filled;
 pub(super) mod fixture;
 mod flipped;

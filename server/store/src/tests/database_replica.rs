@@ -1,0 +1,138 @@
+//! Commits that wait for a synchronous standby are interrupted: what was acknowledged is on the standby.
+
+use std::sync::Arc;
+
+use plimsoll_support::{patience::eventually, postgres::PostgresServer};
+use tokio::task::{JoinSet, spawn_blocking};
+
+use super::{database::open, fixture::one};
+use crate::{CommitError, Store};
+
+/// What happens to a commit that waits for a standby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interruption {
+    /// PostgreSQL ends the wait, answers with a warning, and shows the commit.
+    Cancel,
+    /// The same, and the answer is not sent.
+    Terminate,
+    /// The same; the server starts again.
+    StopPrimary,
+}
+
+/// A primary that waits for its standby with each commit.
+struct Pair {
+    primary: PostgresServer,
+    standby: PostgresServer,
+}
+
+impl Pair {
+    fn start() -> Option<Arc<Self>> {
+        let wait = |_: &std::path::Path| vec!["synchronous_standby_names=ANY 1 (*)".to_owned()];
+        let primary = PostgresServer::start(wait)?;
+        let standby = primary.new_standby();
+        Some(Arc::new(Self { primary, standby }))
+    }
+
+    /// Process ids of the sessions that wait for the standby.
+    async fn waiting(self: &Arc<Self>) -> Vec<String> {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        let rows = self.on_thread(move |pair| pair.primary.sql("postgres", sql)).await;
+        rows.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until a session other than this one waits for the standby; returns its process id.
+    async fn next_waiting(self: &Arc<Self>, before: Option<&String>) -> String {
+        let look = async || self.waiting().await.into_iter().find(|pid| Some(pid) != before);
+        let found = eventually("a commit waits for the standby", look, Option::is_some).await;
+        found.unwrap()
+    }
+
+    async fn interrupt(self: &Arc<Self>, interruption: Interruption, pid: String) {
+        let call = move |pair: &Self| {
+            let name = match interruption {
+                Interruption::Cancel => "pg_cancel_backend",
+                Interruption::Terminate => "pg_terminate_backend",
+                Interruption::StopPrimary => {
+                    pair.primary.stop_fast();
+                    return pair.primary.start_again();
+                }
+            };
+            drop(pair.primary.sql("postgres", &format!("SELECT {name}({pid})")));
+        };
+        self.on_thread(call).await;
+    }
+
+    async fn on_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let pair = Arc::clone(self);
+        spawn_blocking(move || call(&pair)).await.unwrap()
+    }
+}
+
+/// A commit that goes on while the test does other things.
+fn begin_commit(store: &Store, key: String) -> JoinSet<Result<String, CommitError>> {
+    let (mut commits, store) = (JoinSet::new(), store.clone());
+    commits.spawn(async move { store.commit(one(key.as_bytes(), b"v")).await.map(|_receipt| key) });
+    commits
+}
+
+/// Interrupts so many commits while the standby is away. At the end the primary goes, and the standby takes its place.
+async fn interrupt_commits(interruption: Interruption, rounds: u32) {
+    let Some(pair) = Pair::start() else { return };
+    let store = open(&pair.primary.url("postgres"));
+    let mut acknowledged = Vec::new();
+    for round in 0..rounds {
+        let is_last = round + 1 == rounds;
+        pair.on_thread(|pair| pair.standby.crash()).await;
+        let mut commit = begin_commit(&store, format!("{interruption:?} {round}"));
+        let sent = pair.next_waiting(None).await;
+        pair.interrupt(interruption, sent.clone()).await;
+        // the writer asks what became of the commit, and that waits as well
+        let asked = pair.next_waiting(Some(&sent)).await;
+        if interruption == Interruption::Cancel {
+            pair.interrupt(interruption, asked.clone()).await;
+            pair.next_waiting(Some(&asked)).await;
+        }
+        let answer = commit.try_join_next();
+        assert!(answer.is_none(), "acknowledged without the standby: {answer:?}");
+        if is_last {
+            pair.on_thread(|pair| pair.primary.crash()).await;
+        }
+        pair.on_thread(|pair| pair.standby.start_again()).await;
+        if !is_last {
+            acknowledged.extend(commit.join_next().await.unwrap().unwrap().ok());
+        }
+    }
+    assert!(!acknowledged.is_empty());
+    let keys = "SELECT convert_from(k, 'UTF8') FROM plimsoll.entry";
+    let kept =
+        pair.on_thread(move |pair| (pair.standby.promote(), pair.standby.sql("postgres", keys)).1).await;
+    for key in acknowledged {
+        assert!(kept.lines().any(|kept| kept == key), "{key} is not on the standby: {kept}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_commit_is_acknowledged_only_when_the_standby_has_it() {
+    interrupt_commits(Interruption::Cancel, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_a_terminated_session_is_acknowledged_only_when_the_standby_has_it() {
+    interrupt_commits(Interruption::Terminate, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_a_fast_shutdown_is_acknowledged_only_when_the_standby_has_it() {
+    interrupt_commits(Interruption::StopPrimary, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: the same with twenty interruptions of each kind"]
+async fn twenty_interruptions_of_each_kind_acknowledge_nothing_that_the_standby_lacks() {
+    for interruption in [Interruption::Cancel, Interruption::Terminate, Interruption::StopPrimary] {
+        interrupt_commits(interruption, 20).await;
+    }
+}
