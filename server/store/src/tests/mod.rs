@@ -20,6 +20,8 @@ mod flipped;
 mod formats;
 mod full_disk;
 mod links;
+#[cfg(feature = "postgres")]
+mod list_history;
 mod matrix;
 mod open_copy;
 mod opening;
