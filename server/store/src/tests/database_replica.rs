@@ -85,6 +85,8 @@ async fn interrupt_commits(interruption: Interruption, rounds: u32) {
     let mut acknowledged = Vec::new();
     for round in 0..rounds {
         let is_last = round + 1 == rounds;
+        let ready = async || store.commit(one(b"ready", b"v")).await.is_ok();
+        eventually("the store is writable", ready, |written| *written).await;
         pair.on_thread(|pair| pair.standby.crash()).await;
         let mut commit = begin_commit(&store, format!("{interruption:?} {round}"));
         let sent = pair.next_waiting(None).await;
