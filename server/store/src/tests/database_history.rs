@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     database::{open, settings},
     database_proxy::CuttingProxy,
-    list_history::{Append, Entry, HistoryOfLists, LastRead},
+    list_history::{Append, HistoryOfLists, LastRead, ListEntry},
 };
 use crate::{Batch, PageLimit, Store};
 
@@ -120,13 +120,13 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// The entries of a list, in order.
-async fn entries_of(store: &Store, list: u8) -> Vec<Entry> {
+async fn entries_of(store: &Store, list: u8) -> Vec<ListEntry> {
     let (mut entries, mut after) = (Vec::new(), vec![list]);
     loop {
         let page = store.scan(&[list], Some(&after), PageLimit::PAGE).await.unwrap();
         entries.extend(page.entries.iter().map(|found| {
             let (id, before) = found.value.value.split_at(8);
-            Entry { id: number(id), before: number(before), version: found.value.version }
+            ListEntry { id: number(id), before: number(before), version: found.value.version }
         }));
         match page.entries.last().filter(|_| page.more) {
             Some(last) => after.clone_from(&last.key),

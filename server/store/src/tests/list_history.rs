@@ -26,7 +26,7 @@ pub(super) struct LastRead {
 
 /// An entry of a list in the database.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct ListEntry {
     pub(super) id: u64,
     /// Id of the entry that its writer read before it.
     pub(super) before: u64,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 pub(super) struct HistoryOfLists {
     pub(super) appends: Vec<Append>,
     pub(super) reads: Vec<LastRead>,
-    pub(super) lists: BTreeMap<u8, Vec<Entry>>,
+    pub(super) lists: BTreeMap<u8, Vec<ListEntry>>,
 }
 
 /// What no single server over a single disk could have done. The numbers are ids of appends.
@@ -99,7 +99,7 @@ impl HistoryOfLists {
 
     /// Each entry follows the one that its writer read, with a higher version.
     fn check_chains(&self, found: &mut Vec<Anomaly>) {
-        let start = Entry { id: 0, before: 0, version: 0 };
+        let start = ListEntry { id: 0, before: 0, version: 0 };
         for entries in self.lists.values() {
             for (before, entry) in iter::once(&start).chain(entries).zip(entries) {
                 let is_broken = entry.before != before.id;
@@ -160,7 +160,7 @@ impl HistoryOfLists {
 /// Two lists: 1, 2, 3 in the first one, 4 in the second. The append of 3 was not acknowledged.
 fn right_history() -> HistoryOfLists {
     let append = |list, id, begun, acknowledged| Append { list, id, begun, acknowledged };
-    let entry = |id, before, version| Entry { id, before, version };
+    let entry = |id, before, version| ListEntry { id, before, version };
     HistoryOfLists {
         appends: vec![
             append(0, 1, 1, Some((2, 1))),
@@ -180,7 +180,7 @@ fn right_history() -> HistoryOfLists {
 fn each_kind_of_anomaly_is_found() {
     use Anomaly::{BrokenChain, Doubled, Invented, Lost, OutOfOrder, StaleRead, Vanished, WrongVersion};
     type Change = fn(&mut HistoryOfLists);
-    fn list(history: &mut HistoryOfLists) -> &mut Vec<Entry> {
+    fn list(history: &mut HistoryOfLists) -> &mut Vec<ListEntry> {
         history.lists.entry(0).or_default()
     }
     let cases: [(&str, Change, &[Anomaly]); 14] = [
@@ -192,8 +192,12 @@ fn each_kind_of_anomaly_is_found() {
             |h| list(h).retain(|entry| entry.id != 2),
             &[Lost(2), BrokenChain(3), Vanished(2)],
         ),
-        ("one is there twice", |h| list(h).push(Entry { id: 3, before: 3, version: 5 }), &[Doubled(3)]),
-        ("one comes from nowhere", |h| list(h).push(Entry { id: 9, before: 3, version: 5 }), &[Invented(9)]),
+        ("one is there twice", |h| list(h).push(ListEntry { id: 3, before: 3, version: 5 }), &[Doubled(3)]),
+        (
+            "one comes from nowhere",
+            |h| list(h).push(ListEntry { id: 9, before: 3, version: 5 }),
+            &[Invented(9)],
+        ),
         ("one is in another list", |h| h.appends[3].list = 1, &[Invented(3)]),
         ("two wrote behind the same one", |h| list(h)[2].before = 1, &[BrokenChain(3)]),
         ("another version was acknowledged", |h| list(h)[1].version = 3, &[WrongVersion(2)]),
