@@ -6,11 +6,16 @@ use std::{
     process::{Command, Output},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use plimsoll_proto::v1::{
     self as pb, TicketState, placement_client::PlacementClient, predictor_client::PredictorClient,
 };
 use plimsoll_support::postgres::PostgresServer;
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
+use tonic::{Code, Status};
 
 const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 1\n";
 
@@ -74,13 +79,48 @@ async fn a_server_over_a_database_keeps_everything_through_a_kill_and_gives_its_
         verified.contains("1 attempt that ended and 1 open, 0 verdicts, 2 tickets, 80 samples"),
         "{verified}"
     );
+}
 
-    let other = dir.path().join("other");
-    let newer = Server::start_with(Programs::for_tests(), &other, &options).unwrap();
-    let health = async || server.get("/readyz").unwrap().0;
-    eventually("the older server says that it is not ready", health, |status| *status != 200).await;
-    assert_eq!(newer.get("/readyz").unwrap().0, 200);
-    assert!(newer.stop().unwrap().success());
+/// What a server answers to probes and to a question: the statuses of `/livez` and `/readyz`, and whether it predicts.
+async fn answers(server: &Server) -> (u16, u16, Result<(), Status>) {
+    let probe = |path: &str| server.get(path).unwrap().0;
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let predicted = client.predict(pb::PredictRequest::default()).await.map(drop);
+    (probe("/livez"), probe("/readyz"), predicted)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_takes_over_from_a_server_that_stops_or_freezes_and_a_frozen_one_that_wakes_ends() {
+    let Some(database) = PostgresServer::shared() else { return };
+    let url = database.url(&database.new_database());
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--store-url", &url];
+    let first = Server::start_with(Programs::for_tests(), &dir.path().join("a"), &options).unwrap();
+    Sender::delivered(&first.url(), ("ended", "zlib"), 50, Some(0)).await.unwrap();
+    let start = |name: &str| Server::start_standby(Programs::for_tests(), &dir.path().join(name), &options);
+    let second = start("b").unwrap();
+    let (live, ready, predicted) = answers(&second).await;
+    let refusal = predicted.unwrap_err();
+    assert_eq!((live, ready, refusal.code()), (200, 503, Code::Unavailable), "{refusal}");
+    assert!(refusal.message().contains("this server is a standby"), "{refusal}");
+    let metrics = second.get("/metrics").unwrap();
+    assert!(metrics.1.contains("plimsoll_standby 1"), "{metrics:?}");
+    assert_eq!(second.get("/v1/allocation?spec=zlib").unwrap().0, 503);
+    assert_eq!(answers(&first).await.1, 200);
+
+    assert!(first.stop().unwrap().success());
+    let ready = async |server: &Server| server.get("/readyz").unwrap().0;
+    eventually("the standby serves", || ready(&second), |status| *status == 200).await;
+    assert_eq!(learnt_from(&second).await, 1, "it knows what the first one learnt");
+
+    let third = start("c").unwrap();
+    let frozen = Pid::from_raw(second.pid().cast_signed());
+    kill(frozen, Signal::SIGSTOP).unwrap();
+    eventually("the next standby serves", || ready(&third), |status| *status == 200).await;
+    kill(frozen, Signal::SIGCONT).unwrap();
+    let (status, log) = second.ended().unwrap();
+    assert!(!status.success() && log.contains("another server has taken the store"), "{status}: {log}");
+    assert_eq!(learnt_from(&third).await, 1);
 }
 
 #[test]

@@ -57,8 +57,23 @@ impl Server {
         Ok((dir, server))
     }
 
-    /// Starts a server with further options; an option given here wins over the free ports.
+    /// Starts a server with further options, and waits until it serves; an option given here wins over the free ports.
     pub fn start_with(programs: &Programs, data_dir: &Path, options: &[&str]) -> anyhow::Result<Self> {
+        Self::start_until(programs, data_dir, options, ["grpc", "http"])
+    }
+
+    /// Starts a server over a database whose store another server has, and waits until it is a standby.
+    pub fn start_standby(programs: &Programs, data_dir: &Path, options: &[&str]) -> anyhow::Result<Self> {
+        Self::start_until(programs, data_dir, options, ["grpc_listen", "http_listen"])
+    }
+
+    /// Starts a server, and waits until it logs its two addresses in these fields.
+    fn start_until(
+        programs: &Programs,
+        data_dir: &Path,
+        options: &[&str],
+        fields: [&str; 2],
+    ) -> anyhow::Result<Self> {
         // a file and not a pipe: a server may outlive the program that started it
         let log = NamedTempFile::with_prefix("plimsoll-server-")?;
         let mut command = Command::new(&programs.server);
@@ -74,7 +89,7 @@ impl Server {
             // asked first: what it wrote before its end is then in the file
             let ended = child.try_wait()?;
             let text = fs::read_to_string(log.path())?;
-            if let Some((grpc, http, admission)) = text.lines().find_map(addresses_in) {
+            if let Some((grpc, http, admission)) = text.lines().find_map(|line| addresses_in(line, fields)) {
                 return Ok(Self { child: Some(child), log, grpc, http, admission });
             }
             if let Some(status) = ended {
@@ -118,6 +133,13 @@ impl Server {
         Ok(child.wait()?)
     }
 
+    /// Waits until it ends by itself; gives its status and its log.
+    pub fn ended(mut self) -> anyhow::Result<(ExitStatus, String)> {
+        let mut child = self.child.take().context("the server has ended")?;
+        let status = child.wait()?;
+        Ok((status, self.log()?))
+    }
+
     /// Leaves it running when this program ends; gives its process id and the path of its log.
     pub fn leave_running(mut self) -> anyhow::Result<(u32, PathBuf)> {
         let pid = self.pid();
@@ -156,8 +178,8 @@ impl Drop for Server {
     }
 }
 
-fn addresses_in(line: &str) -> Option<(SocketAddr, SocketAddr, Option<SocketAddr>)> {
+fn addresses_in(line: &str, [grpc, http]: [&str; 2]) -> Option<(SocketAddr, SocketAddr, Option<SocketAddr>)> {
     let entry: serde_json::Value = serde_json::from_str(line).ok()?;
     let field = |name: &str| entry.get("fields")?.get(name)?.as_str()?.parse().ok();
-    Some((field("grpc")?, field("http")?, field("admission")))
+    Some((field(grpc)?, field(http)?, field("admission")))
 }

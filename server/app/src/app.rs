@@ -6,6 +6,7 @@ mod listeners;
 mod opening;
 mod running;
 mod services;
+mod standby;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -18,6 +19,7 @@ use listeners::Listeners;
 use plimsoll_core::{domain::History, shared_history::SharedHistory, stats::Stats};
 use plimsoll_store::Store;
 use running::RunningServer;
+use standby::Standby;
 use tokio::runtime::Handle;
 
 use crate::{
@@ -64,6 +66,8 @@ pub struct App {
     guard: Guard,
     /// Keeps other servers out of the data directory if the store is in a database.
     dir_lock: Option<File>,
+    /// Answers until the server serves, if the store is in a database.
+    standby: Option<Standby>,
 }
 
 /// Secrets that the access file does not contain. They are read once, when the server starts.
@@ -128,7 +132,9 @@ impl App {
         kubernetes::begin_counts(&metrics);
         let gitlab =
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
-        let (store, dir_lock) = opening::open_store(&config).await?;
+        let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
+        let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
+        let (store, dir_lock) = opening::open_store(&config, standby.as_ref()).await?;
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let sources = RuleSources {
@@ -137,7 +143,6 @@ impl App {
             policy: config.retry.clone(),
         };
         let verdict_engine = VerdictEngine::open(sources, Arc::clone(&metrics))?;
-        let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
@@ -177,6 +182,7 @@ impl App {
             follower: Some(follower),
             guard,
             dir_lock,
+            standby,
         })
     }
 
@@ -192,8 +198,11 @@ impl App {
     /// two more seconds for closing the store.
     /// Errors: A task failed or ended by itself, or a step of the drain did not finish in time; the text names it. Nothing that was
     /// acknowledged is lost.
-    pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub async fn run(mut self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
+        if let Some(standby) = self.standby.take() {
+            standby.end().await;
+        }
         let mut running = RunningServer::start(self, agents);
         let trouble = tokio::select! {
             biased;

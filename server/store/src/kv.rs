@@ -199,6 +199,8 @@ pub struct StoreStatus {
     pub syncs: u64,
     /// Attempts to become writable again since it was opened.
     pub tries: u64,
+    /// Number of the lease under which a store in a database is open: each takeover raises it. 0 for other stores.
+    pub lease_epoch: u64,
     /// Duration of the last group of commits, from the first commit in it to the last answer, sync included,
     /// microseconds.
     pub last_commit_micros: u64,
@@ -214,6 +216,21 @@ pub enum StoreMode {
         /// Why the store accepts no commits, and what helps.
         reason: String,
     },
+    /// Another server has taken the store, so this one accepts no commits any more.
+    Taken {
+        /// How that is known, and what helps.
+        reason: String,
+    },
+}
+
+impl StoreMode {
+    /// Why the store accepts no commits; `None` if it does.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Writable => None,
+            Self::ReadOnly { reason } | Self::Taken { reason } => Some(reason),
+        }
+    }
 }
 
 /// Identity of a store, and the number of its last commit.

@@ -115,6 +115,17 @@ impl Store {
         PostgresStore::open(settings).map(Self::Postgres)
     }
 
+    /// Opens a store in a PostgreSQL database, but waits while another server has it open: until that one closes it, or has not beaten for
+    /// six seconds. `tell` gets the address and the start of that server. Dropping the future ends the wait.
+    /// Errors: the error names the setting and says what to do.
+    #[cfg(feature = "postgres")]
+    pub async fn open_postgres_when_free(
+        settings: &PostgresSettings,
+        tell: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, PostgresError> {
+        PostgresStore::open_when_free(settings, tell).await.map(Self::Postgres)
+    }
+
     /// A store in memory.
     pub fn memory() -> Self {
         Self::Memory(MemoryStore::default())

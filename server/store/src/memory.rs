@@ -105,6 +105,7 @@ impl MemoryStore {
             commits: state.commits,
             syncs: state.commits,
             tries: 0,
+            lease_epoch: 0,
             last_commit_micros: state.last_commit_micros,
         }
     }

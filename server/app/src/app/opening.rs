@@ -6,18 +6,24 @@ use anyhow::Context as _;
 use plimsoll_proto::own_files;
 use plimsoll_store::{Store, StoreSettings};
 
+use super::standby::Standby;
 use crate::runtime::settings::{Config, refuse_two_stores};
 
 /// Name of the file that a server locks in its data directory, as a store in files does.
 const LOCK_FILE: &str = "plimsoll.lock";
 
-/// Opens the store that the settings name. The file, if any, keeps other servers out of the data directory while it is open.
+/// Opens the store that the settings name. While another server has it, this one waits as `standby`. The file, if any, keeps other servers out of the data directory while it is open.
 /// Errors: it cannot be used. The text names the setting and says what to do.
-pub(super) async fn open_store(config: &Config) -> anyhow::Result<(Store, Option<File>)> {
-    if let Some(url) = &config.store_url {
+pub(super) async fn open_store(
+    config: &Config,
+    standby: Option<&Standby>,
+) -> anyhow::Result<(Store, Option<File>)> {
+    if let (Some(url), Some(standby)) = (&config.store_url, standby) {
         refuse_two_stores(&config.data_dir)?;
         let lock = lock_hooks(&config.data_dir)?;
-        return Ok((open_database(config, url.clone()).await?, lock));
+        let store = open_database(config, url.clone(), standby).await?;
+        standby.note_taken();
+        return Ok((store, lock));
     }
     let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
     let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
@@ -39,17 +45,20 @@ fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(config: &Config, url: String) -> anyhow::Result<Store> {
+async fn open_database(config: &Config, url: String, standby: &Standby) -> anyhow::Result<Store> {
     let settings = plimsoll_store::PostgresSettings {
         url,
         password_file: config.store_password_file.clone(),
         ca_file: config.store_ca_file.clone(),
     };
-    let opened = tokio::task::spawn_blocking(move || Store::open_postgres(&settings)).await;
-    opened.context("store_url: opening the store failed unexpectedly")?.context("store_url")
+    Store::open_postgres_when_free(&settings, standby.holder_note()).await.context("store_url")
 }
 
 #[cfg(not(feature = "postgres"))]
-fn open_database(_config: &Config, _url: String) -> impl Future<Output = anyhow::Result<Store>> {
+fn open_database(
+    _config: &Config,
+    _url: String,
+    _standby: &Standby,
+) -> impl Future<Output = anyhow::Result<Store>> {
     std::future::ready(Err(anyhow::anyhow!("store_url: {}", crate::runtime::settings::NO_DATABASE)))
 }

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use anyhow::bail;
 use plimsoll_core::{domain::History, shared_history::SharedHistory};
 use plimsoll_store::{Store, StoreMode, disk::disk};
 use tokio_util::sync::CancellationToken;
@@ -99,6 +100,7 @@ async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationT
 }
 
 /// Updates health and metrics with the state of the store until `end`.
+/// Errors: another server has taken the store.
 async fn watch_store(
     store: Store,
     metrics: Arc<Metrics>,
@@ -112,6 +114,11 @@ async fn watch_store(
         let writable = status.mode == StoreMode::Writable;
         metrics.store_bytes.set(status.bytes_on_disk);
         metrics.store_writable.set(i64::from(writable));
+        metrics.lease_epoch.set(i64::try_from(status.lease_epoch).unwrap_or(i64::MAX));
+        if let StoreMode::Taken { reason } = status.mode {
+            // what this server knows is no longer true: one that starts anew waits for its turn
+            bail!(reason);
+        }
         if was_writable.replace(writable) == Some(writable) {
             continue;
         }

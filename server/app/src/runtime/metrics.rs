@@ -266,6 +266,8 @@ metrics! {
     commit_seconds: Histogram = "store_commit", "Time from the start of a commit until it is on disk",
         from Histogram::new(exponential_buckets(0.000_25, 2.0, 14)), in Unit::Seconds;
     store_writable: Gauge = "store_writable", "1 if the store accepts writes";
+    standby: Gauge = "standby", "1 while another server has the store and this one waits for it";
+    lease_epoch: Gauge = "store_lease_epoch", "Number of the lease of a store in a database: each takeover raises it; 0 for other stores";
     series_bytes: BytesGauge = "store_series", "Size of all sealed samples, at the last retention run", in Unit::Bytes;
     series_blocks: KindCounters = "store_old_blocks", "Blocks of old samples downsampled or removed";
     summaries_removed: Counter = "summaries_removed",

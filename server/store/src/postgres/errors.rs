@@ -13,6 +13,9 @@ pub enum PostgresError {
     /// Waiting does not help: a person has to change something, and to restart this server.
     #[error("{0}")]
     Lasting(String),
+    /// Another server has taken the store: only a restart makes this one wait for its turn.
+    #[error("{0}")]
+    Taken(String),
 }
 
 impl PostgresError {
@@ -25,6 +28,16 @@ impl PostgresError {
     pub(super) fn passing(self) -> Self {
         match self {
             Self::Passing(text) | Self::Lasting(text) => Self::Passing(text),
+            Self::Taken(text) => Self::Taken(text),
+        }
+    }
+
+    /// The same error with another text.
+    pub(super) fn map_text(self, map: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Passing(text) => Self::Passing(map(text)),
+            Self::Lasting(text) => Self::Lasting(map(text)),
+            Self::Taken(text) => Self::Taken(map(text)),
         }
     }
 }

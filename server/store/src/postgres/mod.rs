@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `settings`, `tls` | from the settings to what a connection needs |
 //! | `connection`, `checks` | one connection with the settings of our sessions; whether the server can keep a store |
-//! | `schema` | creates the tables, and opens the store that they hold |
+//! | `schema`, `opening` | creates the tables; waits while another server has the store, and takes it |
+//! | `lease` | the holder's beat, and when a server that waits may take the lease |
 //! | `store`, `shared` | the store's handle: sends commits to the writer, and reads |
 //! | `pool`, `reading`, `snapshot` | connections that read, and their statements |
 //! | `writer`, `transaction` | the thread that combines commits into one transaction, and what became of one without an answer |
@@ -13,6 +14,8 @@
 mod checks;
 mod connection;
 mod errors;
+mod lease;
+mod opening;
 mod pool;
 mod reading;
 mod schema;

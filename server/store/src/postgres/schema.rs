@@ -24,14 +24,18 @@ const CREATE_IDENTITY: &str = "CREATE TABLE plimsoll.identity (\
      id smallint PRIMARY KEY CHECK (id = 1), schema_step integer NOT NULL, format integer NOT NULL, store_id bytea NOT NULL)";
 
 /// The steps, in order. A released step never changes; a new one adds to the schema.
-const STEPS: [&str; 1] = ["\
+const STEPS: [&str; 2] = [
+    "\
      CREATE TABLE plimsoll.entry (k bytea PRIMARY KEY, version bigint NOT NULL, v bytea NOT NULL) \
        WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);\
      ALTER TABLE plimsoll.entry ALTER COLUMN v SET STORAGE EXTERNAL;\
      CREATE TABLE plimsoll.feed (epoch bigint, n bigint, at timestamptz NOT NULL, applied boolean NOT NULL, body bytea, \
        PRIMARY KEY (epoch, n)) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);\
      CREATE TABLE plimsoll.lease (id smallint PRIMARY KEY CHECK (id = 1), epoch bigint NOT NULL, holder text NOT NULL) \
-       WITH (fillfactor = 10)"];
+       WITH (fillfactor = 10)",
+    "CREATE TABLE plimsoll.beat (id smallint PRIMARY KEY CHECK (id = 1), epoch bigint NOT NULL, n bigint NOT NULL) \
+       WITH (fillfactor = 10)",
+];
 
 /// Raises the epoch above every one that was ever used, also where the row was removed or edited.
 const TAKE_LEASE: &str = "INSERT INTO plimsoll.lease AS held (id, epoch, holder) \
@@ -57,23 +61,39 @@ pub(super) struct HeldStore {
     pub(super) epoch: i64,
 }
 
-/// Creates what is missing, and takes the lease from the server that had it.
-pub(super) async fn open_store(client: &mut Client) -> Result<HeldStore, PostgresError> {
+/// Creates what is missing.
+pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
     create_identity(client).await?;
     loop {
         let transaction = client.transaction().await?;
-        let (step, id) = lock_identity(&transaction).await?;
-        let Some(sql) = STEPS.get(step) else {
-            let epoch: i64 = transaction.query_one(TAKE_LEASE, &[]).await?.get(0);
-            let sequence = last_commit(transaction.query_opt(LAST_COMMIT, &[]).await?.as_ref());
-            transaction.execute(MARK_START, &[&epoch, &sequence.cast_signed()]).await?;
-            transaction.commit().await?;
-            return Ok(HeldStore { identity: StoreIdentity { format: FORMAT_VERSION, id, sequence }, epoch });
-        };
+        let (step, _id) = lock_identity(&transaction).await?;
+        let Some(sql) = STEPS.get(step) else { return Ok(()) };
         transaction.batch_execute(sql).await?;
         transaction.execute("UPDATE plimsoll.identity SET schema_step = schema_step + 1", &[]).await?;
         transaction.commit().await?;
     }
+}
+
+/// Takes the lease from the server that had it. With `seen`, only if its epoch is still this one (0 for no lease); `None` if another
+/// server was faster.
+pub(super) async fn take_lease(
+    client: &mut Client,
+    seen: Option<i64>,
+) -> Result<Option<HeldStore>, PostgresError> {
+    let transaction = client.transaction().await?;
+    // servers that take the lease at once wait for each other here
+    let (_step, id) = lock_identity(&transaction).await?;
+    if let Some(seen) = seen {
+        let now = transaction.query_opt("SELECT epoch FROM plimsoll.lease WHERE id = 1", &[]).await?;
+        if now.map_or(0, |now| now.get(0)) != seen {
+            return Ok(None);
+        }
+    }
+    let epoch: i64 = transaction.query_one(TAKE_LEASE, &[]).await?.get(0);
+    let sequence = last_commit(transaction.query_opt(LAST_COMMIT, &[]).await?.as_ref());
+    transaction.execute(MARK_START, &[&epoch, &sequence.cast_signed()]).await?;
+    transaction.commit().await?;
+    Ok(Some(HeldStore { identity: StoreIdentity { format: FORMAT_VERSION, id, sequence }, epoch }))
 }
 
 /// The store's id, for a connection that was made anew.

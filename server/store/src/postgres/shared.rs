@@ -20,27 +20,37 @@ struct Counters {
     commits: AtomicU64,
     syncs: AtomicU64,
     tries: AtomicU64,
+    lease_epoch: AtomicU64,
     last_commit_micros: AtomicU64,
 }
 
 impl SharedStatus {
-    /// The status of a store that was just opened and has this many commits.
-    pub(super) fn new(commits: u64) -> Self {
-        let counters = Counters { commits: AtomicU64::new(commits), ..Counters::default() };
+    /// The status of a store that was just opened under a lease of this epoch, and has this many commits.
+    pub(super) fn new(commits: u64, epoch: i64) -> Self {
+        let counters = Counters {
+            commits: AtomicU64::new(commits),
+            lease_epoch: AtomicU64::new(epoch.cast_unsigned()),
+            ..Counters::default()
+        };
         Self(Mutex::new(StoreMode::Writable), counters)
     }
 
     /// Why the store is read-only; `None` if it is writable.
     pub(super) fn reason(&self) -> Option<String> {
-        match self.mode() {
-            StoreMode::Writable => None,
-            StoreMode::ReadOnly { reason } => Some(reason),
+        self.mode().refusal().map(str::to_owned)
+    }
+
+    /// Sets whether the store accepts commits. A store that was taken never does again.
+    pub(super) fn set_mode(&self, mode: StoreMode) {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*current, StoreMode::Taken { .. }) {
+            *current = mode;
         }
     }
 
-    /// Sets whether the store accepts commits.
-    pub(super) fn set_mode(&self, mode: StoreMode) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    /// Whether another server has taken the store.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.mode(), StoreMode::Taken { .. })
     }
 
     /// Records that a group of commits was acknowledged, and how long that took.
@@ -70,6 +80,7 @@ impl SharedStatus {
             commits: counters.commits.load(Relaxed),
             syncs: counters.syncs.load(Relaxed),
             tries: counters.tries.load(Relaxed),
+            lease_epoch: counters.lease_epoch.load(Relaxed),
             last_commit_micros: counters.last_commit_micros.load(Relaxed),
         }
     }

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     errors::{PostgresError, describe, is_disconnect},
+    opening::Takeover,
     pool::reading_pool,
     reading,
     settings::{PostgresSettings, Target},
@@ -60,22 +61,49 @@ struct Parts {
 
 impl PostgresStore {
     /// Opens the store, or creates its tables, and takes it from a server that has it open. Blocks while it connects.
-    ///
-    /// # Errors
-    /// The text names the setting and says what to do.
+    /// Errors: the text names the setting and says what to do.
     pub fn open(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let (opening, parts) = Self::begin_to_open(settings, Takeover::AtOnce)?;
+        // the caller's thread may be one of a runtime, on which this must not wait
+        let opened = thread::scope(|scope| scope.spawn(|| opening.blocking_recv()).join());
+        let opened = opened.map_err(|_panicked| ended_early())?;
+        Self::with(opened, parts)
+    }
+
+    /// Opens the store like [`Self::open`], but waits while another server has it open. `tell` gets the address and the start of
+    /// that server, if there is one. Dropping the future ends the wait.
+    /// Errors: the text names the setting and says what to do.
+    pub async fn open_when_free(
+        settings: &PostgresSettings,
+        tell: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, PostgresError> {
+        let (opening, parts) = Self::begin_to_open(settings, Takeover::WhenFree(Box::new(tell)))?;
+        Self::with(opening.await, parts)
+    }
+
+    /// Starts the thread that opens the store and writes to it.
+    fn begin_to_open(
+        settings: &PostgresSettings,
+        takeover: Takeover,
+    ) -> Result<(oneshot::Receiver<Opened>, WriterThread), PostgresError> {
         let target = Target::read(settings)?;
         let (queue, messages) = mpsc::channel(QUEUE_SHARES + QUEUE_SPARE);
-        let (opened, opening) = std::sync::mpsc::channel();
-        let (name, idle_longer) = (target.name.clone(), target.with_idle_limit(SNAPSHOT_IDLE));
+        let (opened, opening) = oneshot::channel();
         let thread = thread::Builder::new().name("store-writer".to_owned());
-        let thread = thread.spawn(move || run_writer(target, messages, &opened)).map_err(no_threads)?;
-        let (identity, shared, readers, runtime) = opening
-            .recv()
-            .map_err(|_ended| PostgresError::Passing("the writer ended early".to_owned()))??;
-        let snapshots = reading_pool(&idle_longer, identity.id)?;
+        let parts = target.clone();
+        let thread =
+            thread.spawn(move || run_writer(target, messages, takeover, opened)).map_err(no_threads)?;
+        Ok((opening, WriterThread { target: parts, queue, thread }))
+    }
+
+    fn with(
+        opened: Result<Opened, oneshot::error::RecvError>,
+        WriterThread { target, queue, thread }: WriterThread,
+    ) -> Result<Self, PostgresError> {
+        let (identity, shared, readers, runtime) = opened.map_err(|_ended| ended_early())??;
+        let snapshots = reading_pool(&target.with_idle_limit(SNAPSHOT_IDLE), identity.id)?;
         Ok(Self(Arc::new(Parts {
-            name,
+            name: target.name,
             identity,
             shared,
             queue,
@@ -248,28 +276,41 @@ where
 /// What a writer gives out once it has opened the store.
 type Opened = Result<(StoreIdentity, Arc<SharedStatus>, Pool, Handle), PostgresError>;
 
+/// A thread that opens the store, and how to reach it.
+struct WriterThread {
+    target: Target,
+    queue: mpsc::Sender<WriterMessage>,
+    thread: JoinHandle<()>,
+}
+
 /// Opens the store, and writes until the queue is closed. The other threads of the connections end with it.
 fn run_writer(
     target: Target,
     messages: mpsc::Receiver<WriterMessage>,
-    opened: &std::sync::mpsc::Sender<Opened>,
+    takeover: Takeover,
+    mut opened: oneshot::Sender<Opened>,
 ) {
     threads::yield_to_others();
     // a caller that has gone needs no answer
-    let answer = |outcome| opened.send(outcome).unwrap_or_default();
+    let answer = |opened: oneshot::Sender<Opened>, outcome| drop(opened.send(outcome));
     let mut threads = Builder::new_multi_thread();
     threads.worker_threads(THREADS).thread_name("store-database").enable_all();
     let runtime = match threads.build() {
         Ok(runtime) => runtime,
-        Err(error) => return answer(Err(no_threads(error))),
+        Err(error) => return answer(opened, Err(no_threads(error))),
     };
     runtime.block_on(async {
-        match Writer::open(target, messages).await {
+        let opening = tokio::select! {
+            opening = Writer::open(target, messages, takeover) => opening,
+            () = opened.closed() => return,
+        };
+        match opening {
             Ok(writer) => {
-                answer(Ok((writer.identity(), writer.shared(), writer.readers(), Handle::current())));
+                let parts = (writer.identity(), writer.shared(), writer.readers(), Handle::current());
+                answer(opened, Ok(parts));
                 writer.run().await;
             }
-            Err(error) => answer(Err(error)),
+            Err(error) => answer(opened, Err(error)),
         }
     });
     runtime.shutdown_background();
@@ -278,4 +319,8 @@ fn run_writer(
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn no_threads(error: std::io::Error) -> PostgresError {
     PostgresError::Passing(format!("no thread for the connections to the database: {error}"))
+}
+
+fn ended_early() -> PostgresError {
+    PostgresError::Passing("the writer ended early".to_owned())
 }

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use tokio_postgres::{Client, Statement, error::SqlState};
+use tokio_postgres::{Statement, error::SqlState};
 
-use super::{connection::Connection, errors::PostgresError};
+use super::{connection::Connection, errors::PostgresError, lease};
 use crate::{committing::CommitJob, kv::WriteOp};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -155,12 +155,6 @@ impl WriterSession {
         Ok(())
     }
 
-    /// Fails if another server has taken the lease.
-    pub(super) async fn check_lease(&self, epoch: i64) -> Result<(), PostgresError> {
-        let fenced = self.connection.client.execute(&self.fence, &[&epoch]).await;
-        self.check_fence(epoch, fenced).await
-    }
-
     async fn check_fence(
         &self,
         epoch: i64,
@@ -168,7 +162,7 @@ impl WriterSession {
     ) -> Result<(), PostgresError> {
         match fenced {
             Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
-                Err(lease_lost(&self.connection.client, epoch).await)
+                Err(lease::taken(&self.connection.client, epoch).await)
             }
             fenced => Ok(fenced.map(drop)?),
         }
@@ -182,18 +176,4 @@ impl WriterSession {
             "the database warned as it committed, so a standby may not have the commit; it is asked again";
         Err(PostgresError::Passing(text.to_owned()))
     }
-}
-
-/// Says which server has the lease now.
-async fn lease_lost(client: &Client, epoch: i64) -> PostgresError {
-    let row = client.query_opt("SELECT epoch, holder FROM plimsoll.lease WHERE id = 1", &[]).await;
-    let now = match row {
-        Ok(Some(row)) => format!("it has epoch {}, taken by {}", row.get::<_, i64>(0), row.get::<_, &str>(1)),
-        Ok(None) => "its row in plimsoll.lease is gone".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    PostgresError::lasting(format!(
-        "another server has opened the store of this database, so this one writes no more (lease of epoch {epoch} lost: {now}): stop one of \
-         them, or restart this one to take the store back"
-    ))
 }

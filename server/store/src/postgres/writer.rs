@@ -13,9 +13,11 @@ use tokio::{
 };
 
 use super::{
-    checks::{check_server, check_unpooled},
+    checks::check_server,
     connection::Connection,
     errors::PostgresError,
+    lease::Beat,
+    opening::{self, Takeover},
     pool::reading_pool,
     schema::{self, HeldStore},
     settings::Target,
@@ -31,13 +33,11 @@ use crate::{
 
 /// How long the callers of a group wait while the database is away.
 const COMMIT_WITHIN: Duration = Duration::from_secs(10);
-/// How long opening may take, waits for locks included.
-const OPEN_WITHIN: Duration = Duration::from_mins(1);
 /// Interval between attempts while the store is read-only.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// Shortest pause between two attempts at a group; doubled each time, up to [`RETRY_EVERY`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// How often the lease is checked, the size of the tables is read, and old numbers are removed.
+/// How often the size of the tables is read, and old numbers are removed.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// How long that may take: commits wait for it.
 const MAINTAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -50,6 +50,9 @@ pub(super) enum WriterMessage {
     Close,
 }
 
+/// How long giving the lease up may take at the end.
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(2);
+
 /// State of the task that writes.
 pub(super) struct Writer {
     target: Target,
@@ -59,6 +62,7 @@ pub(super) struct Writer {
     carried_over: Option<WriterMessage>,
     /// The store, with the number of the last commit that is known to be there.
     held: HeldStore,
+    beat: Beat,
     /// `None` after a failure.
     session: Option<WriterSession>,
     /// Connections that read, to be replaced when this one is.
@@ -72,30 +76,19 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Connects, checks the server, creates what is missing, and takes the lease.
+    /// Opens the store.
     pub(super) async fn open(
         target: Target,
         queue: mpsc::Receiver<WriterMessage>,
+        takeover: Takeover,
     ) -> Result<Self, PostgresError> {
-        let opening = async {
-            let (mut connection, probe) =
-                (Connection::open(&target).await?, Connection::open(&target).await?);
-            check_unpooled(&connection.client, &probe.client).await?;
-            check_server(&connection.client).await?;
-            let held = schema::open_store(&mut connection.client).await?;
-            Ok((held, WriterSession::prepare(connection).await?))
-        };
-        let late = || {
-            let seconds = OPEN_WITHIN.as_secs();
-            let text = "another session may hold a lock on the tables of the schema plimsoll: look into pg_stat_activity";
-            PostgresError::Passing(format!("not open within {seconds} s; {text}"))
-        };
-        let opened = timeout(OPEN_WITHIN, opening).await.unwrap_or_else(|_elapsed| Err(late()));
+        let opened = opening::open(&target, takeover).await;
         let (held, session) = opened.map_err(|error| named(&target, error))?;
         let now = Instant::now();
         let readers = reading_pool(&target, held.identity.id)?;
-        let shared = Arc::new(SharedStatus::new(held.identity.sequence));
+        let shared = Arc::new(SharedStatus::new(held.identity.sequence, held.epoch));
         Ok(Self {
+            beat: Beat::begin(target.clone(), held.epoch, Arc::clone(&shared)),
             target,
             shared,
             queue,
@@ -145,6 +138,11 @@ impl Writer {
             if let WriterMessage::Commit(job) = message {
                 job.answer(Err(CommitError::Unavailable("the store is closed".to_owned())));
             }
+        }
+        let Some(session) = &self.session else { return };
+        let giving_up = self.beat.give_up(&session.connection.client, self.held.epoch);
+        if !matches!(timeout(GIVE_UP_WITHIN, giving_up).await, Ok(Ok(()))) {
+            tracing::debug!("the lease was not given up; a server that waits takes it some seconds later");
         }
     }
 
@@ -210,7 +208,7 @@ impl Writer {
             };
             // also ends a transaction that still waits, once the server sees that its client has gone
             self.session = None;
-            if matches!(error, PostgresError::Lasting(_)) || Instant::now() + pause >= deadline {
+            if !matches!(error, PostgresError::Passing(_)) || Instant::now() + pause >= deadline {
                 return Err(error);
             }
             tracing::debug!(%error, "a commit is tried again");
@@ -266,11 +264,16 @@ impl Writer {
     /// Makes the store read-only; returns the reason.
     fn go_read_only(&mut self, error: &PostgresError) -> String {
         let error = named(&self.target, error.clone());
-        self.is_lost = matches!(error, PostgresError::Lasting(_));
+        self.is_lost = !matches!(error, PostgresError::Passing(_));
         let reason = error.to_string();
         tracing::error!(reason, "the store is read-only");
         self.last_try = Instant::now();
-        self.shared.set_mode(StoreMode::ReadOnly { reason: reason.clone() });
+        self.shared.set_mode(match error {
+            PostgresError::Taken(_) => StoreMode::Taken { reason: reason.clone() },
+            PostgresError::Passing(_) | PostgresError::Lasting(_) => {
+                StoreMode::ReadOnly { reason: reason.clone() }
+            }
+        });
         reason
     }
 
@@ -284,7 +287,7 @@ impl Writer {
 
     /// Tries to become writable again: a group without an answer is settled with an empty group after it.
     async fn recover(&mut self) {
-        if self.is_lost {
+        if self.is_lost || self.shared.is_taken() {
             return;
         }
         self.session = None;
@@ -314,7 +317,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Checks the lease, reads the size of the tables and removes old numbers, if the last time was long enough ago.
+    /// Reads the size of the tables and removes old numbers, if the last time was long enough ago.
     async fn maintain(&mut self) {
         let Some(session) = self.session.as_ref().filter(|_| Instant::now() >= self.next_maintenance) else {
             return;
@@ -323,19 +326,14 @@ impl Writer {
         let last = self.held.identity.sequence.cast_signed();
         let size = "SELECT pg_total_relation_size('plimsoll.entry')";
         let maintained = timeout(MAINTAIN_WITHIN, async {
-            session.check_lease(self.held.epoch).await?;
             session.prune(last).await?;
             let row = session.connection.client.query_one(size, &[]).await?;
             self.shared.set_bytes(row.get::<_, i64>(0).cast_unsigned());
             Ok::<_, PostgresError>(())
         });
-        match maintained.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error @ PostgresError::Lasting(_))) => {
-                self.go_read_only(&error);
-            }
-            // a broken connection would fail the next commit; without it that one connects again
-            Ok(Err(_)) | Err(_) => self.session = None,
+        // a broken connection would fail the next commit; without it that one connects again
+        if !matches!(maintained.await, Ok(Ok(()))) {
+            self.session = None;
         }
     }
 }
@@ -352,9 +350,5 @@ impl Drop for Writer {
 
 /// The error with the name of the database.
 fn named(target: &Target, error: PostgresError) -> PostgresError {
-    let with_name = |text: String| format!("PostgreSQL at {}: {text}", target.name);
-    match error {
-        PostgresError::Passing(text) => PostgresError::Passing(with_name(text)),
-        PostgresError::Lasting(text) => PostgresError::Lasting(with_name(text)),
-    }
+    error.map_text(|text| format!("PostgreSQL at {}: {text}", target.name))
 }

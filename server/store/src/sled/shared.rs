@@ -56,10 +56,7 @@ impl EngineState {
 
     /// Why the store is read-only; `None` if it is writable.
     pub(crate) fn reason(&self) -> Option<String> {
-        match self.mode() {
-            StoreMode::Writable => None,
-            StoreMode::ReadOnly { reason } => Some(reason),
-        }
+        self.mode().refusal().map(str::to_owned)
     }
 
     /// Sets whether the store accepts commits.
@@ -108,6 +105,7 @@ impl EngineState {
             commits: self.commits.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
             tries: *self.tries.borrow(),
+            lease_epoch: 0,
             last_commit_micros: self.last_commit_micros.load(Relaxed),
         }
     }

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, thread};
 
 use plimsoll_support::{patience::eventually, postgres::PostgresServer};
-use tokio::task::JoinSet;
+use tokio::{
+    sync::mpsc::{Receiver, channel},
+    task::JoinSet,
+};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::fixture::one;
 use crate::{Batch, CommitError, PageLimit, PostgresSettings, Store, StoreMode};
@@ -55,9 +59,9 @@ async fn a_newer_server_takes_the_store_and_the_older_one_writes_no_more() {
     let newer = open(&url);
     for _ in 0..2 {
         let error = older.commit(one(b"k", b"too late")).await.unwrap_err().to_string();
-        assert!(error.contains("another server has opened the store"), "{error}");
+        assert!(error.contains("another server has taken the store"), "{error}");
     }
-    assert!(matches!(older.status().mode, StoreMode::ReadOnly { .. }));
+    assert!(matches!(older.status().mode, StoreMode::Taken { .. }));
     assert_eq!(value(&older, b"k").await.unwrap(), b"older");
     newer.commit(one(b"k", b"newer")).await.unwrap();
     assert_eq!(value(&older, b"k").await.unwrap(), b"newer");
@@ -84,13 +88,59 @@ async fn a_lease_that_was_edited_or_removed_stops_the_writer_and_the_next_start_
     }
 }
 
+/// A store that waits for the lease, and the holders that it waited for.
+fn wait_for(url: &str) -> (AbortOnDropHandle<Store>, Receiver<String>) {
+    let (settings, (tell, held_by)) = (settings(url), channel(8));
+    let waiting = async move {
+        let tell = move |holder: &str| tell.try_send(holder.to_owned()).unwrap_or_default();
+        Store::open_postgres_when_free(&settings, tell).await.unwrap()
+    };
+    (AbortOnDropHandle::new(TaskTracker::new().spawn(waiting)), held_by)
+}
+
+#[tokio::test]
+async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_next_goes_on_waiting() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let url = server.url(&server.new_database());
+    let (free, _none) = wait_for(&url);
+    let holder = free.await.unwrap();
+    let mut waiting = [wait_for(&url), wait_for(&url)];
+    for (_, held_by) in &mut waiting {
+        assert!(held_by.recv().await.unwrap().contains("since"));
+    }
+    assert_eq!(holder.commit(one(b"k", b"held")).await.unwrap().version, 1);
+    holder.close().await.unwrap();
+    let [(mut one_waits, mut told_one), (mut other_waits, mut told_other)] = waiting;
+    let (next, told) = tokio::select! {
+        next = &mut one_waits => (next.unwrap(), told_other.recv().await),
+        next = &mut other_waits => (next.unwrap(), told_one.recv().await),
+    };
+    assert!(told.is_some(), "the other one waits for the new holder");
+    assert_eq!(value(&next, b"k").await.unwrap(), b"held");
+    assert_eq!(next.commit(one(b"k", b"next")).await.unwrap().version, 2);
+    assert_eq!(next.status().lease_epoch, 2);
+}
+
+#[tokio::test]
+async fn a_server_that_waits_takes_the_store_of_a_dead_one() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let url = server.url(&database);
+    open(&url).close().await.unwrap();
+    // as a holder leaves it that was killed
+    server.sql(&database, "UPDATE plimsoll.beat SET n = 7");
+    let (waiting, mut held_by) = wait_for(&url);
+    assert!(held_by.recv().await.is_some());
+    assert_eq!(waiting.await.unwrap().status().lease_epoch, 2);
+}
+
 #[tokio::test]
 async fn an_older_server_that_is_idle_notices_that_it_lost_the_store() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
     let (older, _newer) = (open(&url), open(&url));
     let mode = async || older.status().mode;
-    eventually("the older one is read-only", mode, |mode| *mode != StoreMode::Writable).await;
+    eventually("the older one knows", mode, |mode| matches!(mode, StoreMode::Taken { .. })).await;
 }
 
 /// Counts the transactions that insert a number, also those that give one up.

@@ -12,7 +12,9 @@ mod requests;
 mod spare;
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
+    os::fd::AsFd as _,
     sync::Arc,
 };
 
@@ -33,6 +35,15 @@ use crate::runtime::net::tls::Tls;
 pub(crate) struct Listener {
     pub(crate) tcp: TcpListener,
     pub(crate) tls: Option<Tls>,
+}
+
+impl Listener {
+    /// Another handle of the same address: each connection is accepted by one of them.
+    /// Errors: the system gives no further file.
+    pub(crate) fn share(&self) -> io::Result<Self> {
+        let tcp = std::net::TcpListener::from(self.tcp.as_fd().try_clone_to_owned()?);
+        Ok(Self { tcp: TcpListener::from_std(tcp)?, tls: self.tls.clone() })
+    }
 }
 
 /// Metrics of connections. Listeners may share them.

@@ -20,7 +20,7 @@ mod status;
 mod streams;
 mod tickets;
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use collector::CollectorService;
 use gate::Gate;
@@ -37,9 +37,10 @@ use plimsoll_proto::{
 };
 use predictor::PredictorService;
 use scaler::ScalerService;
+pub(crate) use serving::policy;
 use stats::StatsService;
 use streams::{StreamLimit, Streams};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 use tonic_health::{
@@ -50,7 +51,13 @@ use tonic_health::{
 
 use crate::{
     access::guard::Guard,
-    runtime::{metrics::Metrics, net::accept::Listener},
+    runtime::{
+        metrics::Metrics,
+        net::{
+            accept::Listener,
+            serve::{self, Policy},
+        },
+    },
     service::Services,
     sessions::Ingest,
     state::pools::PoolRegistry,
@@ -126,6 +133,20 @@ fn reflected() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
+/// Serves a server that waits for the store until `stopping`: each call gets the reason why it does not serve.
+pub(crate) async fn serve_standby(
+    listener: Listener,
+    policy: Policy,
+    reason: watch::Receiver<String>,
+    stopping: CancellationToken,
+) {
+    let refuse = move |_request| {
+        let refusal = tonic::Status::unavailable(reason.borrow().clone());
+        ready(Ok(refusal.into_http::<tonic::body::Body>()))
+    };
+    serve::serve(listener, policy, refuse, stopping).await;
+}
+
 /// Serves until `parts.stopping`, then lets running calls end.
 ///
 /// # Errors
@@ -142,7 +163,7 @@ pub(crate) async fn serve(
     let scaler = ScalerService::new(parts.services.demands.clone(), parts.streams(scaler::STREAMS));
     let streams = parts.streams(collector::STREAMS);
     let GrpcParts { ingest, pools, metrics, calls, guard, connections, agents, stopping, .. } = parts;
-    let policy = serving::policy(connections, agents, &metrics);
+    let policy = policy(connections, agents, &metrics);
     let collector = CollectorService::new(ingest, pools, Arc::clone(&metrics), streams);
     let routes = Routes::default()
         .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))

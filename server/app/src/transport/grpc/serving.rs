@@ -37,7 +37,7 @@ const STREAMS_PER_CONNECTION: u32 = 1024;
 const AGENTS_STREAM: &str = "/plimsoll.v1.Collector/Stream";
 
 /// The limits for this number of connections. Streams of agents run on the threads `agents`.
-pub(super) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
+pub(crate) fn policy(connections: usize, agents: Handle, metrics: &Metrics) -> Policy {
     Policy {
         bounds: Bounds { connections, head: ADMITTED_WITHIN, body: MESSAGE_WITHIN, idle: UNUSED_AFTER },
         protocol: Protocol::Grpc {

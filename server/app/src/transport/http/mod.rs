@@ -31,6 +31,7 @@ mod origin;
 mod probes;
 mod refusal;
 mod serving;
+mod standby;
 mod stray_grpc;
 mod xml_rpc;
 
@@ -52,6 +53,7 @@ use crate::{
 };
 use refusal::refuse;
 pub(crate) use serving::bounds;
+pub(crate) use standby::{StandbyParts, serve_standby};
 
 /// Serves the HTTP listener until `parts.stopping`.
 pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) {

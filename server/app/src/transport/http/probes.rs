@@ -9,7 +9,7 @@ use axum::{
 };
 use plimsoll_store::StoreMode;
 
-use crate::{integrations::prometheus, transport::state::HttpState};
+use crate::{integrations::prometheus, runtime::metrics::Metrics, transport::state::HttpState};
 
 pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse {
     if parts.stopping.is_cancelled() {
@@ -21,7 +21,7 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
             (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
         }
         StoreMode::Writable => (StatusCode::OK, "ok\n".to_owned()),
-        StoreMode::ReadOnly { reason } => {
+        StoreMode::ReadOnly { reason } | StoreMode::Taken { reason } => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
         }
     }
@@ -30,9 +30,13 @@ pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse 
 /// `GET /metrics`: in Prometheus' text format, which every tool reads, or in OpenMetrics if the
 /// client prefers it.
 pub(super) async fn metrics(State(parts): State<HttpState>, headers: HeaderMap) -> impl IntoResponse {
+    encoded_metrics(Arc::clone(&parts.metrics), &headers).await
+}
+
+/// The metrics, in the format that these headers of a request prefer.
+pub(super) async fn encoded_metrics(metrics: Arc<Metrics>, headers: &HeaderMap) -> impl IntoResponse + use<> {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let classic = !prometheus::prefers_openmetrics(accept);
-    let metrics = Arc::clone(&parts.metrics);
     // encoding sums up a day of packages, so it does not run on a thread that serves requests
     let encoding = move || if classic { metrics.encode_classic() } else { metrics.encode() };
     let encoded = tokio::task::spawn_blocking(encoding).await;

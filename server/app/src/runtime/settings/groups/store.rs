@@ -9,7 +9,7 @@ pub(super) const STORE: &[Setting] = settings! {
     /// Directory of the store, and of GitLab's job hooks. It is made if it is missing.
     "data_dir" => data_dir, "DIR", read parse::directory;
     /// PostgreSQL database that keeps the store in the place of data_dir: postgres://USER@HOST:PORT/DATABASE?sslmode=require, without a
-    /// password. Only one server writes: the one that started last.
+    /// password. Several servers may share it: one serves, the others wait as standbys.
     "store_url" => store_url, "URL", read checks::store_url, unset "the store is in data_dir";
     /// File with the password of store_url's user. It is read when the server starts.
     "store_password_file" => store_password_file, "FILE", read parse::file;

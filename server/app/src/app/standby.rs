@@ -1,0 +1,100 @@
+//! What the listeners answer while the server waits for the store, which another server has, and while it reads it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, sync::watch, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Addresses, listeners::Listeners};
+use crate::{
+    access::guard::Guard,
+    runtime::{metrics::Metrics, net::files, settings::Config},
+    transport::{calls::Calls, grpc, http},
+};
+
+/// How long connections of the standby may take to close before the server serves.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+
+const OPENING: &str = "this server opens the store and does not serve yet; try again, or ask another server";
+
+/// Answers probes with "not ready", metrics, and everything else with "not available". Ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Standby {
+    addresses: Addresses,
+    reason: Arc<watch::Sender<String>>,
+    metrics: Arc<Metrics>,
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Standby {
+    /// Begins to answer on copies of the listeners, if servers may share the store.
+    /// Errors: the system gives no further file.
+    pub(super) fn begin_if_shared(
+        listeners: &Listeners,
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        guard: &Guard,
+    ) -> anyhow::Result<Option<Self>> {
+        if config.store_url.is_none() {
+            return Ok(None);
+        }
+        let (stopping, tasks, (reason, reasons)) =
+            (CancellationToken::new(), TaskTracker::new(), watch::channel(OPENING.to_owned()));
+        let connections = files::connection_limits(config.http_connections);
+        let (grpc, http) = (listeners.grpc.share()?, listeners.http.share()?);
+        let parts = http::StandbyParts {
+            reason: reasons.clone(),
+            metrics: Arc::clone(metrics),
+            guard: guard.clone(),
+            hosts: config.http_hosts.clone().into(),
+            calls: Calls::default(),
+            grpc_port: grpc.tcp.local_addr().ok().map(|address| address.port()),
+            stopping: stopping.clone(),
+        };
+        drop(tasks.spawn(http::serve_standby(http, parts, http::bounds(connections.http))));
+        let policy = grpc::policy(connections.grpc, Handle::current(), metrics);
+        drop(tasks.spawn(grpc::serve_standby(grpc, policy, reasons, stopping.clone())));
+        Ok(Some(Self {
+            addresses: listeners.addresses()?,
+            reason: Arc::new(reason),
+            metrics: Arc::clone(metrics),
+            stopping,
+            tasks,
+        }))
+    }
+
+    /// A function that notes which server has the store.
+    pub(super) fn holder_note(&self) -> impl Fn(&str) + Send + 'static {
+        let (reason, metrics) = (Arc::clone(&self.reason), Arc::clone(&self.metrics));
+        let Addresses { grpc, http, .. } = self.addresses;
+        move |holder| {
+            tracing::info!(holder, grpc_listen = %grpc, http_listen = %http, "standby: another server has the store, and this one waits");
+            metrics.standby.set(1);
+            let text = format!("this server is a standby: the one at {holder} has the store; ask that one");
+            reason.send_replace(text);
+        }
+    }
+
+    /// Notes that this server has the store and reads it.
+    pub(super) fn note_taken(&self) {
+        if self.metrics.standby.set(0) == 1 {
+            tracing::info!("this server takes over");
+        }
+        self.reason.send_replace(OPENING.to_owned());
+    }
+
+    /// Ends the answers, so that the server can serve.
+    pub(super) async fn end(self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        // connections that are still open then are closed by their clients, or with the process
+        let _late = timeout(CLOSE_WITHIN, self.tasks.wait()).await;
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+    }
+}

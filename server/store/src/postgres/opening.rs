@@ -1,0 +1,102 @@
+//! Opens the store: connects, creates what is missing, waits while another server has the store, and takes the lease.
+
+use std::{fmt, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    checks::{check_server, check_unpooled},
+    connection::Connection,
+    errors::PostgresError,
+    lease::{LOOK_EVERY, LeaseState, LeaseWatch},
+    schema::{self, HeldStore},
+    settings::Target,
+    transaction::WriterSession,
+};
+
+/// How long connecting and taking the lease may take, waits for locks included.
+const OPEN_WITHIN: Duration = Duration::from_mins(1);
+/// How long one look at the lease may take.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// What happens if another server has the store.
+pub(super) enum Takeover {
+    /// It loses the store.
+    AtOnce,
+    /// This server waits for its end, and passes its address to this function.
+    WhenFree(Box<dyn Fn(&str) + Send>),
+}
+
+impl fmt::Debug for Takeover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtOnce => "AtOnce",
+            Self::WhenFree(_) => "WhenFree",
+        })
+    }
+}
+
+/// Opens the store; returns it with the connection that writes.
+pub(super) async fn open(
+    target: &Target,
+    takeover: Takeover,
+) -> Result<(HeldStore, WriterSession), PostgresError> {
+    let mut connection = in_time(connect(target)).await?;
+    loop {
+        let seen = match &takeover {
+            Takeover::AtOnce => None,
+            Takeover::WhenFree(tell) => Some(wait_until_free(target, &mut connection, tell).await),
+        };
+        if let Some(held) = in_time(schema::take_lease(&mut connection.client, seen)).await? {
+            return Ok((held, in_time(WriterSession::prepare(connection)).await?));
+        }
+    }
+}
+
+/// Connects, checks the server, and creates what is missing.
+async fn connect(target: &Target) -> Result<Connection, PostgresError> {
+    let (mut connection, probe) = (Connection::open(target).await?, Connection::open(target).await?);
+    check_unpooled(&connection.client, &probe.client).await?;
+    check_server(&connection.client).await?;
+    schema::prepare(&mut connection.client).await?;
+    Ok(connection)
+}
+
+/// Waits until the lease may be taken; returns its epoch, 0 if there was never a lease. Goes on while the database is away.
+async fn wait_until_free(target: &Target, connection: &mut Connection, tell: &dyn Fn(&str)) -> i64 {
+    let (mut watch, mut reported) = (LeaseWatch::default(), None);
+    loop {
+        let look = timeout(LOOK_WITHIN, LeaseState::read(&connection.client)).await;
+        match look {
+            Ok(Ok(None)) => return 0,
+            Ok(Ok(Some(found))) => {
+                let (epoch, holder) = (found.epoch, found.holder.clone());
+                if watch.is_free(found, Instant::now()) {
+                    return epoch;
+                }
+                if reported.replace(epoch) != Some(epoch) {
+                    tell(&holder);
+                }
+            }
+            Ok(Err(_)) | Err(_) => {
+                // what stood still while nothing was seen says nothing about the holder
+                watch = LeaseWatch::default();
+                match in_time(connect(target)).await {
+                    Ok(new) => *connection = new,
+                    Err(error) => tracing::warn!(%error, "a server that waits cannot look at the store"),
+                }
+            }
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Bounds a step of the opening.
+async fn in_time<T>(step: impl Future<Output = Result<T, PostgresError>>) -> Result<T, PostgresError> {
+    let late = |_elapsed| {
+        let seconds = OPEN_WITHIN.as_secs();
+        let text = "another session may hold a lock on the tables of the schema plimsoll: look into pg_stat_activity";
+        Err(PostgresError::Passing(format!("not open within {seconds} s; {text}")))
+    };
+    timeout(OPEN_WITHIN, step).await.unwrap_or_else(late)
+}
