@@ -56,7 +56,7 @@ pub fn need(sample: &Sample) -> u64 {
 }
 
 /// Highest need that was read, bytes. The summary's need is higher if a kill at the limit, or a phase, proves more.
-pub fn highest_read_need(series: &[Sample]) -> u64 {
+pub fn highest_measured_need(series: &[Sample]) -> u64 {
     series.iter().map(need).max().unwrap_or(0)
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let summary = Summary { need_peak_bytes: Some(114 << 20), ..Summary::default() };
         let drawn = points(&series, &summary);
         let needs: Vec<u64> = drawn.iter().map(|point| point.need >> 20).collect();
-        assert_eq!((needs, highest_read_need(&series)), (vec![40, 87, 114], 87 << 20));
+        assert_eq!((needs, highest_measured_need(&series)), (vec![40, 87, 114], 87 << 20));
         assert!(drawn.iter().all(|point| point.memory >= point.need));
         series[2].oom_kill = None;
         assert_eq!(points(&series, &summary)[1].need, 114 << 20, "a phase saw it");

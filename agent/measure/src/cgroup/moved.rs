@@ -53,7 +53,7 @@ pub struct MovedGroups {
     top: i32,
     /// The running descendants of the agent at the last search, so that the members of a group need not be read one by one.
     descendants: BTreeSet<i32>,
-    home: Cgroups,
+    agent_groups: Cgroups,
     /// Texts of `/proc/PID/cgroup` whose groups were looked up already.
     known: HashSet<String>,
     running: Vec<MovedGroup>,
@@ -80,13 +80,13 @@ struct MovedGroup {
 }
 
 impl MovedGroups {
-    /// Follows the descendants of this process out of the groups `home`.
-    pub fn of_this_process(kernel: &Kernel, home: &Cgroups) -> Self {
+    /// Follows the descendants of this process out of the groups `agent_groups`.
+    pub fn of_this_process(kernel: &Kernel, agent_groups: &Cgroups) -> Self {
         Self {
             kernel: kernel.clone(),
             top: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
             descendants: BTreeSet::new(),
-            home: home.clone(),
+            agent_groups: agent_groups.clone(),
             known: HashSet::new(),
             running: Vec::new(),
             ended: Reading::default(),
@@ -207,7 +207,7 @@ impl MovedGroups {
             let names = dir.strip_prefix(&groups.memory.mount).into_iter().flat_map(Path::components);
             names.filter_map(|part| part.as_os_str().to_str()).any(|name| name.starts_with(GROUP_PREFIX))
         };
-        if groups.memory.dir.starts_with(&self.home.memory.dir) || is_of_run(&groups.memory.dir) {
+        if groups.memory.dir.starts_with(&self.agent_groups.memory.dir) || is_of_run(&groups.memory.dir) {
             return;
         }
         let memory = self.whole_scope(&groups.memory);
@@ -220,7 +220,11 @@ impl MovedGroups {
         };
         // on v1, CPU time is counted in a hierarchy of its own, where the process may still be in the build's own group
         let is_elsewhere = |cpu: &Cgroup| {
-            let own = self.home.cpu.as_ref().is_some_and(|home| cpu.dir.starts_with(&home.dir));
+            let own = self
+                .agent_groups
+                .cpu
+                .as_ref()
+                .is_some_and(|own| cpu.dir.starts_with(&own.dir));
             !own && self.members_of_build(cpu, &BTreeSet::new()).is_some()
         };
         let cpu = groups.cpu.as_ref().map(|cpu| self.whole_scope(cpu)).filter(is_elsewhere);
@@ -250,8 +254,10 @@ impl MovedGroups {
 
     /// The scope of systemd that contains `group`, unless it also contains the build's own group; otherwise `group` itself.
     fn whole_scope(&self, group: &Cgroup) -> Cgroup {
-        let homes = [Some(&self.home.memory), self.home.cpu.as_ref()];
-        let has_home = |dir: &Path| homes.into_iter().flatten().any(|home| home.dir.starts_with(dir));
+        let agent_dirs = [Some(&self.agent_groups.memory), self.agent_groups.cpu.as_ref()];
+        let has_home = |dir: &Path| {
+            agent_dirs.into_iter().flatten().any(|own| own.dir.starts_with(dir))
+        };
         let scope = group.and_ancestors().find(|dir| is_scope(dir)).filter(|dir| !has_home(dir));
         Cgroup { dir: scope.map_or_else(|| group.dir.clone(), Path::to_path_buf), ..group.clone() }
     }

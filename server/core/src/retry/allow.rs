@@ -31,49 +31,50 @@ pub(super) struct WeighedFailure {
 /// Returns the remedy if it is allowed. Otherwise the action is "no", and the rule that forbids the remedy is returned with it.
 pub(super) fn allow(
     remedy: Remedy,
-    case: &WeighedFailure,
+    failure: &WeighedFailure,
     evidence: &Evidence,
     policy: &RetryPolicy,
 ) -> (Remedy, Option<String>) {
     if remedy.action == Action::No {
         return (remedy, None);
     }
-    let no = |rule: String| (Remedy::no(refusal_words(case, &rule)), Some(rule));
-    if case.retries_left == 0 {
+    let no = |rule: String| (Remedy::no(refusal_words(failure, &rule)), Some(rule));
+    if failure.retries_left == 0 {
         let rule = format!("all {} are used up", figures::counted(policy.max_attempts.into(), "attempt"));
-        return refuse_used_up(remedy, case, rule);
+        return refuse_used_up(remedy, failure, rule);
     }
-    let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
-    if unproven && case.spent_attempts > policy.unproven_retries {
+    let unproven = !failure.finding.is_proven() && failure.cause != Cause::Flaky;
+    if unproven && failure.spent_attempts > policy.unproven_retries {
         return no(bound_words(policy.unproven_retries, "without kernel or container evidence"));
     }
-    if case.spent_attempts > case.terms.retries && case.terms.counts_in_budget {
-        let cause = case.cause.as_str().replace('_', " ");
-        let rule = bound_words(case.terms.retries, &format!("after {cause}"));
-        return refuse_used_up(remedy, case, rule);
+    if failure.spent_attempts > failure.terms.retries && failure.terms.counts_in_budget {
+        let cause = failure.cause.as_str().replace('_', " ");
+        let rule = bound_words(failure.terms.retries, &format!("after {cause}"));
+        return refuse_used_up(remedy, failure, rule);
     }
-    if unproven && case.repeated > 0 {
-        let times = if case.repeated == 1 { "once".to_owned() } else { format!("{} times", case.repeated) };
+    if unproven && failure.repeated > 0 {
+        let times =
+            if failure.repeated == 1 { "once".to_owned() } else { format!("{} times", failure.repeated) };
         return no(format!("the same failure was seen {times} before at this commit or in this job"));
     }
     let measured =
-        remedy.action == Action::AsIs && case.retry_success.tried > 0 && case.terms.counts_in_budget;
-    let pays = case.retry_success.rate() * policy.success_value > 1.0;
+        remedy.action == Action::AsIs && failure.retry_success.tried > 0 && failure.terms.counts_in_budget;
+    let pays = failure.retry_success.rate() * policy.success_value > 1.0;
     if measured && !pays && pseudo_random(&evidence.attempt) >= policy.explore {
-        let RetrySuccess { tried, passed } = case.retry_success;
+        let RetrySuccess { tried, passed } = failure.retry_success;
         return no(format!("only {passed} of {tried} retries of this failure passed"));
     }
     (remedy, None)
 }
 
 /// Number of retries that [`allow`] permits after such a failure, including this one. `None` if it is not below what the budget leaves.
-pub(super) fn allowed_below_budget(case: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
-    let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
+pub(super) fn allowed_below_budget(failure: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
+    let unproven = !failure.finding.is_proven() && failure.cause != Cause::Flaky;
     let of_unproven = unproven.then_some(policy.unproven_retries);
-    let of_cause = case.terms.counts_in_budget.then_some(case.terms.retries);
+    let of_cause = failure.terms.counts_in_budget.then_some(failure.terms.retries);
     let retries = of_unproven.into_iter().chain(of_cause).min()?;
-    let allowed = retries.saturating_add(1).saturating_sub(case.spent_attempts);
-    (allowed < case.retries_left).then_some(allowed)
+    let allowed = retries.saturating_add(1).saturating_sub(failure.spent_attempts);
+    (allowed < failure.retries_left).then_some(allowed)
 }
 
 /// Describes the policy's limit on retries `of` one kind, as the end of a sentence.
@@ -87,18 +88,18 @@ fn bound_words(count: u32, of: &str) -> String {
 }
 
 /// Refuses the retry, and keeps the next size in the answer, because a person may start the retry by hand.
-fn refuse_used_up(remedy: Remedy, case: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
+fn refuse_used_up(remedy: Remedy, failure: &WeighedFailure, rule: String) -> (Remedy, Option<String>) {
     let next = remedy.next;
-    let wanted = next.as_ref().and_then(|next| by_hand_words(remedy.action, case.cause, next));
-    let mut reason = refusal_words(case, &rule);
+    let wanted = next.as_ref().and_then(|next| by_hand_words(remedy.action, failure.cause, next));
+    let mut reason = refusal_words(failure, &rule);
     if let Some(wanted) = &wanted {
         let _written = write!(reason, "; if you start it by hand, {wanted}");
     }
     (Remedy { next: next.filter(|_| wanted.is_some()), ..Remedy::no(reason) }, Some(rule))
 }
 
-fn refusal_words(case: &WeighedFailure, rule: &str) -> String {
-    format!("{}: no retry, because {rule}", cause_sentence(&case.finding, case.cause))
+fn refusal_words(failure: &WeighedFailure, rule: &str) -> String {
+    format!("{}: no retry, because {rule}", cause_sentence(&failure.finding, failure.cause))
 }
 
 /// Describes the sizes that a retry by a person needs, if they differ from this attempt's.

@@ -55,7 +55,7 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
         _ => String::new(),
     };
     let killed = if kill_times(&points).is_empty() { "" } else { " The kernel killed for memory." };
-    let read = series::highest_read_need(series);
+    let read = series::highest_measured_need(series);
     let proven = if need > read && read > 0 {
         format!(" The highest reading is {}: {}.", bytes(read), proof_note(&points))
     } else {

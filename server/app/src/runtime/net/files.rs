@@ -11,10 +11,10 @@ const RESERVED_FILES: u64 = 128;
 /// Pause after a failed accept that affects all connections.
 const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 /// Most connections of the gRPC listener; each holds some 20 KiB.
-const MOST_CONNECTIONS: u64 = 65_536;
+const MAX_CONNECTIONS: u64 = 65_536;
 /// Default of the most connections of an HTTP listener. Its clients connect only briefly, and each
 /// may make the server hold 64 KiB of a request's head.
-pub(crate) const MOST_HTTP: usize = 1024;
+pub(crate) const MAX_HTTP_CONNECTIONS: usize = 1024;
 
 /// Most connections of each listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +28,13 @@ pub(crate) struct ConnectionLimits {
 }
 
 /// Raises the soft limit of open files to the hard limit, and divides the files among the
-/// listeners: seven eighths for gRPC, the rest for the two HTTP listeners. If `most_http` is above
+/// listeners: seven eighths for gRPC, the rest for the two HTTP listeners. If `max_http` is above
 /// the default, the HTTP listener gets up to a half.
-pub(crate) fn connection_limits(most_http: usize) -> ConnectionLimits {
+pub(crate) fn connection_limits(max_http: usize) -> ConnectionLimits {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let files = if raised.is_ok() { maximum } else { current };
-    let [grpc, http, webhook] = share_files(files.unwrap_or(u64::MAX), most_http as u64)
+    let [grpc, http, webhook] = share_files(files.unwrap_or(u64::MAX), max_http as u64)
         .map(|room| usize::try_from(room).unwrap_or(usize::MAX));
     ConnectionLimits { grpc, http, webhook }
 }
@@ -51,12 +51,15 @@ pub(crate) async fn after_failed_accept(error: &io::Error) {
     tokio::time::sleep(FAILURE_PAUSE).await;
 }
 
-fn share_files(files: u64, most_http: u64) -> [u64; 3] {
+fn share_files(files: u64, max_http: u64) -> [u64; 3] {
     let room = files.saturating_sub(RESERVED_FILES);
-    let usual = (room / 16).clamp(8, MOST_HTTP as u64);
-    let http =
-        if most_http > MOST_HTTP as u64 { most_http.min(room / 2).max(usual) } else { usual.min(most_http) };
-    [(room / 8 * 7).min(room.saturating_sub(http + usual)).clamp(8, MOST_CONNECTIONS), http, usual]
+    let usual = (room / 16).clamp(8, MAX_HTTP_CONNECTIONS as u64);
+    let http = if max_http > MAX_HTTP_CONNECTIONS as u64 {
+        max_http.min(room / 2).max(usual)
+    } else {
+        usual.min(max_http)
+    };
+    [(room / 8 * 7).min(room.saturating_sub(http + usual)).clamp(8, MAX_CONNECTIONS), http, usual]
 }
 
 #[cfg(test)]
@@ -66,9 +69,9 @@ mod tests {
     #[test]
     fn connections_never_take_the_last_files() {
         let rooms = [0, 1024, 20_000, u64::MAX].map(|files| share_files(files, 1024));
-        assert_eq!(rooms, [[8, 8, 8], [784, 56, 56], [17_388, 1024, 1024], [MOST_CONNECTIONS, 1024, 1024]]);
+        assert_eq!(rooms, [[8, 8, 8], [784, 56, 56], [17_388, 1024, 1024], [MAX_CONNECTIONS, 1024, 1024]]);
         let rooms = [0, 1024, 20_000, u64::MAX].map(|files| share_files(files, 16_384));
-        assert_eq!(rooms, [[8, 8, 8], [392, 448, 56], [8912, 9936, 1024], [MOST_CONNECTIONS, 16_384, 1024]]);
+        assert_eq!(rooms, [[8, 8, 8], [392, 448, 56], [8912, 9936, 1024], [MAX_CONNECTIONS, 16_384, 1024]]);
         assert_eq!(share_files(20_000, 10), [17_388, 10, 1024]);
     }
 }

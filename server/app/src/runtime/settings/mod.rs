@@ -35,7 +35,7 @@ use plimsoll_core::{
     gantry, predict, retry, shadow, stats,
 };
 
-use crate::runtime::net::files::MOST_HTTP;
+use crate::runtime::net::files::MAX_HTTP_CONNECTIONS;
 pub use args::Args;
 pub(crate) use args::options;
 use by_module::{admission, gitlab, privacy};
@@ -197,7 +197,7 @@ impl Default for Config {
             agent_dir: None,
             access_file: None,
             http_hosts: Vec::new(),
-            http_connections: MOST_HTTP,
+            http_connections: MAX_HTTP_CONNECTIONS,
             backup_remote: false,
             private: privacy::Private::default(),
             log_format: LogFormat::Text,

@@ -35,10 +35,10 @@ use crate::domain::{UpstreamServer, UpstreamTicket};
 const POLL_EVERY_MS: u64 = 3_000;
 /// Interval between requests for a machine that is in use, milliseconds: the machine may have failed.
 const CHECK_EVERY_MS: u64 = 60_000;
-/// The first pause after a failure, and before lost numbers are searched, milliseconds. It doubles up to [`LONGEST_PAUSE_MS`].
+/// The first pause after a failure, and before lost numbers are searched, milliseconds. It doubles up to [`MAX_PAUSE_MS`].
 const FIRST_PAUSE_MS: u64 = 1_000;
 /// The longest of these pauses, milliseconds.
-const LONGEST_PAUSE_MS: u64 = 60_000;
+const MAX_PAUSE_MS: u64 = 60_000;
 /// No ticket is taken while so many takes are unanswered. So one search looks at this number of tickets and one more.
 const MOST_UNANSWERED: u32 = 64;
 /// No ticket is taken while the server does not close so many.
@@ -80,9 +80,8 @@ struct Pause {
 
 impl Pause {
     fn extend(&mut self, now_ms: u64) {
-        let time = FIRST_PAUSE_MS
-            .saturating_mul(1 << self.failures.min(LONGEST_PAUSE_MS.ilog2()))
-            .min(LONGEST_PAUSE_MS);
+        let time =
+            FIRST_PAUSE_MS.saturating_mul(1 << self.failures.min(MAX_PAUSE_MS.ilog2())).min(MAX_PAUSE_MS);
         self.failures = self.failures.saturating_add(1);
         self.until_ms = now_ms.saturating_add(time);
     }
@@ -211,7 +210,7 @@ impl UpstreamLedger {
         }
         let times = [to_close, to_collect].into_iter().flatten().map(|(due_ms, _)| due_ms);
         let times = times.chain(wants.then_some(self.take.until_ms)).chain(lost.map(|_| self.look.until_ms));
-        LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(LONGEST_PAUSE_MS)))
+        LedgerStep::Wait(times.min().unwrap_or_else(|| now_ms.saturating_add(MAX_PAUSE_MS)))
     }
 
     /// Before each take: this must be on disk first.
@@ -279,7 +278,7 @@ impl UpstreamLedger {
     }
 
     fn postpone(&mut self, step: LedgerStep, from_ms: u64) {
-        let later_ms = from_ms.saturating_add(LONGEST_PAUSE_MS);
+        let later_ms = from_ms.saturating_add(MAX_PAUSE_MS);
         match step {
             LedgerStep::Close(number) | LedgerStep::Collect(number) => {
                 if let Some(entry) = self.tickets.get_mut(&number) {

@@ -136,6 +136,7 @@ impl FrameMeter {
         used
     }
 
+    /// Skips bytes of the body of a frame; returns how many. `left`: the bytes of the body that have not come yet.
     fn skip_payload(&mut self, left: usize, bytes: usize) -> usize {
         let used = left.min(bytes);
         self.position =

@@ -38,10 +38,10 @@ const HEAD_BYTES: usize = 64 * 1024;
 const HEADER_LIST_BYTES: u32 = 16 * 1024;
 /// Most calls of a connection that the client canceled before they were handled. It is the default
 /// of h2, set here so that another release of h2 does not change it.
-const RESETS_PENDING: usize = 20;
+const MAX_PENDING_RESETS: usize = 20;
 /// Most calls of a connection that the server canceled because the client broke rules
 /// (CVE-2025-8671). A correct client causes none. Set here for the same reason.
-const RESETS_MADE: usize = 256;
+const MAX_SERVER_RESETS: usize = 256;
 
 /// Why the time of a connection is over.
 enum Over {
@@ -195,7 +195,9 @@ fn http2(policy: &Policy, executor: Threads) -> http2::Builder<Threads> {
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE);
     if policy.is_grpc() {
-        builder.max_pending_accept_reset_streams(RESETS_PENDING).max_local_error_reset_streams(RESETS_MADE);
+        builder
+            .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+            .max_local_error_reset_streams(MAX_SERVER_RESETS);
     }
     builder
 }

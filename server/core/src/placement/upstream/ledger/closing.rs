@@ -1,7 +1,7 @@
 //! Tickets that are to be closed at a server upstream: closed, unknown there, or given up.
 
 use super::{
-    LONGEST_PAUSE_MS, LedgerEffects, LedgerTicket, LedgerWrite, Pause, UpstreamLedger, looks::LOST_ANSWER_MS,
+    LedgerEffects, LedgerTicket, LedgerWrite, MAX_PAUSE_MS, Pause, UpstreamLedger, looks::LOST_ANSWER_MS,
 };
 
 impl UpstreamLedger {
@@ -19,7 +19,7 @@ impl UpstreamLedger {
         if let Some(entry) = self.tickets.get_mut(&number).filter(|entry| entry.record.holder.is_none()) {
             let since_ms = *entry.unknown_since_ms.get_or_insert(now_ms);
             if now_ms.saturating_sub(since_ms) < LOST_ANSWER_MS {
-                entry.due_ms = now_ms.saturating_add(LONGEST_PAUSE_MS);
+                entry.due_ms = now_ms.saturating_add(MAX_PAUSE_MS);
                 return LedgerEffects::default();
             }
         }
