@@ -134,10 +134,15 @@ impl Server {
     }
 
     /// Waits until it ends by itself; gives its status and its log.
-    pub fn ended(mut self) -> anyhow::Result<(ExitStatus, String)> {
-        let mut child = self.child.take().context("the server has ended")?;
-        let status = child.wait()?;
-        Ok((status, self.log()?))
+    pub fn ended(&mut self) -> anyhow::Result<(ExitStatus, String)> {
+        for _look in 0..LOOKS {
+            let child = self.child.as_mut().context("the server has ended")?;
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, self.log()?));
+            }
+            thread::sleep(PAUSE);
+        }
+        bail!("it does not end")
     }
 
     /// Leaves it running when this program ends; gives its process id and the path of its log.

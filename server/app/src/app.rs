@@ -133,10 +133,7 @@ impl App {
         let gitlab =
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
-        let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
-        let (store, dir_lock) = opening::open_store(&config, standby.as_ref()).await?;
-        let stats = Stats::new(config.stats.clone());
-        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        // before the store: a server that waits for it must not find at its turn that a file is wrong
         let sources = RuleSources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),
@@ -144,6 +141,10 @@ impl App {
         };
         let verdict_engine = VerdictEngine::open(sources, Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
+        let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
+        let (store, dir_lock) = opening::open_store(&config, standby.as_ref()).await?;
+        let stats = Stats::new(config.stats.clone());
+        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
         let (ingest, mut worker) = Ingest::new(sessions::IngestParts {

@@ -99,7 +99,7 @@ async fn run_server(config: Config, agents: Handle) -> anyhow::Result<()> {
     let app = tokio::select! {
         built = App::build(config) => built?,
         () = stop.next_signal() => {
-            tracing::info!("stopped before the store was open; it is as it was");
+            tracing::info!("stopped before it served");
             return Ok(());
         }
     };

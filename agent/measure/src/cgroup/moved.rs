@@ -220,11 +220,7 @@ impl MovedGroups {
         };
         // on v1, CPU time is counted in a hierarchy of its own, where the process may still be in the build's own group
         let is_elsewhere = |cpu: &Cgroup| {
-            let own = self
-                .agent_groups
-                .cpu
-                .as_ref()
-                .is_some_and(|own| cpu.dir.starts_with(&own.dir));
+            let own = self.agent_groups.cpu.as_ref().is_some_and(|own| cpu.dir.starts_with(&own.dir));
             !own && self.members_of_build(cpu, &BTreeSet::new()).is_some()
         };
         let cpu = groups.cpu.as_ref().map(|cpu| self.whole_scope(cpu)).filter(is_elsewhere);
@@ -255,9 +251,7 @@ impl MovedGroups {
     /// The scope of systemd that contains `group`, unless it also contains the build's own group; otherwise `group` itself.
     fn whole_scope(&self, group: &Cgroup) -> Cgroup {
         let agent_dirs = [Some(&self.agent_groups.memory), self.agent_groups.cpu.as_ref()];
-        let has_home = |dir: &Path| {
-            agent_dirs.into_iter().flatten().any(|own| own.dir.starts_with(dir))
-        };
+        let has_home = |dir: &Path| agent_dirs.into_iter().flatten().any(|own| own.dir.starts_with(dir));
         let scope = group.and_ancestors().find(|dir| is_scope(dir)).filter(|dir| !has_home(dir));
         Cgroup { dir: scope.map_or_else(|| group.dir.clone(), Path::to_path_buf), ..group.clone() }
     }

@@ -8,12 +8,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{Addresses, listeners::Listeners};
 use crate::{
     access::guard::Guard,
-    runtime::{metrics::Metrics, net::files, settings::Config},
+    runtime::{
+        metrics::Metrics,
+        net::{files, tls},
+        settings::Config,
+    },
     transport::{calls::Calls, grpc, http},
 };
 
 /// How long connections of the standby may take to close before the server serves.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Does not say which server that is: every caller gets this text.
+const STANDBY: &str = "this server is a standby: another one has the store and serves; ask that one";
 
 const OPENING: &str = "this server opens the store and does not serve yet; try again, or ask another server";
 
@@ -52,7 +59,14 @@ impl Standby {
             grpc_port: grpc.tcp.local_addr().ok().map(|address| address.port()),
             stopping: stopping.clone(),
         };
+        if let Some(webhook) = &listeners.admission {
+            let bounds = http::bounds(connections.webhook);
+            drop(tasks.spawn(http::serve_standby(webhook.share()?, parts.clone(), bounds)));
+        }
         drop(tasks.spawn(http::serve_standby(http, parts, http::bounds(connections.http))));
+        drop(tasks.spawn(guard.clone().watch(stopping.clone())));
+        let certificates = tls::watch(listeners.certificates(), Arc::clone(metrics), stopping.clone());
+        drop(tasks.spawn(certificates));
         let policy = grpc::policy(connections.grpc, Handle::current(), metrics);
         drop(tasks.spawn(grpc::serve_standby(grpc, policy, reasons, stopping.clone())));
         Ok(Some(Self {
@@ -71,8 +85,7 @@ impl Standby {
         move |holder| {
             tracing::info!(holder, grpc_listen = %grpc, http_listen = %http, "standby: another server has the store, and this one waits");
             metrics.standby.set(1);
-            let text = format!("this server is a standby: the one at {holder} has the store; ask that one");
-            reason.send_replace(text);
+            reason.send_replace(STANDBY.to_owned());
         }
     }
 

@@ -15,12 +15,14 @@ use crate::kv::StoreMode;
 
 /// Interval between two beats of the holder.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// How long one beat may take, with a new connection where one is needed.
+/// How long a new connection for the beat may take: two addresses that do not answer may come before the one that does.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long one beat may take.
 const BEAT_WITHIN: Duration = Duration::from_secs(2);
 /// Interval between two looks of a server that waits.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// For how long the beat must have stood still: several beats, and one that had to connect again.
-const STILL_FOR: Duration = Duration::from_secs(6);
+pub(super) const STILL_FOR: Duration = Duration::from_secs(6);
 /// How much of the time between two looks counts: if this server was stopped itself, the holder may be well.
 const COUNTED_GAP: Duration = Duration::from_secs(1);
 
@@ -33,8 +35,10 @@ const LOOK: &str = "SELECT lease.epoch, lease.holder, beat.n \
 const BEAT: &str = "INSERT INTO plimsoll.beat AS last (id, epoch, n) \
      SELECT 1, epoch, 1 FROM plimsoll.lease WHERE id = 1 AND epoch = $1 \
      ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, \
-       n = CASE WHEN last.epoch = excluded.epoch THEN last.n + 1 ELSE 1 END";
+       n = CASE WHEN last.epoch <> excluded.epoch THEN 1 WHEN last.n < 0 THEN last.n ELSE last.n + 1 END";
 const GIVE_UP: &str = "UPDATE plimsoll.beat SET n = $2 WHERE id = 1 AND epoch = $1";
+/// Neither needs to survive a failover, and both must not wait for a standby that is away.
+const WITHOUT_STANDBY: &str = "SET synchronous_commit = off";
 
 /// The lease, as a server that waits finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,8 +92,9 @@ impl Beat {
     pub(super) async fn give_up(&mut self, client: &Client, epoch: i64) -> Result<(), PostgresError> {
         let Self(task) = self;
         task.abort();
-        // a beat under way would take the lease back; a task that was aborted has no result
+        // a task that was aborted has no result
         let _ended = task.await;
+        client.batch_execute(WITHOUT_STANDBY).await?;
         client.execute(GIVE_UP, &[&epoch, &GIVEN_UP]).await?;
         Ok(())
     }
@@ -99,30 +104,38 @@ impl Beat {
 async fn keep_beating(target: Target, epoch: i64, shared: Arc<SharedStatus>) {
     let mut connection = None;
     loop {
-        let beat = timeout(BEAT_WITHIN, beat(&target, &mut connection, epoch)).await;
-        if let Ok(Err(PostgresError::Taken(reason))) = beat {
-            tracing::error!(reason, "the lease is lost");
-            return shared.set_mode(StoreMode::Taken { reason });
+        if connection.is_none() {
+            connection = timeout(CONNECT_WITHIN, connect(&target)).await.ok().and_then(Result::ok);
         }
-        if !matches!(beat, Ok(Ok(()))) {
+        let begin = Instant::now();
+        let beat = match &connection {
+            Some(connection) => timeout(BEAT_WITHIN, beat(&connection.client, epoch)).await,
+            None => Ok(Ok(())),
+        };
+        match beat {
+            Ok(Err(PostgresError::Taken(reason))) => {
+                tracing::error!(reason, "the lease is lost");
+                return shared.set_mode(StoreMode::Taken { reason });
+            }
+            Ok(Ok(())) if connection.is_some() => shared.note_beat(begin.into_std()),
             // the commits say what is wrong with the database
-            connection = None;
+            _ => connection = None,
         }
         sleep(BEAT_EVERY).await;
     }
 }
 
+/// Opens a connection for the beat.
+async fn connect(target: &Target) -> Result<Connection, PostgresError> {
+    let connection = Connection::open(target).await?;
+    connection.client.batch_execute(WITHOUT_STANDBY).await?;
+    Ok(connection)
+}
+
 /// Beats once. Fails with [`PostgresError::Taken`] if the lease is not ours any more.
-async fn beat(target: &Target, connection: &mut Option<Connection>, epoch: i64) -> Result<(), PostgresError> {
-    if connection.is_none() {
-        let new = Connection::open(target).await?;
-        // a beat need not survive a failover, and must not wait for a standby that is away
-        new.client.batch_execute("SET synchronous_commit = off").await?;
-        *connection = Some(new);
-    }
-    let Some(connection) = connection else { return Ok(()) };
-    match connection.client.execute(BEAT, &[&epoch]).await? {
-        0 => Err(taken(&connection.client, epoch).await),
+async fn beat(client: &Client, epoch: i64) -> Result<(), PostgresError> {
+    match client.execute(BEAT, &[&epoch]).await? {
+        0 => Err(taken(client, epoch).await),
         _ => Ok(()),
     }
 }
@@ -130,6 +143,13 @@ async fn beat(target: &Target, connection: &mut Option<Connection>, epoch: i64) 
 /// The error of a server that finds that its lease is not its own any more.
 pub(super) async fn taken(client: &Client, epoch: i64) -> PostgresError {
     let now = match LeaseState::read(client).await {
+        Ok(Some(found)) if found.epoch < epoch => {
+            return PostgresError::Taken(format!(
+                "the database came back from a time before this server took the store, so commits may be lost (epoch {}, and {epoch} was \
+                 held): restart this server to go on with what is there, or bring back the primary that has them",
+                found.epoch
+            ));
+        }
         Ok(Some(LeaseState { epoch, holder, .. })) => format!("it has epoch {epoch}, taken by {holder}"),
         Ok(None) => "its row in plimsoll.lease is gone".to_owned(),
         Err(error) => error.to_string(),

@@ -45,10 +45,16 @@ pub(super) async fn open(
     loop {
         let seen = match &takeover {
             Takeover::AtOnce => None,
-            Takeover::WhenFree(tell) => Some(wait_until_free(target, &mut connection, tell).await),
+            Takeover::WhenFree(tell) => Some(wait_until_free(target, &mut connection, tell).await?),
         };
-        if let Some(held) = in_time(schema::take_lease(&mut connection.client, seen)).await? {
-            return Ok((held, in_time(WriterSession::prepare(connection)).await?));
+        match in_time(schema::take_lease(&mut connection.client, seen)).await {
+            Ok(None) => {}
+            Ok(Some(held)) => return Ok((held, in_time(WriterSession::prepare(connection)).await?)),
+            Err(error @ PostgresError::Passing(_)) if seen.is_some() => {
+                tracing::warn!(%error, "the store cannot be taken yet");
+                connection = reconnect(target).await?;
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -62,29 +68,50 @@ async fn connect(target: &Target) -> Result<Connection, PostgresError> {
     Ok(connection)
 }
 
+/// Connects again, as often as needed. Fails only if waiting does not help.
+async fn reconnect(target: &Target) -> Result<Connection, PostgresError> {
+    let mut last = None;
+    loop {
+        match in_time(connect(target)).await {
+            Err(error @ PostgresError::Passing(_)) => {
+                if last.as_ref() != Some(&error) {
+                    tracing::warn!(%error, "a server that waits for the store cannot look at it");
+                }
+                last = Some(error);
+            }
+            connected => return connected,
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
 /// Waits until the lease may be taken; returns its epoch, 0 if there was never a lease. Goes on while the database is away.
-async fn wait_until_free(target: &Target, connection: &mut Connection, tell: &dyn Fn(&str)) -> i64 {
+async fn wait_until_free(
+    target: &Target,
+    connection: &mut Connection,
+    tell: &dyn Fn(&str),
+) -> Result<i64, PostgresError> {
     let (mut watch, mut reported) = (LeaseWatch::default(), None);
     loop {
         let look = timeout(LOOK_WITHIN, LeaseState::read(&connection.client)).await;
         match look {
-            Ok(Ok(None)) => return 0,
+            Ok(Ok(None)) => return Ok(0),
             Ok(Ok(Some(found))) => {
                 let (epoch, holder) = (found.epoch, found.holder.clone());
                 if watch.is_free(found, Instant::now()) {
-                    return epoch;
+                    return Ok(epoch);
                 }
                 if reported.replace(epoch) != Some(epoch) {
                     tell(&holder);
                 }
             }
-            Ok(Err(_)) | Err(_) => {
+            failed => {
+                if let Ok(Err(error)) = failed {
+                    tracing::warn!(%error, "a look at the lease failed");
+                }
                 // what stood still while nothing was seen says nothing about the holder
                 watch = LeaseWatch::default();
-                match in_time(connect(target)).await {
-                    Ok(new) => *connection = new,
-                    Err(error) => tracing::warn!(%error, "a server that waits cannot look at the store"),
-                }
+                *connection = reconnect(target).await?;
             }
         }
         sleep(LOOK_EVERY).await;
@@ -95,7 +122,8 @@ async fn wait_until_free(target: &Target, connection: &mut Connection, tell: &dy
 async fn in_time<T>(step: impl Future<Output = Result<T, PostgresError>>) -> Result<T, PostgresError> {
     let late = |_elapsed| {
         let seconds = OPEN_WITHIN.as_secs();
-        let text = "another session may hold a lock on the tables of the schema plimsoll: look into pg_stat_activity";
+        let text = "another session may hold a lock on the tables of the schema plimsoll (look into pg_stat_activity), or a standby of \
+                    synchronous_standby_names is away";
         Err(PostgresError::Passing(format!("not open within {seconds} s; {text}")))
     };
     timeout(OPEN_WITHIN, step).await.unwrap_or_else(late)

@@ -3,7 +3,7 @@
 //! Each step is one transaction that locks the row of `identity`, so servers that start together make each step once. A crash between two
 //! steps leaves the number of the last one; the next start goes on from there.
 
-use tokio_postgres::{Client, Transaction, error::SqlState};
+use tokio_postgres::{Client, Row, Transaction, error::SqlState};
 use ulid::Ulid;
 
 use super::errors::PostgresError;
@@ -47,8 +47,7 @@ const TAKE_LEASE: &str = "INSERT INTO plimsoll.lease AS held (id, epoch, holder)
 /// A start without commits leaves a row as well: so no epoch is given twice, and the number of the last commit is never removed.
 const MARK_START: &str = "INSERT INTO plimsoll.feed (epoch, n, at, applied) VALUES ($1, $2, now(), false)";
 
-const LOCK_IDENTITY: &str =
-    "SELECT schema_step, format, store_id FROM plimsoll.identity WHERE id = 1 FOR UPDATE";
+const IDENTITY: &str = "SELECT schema_step, format, store_id FROM plimsoll.identity WHERE id = 1";
 
 /// Number of the last commit. A later epoch has higher numbers.
 pub(super) const LAST_COMMIT: &str = "SELECT n FROM plimsoll.feed ORDER BY epoch DESC, n DESC LIMIT 1";
@@ -64,6 +63,10 @@ pub(super) struct HeldStore {
 /// Creates what is missing.
 pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
     create_identity(client).await?;
+    // without a lock where nothing is missing: the holder of the lease may have it
+    if check_identity(client.query_opt(IDENTITY, &[]).await?)?.0 == STEPS.len() {
+        return Ok(());
+    }
     loop {
         let transaction = client.transaction().await?;
         let (step, _id) = lock_identity(&transaction).await?;
@@ -103,7 +106,7 @@ pub(super) async fn store_id(client: &Client) -> Result<Ulid, PostgresError> {
 }
 
 /// The number in a row of [`LAST_COMMIT`]; 0 if there is none.
-pub(super) fn last_commit(row: Option<&tokio_postgres::Row>) -> u64 {
+pub(super) fn last_commit(row: Option<&Row>) -> u64 {
     row.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned())
 }
 
@@ -158,7 +161,12 @@ async fn create_first_table(
 
 /// Locks the identity; returns the number of steps that were made, and the store's id.
 async fn lock_identity(transaction: &Transaction<'_>) -> Result<(usize, Ulid), PostgresError> {
-    let row = transaction.query_opt(LOCK_IDENTITY, &[]).await?.ok_or_else(no_identity)?;
+    check_identity(transaction.query_opt(&format!("{IDENTITY} FOR UPDATE"), &[]).await?)
+}
+
+/// Checks the identity that was read.
+fn check_identity(row: Option<Row>) -> Result<(usize, Ulid), PostgresError> {
+    let row = row.ok_or_else(no_identity)?;
     let (step, format): (i32, i32) = (row.get(0), row.get(1));
     let known = STEPS.len();
     let step = usize::try_from(step).unwrap_or(usize::MAX);

@@ -5,14 +5,23 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use super::lease::STILL_FOR;
 use crate::kv::{StoreMode, StoreStatus};
+
+/// Why a store counts as read-only although no commit has failed.
+const NO_BEAT: &str = "nothing reached the database for some seconds, so another server may take the store; writing goes on by itself if none does";
 
 /// Whether the store is writable, and its counters: the writer changes them, the handles read them.
 #[derive(Debug)]
-pub(super) struct SharedStatus(Mutex<StoreMode>, Counters);
+pub(super) struct SharedStatus {
+    mode: Mutex<StoreMode>,
+    /// When the last beat was sent that reached the database.
+    last_beat: Mutex<Instant>,
+    counters: Counters,
+}
 
 #[derive(Debug, Default)]
 struct Counters {
@@ -32,7 +41,7 @@ impl SharedStatus {
             lease_epoch: AtomicU64::new(epoch.cast_unsigned()),
             ..Counters::default()
         };
-        Self(Mutex::new(StoreMode::Writable), counters)
+        Self { mode: Mutex::new(StoreMode::Writable), last_beat: Mutex::new(Instant::now()), counters }
     }
 
     /// Why the store is read-only; `None` if it is writable.
@@ -42,7 +51,7 @@ impl SharedStatus {
 
     /// Sets whether the store accepts commits. A store that was taken never does again.
     pub(super) fn set_mode(&self, mode: StoreMode) {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.mode.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(*current, StoreMode::Taken { .. }) {
             *current = mode;
         }
@@ -53,9 +62,14 @@ impl SharedStatus {
         matches!(self.mode(), StoreMode::Taken { .. })
     }
 
+    /// Records that a beat that was sent at this time has reached the database.
+    pub(super) fn note_beat(&self, sent: Instant) {
+        *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+    }
+
     /// Records that a group of commits was acknowledged, and how long that took.
     pub(super) fn note_committed(&self, commits: u64, took: Duration) {
-        let Self(_, counters) = self;
+        let counters = &self.counters;
         counters.commits.store(commits, Relaxed);
         counters.syncs.fetch_add(1, Relaxed);
         counters.last_commit_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
@@ -63,19 +77,26 @@ impl SharedStatus {
 
     /// Records an attempt to connect again, whatever its result.
     pub(super) fn note_try(&self) {
-        self.1.tries.fetch_add(1, Relaxed);
+        self.counters.tries.fetch_add(1, Relaxed);
     }
 
     /// Records the size of the tables.
     pub(super) fn set_bytes(&self, bytes: u64) {
-        self.1.bytes.store(bytes, Relaxed);
+        self.counters.bytes.store(bytes, Relaxed);
     }
 
     /// The current status of the store.
     pub(super) fn status(&self) -> StoreStatus {
-        let Self(_, counters) = self;
+        let counters = &self.counters;
+        let without_beat = self.last_beat.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+        let mode = match self.mode() {
+            StoreMode::Writable if without_beat >= STILL_FOR => {
+                StoreMode::ReadOnly { reason: NO_BEAT.to_owned() }
+            }
+            mode => mode,
+        };
         StoreStatus {
-            mode: self.mode(),
+            mode,
             bytes_on_disk: counters.bytes.load(Relaxed),
             commits: counters.commits.load(Relaxed),
             syncs: counters.syncs.load(Relaxed),
@@ -86,6 +107,6 @@ impl SharedStatus {
     }
 
     fn mode(&self) -> StoreMode {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

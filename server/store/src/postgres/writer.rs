@@ -51,7 +51,7 @@ pub(super) enum WriterMessage {
 }
 
 /// How long giving the lease up may take at the end.
-const GIVE_UP_WITHIN: Duration = Duration::from_secs(2);
+const GIVE_UP_WITHIN: Duration = Duration::from_millis(1500);
 
 /// State of the task that writes.
 pub(super) struct Writer {
@@ -139,11 +139,18 @@ impl Writer {
                 job.answer(Err(CommitError::Unavailable("the store is closed".to_owned())));
             }
         }
-        let Some(session) = &self.session else { return };
-        let giving_up = self.beat.give_up(&session.connection.client, self.held.epoch);
-        if !matches!(timeout(GIVE_UP_WITHIN, giving_up).await, Ok(Ok(()))) {
+        if !matches!(timeout(GIVE_UP_WITHIN, self.give_up()).await, Ok(Ok(()))) {
             tracing::debug!("the lease was not given up; a server that waits takes it some seconds later");
         }
+    }
+
+    /// Gives the lease up, over a new connection if there is none.
+    async fn give_up(&mut self) -> Result<(), PostgresError> {
+        let connection = match self.session.take() {
+            Some(session) => session.connection,
+            None => Connection::open(&self.target).await?,
+        };
+        self.beat.give_up(&connection.client, self.held.epoch).await
     }
 
     /// Handles one group of commits: takes it from the queue, writes it, and answers its callers.

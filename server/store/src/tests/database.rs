@@ -101,7 +101,8 @@ fn wait_for(url: &str) -> (AbortOnDropHandle<Store>, Receiver<String>) {
 #[tokio::test]
 async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_next_goes_on_waiting() {
     let Some(server) = PostgresServer::shared() else { return };
-    let url = server.url(&server.new_database());
+    let database = server.new_database();
+    let url = server.url(&database);
     let (free, _none) = wait_for(&url);
     let holder = free.await.unwrap();
     let mut waiting = [wait_for(&url), wait_for(&url)];
@@ -109,6 +110,9 @@ async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_n
         assert!(held_by.recv().await.unwrap().contains("since"));
     }
     assert_eq!(holder.commit(one(b"k", b"held")).await.unwrap().version, 1);
+    let beats = async || server.sql(&database, "SELECT n FROM plimsoll.beat").parse::<i64>().unwrap();
+    eventually("more beats than a dead one would get seconds", beats, |n| *n > 8).await;
+    assert!(waiting.iter().all(|(waiting, _)| !waiting.is_finished()), "the holder is alive");
     holder.close().await.unwrap();
     let [(mut one_waits, mut told_one), (mut other_waits, mut told_other)] = waiting;
     let (next, told) = tokio::select! {
@@ -127,6 +131,7 @@ async fn a_server_that_waits_takes_the_store_of_a_dead_one() {
     let database = server.new_database();
     let url = server.url(&database);
     open(&url).close().await.unwrap();
+    assert_eq!(server.sql(&database, "SELECT n FROM plimsoll.beat"), "-1", "given up");
     // as a holder leaves it that was killed
     server.sql(&database, "UPDATE plimsoll.beat SET n = 7");
     let (waiting, mut held_by) = wait_for(&url);
