@@ -106,6 +106,8 @@ async fn a_standby_takes_over_from_a_server_that_stops_or_freezes_and_a_frozen_o
     let metrics = second.get("/metrics").unwrap();
     assert!(metrics.1.contains("plimsoll_standby 1"), "{metrics:?}");
     assert_eq!(second.get("/v1/allocation?spec=zlib").unwrap().0, 503);
+    assert_eq!(second.get("/readyz/reads").unwrap().0, 503);
+    assert_eq!(first.get("/readyz/reads").unwrap().0, 200);
     assert_eq!(answers(&first).await.1, 200);
 
     assert!(first.stop().unwrap().success());

@@ -36,7 +36,8 @@ const BEAT: &str = "INSERT INTO plimsoll.beat AS last (id, epoch, n) \
      SELECT 1, epoch, 1 FROM plimsoll.lease WHERE id = 1 AND epoch = $1 \
      ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, \
        n = CASE WHEN last.epoch <> excluded.epoch THEN 1 WHEN last.n < 0 THEN last.n ELSE last.n + 1 END";
-const GIVE_UP: &str = "UPDATE plimsoll.beat SET n = $2 WHERE id = 1 AND epoch = $1";
+const GIVE_UP: &str = "INSERT INTO plimsoll.beat (id, epoch, n) SELECT 1, epoch, $2::bigint FROM plimsoll.lease WHERE id = 1 AND epoch = $1 \
+     ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, n = excluded.n";
 /// Neither needs to survive a failover, and both must not wait for a standby that is away.
 const WITHOUT_STANDBY: &str = "SET synchronous_commit = off";
 

@@ -81,7 +81,7 @@ async fn a_lease_that_was_edited_or_removed_stops_the_writer_and_the_next_start_
         let epoch = server.sql(&database, "SELECT epoch FROM plimsoll.lease");
         server.sql(&database, edit);
         let error = store.commit(one(b"k", b"after")).await.unwrap_err().to_string();
-        assert!(error.contains("restart this one"), "{error}");
+        assert!(error.contains("restart this"), "{edit}: {error}");
         let _reopened = open(&url);
         let next = server.sql(&database, "SELECT epoch FROM plimsoll.lease");
         assert!(next.parse::<i64>().unwrap() > epoch.parse().unwrap(), "{edit}: {next} after {epoch}");

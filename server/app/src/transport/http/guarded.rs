@@ -27,7 +27,7 @@ fn role_for(path: &str, changes: bool, has_hook_secret: bool) -> Option<Role> {
     match path {
         // sent by the form that corrects a cause
         path if changes && path.starts_with("/attempts/") => Some(Role::Operator),
-        "/livez" | "/readyz" => None,
+        "/livez" | "/readyz" | "/readyz/reads" => None,
         // the program contains no secret, and a job without a token should be measured too
         path if path.starts_with("/agent/") => None,
         "/v1/allocation" => Some(Role::Caller),

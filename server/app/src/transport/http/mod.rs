@@ -11,6 +11,7 @@
 //! | `POST /RPC2`, `POST /` | tickets for clients of Resalloc, over XML-RPC ([`xml_rpc`]) |
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves, and store and hook directory accept writes; else 503 with the reason |
+//! | `GET /readyz/reads` | 200 while it serves, also while the store accepts no writes |
 //! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
 //! | `GET /admin/backup` | an archive of the store; for callers on this machine, and with `backup_remote` for operators |
 //!
@@ -72,6 +73,7 @@ pub(crate) async fn serve(listener: Listener, parts: HttpState, bounds: Bounds) 
         .route("/agent/{platform}", get(agent::agent))
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(probes::readyz))
+        .route("/readyz/reads", get(probes::readyz_reads))
         .route("/metrics", get(probes::metrics))
         .route(BACKUP_PATH, get(backup::backup))
         .route(xml_rpc::PATH, post(xml_rpc::call))

@@ -11,9 +11,19 @@ use plimsoll_store::StoreMode;
 
 use crate::{integrations::prometheus, runtime::metrics::Metrics, transport::state::HttpState};
 
+const STOPPING: &str = "stopping\n";
+
+/// Whether the server answers questions. A standby does not, and has no such path.
+pub(super) async fn readyz_reads(State(parts): State<HttpState>) -> impl IntoResponse {
+    if parts.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, STOPPING);
+    }
+    (StatusCode::OK, "ok\n")
+}
+
 pub(super) async fn readyz(State(parts): State<HttpState>) -> impl IntoResponse {
     if parts.stopping.is_cancelled() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
+        return (StatusCode::SERVICE_UNAVAILABLE, STOPPING.to_owned());
     }
     match parts.store.status().mode {
         StoreMode::Writable if !parts.hooks.are_on_disk() => {

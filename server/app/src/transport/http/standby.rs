@@ -66,7 +66,7 @@ async fn metrics_of_standby(State(parts): State<StandbyParts>, headers: HeaderMa
     probes::encoded_metrics(parts.metrics, &headers).await.into_response()
 }
 
-/// The answer to `/readyz` and to all other requests.
+/// The answer to `/readyz`, `/readyz/reads` and to all other requests.
 async fn not_available(State(parts): State<StandbyParts>) -> Response {
     let text = format!("{}\n", *parts.reason.borrow());
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_AFTER)], text).into_response()

@@ -59,6 +59,7 @@ const INDEX_TEXT: &str = "plimsoll-server\n\
     /agent/         the agent for jobs that fetch it: linux-amd64, linux-arm64, sha256sums\n\
     /livez          200 while the process runs\n\
     /readyz         200 while it serves, and store and hooks take writes\n\
+    /readyz/reads   200 while it serves, also while the store takes no writes\n\
     /metrics        metrics for Prometheus\n\
     /               the web page, for a browser: /packages, /failures, /savings, /attempts, /running, /settings\n\
     /api/           the same as JSON: stats, packages/NAME, recommendations, attempts, attempts/ID, running, settings\n";
