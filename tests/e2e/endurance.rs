@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_tests::{
     Programs,
-    endure::{Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
+    endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
 };
 
 use crate::resalloc::has_python;
@@ -13,6 +13,13 @@ use crate::resalloc::has_python;
 async fn every_sample_is_there_once_however_often_the_server_is_killed() {
     let kills = Kills { rounds: 5, agents: 20, work: 8000, seed: 7 };
     let killed = kills.run(Programs::for_tests()).await.unwrap();
+    assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_sample_is_there_once_and_no_build_fails_however_often_the_database_crashes() {
+    let crashes = DatabaseCrashes { rounds: 6, agents: 20, work: 8000, seed: 7 };
+    let Some(killed) = crashes.run(Programs::for_tests()).await.unwrap() else { return };
     assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
 }
 

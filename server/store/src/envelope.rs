@@ -122,12 +122,14 @@ impl RecordJoiner {
             self.clear();
             self.key.extend_from_slice(key);
         }
-        let Some((promised, slice)) = value.split_first() else { return };
+        let (promised, slice) =
+            value.split_first().map_or((0, value), |(promised, slice)| (*promised, slice));
         if *index == 0 {
-            self.promised = *promised;
+            // the first part of a damaged record may promise none
+            self.promised = promised.max(1);
         }
         // a part with another index or count is left over from an older, longer record: it is skipped
-        if *index == self.parts_found && *promised == self.promised && self.parts_found < self.promised {
+        if *index == self.parts_found && promised == self.promised && self.parts_found < self.promised {
             self.bytes.extend_from_slice(slice);
             self.parts_found += 1;
         }

@@ -204,6 +204,12 @@ pub struct StoreStatus {
     /// Duration of the last group of commits, from the first commit in it to the last answer, sync included,
     /// microseconds.
     pub last_commit_micros: u64,
+    /// Groups of commits that had no answer from the database, and of which the store then found out whether they are there. 0 for
+    /// stores that are not in a database.
+    pub unknown_fates: u64,
+    /// Acknowledged commits that failovers of the database lost since the store was created, as far as a server saw it. 0 for stores that
+    /// are not in a database.
+    pub commits_lost: u64,
 }
 
 /// Whether a store accepts commits, and why not.
@@ -216,7 +222,8 @@ pub enum StoreMode {
         /// Why the store accepts no commits, and what helps.
         reason: String,
     },
-    /// Another server has taken the store, so this one accepts no commits any more.
+    /// Another server has taken the store, or its database lost commits, so what this server knows is no longer true. It accepts no commits
+    /// any more.
     Taken {
         /// How that is known, and what helps.
         reason: String,

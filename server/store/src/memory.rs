@@ -107,6 +107,8 @@ impl MemoryStore {
             tries: 0,
             lease_epoch: 0,
             last_commit_micros: state.last_commit_micros,
+            unknown_fates: 0,
+            commits_lost: 0,
         }
     }
 

@@ -3,6 +3,7 @@
 //! | words | what runs |
 //! |---|---|
 //! | `kills [KILLS] [SEED]` | kills a server at random moments while agents stream: every sample is there once |
+//! | `database-crashes [CRASHES] [SEED]` | crashes the database of a server while agents stream, and promotes its standby: every sample is there once; needs PostgreSQL |
 //! | `upstream-kills [KILLS] [SEED] [shared]` | kills a server and its Resalloc server: each ticket upstream is in use or closed; needs `python3` |
 //! | `power-cuts [CUTS] [SEED]` | cuts the power of the disk at random moments: nothing acknowledged is missing; needs root and loop devices |
 //! | `soak [MINUTES] [SEED]` | mixed load: no error, memory does not grow, the disk stays within its bounds |
@@ -17,7 +18,7 @@ use std::{env, time::Duration};
 use anyhow::bail;
 use plimsoll_tests::{
     Profile, Programs, allow_open_files,
-    endure::{Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
+    endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
 };
 
 /// Samples of all agents together: twenty attempts, so that there is something to append to, to compact and to seal at every kill.
@@ -37,6 +38,11 @@ async fn main() -> anyhow::Result<()> {
         Some("kills") => {
             let kills = Kills { rounds: number(1, 200)?, agents: 50, work: KILLS_WORK, seed };
             println!("{}", kills.run(&programs).await?);
+        }
+        Some("database-crashes") => {
+            let crashes = DatabaseCrashes { rounds: number(1, 15)?, agents: 50, work: KILLS_WORK, seed };
+            let Some(killed) = crashes.run(&programs).await? else { bail!("PostgreSQL is not installed") };
+            println!("{killed}");
         }
         Some("upstream-kills") => {
             let (rounds, shared) = (number(1, 200)?, words.get(3).is_some_and(|word| word == "shared"));
@@ -62,7 +68,7 @@ async fn main() -> anyhow::Result<()> {
             let much = Much { samples: number(1, 10_000_000)?, idle: number(2, 100_000)? };
             println!("{}", much.run(&programs).await?);
         }
-        _ => bail!("say what to run: kills, upstream-kills, power-cuts, soak or too-much"),
+        _ => bail!("say what to run: kills, database-crashes, upstream-kills, power-cuts, soak or too-much"),
     }
     Ok(())
 }

@@ -42,6 +42,11 @@ impl World {
     pub(super) fn new(place: ServerAddress, stop: watch::Receiver<bool>) -> Self {
         Self { place, stop, acknowledged: Arc::default() }
     }
+
+    /// Samples that were acknowledged so far.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Relaxed)
+    }
 }
 
 /// Starts agents that stream until told to stop; each returns its ledger.

@@ -11,7 +11,7 @@ use super::{
 use crate::{Programs, Server};
 
 /// Most time between the end of a life's work and its death, milliseconds: a commit, and some.
-const DEATH_MS: u64 = 40;
+pub(super) const DEATH_MS: u64 = 40;
 /// A life without its work ends all the same: a machine may be slow.
 const LIFE: Duration = Duration::from_secs(20);
 /// Between two looks at the work.
@@ -95,7 +95,7 @@ impl Kills {
 }
 
 /// Waits until this much more is acknowledged.
-async fn live(world: &World, work: u64) {
+pub(super) async fn live(world: &World, work: u64) {
     let (goal, end) = (world.acknowledged.load(Relaxed) + work, Instant::now() + LIFE);
     while world.acknowledged.load(Relaxed) < goal && Instant::now() < end {
         tokio::time::sleep(LOOK).await;

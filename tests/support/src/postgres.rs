@@ -74,17 +74,34 @@ impl PostgresServer {
         Some(server)
     }
 
-    /// A standby of this server, which follows its log from now on.
+    /// A standby of this server with the same settings, which follows its log from now on.
     ///
     /// # Panics
     /// It cannot be made, or does not start.
     #[must_use]
     pub fn new_standby(&self) -> Self {
-        let (programs, settings) = (self.programs.clone(), Vec::new());
+        let (programs, settings) = (self.programs.clone(), self.settings.clone());
         let mut standby =
             Self { programs, folder: new_folder(), port: 0, settings, running: Mutex::default() };
         give_to_server(&standby.folder);
-        let mut copy = standby.as_user("pg_basebackup");
+        standby.copy(self);
+        standby.launch_on_a_free_port();
+        standby
+    }
+
+    /// Makes a stopped server a standby of another one, on the same port. What it had is gone.
+    ///
+    /// # Panics
+    /// As [`Self::new_standby`].
+    #[expect(clippy::unwrap_used, reason = "for tests")]
+    pub fn follow(&self, primary: &Self) {
+        fs::remove_dir_all(self.data()).unwrap();
+        self.copy(primary);
+        self.start_again();
+    }
+
+    fn copy(&self, primary: &Self) {
+        let mut copy = self.as_user("pg_basebackup");
         copy.args([
             "-R",
             "-X",
@@ -92,12 +109,10 @@ impl PostgresServer {
             "--checkpoint=fast",
             "--no-sync",
             "-d",
-            &self.url("postgres"),
+            &primary.url("postgres"),
             "-D",
         ]);
-        run_to_end(copy.arg(standby.data()));
-        standby.launch_on_a_free_port();
-        standby
+        run_to_end(copy.arg(self.data()));
     }
 
     #[expect(clippy::panic, reason = "for tests")]
@@ -130,8 +145,12 @@ impl PostgresServer {
         String::from_utf8_lossy(&stdout).trim_end().to_owned()
     }
 
+    /// Runs statements, which may fail.
+    ///
+    /// # Panics
+    /// The client does not start.
     #[expect(clippy::unwrap_used, reason = "for tests")]
-    fn psql(&self, database: &str, statements: &str) -> Output {
+    pub fn psql(&self, database: &str, statements: &str) -> Output {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statements, &self.url(database)]);
         psql.output().unwrap()

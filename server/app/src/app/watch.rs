@@ -115,6 +115,8 @@ async fn watch_store(
         metrics.store_bytes.set(status.bytes_on_disk);
         metrics.store_writable.set(i64::from(writable));
         metrics.lease_epoch.set(i64::try_from(status.lease_epoch).unwrap_or(i64::MAX));
+        metrics.unknown_fates.set(status.unknown_fates.cast_signed());
+        metrics.commits_lost.set(status.commits_lost.cast_signed());
         if let StoreMode::Taken { reason } = status.mode {
             // what this server knows is no longer true: one that starts anew waits for its turn
             bail!(reason);

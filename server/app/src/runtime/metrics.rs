@@ -268,6 +268,10 @@ metrics! {
     store_writable: Gauge = "store_writable", "1 if the store accepts writes";
     standby: Gauge = "standby", "1 while another server has the store and this one waits for it";
     lease_epoch: Gauge = "store_lease_epoch", "Number of the lease of a store in a database: each takeover raises it; 0 for other stores";
+    unknown_fates: Gauge = "store_unknown_fates",
+        "Groups of commits without an answer from the database, of which the server then found out whether they are there";
+    commits_lost: Gauge = "store_commits_lost",
+        "Acknowledged commits that failovers of the database lost, as far as a server saw it";
     series_bytes: BytesGauge = "store_series", "Size of all sealed samples, at the last retention run", in Unit::Bytes;
     series_blocks: KindCounters = "store_old_blocks", "Blocks of old samples downsampled or removed";
     summaries_removed: Counter = "summaries_removed",

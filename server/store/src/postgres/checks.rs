@@ -15,7 +15,7 @@ const PROBE_WITHIN: Duration = Duration::from_secs(5);
 /// What of the server is checked. A role's or a database's own `synchronous_commit` does not matter, because the session sets it; that of the
 /// whole server says that its operator accepts the loss of commits.
 const FACTS: &str = "SELECT current_setting('server_version_num')::int4 AS version, \
-     current_setting('server_encoding') AS encoding, pg_is_in_recovery() AS is_standby, \
+     current_setting('server_encoding') AS encoding, \
      current_setting('fsync') = 'off' AS no_fsync, \
      current_setting('idle_in_transaction_session_timeout') <> '10s' AS is_filtered, \
      sync.setting = 'off' AND sync.source NOT IN ('user', 'database', 'database user', 'client') AS no_wait \
@@ -43,10 +43,6 @@ pub(super) async fn check_server(client: &Client) -> Result<(), PostgresError> {
             "the database has the encoding {encoding}, and the store needs UTF8: name another one in store_url, made with \
              CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0"
         )));
-    }
-    if is("is_standby") {
-        let text = "the database is a standby, which takes no writes: name the primary in store_url, or both";
-        return Err(PostgresError::Passing(text.to_owned()));
     }
     if is("no_fsync") {
         return Err(PostgresError::lasting(

@@ -1,4 +1,4 @@
-//! One connection to the database, which counts the warnings that the server sends.
+//! One connection to the primary, which counts the warnings that the server sends.
 
 use std::{
     future::poll_fn,
@@ -8,16 +8,25 @@ use std::{
     },
 };
 
-use tokio_postgres::{AsyncMessage, Client};
+use tokio::task::JoinSet;
+use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
     errors::{PostgresError, describe},
-    settings::Target,
+    primary::Primary,
+    settings::{Target, host_name},
+    tls::Tls,
 };
 
 /// Functions of the server with warnings that say nothing about a commit: that old transactions should be vacuumed soon.
 const HARMLESS: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
+
+/// Whether the server is a standby, the identity of its cluster, and the timeline as PostgreSQL names its files: 8 digits.
+const PLACE: &str = "SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), \
+     CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
+const STANDBY: &str =
+    "the database is a standby, which takes no writes: name the primary in store_url, or both";
 
 /// A connection. It ends when this value is dropped, whatever the server is doing.
 pub(super) struct Connection {
@@ -27,9 +36,36 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to the primary. Of several, the one with the latest timeline counts.
+    ///
+    /// # Errors
+    /// There is none that may be used; the text has what is wrong with each host.
     pub(super) async fn open(target: &Target) -> Result<Self, PostgresError> {
-        let connected = target.config.connect(target.tls.clone()).await;
+        let mut tries = JoinSet::new();
+        for (host, config) in target.hosts.iter().cloned().enumerate() {
+            let target = target.clone();
+            tries.spawn(async move { (host, try_host(&target, host, &config).await) });
+        }
+        let mut results = tries.join_all().await;
+        results.sort_unstable_by_key(|(host, _)| *host);
+        let (mut best, mut errors) = (None::<(Primary, Connection)>, Vec::new());
+        for (_, result) in results {
+            match result {
+                Ok(found) if best.as_ref().is_none_or(|(best, _)| found.0.timeline > best.timeline) => {
+                    best = Some(found);
+                }
+                Ok(_older) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        let Some((primary, connection)) = best else { return Err(join_errors(target, &errors)) };
+        target.last_primary.set(primary);
+        Ok(connection)
+    }
+
+    /// Connects to one host, whatever it is.
+    async fn open_host(config: &Config, tls: Tls) -> Result<Self, PostgresError> {
+        let connected = config.connect(tls).await;
         let (client, mut connection) = connected.map_err(|error| PostgresError::Passing(describe(&error)))?;
         let warnings = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&warnings);
@@ -47,6 +83,50 @@ impl Connection {
     pub(super) fn warnings(&self) -> u64 {
         self.warnings.load(SeqCst)
     }
+}
+
+async fn try_host(
+    target: &Target,
+    host: usize,
+    config: &Config,
+) -> Result<(Primary, Connection), PostgresError> {
+    let connection = Connection::open_host(config, target.tls.clone()).await?;
+    let primary = check_primary(target, host, &connection.client).await?;
+    Ok((primary, connection))
+}
+
+/// Checks that a connection leads to a primary that may be used.
+pub(super) async fn check_primary(
+    target: &Target,
+    host: usize,
+    client: &Client,
+) -> Result<Primary, PostgresError> {
+    // without a prepared statement, which some poolers do not know
+    let answer = client.simple_query(PLACE).await?;
+    let row = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let text = |column| row.and_then(|row| row.get(column)).map(str::to_owned);
+    let (Some(cluster), Some(timeline)) = (text(1), text(2)) else {
+        return Err(PostgresError::Passing(STANDBY.to_owned()));
+    };
+    let primary = Primary { host, cluster, timeline };
+    target.last_primary.check(&primary)?;
+    Ok(primary)
+}
+
+/// One error for all hosts. It is lasting only if each one is.
+fn join_errors(target: &Target, errors: &[PostgresError]) -> PostgresError {
+    if let [only] = errors {
+        return only.clone();
+    }
+    let texts = target.hosts.iter().zip(errors).map(|(host, error)| format!("{}: {error}", host_name(host)));
+    let text = texts.collect::<Vec<_>>().join("; ");
+    if errors.iter().all(|error| matches!(error, PostgresError::Lasting(_))) {
+        return PostgresError::Lasting(text);
+    }
+    PostgresError::Passing(text)
 }
 
 fn count_warning(warnings: &AtomicU64, message: &AsyncMessage) {

@@ -13,7 +13,8 @@ pub enum PostgresError {
     /// Waiting does not help: a person has to change something, and to restart this server.
     #[error("{0}")]
     Lasting(String),
-    /// Another server has taken the store: only a restart makes this one wait for its turn.
+    /// Another server has taken the store, or the database lost commits: only a restart makes this server wait for its turn, and read again
+    /// what is there.
     #[error("{0}")]
     Taken(String),
 }

@@ -10,7 +10,12 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::{connection::Connection, errors::PostgresError, settings::Target, shared::SharedStatus};
+use super::{
+    connection::Connection,
+    errors::PostgresError,
+    settings::Target,
+    shared::{STILL_FOR, SharedStatus},
+};
 use crate::kv::StoreMode;
 
 /// Interval between two beats of the holder.
@@ -21,8 +26,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const BEAT_WITHIN: Duration = Duration::from_secs(2);
 /// Interval between two looks of a server that waits.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// For how long the beat must have stood still: several beats, and one that had to connect again.
-pub(super) const STILL_FOR: Duration = Duration::from_secs(6);
 /// How much of the time between two looks counts: if this server was stopped itself, the holder may be well.
 const COUNTED_GAP: Duration = Duration::from_secs(1);
 

@@ -2,13 +2,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `settings`, `tls` | from the settings to what a connection needs |
-//! | `connection`, `checks` | one connection with the settings of our sessions; whether the server can keep a store |
+//! | `settings`, `tls`, `primary` | from the settings to what a connection needs; which host is the primary |
+//! | `connection`, `checks` | one connection to the primary, with the settings of our sessions; whether the server can keep a store |
 //! | `schema`, `opening` | creates the tables; waits while another server has the store, and takes it |
 //! | `lease` | the holder's beat, and when a server that waits may take the lease |
 //! | `store`, `shared` | the store's handle: sends commits to the writer, and reads |
 //! | `pool`, `reading`, `snapshot` | connections that read, and their statements |
 //! | `writer`, `transaction` | the thread that combines commits into one transaction, and what became of one without an answer |
+//! | `reopening` | whether a database that came back has all that was acknowledged |
 //! | `errors` | errors of the server in words that say what to do |
 
 mod checks;
@@ -17,7 +18,9 @@ mod errors;
 mod lease;
 mod opening;
 mod pool;
+mod primary;
 mod reading;
+mod reopening;
 mod schema;
 mod settings;
 mod shared;

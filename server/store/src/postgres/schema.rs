@@ -24,7 +24,7 @@ const CREATE_IDENTITY: &str = "CREATE TABLE plimsoll.identity (\
      id smallint PRIMARY KEY CHECK (id = 1), schema_step integer NOT NULL, format integer NOT NULL, store_id bytea NOT NULL)";
 
 /// The steps, in order. A released step never changes; a new one adds to the schema.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "\
      CREATE TABLE plimsoll.entry (k bytea PRIMARY KEY, version bigint NOT NULL, v bytea NOT NULL) \
        WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);\
@@ -35,6 +35,7 @@ const STEPS: [&str; 2] = [
        WITH (fillfactor = 10)",
     "CREATE TABLE plimsoll.beat (id smallint PRIMARY KEY CHECK (id = 1), epoch bigint NOT NULL, n bigint NOT NULL) \
        WITH (fillfactor = 10)",
+    "CREATE TABLE plimsoll.lost (epoch bigint NOT NULL, at timestamptz NOT NULL, commits bigint NOT NULL)",
 ];
 
 /// Raises the epoch above every one that was ever used, also where the row was removed or edited.
@@ -48,6 +49,7 @@ const TAKE_LEASE: &str = "INSERT INTO plimsoll.lease AS held (id, epoch, holder)
 const MARK_START: &str = "INSERT INTO plimsoll.feed (epoch, n, at, applied) VALUES ($1, $2, now(), false)";
 
 const IDENTITY: &str = "SELECT schema_step, format, store_id FROM plimsoll.identity WHERE id = 1";
+const COMMITS_LOST: &str = "SELECT coalesce(sum(commits), 0)::bigint FROM plimsoll.lost";
 
 /// Number of the last commit. A later epoch has higher numbers.
 pub(super) const LAST_COMMIT: &str = "SELECT n FROM plimsoll.feed ORDER BY epoch DESC, n DESC LIMIT 1";
@@ -58,6 +60,8 @@ pub(super) struct HeldStore {
     pub(super) identity: StoreIdentity,
     /// Epoch of the lease: every commit checks that it is still this one.
     pub(super) epoch: i64,
+    /// Acknowledged commits that failovers of the database lost, as far as servers saw it.
+    pub(super) commits_lost: u64,
 }
 
 /// Creates what is missing.
@@ -95,8 +99,10 @@ pub(super) async fn take_lease(
     let epoch: i64 = transaction.query_one(TAKE_LEASE, &[]).await?.get(0);
     let sequence = last_commit(transaction.query_opt(LAST_COMMIT, &[]).await?.as_ref());
     transaction.execute(MARK_START, &[&epoch, &sequence.cast_signed()]).await?;
+    let lost: i64 = transaction.query_one(COMMITS_LOST, &[]).await?.get(0);
     transaction.commit().await?;
-    Ok(Some(HeldStore { identity: StoreIdentity { format: FORMAT_VERSION, id, sequence }, epoch }))
+    let identity = StoreIdentity { format: FORMAT_VERSION, id, sequence };
+    Ok(Some(HeldStore { identity, epoch, commits_lost: lost.cast_unsigned() }))
 }
 
 /// The store's id, for a connection that was made anew.

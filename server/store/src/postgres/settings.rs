@@ -1,13 +1,13 @@
 //! Where the database is, and how to connect to it.
 
-use std::{fs, net::IpAddr, path::PathBuf, time::Duration};
+use std::{fs, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio_postgres::{
     Config,
-    config::{Host, SslMode, TargetSessionAttrs},
+    config::{Host, SslMode},
 };
 
-use super::{errors::PostgresError, tls::Tls};
+use super::{errors::PostgresError, primary::LastPrimary, tls::Tls};
 
 /// How long a connection to one address may take to be made. A host may have several.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -49,8 +49,10 @@ impl PostgresSettings {
 /// What is needed to connect.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    pub(super) config: Config,
+    /// One for each host.
+    pub(super) hosts: Vec<Config>,
     pub(super) tls: Tls,
+    pub(super) last_primary: Arc<LastPrimary>,
     /// `HOST:PORT/DATABASE`, for texts.
     pub(super) name: String,
 }
@@ -77,31 +79,65 @@ impl Target {
             ));
         }
         let tls = Tls::with_roots(settings.ca_file.as_deref()).map_err(PostgresError::Lasting)?;
-        let name = name(&config);
-        Ok(Self { config, tls, name })
+        let hosts = one_for_each_host(&config);
+        Ok(Self { name: name(&hosts), hosts, tls, last_primary: Arc::default() })
     }
 
     /// A copy with this time limit for sessions that are idle in a transaction: for a snapshot, which is read as fast as its
     /// reader takes it.
     pub(super) fn with_idle_limit(&self, limit: &str) -> Self {
         let mut longer = self.clone();
-        let options = self.config.get_options().unwrap_or_default();
-        longer.config.options(format!("{options} -c idle_in_transaction_session_timeout={limit}"));
+        for host in &mut longer.hosts {
+            let options = host.get_options().unwrap_or_default();
+            host.options(format!("{options} -c idle_in_transaction_session_timeout={limit}"));
+        }
         longer
     }
 }
 
-/// `HOST:PORT/DATABASE`; several hosts are separated by commas.
-fn name(config: &Config) -> String {
-    let ports = config.get_ports();
-    let hosts = config.get_hosts().iter().enumerate().map(|(at, host)| {
-        let port = ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
+/// The same for each host alone.
+fn one_for_each_host(config: &Config) -> Vec<Config> {
+    let (addresses, ports) = (config.get_hostaddrs(), config.get_ports());
+    let one = |(at, host): (usize, &Host)| {
+        let mut one = Config::new();
         match host {
-            Host::Tcp(name) => format!("{name}:{port}"),
-            Host::Unix(path) => format!("{}:{port}", path.display()),
+            Host::Tcp(name) => one.host(name),
+            Host::Unix(path) => one.host_path(path),
+        };
+        if let Some(address) = addresses.get(at) {
+            one.hostaddr(*address);
         }
-    });
-    format!("{}/{}", hosts.collect::<Vec<_>>().join(","), config.get_dbname().unwrap_or_default())
+        if let Some(user) = config.get_user() {
+            one.user(user);
+        }
+        if let Some(password) = config.get_password() {
+            one.password(password);
+        }
+        one.port(ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432));
+        one.dbname(config.get_dbname().unwrap_or_default());
+        one.application_name(config.get_application_name().unwrap_or_default());
+        one.options(config.get_options().unwrap_or_default());
+        one.ssl_mode(config.get_ssl_mode()).channel_binding(config.get_channel_binding());
+        limit_waits(&mut one);
+        one
+    };
+    config.get_hosts().iter().enumerate().map(one).collect()
+}
+
+/// `HOST:PORT/DATABASE`; several hosts are separated by commas.
+fn name(hosts: &[Config]) -> String {
+    let database = hosts.first().and_then(Config::get_dbname).unwrap_or_default();
+    format!("{}/{database}", hosts.iter().map(host_name).collect::<Vec<_>>().join(","))
+}
+
+/// `HOST:PORT` of a target's host.
+pub(super) fn host_name(config: &Config) -> String {
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => format!("{name}:{port}"),
+        Some(Host::Unix(path)) => format!("{}:{port}", path.display()),
+        None => String::new(),
+    }
 }
 
 const PASSWORD_IN_URL: &str = "has a password in it, which others could read; put it into a file and name that with store_password_file";
@@ -167,9 +203,9 @@ fn complete(config: &mut Config) {
     if config.get_application_name().is_none() {
         config.application_name("plimsoll-server");
     }
-    if config.get_hosts().len() > 1 {
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    }
+}
+
+fn limit_waits(config: &mut Config) {
     config.connect_timeout(CONNECT_WITHIN).tcp_user_timeout(SILENT_FOR);
     config.keepalives_idle(SILENT_FOR).keepalives_interval(Duration::from_secs(2)).keepalives_retries(3);
 }

@@ -8,9 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::lease::STILL_FOR;
+use super::schema::HeldStore;
 use crate::kv::{StoreMode, StoreStatus};
 
+/// For how long the holder's beat must have stood still until another server takes the lease: several beats, and one that had to connect
+/// again.
+pub(super) const STILL_FOR: Duration = Duration::from_secs(6);
 /// Why a store counts as read-only although no commit has failed.
 const NO_BEAT: &str = "nothing reached the database for some seconds, so another server may take the store; writing goes on by itself if none does";
 
@@ -31,14 +34,17 @@ struct Counters {
     tries: AtomicU64,
     lease_epoch: AtomicU64,
     last_commit_micros: AtomicU64,
+    unknown_fates: AtomicU64,
+    commits_lost: AtomicU64,
 }
 
 impl SharedStatus {
-    /// The status of a store that was just opened under a lease of this epoch, and has this many commits.
-    pub(super) fn new(commits: u64, epoch: i64) -> Self {
+    /// The status of a store that was just opened.
+    pub(super) fn new(held: &HeldStore) -> Self {
         let counters = Counters {
-            commits: AtomicU64::new(commits),
-            lease_epoch: AtomicU64::new(epoch.cast_unsigned()),
+            commits: AtomicU64::new(held.identity.sequence),
+            lease_epoch: AtomicU64::new(held.epoch.cast_unsigned()),
+            commits_lost: AtomicU64::new(held.commits_lost),
             ..Counters::default()
         };
         Self { mode: Mutex::new(StoreMode::Writable), last_beat: Mutex::new(Instant::now()), counters }
@@ -80,6 +86,17 @@ impl SharedStatus {
         self.counters.tries.fetch_add(1, Relaxed);
     }
 
+    /// Records what became of a commit that had no answer.
+    pub(super) fn note_fate(&self, number: i64, is_applied: bool) {
+        self.counters.unknown_fates.fetch_add(1, Relaxed);
+        tracing::info!(number, is_applied, "what became of a commit without an answer is known");
+    }
+
+    /// Records that the database lost commits.
+    pub(super) fn add_lost(&self, commits: u64) {
+        self.counters.commits_lost.fetch_add(commits, Relaxed);
+    }
+
     /// Records the size of the tables.
     pub(super) fn set_bytes(&self, bytes: u64) {
         self.counters.bytes.store(bytes, Relaxed);
@@ -103,6 +120,8 @@ impl SharedStatus {
             tries: counters.tries.load(Relaxed),
             lease_epoch: counters.lease_epoch.load(Relaxed),
             last_commit_micros: counters.last_commit_micros.load(Relaxed),
+            unknown_fates: counters.unknown_fates.load(Relaxed),
+            commits_lost: counters.commits_lost.load(Relaxed),
         }
     }
 

@@ -10,6 +10,7 @@ use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use tokio::{
     runtime::{Builder, Handle},
     sync::{Semaphore, mpsc, oneshot},
+    time::timeout,
 };
 use tokio_util::task::TaskTracker;
 
@@ -192,7 +193,9 @@ impl PostgresStore {
         let only = only.map_err(|_taken| StoreError::Unavailable(busy.to_owned()))?;
         let (pool, identity) = (self.0.snapshots.clone(), self.0.identity);
         self.on_threads(async move {
-            DatabaseSnapshot::begin(pool.get().await?, identity, only).await.map_err(PoolError::Backend)
+            let begun =
+                timeout(READ_WITHIN, DatabaseSnapshot::begin(pool.get().await?, identity, only)).await;
+            begun.map_err(|_elapsed| PoolError::Timeout(TimeoutType::Recycle))?.map_err(PoolError::Backend)
         })
         .await?
         .map_err(|error| self.unavailable(&error))
@@ -263,7 +266,7 @@ where
     F: Future<Output = Result<T, tokio_postgres::Error>> + Send,
 {
     let client = Arc::new(pool.get().await?);
-    let read = tokio::time::timeout(READ_WITHIN, call(Arc::clone(&client))).await;
+    let read = timeout(READ_WITHIN, call(Arc::clone(&client))).await;
     match read {
         Ok(outcome) => outcome.map_err(PoolError::Backend),
         Err(_elapsed) => {
@@ -301,14 +304,14 @@ fn run_writer(
     };
     runtime.block_on(async {
         let opening = tokio::select! {
-            opening = Writer::open(target, messages, takeover) => opening,
+            opening = Writer::open(target, takeover) => opening,
             () = opened.closed() => return,
         };
         match opening {
             Ok(writer) => {
                 let parts = (writer.identity(), writer.shared(), writer.readers(), Handle::current());
                 answer(opened, Ok(parts));
-                writer.run().await;
+                writer.run(messages).await;
             }
             Err(error) => answer(opened, Err(error)),
         }

@@ -33,6 +33,10 @@ const PRUNE: &str = "DELETE FROM plimsoll.feed AS f USING \
      (SELECT epoch, n FROM plimsoll.feed ORDER BY epoch, n LIMIT 10000) AS oldest \
      WHERE f.epoch = oldest.epoch AND f.n = oldest.n AND f.n < $1 AND f.at < now() - interval '1 hour'";
 
+/// Needs room for 16 values and their keys, and leaves nothing: no kind of key begins with ff.
+const PROBE_ROOM: &str = "BEGIN; INSERT INTO plimsoll.entry \
+     SELECT '\\xff'::bytea || int4send(n), 0, convert_to(repeat('0', 4000), 'UTF8') FROM generate_series(1, 16) AS n; ROLLBACK";
+
 /// A connection that writes.
 pub(super) struct WriterSession {
     pub(super) connection: Connection,
@@ -147,6 +151,11 @@ impl WriterSession {
         // the fence has locked a row, so this commit was written and replicated behind the one in question
         self.check_warnings(warnings)?;
         Ok(applied)
+    }
+
+    /// Fails if the database has no room, so that a full one is not taken for writable.
+    pub(super) async fn probe_room(&self) -> Result<(), PostgresError> {
+        Ok(self.connection.client.batch_execute(PROBE_ROOM).await?)
     }
 
     /// Removes numbers that are older than an hour.

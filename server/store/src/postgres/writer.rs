@@ -2,12 +2,14 @@
 //!
 //! It takes commits from its queue, puts them into one transaction, and answers all of them once that is committed. Meanwhile the queue
 //! collects the next group. If the connection breaks, the task connects again, finds out what became of the group, and repeats it if it is
-//! not there. Callers wait for at most [`COMMIT_WITHIN`]; then the store is read-only, and the task goes on trying once a second.
+//! not there. Callers wait for at most [`COMMIT_WITHIN`]; then the store is read-only: the task refuses commits at once, and goes on trying
+//! once a second.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use deadpool_postgres::Pool;
 use tokio::{
+    select,
     sync::mpsc,
     time::{Instant, sleep, timeout, timeout_at},
 };
@@ -19,7 +21,8 @@ use super::{
     lease::Beat,
     opening::{self, Takeover},
     pool::reading_pool,
-    schema::{self, HeldStore},
+    reopening,
+    schema::HeldStore,
     settings::Target,
     shared::SharedStatus,
     transaction::{GroupWrites, WriterSession},
@@ -57,7 +60,6 @@ const GIVE_UP_WITHIN: Duration = Duration::from_millis(1500);
 pub(super) struct Writer {
     target: Target,
     shared: Arc<SharedStatus>,
-    queue: mpsc::Receiver<WriterMessage>,
     /// A message that was taken from the queue and did not fit into the last group.
     carried_over: Option<WriterMessage>,
     /// The store, with the number of the last commit that is known to be there.
@@ -77,21 +79,16 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the store.
-    pub(super) async fn open(
-        target: Target,
-        queue: mpsc::Receiver<WriterMessage>,
-        takeover: Takeover,
-    ) -> Result<Self, PostgresError> {
+    pub(super) async fn open(target: Target, takeover: Takeover) -> Result<Self, PostgresError> {
         let opened = opening::open(&target, takeover).await;
         let (held, session) = opened.map_err(|error| named(&target, error))?;
         let now = Instant::now();
         let readers = reading_pool(&target, held.identity.id)?;
-        let shared = Arc::new(SharedStatus::new(held.identity.sequence, held.epoch));
+        let shared = Arc::new(SharedStatus::new(&held));
         Ok(Self {
             beat: Beat::begin(target.clone(), held.epoch, Arc::clone(&shared)),
             target,
             shared,
-            queue,
             carried_over: None,
             held,
             session: Some(session),
@@ -119,25 +116,25 @@ impl Writer {
     }
 
     /// Handles messages until the queue is closed or its sender is dropped.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<WriterMessage>) {
         loop {
             let message = match self.carried_over.take() {
                 Some(message) => Ok(Some(message)),
-                None => timeout(RETRY_EVERY, self.queue.recv()).await,
+                None => timeout(RETRY_EVERY, queue.recv()).await,
             };
             match message {
-                Ok(Some(WriterMessage::Commit(first))) => self.write_group(first).await,
+                Ok(Some(WriterMessage::Commit(first))) => self.write_group(&mut queue, first).await,
                 Ok(Some(WriterMessage::Close) | None) => break,
-                Err(_idle) => self.recover_if_broken().await,
+                Err(_idle) => {}
             }
+            self.recover_if_broken(&mut queue).await;
             self.maintain().await;
         }
-        self.shared.set_mode(StoreMode::ReadOnly { reason: "the store is closed".to_owned() });
-        self.queue.close();
-        while let Some(message) = self.queue.recv().await {
-            if let WriterMessage::Commit(job) = message {
-                job.answer(Err(CommitError::Unavailable("the store is closed".to_owned())));
-            }
+        let reason = "the store is closed".to_owned();
+        self.shared.set_mode(StoreMode::ReadOnly { reason: reason.clone() });
+        queue.close();
+        while let Some(message) = queue.recv().await {
+            refuse(message, &reason);
         }
         if !matches!(timeout(GIVE_UP_WITHIN, self.give_up()).await, Ok(Ok(()))) {
             tracing::debug!("the lease was not given up; a server that waits takes it some seconds later");
@@ -154,12 +151,9 @@ impl Writer {
     }
 
     /// Handles one group of commits: takes it from the queue, writes it, and answers its callers.
-    async fn write_group(&mut self, first: CommitJob) {
+    async fn write_group(&mut self, queue: &mut mpsc::Receiver<WriterMessage>, first: CommitJob) {
         let begin = Instant::now();
-        let group = self.gather_group(first);
-        if self.shared.reason().is_some() && self.last_try.elapsed() >= RETRY_EVERY {
-            self.recover().await;
-        }
+        let group = self.gather_group(queue, first);
         let written = match self.shared.reason() {
             Some(reason) => Err(reason),
             None => self.write(&group).await.map_err(|error| self.go_read_only(&error)),
@@ -181,11 +175,15 @@ impl Writer {
     }
 
     /// Takes commits from the queue, up to the limits of a group.
-    fn gather_group(&mut self, first: CommitJob) -> Vec<CommitJob> {
+    fn gather_group(
+        &mut self,
+        queue: &mut mpsc::Receiver<WriterMessage>,
+        first: CommitJob,
+    ) -> Vec<CommitJob> {
         let mut bytes = first.batch.bytes();
         let mut group = vec![first];
         while group.len() < GROUP_COMMITS {
-            match self.queue.try_recv() {
+            match queue.try_recv() {
                 Ok(WriterMessage::Commit(job)) if bytes + job.batch.bytes() <= BATCH_BYTES => {
                     bytes += job.batch.bytes();
                     group.push(job);
@@ -209,9 +207,7 @@ impl Writer {
             let error = match tried {
                 Ok(Ok(last)) => return Ok(last),
                 Ok(Err(error)) => error,
-                Err(_elapsed) => {
-                    PostgresError::Passing(format!("no answer within {} s", COMMIT_WITHIN.as_secs()))
-                }
+                Err(_elapsed) => no_answer(),
             };
             // also ends a transaction that still waits, once the server sees that its client has gone
             self.session = None;
@@ -232,6 +228,7 @@ impl Writer {
         let Some(session) = &self.session else { return Err(PostgresError::Passing("no connection".into())) };
         if let Some(number) = self.in_flight {
             let is_applied = session.settle(self.held.epoch, number).await?;
+            self.shared.note_fate(number, is_applied);
             (self.held.identity.sequence, self.in_flight) = (number.cast_unsigned(), None);
             if is_applied && *sent == Some(number) {
                 return Ok(number);
@@ -248,21 +245,7 @@ impl Writer {
     async fn connect_again(&self) -> Result<WriterSession, PostgresError> {
         let connection = Connection::open(&self.target).await?;
         check_server(&connection.client).await.map_err(PostgresError::passing)?;
-        let found = schema::store_id(&connection.client).await?;
-        let StoreIdentity { id, sequence, .. } = self.held.identity;
-        if found != id {
-            return Err(PostgresError::lasting(format!(
-                "the database now has another store ({found}, and {id} was opened): name the right one in store_url and restart this server"
-            )));
-        }
-        let row = connection.client.query_opt(schema::LAST_COMMIT, &[]).await?;
-        let last = schema::last_commit(row.as_ref());
-        if last < sequence {
-            return Err(PostgresError::lasting(format!(
-                "the database came back without commits that were acknowledged (it ends at {last}, and {sequence} was acknowledged): bring \
-                 back the primary that has them, or restart this server to go on with what is there"
-            )));
-        }
+        reopening::check_store(&connection.client, &self.held, &self.shared).await?;
         // those that are open may be to a primary that is none any more
         self.readers.retain(|_, _| false);
         WriterSession::prepare(connection).await
@@ -273,7 +256,9 @@ impl Writer {
         let error = named(&self.target, error.clone());
         self.is_lost = !matches!(error, PostgresError::Passing(_));
         let reason = error.to_string();
-        tracing::error!(reason, "the store is read-only");
+        if self.shared.reason().as_ref() != Some(&reason) {
+            tracing::error!(reason, "the store is read-only");
+        }
         self.last_try = Instant::now();
         self.shared.set_mode(match error {
             PostgresError::Taken(_) => StoreMode::Taken { reason: reason.clone() },
@@ -285,31 +270,30 @@ impl Writer {
     }
 
     /// Connects again if the store is read-only, or if the database has ended the connection.
-    async fn recover_if_broken(&mut self) {
+    async fn recover_if_broken(&mut self, queue: &mut mpsc::Receiver<WriterMessage>) {
         let is_closed = self.session.as_ref().is_none_or(|session| session.connection.client.is_closed());
-        if is_closed || self.shared.reason().is_some() {
-            self.recover().await;
+        let is_broken = (is_closed || self.shared.reason().is_some()) && self.carried_over.is_none();
+        if is_broken && !self.is_lost && !self.shared.is_taken() && self.last_try.elapsed() >= RETRY_EVERY {
+            self.recover(queue).await;
         }
     }
 
-    /// Tries to become writable again: a group without an answer is settled with an empty group after it.
-    async fn recover(&mut self) {
-        if self.is_lost || self.shared.is_taken() {
-            return;
-        }
-        self.session = None;
-        self.last_try = Instant::now();
-        let tried = timeout(COMMIT_WITHIN, self.settle_again()).await;
-        let late = || PostgresError::Passing(format!("no answer within {} s", COMMIT_WITHIN.as_secs()));
-        match tried.unwrap_or_else(|_elapsed| Err(late())) {
-            Ok(()) => {
+    /// Tries to become writable again: a group without an answer is settled with an empty group after it. Refuses commits meanwhile, if the
+    /// store is read-only.
+    async fn recover(&mut self, queue: &mut mpsc::Receiver<WriterMessage>) {
+        (self.session, self.last_try) = (None, Instant::now());
+        let shared = Arc::clone(&self.shared);
+        let tried = refuse_meanwhile(timeout(COMMIT_WITHIN, self.settle_again()), queue, &shared).await;
+        match tried.map(|tried| tried.unwrap_or_else(|_elapsed| Err(no_answer()))) {
+            Ok(Ok(())) => {
                 tracing::info!(database = self.target.name, "the store is writable again");
                 self.shared.set_mode(StoreMode::Writable);
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 self.session = None;
                 self.go_read_only(&error);
             }
+            Err(close) => self.carried_over = Some(close),
         }
         self.shared.note_try();
     }
@@ -317,8 +301,12 @@ impl Writer {
     async fn settle_again(&mut self) -> Result<(), PostgresError> {
         let session = self.connect_again().await?;
         if let Some(number) = self.in_flight {
-            session.settle(self.held.epoch, number).await?;
+            let is_applied = session.settle(self.held.epoch, number).await?;
+            self.shared.note_fate(number, is_applied);
             (self.held.identity.sequence, self.in_flight) = (number.cast_unsigned(), None);
+        }
+        if self.shared.reason().is_some() {
+            session.probe_room().await?;
         }
         self.session = Some(session);
         Ok(())
@@ -353,6 +341,43 @@ impl Drop for Writer {
             self.shared.set_mode(StoreMode::ReadOnly { reason });
         }
     }
+}
+
+/// Waits for a future, and refuses commits meanwhile if the store is read-only.
+///
+/// # Errors
+/// A message of another kind came, which ends the wait.
+async fn refuse_meanwhile<T>(
+    future: impl Future<Output = T>,
+    queue: &mut mpsc::Receiver<WriterMessage>,
+    shared: &SharedStatus,
+) -> Result<T, WriterMessage> {
+    let mut future = pin!(future);
+    loop {
+        let reason = shared.reason();
+        let message = select! {
+            outcome = &mut future => return Ok(outcome),
+            Some(message) = queue.recv(), if reason.is_some() => message,
+        };
+        if let Some(other) = refuse(message, &reason.unwrap_or_default()) {
+            return Err(other);
+        }
+    }
+}
+
+/// Answers a commit that is not written; returns any other message.
+fn refuse(message: WriterMessage, reason: &str) -> Option<WriterMessage> {
+    let WriterMessage::Commit(job) = message else { return Some(message) };
+    job.answer(Err(CommitError::Unavailable(reason.to_owned())));
+    None
+}
+
+fn no_answer() -> PostgresError {
+    PostgresError::Passing(format!(
+        "no answer within {} s: another session may hold a lock on the tables of the schema plimsoll, or the synchronous standby may be \
+         away (look into pg_stat_activity)",
+        COMMIT_WITHIN.as_secs()
+    ))
 }
 
 /// The error with the name of the database.

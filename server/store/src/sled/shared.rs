@@ -107,6 +107,8 @@ impl EngineState {
             tries: *self.tries.borrow(),
             lease_epoch: 0,
             last_commit_micros: self.last_commit_micros.load(Relaxed),
+            unknown_fates: 0,
+            commits_lost: 0,
         }
     }
 

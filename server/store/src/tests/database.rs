@@ -255,15 +255,19 @@ async fn settings_of_the_role_do_not_matter() {
     assert_eq!(store.scan(b"k", None, PageLimit::PAGE).await.unwrap().entries.len(), 1);
 }
 
-/// Makes the next `times` writes of entries fail with an error code.
-fn fail_writes(server: &PostgresServer, database: &str, code: &str, times: u32) {
+const WRITING: &str = "TRIGGER fail BEFORE INSERT OR UPDATE ON plimsoll.entry";
+const COMMITTING: &str =
+    "CONSTRAINT TRIGGER fail AFTER INSERT OR UPDATE ON plimsoll.entry DEFERRABLE INITIALLY DEFERRED";
+
+/// Makes the next `times` writes of entries fail with an error code, as they are written or as their transaction commits.
+fn fail_writes(server: &PostgresServer, database: &str, when: &str, code: &str, times: u32) {
     let body = format!(
         "BEGIN IF nextval('public.failures') <= {times} THEN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'simulated'; END IF; RETURN new; END"
     );
     let sql = format!(
-        "DROP SEQUENCE IF EXISTS public.failures; CREATE SEQUENCE public.failures; SET search_path = public; \
-         CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ {body} $$; \
-         CREATE OR REPLACE TRIGGER fail BEFORE INSERT ON plimsoll.entry FOR EACH ROW EXECUTE FUNCTION fail()"
+        "DROP TRIGGER IF EXISTS fail ON plimsoll.entry; DROP SEQUENCE IF EXISTS public.failures; CREATE SEQUENCE public.failures; \
+         CREATE OR REPLACE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$; \
+         CREATE {when} FOR EACH ROW EXECUTE FUNCTION public.fail()"
     );
     server.sql(database, &sql);
 }
@@ -273,12 +277,14 @@ async fn a_transaction_that_fails_once_is_repeated() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();
     let store = open(&server.url(&database));
-    for code in ["40001", "40P01", "53100", "53200", "53300", "57014", "57P01"] {
-        fail_writes(server, &database, code, 2);
-        let version = store.commit(one(b"k", code.as_bytes())).await.unwrap().version;
-        let found = store.get(b"k").await.unwrap().unwrap();
-        assert_eq!((found.value.as_slice(), found.version), (code.as_bytes(), version));
-        assert_eq!(store.status().mode, StoreMode::Writable);
+    for when in [WRITING, COMMITTING] {
+        for code in ["40001", "40P01", "53100", "53200", "53300", "57014", "57P01"] {
+            fail_writes(server, &database, when, code, 2);
+            let version = store.commit(one(b"k", code.as_bytes())).await.unwrap().version;
+            let found = store.get(b"k").await.unwrap().unwrap();
+            assert_eq!((found.value.as_slice(), found.version), (code.as_bytes(), version));
+            assert_eq!(store.status().mode, StoreMode::Writable);
+        }
     }
 }
 
@@ -288,7 +294,7 @@ async fn a_full_disk_makes_the_store_read_only_until_there_is_room() {
     let database = server.new_database();
     let store = open(&server.url(&database));
     store.commit(one(b"k", b"before")).await.unwrap();
-    fail_writes(server, &database, "53100", 1_000_000);
+    fail_writes(server, &database, WRITING, "53100", 1_000_000);
     let error = store.commit(one(b"k", b"lost")).await.unwrap_err();
     assert!(matches!(&error, CommitError::Unavailable(text) if text.contains("make room")), "{error}");
     let StoreMode::ReadOnly { reason } = store.status().mode else { panic!("it is writable") };

@@ -5,7 +5,11 @@ mod damage;
 #[cfg(feature = "postgres")]
 mod database;
 #[cfg(feature = "postgres")]
+mod database_bad_input;
+#[cfg(feature = "postgres")]
 mod database_cut;
+#[cfg(feature = "postgres")]
+mod database_failover;
 #[cfg(feature = "postgres")]
 mod database_history;
 #[cfg(feature = "postgres")]

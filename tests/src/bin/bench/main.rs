@@ -3,7 +3,7 @@
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
 //! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
-//! [waiting] [flood] [logs]`; all of them without a word.
+//! [waiting] [flood] [logs] [away]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -14,6 +14,7 @@
 
 mod agent;
 mod asking;
+mod away;
 mod disk;
 mod flood;
 mod front;
@@ -71,6 +72,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("tickets") {
         tickets::through_grpc(&programs, dir.path()).await?;
+    }
+    if asked("away") {
+        away::beside_quiet(&programs, dir.path()).await?;
     }
     if asked("waiting") {
         waiting::beside_idle_connections(&programs, dir.path())?;

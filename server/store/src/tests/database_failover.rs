@@ -1,0 +1,116 @@
+//! The database fails over to a standby: nothing acknowledged is lost with a synchronous one, losses are counted with another one, and
+//! an old primary that comes back is not used.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use plimsoll_support::{patience::eventually, postgres::PostgresServer};
+use tokio::task::{JoinSet, spawn_blocking};
+
+use super::{
+    database::{open, value},
+    database_cut::commit_until,
+    fixture::one,
+};
+use crate::{Store, StoreMode};
+
+const WAIT: [&str; 1] = ["synchronous_standby_names=ANY 1 (*)"];
+
+/// A primary with these settings, and a standby of it.
+fn pair(settings: &'static [&str]) -> Option<[Arc<PostgresServer>; 2]> {
+    let settings = |_: &Path| settings.iter().map(|setting| (*setting).to_owned()).collect();
+    let primary = PostgresServer::start(settings)?;
+    let standby = primary.new_standby();
+    Some([Arc::new(primary), Arc::new(standby)])
+}
+
+/// A URL with both hosts.
+fn url_of([first, second]: &[Arc<PostgresServer>; 2]) -> String {
+    format!("postgres://plimsoll@127.0.0.1:{},127.0.0.1:{}/postgres", first.port, second.port)
+}
+
+async fn on_thread(server: &Arc<PostgresServer>, call: impl FnOnce(&PostgresServer) + Send + 'static) {
+    let server = Arc::clone(server);
+    spawn_blocking(move || call(&server)).await.unwrap();
+}
+
+async fn commits_go_on(store: &Store) {
+    let before = store.status().syncs;
+    let syncs = async || store.status().syncs;
+    eventually("commits go on", syncs, |now| *now > before + 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_follows_five_promotions_and_keeps_what_was_acknowledged() {
+    let Some(servers) = pair(&WAIT) else { return };
+    let (store, stop) = (open(&url_of(&servers)), Arc::new(AtomicUsize::new(0)));
+    let [mut primary, mut standby] = servers;
+    let mut writers = JoinSet::new();
+    for writer in 0..4_u32 {
+        writers.spawn(commit_until(store.clone(), writer, Arc::clone(&stop)));
+    }
+    for _promotion in 0..5 {
+        commits_go_on(&store).await;
+        on_thread(&primary, PostgresServer::crash).await;
+        on_thread(&standby, PostgresServer::promote).await;
+        let new_primary = Arc::clone(&standby);
+        on_thread(&primary, move |old| old.follow(&new_primary)).await;
+        (primary, standby) = (standby, primary);
+    }
+    commits_go_on(&store).await;
+    stop.store(1, SeqCst);
+    let acknowledged = writers.join_all().await.concat();
+    for (key, version) in &acknowledged {
+        let found = store.get(key).await.unwrap().unwrap();
+        assert_eq!((found.version, &found.value), (*version, key));
+    }
+    assert_eq!(store.status().commits_lost, 0);
+}
+
+/// The reason why a store is read-only, once it has `words` in it.
+async fn reason_with(store: &Store, words: &str) {
+    let mode = async || store.status().mode;
+    let is_found = |mode: &StoreMode| mode.refusal().is_some_and(|reason| reason.contains(words));
+    eventually(words, mode, is_found).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_commits_are_counted_and_an_old_primary_that_comes_back_is_not_used() {
+    let Some(servers) = pair(&[]) else { return };
+    let url = url_of(&servers);
+    let [old, new] = servers;
+    let store = open(&url);
+    store.commit(one(b"k", b"kept")).await.unwrap();
+    let entries = async || new.sql("postgres", "SELECT count(*) FROM plimsoll.entry");
+    eventually("the standby has the first commit", entries, |count| count == "1").await;
+    on_thread(&new, PostgresServer::crash).await;
+    for _lost in 0..5 {
+        store.commit(one(b"k", b"lost")).await.unwrap();
+    }
+    on_thread(&old, PostgresServer::crash).await;
+    on_thread(&new, PostgresServer::start_again).await;
+    on_thread(&new, PostgresServer::promote).await;
+    reason_with(&store, "without commits that were acknowledged (the last 5 of 6)").await;
+    assert_eq!(store.status().commits_lost, 5);
+
+    let again = open(&url);
+    assert_eq!((again.status().commits_lost, value(&again, b"k").await.unwrap()), (5, b"kept".to_vec()));
+    again.commit(one(b"k", b"new")).await.unwrap();
+    on_thread(&old, PostgresServer::start_again).await;
+    on_thread(&new, PostgresServer::crash).await;
+    reason_with(&again, "an old primary that was replaced").await;
+    on_thread(&new, PostgresServer::start_again).await;
+    let written = async || again.commit(one(b"k", b"newer")).await.is_ok();
+    eventually("the store is writable", written, |written| *written).await;
+    assert_eq!(value(&again, b"k").await.unwrap(), b"newer");
+
+    // both take writes now
+    let third = open(&url);
+    assert_eq!(value(&third, b"k").await.unwrap(), b"newer", "the one with the later timeline counts");
+    assert_eq!(old.sql("postgres", "SELECT convert_from(v, 'UTF8') FROM plimsoll.entry"), "lost");
+}
