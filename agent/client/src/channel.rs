@@ -1,4 +1,4 @@
-//! Parses the address of a server, and connects to it.
+//! Parses the address of a server, and prepares the connection to it; `servers` connects.
 //!
 //! `http://` is plain text, `https://` is TLS. A TLS server must present a certificate that the system trusts. If the user names a file
 //! with CA certificates, only those are trusted.
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Time limit for the TCP connection, and for the TLS handshake.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// After this long without data the agent pings the server; the connection is closed if the ping is not answered within the same time.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Bytes that the server may send before the agent reads them. Acknowledgements are small; answers are larger, but their speed does not
@@ -34,8 +34,29 @@ pub(crate) fn name(endpoint: &Endpoint) -> String {
     endpoint.uri().to_string().trim_end_matches('/').to_owned()
 }
 
-/// Whether other machines can read the traffic: it is plain text, and the server is not on this machine.
-pub fn is_read_by_others(server: &str) -> bool {
+/// Whether the connection uses TLS.
+pub(crate) fn is_tls(endpoint: &Endpoint) -> bool {
+    endpoint.uri().scheme_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+}
+
+/// The host without brackets, and the port, by default that of the scheme.
+pub(crate) fn host_and_port(endpoint: &Endpoint) -> (String, u16) {
+    let (uri, by_scheme) = (endpoint.uri(), if is_tls(endpoint) { 443 } else { 80 });
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    (host, uri.port_u16().unwrap_or(by_scheme))
+}
+
+/// The addresses in the value of `--server`.
+pub(crate) fn addresses_in(servers: &str) -> impl Iterator<Item = &str> {
+    servers.split(',').map(str::trim)
+}
+
+/// Whether other machines can read the traffic: it is plain text, and a server is not on this machine.
+pub fn is_read_by_others(servers: &str) -> bool {
+    addresses_in(servers).any(is_address_read_by_others)
+}
+
+fn is_address_read_by_others(server: &str) -> bool {
     let (scheme, place) = server.split_once("://").unwrap_or(("http", server));
     let Ok(uri) = format!("http://{place}").parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -45,10 +66,10 @@ pub fn is_read_by_others(server: &str) -> bool {
 }
 
 /// Parses an address, and prepares the connection.
-/// Errors: the address is invalid, or the certificates or the key cannot be read in time.
+/// Errors: the address is invalid, or the certificates or the key cannot be read in time. The text names the option.
 pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-    let wrong = |why: &str| format!("{server:?} is not an address: {why}");
+    let wrong = |why: &str| format!("--server: {server:?} is not an address: {why}");
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let endpoint = Endpoint::from_shared(url).map_err(|error| wrong(&error.to_string()))?;
     let endpoint = match scheme.as_deref() {
@@ -63,8 +84,6 @@ pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, St
         _ => return Err(wrong("expected http://HOST:PORT or https://HOST:PORT")),
     };
     Ok(endpoint
-        .connect_timeout(CONNECT_PATIENCE)
-        .tcp_nodelay(true)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .buffer_size(WAITING_REQUESTS)
@@ -176,7 +195,9 @@ mod tests {
         {
             assert!(!is_read_by_others(safe), "{safe}");
         }
-        for open in ["http://host:1", "HTTP://10.0.0.1", "host:1", "http://localhost.example"] {
+        for open in
+            ["http://host:1", "HTTP://10.0.0.1", "host:1", "http://localhost.example", "127.0.0.1:1,host:1"]
+        {
             assert!(is_read_by_others(open), "{open}");
         }
     }

@@ -1,5 +1,5 @@
-//! Checks the connection of an agent to its server step by step: the address, a TCP connection, the certificate, the spool directory. Only
-//! the start of a TLS handshake is sent, and every step ends within [`STEP_TIMEOUT`].
+//! Checks the connection of an agent to its server step by step: the address, a TCP connection, the certificate, the spool directory. Every
+//! step ends within [`STEP_TIMEOUT`]; the survey of several servers ends as a round of `servers` does.
 
 use std::{
     io,
@@ -17,13 +17,14 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use tokio::{net::TcpStream, time::timeout};
-use tonic::transport::Uri;
+use tonic::transport::Endpoint;
 
 use crate::{
-    channel::endpoint,
+    channel::{host_and_port, is_tls, name},
     delivery::{REFUSED_SUFFIX, SPOOL_SUFFIX, Spool, own_dir},
     files::run_with_timeout,
     reasons::{no_server, refused_by_network},
+    servers::{Servers, TCP, TryFailure},
     trust::Trust,
 };
 
@@ -56,18 +57,56 @@ pub struct SpoolDirectory {
     pub refused: usize,
 }
 
-/// Parses the address of a server, and reads the files of a connection.
-/// Errors: the address is invalid, or the certificates or the key cannot be read.
-pub async fn address(server: &str, trust: &Trust) -> Result<ServerAddress, String> {
-    let endpoint = endpoint(server, trust).await?;
-    let uri: &Uri = endpoint.uri();
-    let is_tls = uri.scheme_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-    Ok(ServerAddress { url: crate::channel::name(&endpoint), host, port, is_tls })
+/// An address of one of the servers, and what answers there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurveyedServer {
+    /// The address as text for people: the URL, and the IP address if the host is a name.
+    pub label: String,
+    /// The URL.
+    pub address: ServerAddress,
+    /// The IP address and the port; `None` if the host name has none.
+    pub peer: Option<SocketAddr>,
+    /// Whether there are other servers.
+    pub is_one_of_several: bool,
+    /// What answers there.
+    pub state: ServerState,
+}
+
+/// What answers at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerState {
+    /// A server that serves; where there is one address only: a program that takes connections.
+    Serves,
+    /// A server that does not serve now, with its reason.
+    Standby(String),
+    /// Nothing, or another program; the text says why.
+    NoAnswer(String),
+}
+
+/// Parses the addresses of the servers, reads the files of a connection, and looks at each address, and at each address behind a name.
+/// Errors: an address is invalid, or the certificates or the key cannot be read.
+pub async fn survey(servers: &str, trust: &Trust) -> Result<Vec<SurveyedServer>, String> {
+    let tries = Servers::parse(servers, trust, TCP).await?.survey().await;
+    let surveyed = tries.into_iter().map(|tried| SurveyedServer {
+        label: tried.label,
+        address: ServerAddress::of(&tried.endpoint),
+        peer: tried.address,
+        is_one_of_several: tried.is_one_of_several,
+        state: match tried.outcome {
+            Ok(_connection) => ServerState::Serves,
+            Err(TryFailure { is_standby: true, text, .. }) => ServerState::Standby(text),
+            Err(failure) => ServerState::NoAnswer(failure.text),
+        },
+    });
+    Ok(surveyed.collect())
 }
 
 impl ServerAddress {
+    fn of(endpoint: &Endpoint) -> Self {
+        let (host, port) = host_and_port(endpoint);
+        Self { url: name(endpoint), host, port, is_tls: is_tls(endpoint) }
+    }
+
     /// Connects by TCP, and returns the address that accepted the connection.
     /// Errors: the host name is unknown, or no program listens at the address.
     pub async fn connect(&self) -> Result<SocketAddr, String> {
@@ -180,21 +219,24 @@ fn look_at_spool(dir: &Path, bytes: u64) -> io::Result<SpoolDirectory> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::endpoint;
+
+    async fn address(server: &str) -> ServerAddress {
+        ServerAddress::of(&endpoint(server, &Trust::default()).await.unwrap())
+    }
 
     #[tokio::test]
     async fn an_address_has_the_port_of_its_scheme_and_an_ipv6_host_without_brackets() {
-        let of = async |server: &str| address(server, &Trust::default()).await.unwrap();
-        let plain = of("http://[::1]").await;
+        let plain = address("http://[::1]").await;
         assert_eq!((plain.host.as_str(), plain.port, plain.is_tls), ("::1", 80, false));
-        assert_eq!((of("https://ci").await.port, of("ci:7410").await.port), (443, 7410));
-        assert!(address("ftp://ci", &Trust::default()).await.is_err());
+        assert_eq!((address("https://ci").await.port, address("ci:7410").await.port), (443, 7410));
     }
 
     #[tokio::test]
     async fn a_port_without_a_program_differs_from_one_without_tls() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
-        let server = address(&format!("https://{peer}"), &Trust::default()).await.unwrap();
+        let server = address(&format!("https://{peer}")).await;
         assert_eq!(server.connect().await, Ok(peer));
         drop(listener);
         assert_eq!(server.certificate(peer).await, None);

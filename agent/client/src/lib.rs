@@ -5,6 +5,7 @@
 //! | [`delivery`] | keeps samples, in memory and on disk, until the server has them on its disk |
 //! | [`questions`] | sends requests to the server, once each, with a time limit |
 //! | [`channel`], [`trust`], [`token`] | the connection: address, TLS, certificates, the agent's credentials |
+//! | `servers` | finds the one that serves among several servers |
 //! | [`connection_check`] | checks a server and the spool directory, for `plimsoll doctor` |
 //! | `tls`, `reasons` | texts that say why a connection or a request failed, and what to change |
 //! | `files` | reads certificates and tokens without waiting for a file system that hangs |
@@ -19,6 +20,7 @@ mod files;
 pub mod fuzz;
 pub mod questions;
 mod reasons;
+mod servers;
 mod tls;
 pub mod token;
 pub mod trust;

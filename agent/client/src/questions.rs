@@ -12,27 +12,30 @@ use plimsoll_proto::{
         placement_client::PlacementClient, predictor_client::PredictorClient, stats_client::StatsClient,
     },
 };
-use tonic::{
-    Code, Request, Response, Status, Streaming,
-    transport::{Channel, Endpoint},
-};
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::{Code, Request, Response, Status, Streaming, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    channel::{endpoint, name},
     reasons::{broken_connection, no_connection, no_server, not_grpc_message, refusal},
+    servers::{Servers, TCP},
     token::{Token, with_token},
     trust::Trust,
 };
 
 /// Time limit for an answer. The server answers from memory, except for verdicts, which it first writes to disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for finding the server that serves; while standbys answer, it is waited for one of them to take over.
+const FIND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause between two rounds over the addresses meanwhile.
+const TAKEOVER_PAUSE: Duration = Duration::from_secs(1);
 /// Most bytes of an answer: an answer with a long series is far larger than anything that an agent sends.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A connection to a server, for requests.
 #[derive(Debug)]
 pub struct Client {
+    servers: Servers,
     channel: Channel,
     server: String,
     token: Option<Token>,
@@ -90,15 +93,14 @@ impl RunningWatch {
 }
 
 impl Client {
-    /// Connects to a server.
-    /// Errors: the address is wrong, the certificates cannot be read, or no server answers there.
+    /// Connects to a server; of several, with commas between their addresses, to the one that serves.
+    /// Errors: an address is wrong, the certificates cannot be read, or no server serves there.
     pub async fn connect(server: &str, trust: &Trust) -> Result<Self, QuestionFailure> {
-        let endpoint: Endpoint =
-            endpoint(server, trust).await.map_err(QuestionFailure::Question)?.timeout(ANSWER_TIMEOUT);
-        let server = name(&endpoint);
-        let connected = endpoint.connect().await;
-        let channel = connected.map_err(|error| QuestionFailure::NoAnswer(no_connection(&server, &error)))?;
-        Ok(Self { channel, server, token: trust.token.clone() })
+        let servers = Servers::parse(server, trust, TCP).await.map_err(QuestionFailure::Question)?;
+        let servers = servers.with_answer_timeout(ANSWER_TIMEOUT);
+        let channel = connect_to_serving(&servers).await?;
+        let server = servers.name();
+        Ok(Self { servers, channel, server, token: trust.token.clone() })
     }
 
     /// Asks what the next attempt of a key should request.
@@ -195,11 +197,15 @@ impl Client {
         with_token(self.token.as_ref(), question).await.map_err(QuestionFailure::Question)
     }
 
-    /// Watches the running attempts: returns a stream of messages about them.
+    /// Watches the running attempts: returns a stream of messages about them. Finds the server that serves each time it is called.
     /// Errors: the server gave no answer, or the request was invalid.
     pub async fn watch(&self) -> Result<RunningWatch, QuestionFailure> {
-        let answer = self.stats_client().watch(self.to_request(WatchRequest {}).await?).await;
-        Ok(RunningWatch { messages: self.unwrap_answer(answer)?, server: self.server.clone() })
+        let channel = connect_to_serving(&self.servers).await?;
+        let server = self.servers.name();
+        let mut stats = StatsClient::new(channel).max_decoding_message_size(ANSWER_BYTES);
+        let answer = stats.watch(self.to_request(WatchRequest {}).await?).await;
+        let messages = answer.map_err(|status| failure_of(&server, &status))?.into_inner();
+        Ok(RunningWatch { messages, server })
     }
 
     fn predictor_client(&self) -> PredictorClient<Channel> {
@@ -217,6 +223,27 @@ impl Client {
     fn empty_answer(&self) -> QuestionFailure {
         QuestionFailure::NoAnswer(format!("{} sent an empty answer", self.server))
     }
+}
+
+/// Connects to the server that serves. While only standbys answer, waits for one of them to take over.
+async fn connect_to_serving(servers: &Servers) -> Result<Channel, QuestionFailure> {
+    let deadline = Instant::now() + FIND_TIMEOUT;
+    let failure = |text: &str, is_of_network| {
+        QuestionFailure::NoAnswer(no_connection(&servers.name(), text, is_of_network))
+    };
+    let mut last = failure(&format!("no answer within {FIND_TIMEOUT:?}"), true);
+    while let Ok(found) = timeout_at(deadline, servers.connect()).await {
+        let reason = match found {
+            Ok(channel) => return Ok(channel),
+            Err(reason) => reason,
+        };
+        last = failure(&reason.text, reason.is_of_network);
+        if !reason.is_standby || Instant::now() + TAKEOVER_PAUSE >= deadline {
+            break;
+        }
+        sleep(TAKEOVER_PAUSE).await;
+    }
+    Err(last)
 }
 
 fn failure_of(server: &str, status: &Status) -> QuestionFailure {

@@ -6,31 +6,36 @@ use tonic::{Code, Status, transport::Uri};
 
 use crate::tls;
 
+/// Where another address is configured.
+const OTHER_SERVER: &str = "; --server or PLIMSOLL_SERVER names another";
+
 /// The message that no server answers at an address, and why.
 pub(crate) fn no_server(server: &str, reason: &str) -> String {
-    let has_port = server.parse().is_ok_and(|uri: Uri| uri.port().is_some());
-    let hint = if has_port {
-        ""
-    } else {
+    let lacks_port = server.parse().is_ok_and(|uri: Uri| uri.port().is_none());
+    let hint = if lacks_port {
         "; the address names no port, and plimsoll-server's for gRPC is 7410 if grpc_listen was not set"
+    } else {
+        ""
     };
     format!("no server at {server} ({reason}){hint}")
 }
 
 /// The message that the network refused a connection, and where the address of the server is configured.
 pub(crate) fn refused_by_network(server: &str, error: &io::Error) -> String {
-    no_server(server, &innermost(error)) + "; --server or PLIMSOLL_SERVER names another"
+    no_server(server, &innermost(error)) + OTHER_SERVER
 }
 
-/// The message that no connection could be made, and why. If the network is the reason, it also says where the address is configured.
-pub(crate) fn no_connection(server: &str, error: &(dyn Error + 'static)) -> String {
-    let text = no_server(server, &innermost(error));
+/// Whether the network is the reason of an error, and not TLS.
+pub(crate) fn is_of_network(error: &(dyn Error + 'static)) -> bool {
     let mut chain = iter::successors(Some(error), |&error| error.source());
     let is_of_tls =
         |error: &io::Error| error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>);
-    let is_of_network =
-        |error: &(dyn Error + 'static)| error.downcast_ref().is_some_and(|error| !is_of_tls(error));
-    if chain.any(is_of_network) { text + "; --server or PLIMSOLL_SERVER names another" } else { text }
+    chain.any(|error| error.downcast_ref().is_some_and(|error| !is_of_tls(error)))
+}
+
+/// The message that no server serves, and why. If the network is the reason, it also says where the address is configured.
+pub(crate) fn no_connection(server: &str, reason: &str, is_of_network: bool) -> String {
+    no_server(server, reason) + if is_of_network { OTHER_SERVER } else { "" }
 }
 
 /// The message for a refusal: the server's reason, and where the token is configured if the refusal is about the token.

@@ -208,6 +208,34 @@ fn image(dir: &Path, programs: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_several_servers_the_agent_comes_from_the_first_that_hands_it_out() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (bin, asked) = (PathBuf::from(image(fleet.dir.path(), &[])), fleet.dir.path().join("asked"));
+    let agent = Programs::for_tests().agent.display();
+    let curl = format!(
+        "#!/bin/sh\nwhile [ $# -gt 1 ]; do [ \"$1\" != -o ] || file=$2; shift; done\necho \"$1\" >>{}\n\
+         case $1 in http://127.0.0.2:*) cp {agent} \"$file\" ;; *) exit 22 ;; esac\n",
+        asked.display()
+    );
+    std::fs::write(bin.join("curl"), curl).unwrap();
+    std::fs::set_permissions(bin.join("curl"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let servers = ["http://127.0.0.1:1", "http://127.0.0.2:1", "http://127.0.0.3:1"].join(",");
+    let variables = [("PATH", path.as_str()), ("PLIMSOLL_AGENT_URL", ""), ("PLIMSOLL_SERVER", &servers)];
+    for shell in SHELLS.iter().filter(|shell| found(shell[0]).is_some()) {
+        let output = fleet.job(shell, "9", "exit 5", &variables);
+        assert_eq!(output.status.code(), Some(5), "{}", text(&output));
+        assert!(text(&output).contains("waits for the next run"), "it was measured: {}", text(&output));
+        let urls = std::fs::read_to_string(&asked).unwrap();
+        let expected = [1, 2].map(|host| format!("http://127.0.0.{host}:7411/agent/{}", platform()));
+        assert_eq!(urls.lines().collect::<Vec<_>>(), expected);
+        std::fs::remove_file(&asked).unwrap();
+        let link = std::fs::read_to_string(fleet.checkout().join("plimsoll-annotations.json")).unwrap();
+        assert!(link.contains("http://127.0.0.1:7411/attempts/9"), "{link}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_missing_is_one_line_and_the_job_goes_on() {
     let Some(fleet) = Fleet::start() else { return };
     let small = image(fleet.dir.path(), &["uname", "mkdir", "mktemp", "sha256sum", "cut", "rm", "sh"]);

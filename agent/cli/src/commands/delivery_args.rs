@@ -13,7 +13,10 @@ use crate::{attempt, job_summary, key::CiJob};
 /// Options for the attempt: its id, its key, how it is measured, and where its samples are sent.
 #[derive(Debug, Args)]
 pub(super) struct DeliveryArgs {
-    /// Address of the server; `none` measures without one.
+    /// Address of the server, or of several servers over one store, separated by commas; `none` measures without one.
+    ///
+    /// Of several, the one that serves is found in the background, and kept until it fails. The build never waits for it; the end waits no
+    /// longer than `--patience`, whatever addresses are dead or do not answer.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
     server: String,
     #[command(flatten)]

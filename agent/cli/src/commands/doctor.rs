@@ -25,7 +25,7 @@ const EXIT_STATUSES: &str = "Exit status: 0 no line begins with fail, 1 one does
 #[derive(Debug, Args)]
 #[command(after_help = help::end(EXIT_STATUSES, &["doctor", "doctor --server https://plimsoll.example:7410 -o json"]))]
 pub(super) struct DoctorArgs {
-    /// Address of the server; `none` checks only this machine.
+    /// Address of the server, or of several servers over one store, separated by commas; `none` checks only this machine.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
     server: String,
     #[command(flatten)]

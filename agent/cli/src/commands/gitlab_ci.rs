@@ -22,7 +22,7 @@ pub(super) struct GitlabCiArgs {
     /// Name of the job.
     #[arg(long, value_name = "NAME", default_value = "build")]
     job: String,
-    /// Address of the server, as the job reaches it.
+    /// Address of the server, as the job reaches it; of several servers over one store, all of them, separated by commas.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
     server: String,
     /// Also retry after a verdict that memory was short. Needs something that gives the next pod more, such as the admission webhook.

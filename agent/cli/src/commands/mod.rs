@@ -101,7 +101,9 @@ enum Command {
 /// Options for the server to ask.
 #[derive(Debug, Args)]
 struct ServerArgs {
-    /// Address of the server.
+    /// Address of the server, or of several servers over one store, separated by commas.
+    ///
+    /// Of several, the one that serves is found within 10 s, or the command ends; while standbys answer, it waits so long for a takeover.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
     server: String,
     #[command(flatten)]

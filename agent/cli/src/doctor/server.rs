@@ -2,7 +2,7 @@
 
 use plimsoll_client::{
     channel::is_read_by_others,
-    connection_check::{self, ServerAddress},
+    connection_check::{ServerAddress, ServerState, SurveyedServer, survey},
     questions::{Client, ServerUnknown},
     trust::Trust,
 };
@@ -18,26 +18,60 @@ const CLOCK_TOLERANCE_MS: u64 = 60_000;
 const WANTED_ROLES: [(&str, &str); 2] =
     [("agent", "samples are refused"), ("caller", "predict and should-retry are refused")];
 
-/// All results about a server.
-pub(super) async fn check_server(server: &str, trust: &Trust) -> Vec<CheckLine> {
-    let address = match connection_check::address(server, trust).await {
-        Ok(address) => address,
+/// All results about the server; of several, what each address is, and then all about the one that serves.
+pub(super) async fn check_server(servers: &str, trust: &Trust) -> Vec<CheckLine> {
+    let surveyed = match survey(servers, trust).await {
+        Ok(surveyed) => surveyed,
         Err(why) => return vec![CheckLine::fail("address", why)],
     };
-    let peer = match address.connect().await {
-        Ok(peer) => peer,
-        Err(why) => return vec![CheckLine::fail("address", why)],
+    let (mut lines, address, peer) = match &surveyed[..] {
+        [only, ..] if !only.is_one_of_several => match only.address.connect().await {
+            Ok(peer) => {
+                let says = format!("{} takes connections at {peer}", only.address.url);
+                (vec![CheckLine::ok("address", says)], &only.address, peer)
+            }
+            Err(why) => return vec![CheckLine::fail("address", why)],
+        },
+        several => {
+            let lines = check_addresses(several);
+            let serving = several.iter().find(|server| server.state == ServerState::Serves);
+            match serving.and_then(|server| Some((&server.address, server.peer?))) {
+                Some((address, peer)) => (lines, address, peer),
+                None => return lines,
+            }
+        }
     };
-    let mut lines = vec![CheckLine::ok("address", format!("{} takes connections at {peer}", address.url))];
     let shown = if address.is_tls { address.certificate(peer).await } else { None };
-    lines.extend(check_encryption(&address, shown.as_deref(), unix_ms()));
+    lines.extend(check_encryption(address, shown.as_deref(), unix_ms()));
     let before = unix_ms();
-    let answer = match Client::connect(server, trust).await {
+    let answer = match Client::connect(servers, trust).await {
         Ok(client) => client.server().await,
         Err(failure) => Err(ServerUnknown::NoAnswer(failure.to_string())),
     };
-    lines.extend(check_answer(&address, answer, (before, unix_ms()), trust.token.is_some()));
+    lines.extend(check_answer(address, answer, (before, unix_ms()), trust.token.is_some()));
     lines
+}
+
+/// What each of several addresses is. An address without an answer is a warning while another one serves: a takeover would miss it.
+fn check_addresses(several: &[SurveyedServer]) -> Vec<CheckLine> {
+    let one_serves = several.iter().any(|server| server.state == ServerState::Serves);
+    let line = |server: &SurveyedServer| match (&server.state, one_serves) {
+        (ServerState::Serves, _) => CheckLine::ok("address", format!("{} serves", server.label)),
+        (ServerState::Standby(why), true) => {
+            CheckLine::ok("address", format!("{} is a standby: {why}", server.label))
+        }
+        (ServerState::Standby(why), false) => {
+            let says = format!("{} is a standby, and no address serves: {why}", server.label);
+            CheckLine::fail("address", says)
+        }
+        (ServerState::NoAnswer(why), true) => {
+            CheckLine::warn("address", format!("{} does not answer: {why}", server.label))
+        }
+        (ServerState::NoAnswer(why), false) => {
+            CheckLine::fail("address", format!("{} does not answer: {why}", server.label))
+        }
+    };
+    several.iter().map(line).collect()
 }
 
 /// Whether the connection is encrypted, and when the server's certificate expires. No result if an encrypted
@@ -146,6 +180,10 @@ fn check_clock(server_unix_ms: u64, own_unix_ms: u64) -> CheckLine {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use plimsoll_support::collector::{CollectorFaults, FakeCollector};
+
     use super::*;
 
     fn known(roles: &[&str]) -> GetServerResponse {
@@ -158,6 +196,20 @@ mod tests {
             projects: vec!["group/*".to_owned()],
             trusted: true,
         }
+    }
+
+    #[tokio::test]
+    async fn each_of_several_addresses_is_named_with_what_it_is() {
+        let other = FakeCollector::start(CollectorFaults::default()).await;
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let refusing = format!("http://{free}");
+        let lines = check_server(&format!("{refusing},{}", other.url), &Trust::default()).await;
+        let [first, second] = &lines[..] else { panic!("{lines:?}") };
+        let refused = format!("{refusing} does not answer: connection refused");
+        assert_eq!(*first, CheckLine::fail("address", refused));
+        assert!(second.is_failed() && second.finding.contains("does not say that it serves"), "{second:?}");
+        let alone = check_server(&other.url, &Trust::default()).await;
+        assert!(alone[0].finding.contains("takes connections at"), "{alone:?}");
     }
 
     #[test]

@@ -106,7 +106,7 @@ async fn open_stream(
     route: &ServerRoute,
     receiver: mpsc::Receiver<AgentMessage>,
 ) -> Result<(Welcome, Streaming<ServerMessage>), DeliveryProblem> {
-    let channel = route.connect().await.map_err(|error| DeliveryProblem::unreachable(&error))?;
+    let channel = route.connect().await.map_err(DeliveryProblem::no_server)?;
     let mut client = CollectorClient::new(channel);
     let messages = with_token(route.token(), ReceiverStream::new(receiver)).await;
     let messages = messages.map_err(DeliveryProblem::unreadable_token)?;

@@ -34,14 +34,17 @@ use ulid::Ulid;
 use backlog::Backlog;
 use destination::SpoolDestination;
 use orphans::deliver_orphans;
-use route::{Connect, ServerRoute, over_tcp};
+use route::ServerRoute;
 use shared_backlog::SharedBacklog;
 use uplink::{DeliveryOutcome, RetryPolicy, deliver};
 
 pub(crate) use quota::{REFUSED_SUFFIX, SPOOL_SUFFIX};
 pub(crate) use spool::{Spool, own_dir};
 
-use crate::{channel::endpoint, trust::Trust};
+use crate::{
+    servers::{Network, Servers, TCP},
+    trust::Trust,
+};
 
 /// Longest time for attempts of earlier runs, after this run's own attempt is sealed and within the time limit at the end.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
@@ -49,7 +52,7 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 /// Where samples are sent, and how many bytes of them are kept until then.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Address of the server, for example `http://127.0.0.1:7410`; `None`: only measure.
+    /// Address of the server, for example `http://127.0.0.1:7410`, or several with commas between them; `None`: only measure.
     pub server: Option<String>,
     /// The CA certificates to trust, and the agent's credentials.
     pub trust: Trust,
@@ -95,10 +98,10 @@ impl Delivery {
     /// Opens the spool file of one attempt, and starts to send in the background; files of earlier runs are sent too. It must be called
     /// within a tokio runtime of any kind.
     pub fn start(settings: &Settings, hello: Hello) -> Self {
-        Self::start_over(over_tcp, settings, hello)
+        Self::start_over(TCP, settings, hello)
     }
 
-    fn start_over(connect: Connect, settings: &Settings, mut hello: Hello) -> Self {
+    fn start_over(network: Network, settings: &Settings, mut hello: Hello) -> Self {
         let Some(server) = settings.server.as_deref() else {
             return Self { sending: None };
         };
@@ -115,7 +118,7 @@ impl Delivery {
         let shared = Arc::new(SharedBacklog::new(Backlog::new(hello, spool.ok())));
         let tracker = TaskTracker::new();
         let (server, trust) = (server.to_owned(), settings.trust.clone());
-        let uplink = tracker.spawn(own(server, trust, connect, Arc::clone(&shared)));
+        let uplink = tracker.spawn(own(server, trust, network, Arc::clone(&shared)));
         let orphans = tracker.spawn(deliver_orphans(spool_dir, destination, Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
         Self { sending: Some(ActiveDelivery { shared, no_spool, uplink, orphans }) }
@@ -191,11 +194,9 @@ fn report(shared: &SharedBacklog, ending: DeliveryOutcome, no_spool: Option<Stri
 }
 
 /// Delivers this run's own attempt. The certificates are read here and not earlier, so that the build does not wait for that.
-async fn own(server: String, trust: Trust, connect: Connect, shared: Arc<SharedBacklog>) -> DeliveryOutcome {
-    match endpoint(&server, &trust).await {
-        Ok(endpoint) => {
-            deliver(&ServerRoute::new(endpoint, trust.token, connect), &shared, RetryPolicy::Own).await
-        }
+async fn own(server: String, trust: Trust, network: Network, shared: Arc<SharedBacklog>) -> DeliveryOutcome {
+    match Servers::parse(&server, &trust, network).await {
+        Ok(servers) => deliver(&ServerRoute::new(servers, trust.token), &shared, RetryPolicy::Own).await,
         Err(text) => DeliveryOutcome::GaveUp(text),
     }
 }

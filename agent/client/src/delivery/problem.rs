@@ -1,12 +1,15 @@
 //! Why a delivery fails, as text for people, and what the agent does about it.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error as _, time::Duration};
 
 use plimsoll_proto::shown;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::reasons::{broken_connection, innermost, not_grpc_message, refusal};
+use crate::{
+    reasons::{broken_connection, innermost, not_grpc_message, refusal},
+    servers::NoServer,
+};
 
 /// Why a conversation ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(super) struct DeliveryProblem {
 pub(super) enum ProblemKind {
     /// The server did not answer at all.
     Unreachable,
+    /// Standbys answered, and no server serves: one of them will take over soon.
+    Takeover,
     /// The server is busy or is stopping: the agent tries again later.
     Passing,
     /// The sequence numbers do not fit: the agent asks the server once more where to begin.
@@ -41,9 +46,10 @@ pub(super) enum ProblemKind {
 }
 
 impl DeliveryProblem {
-    /// The problem that the connection could not be made.
-    pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
-        Self { kind: ProblemKind::Unreachable, text: innermost(error), after: None }
+    /// The problem that no address of the servers serves.
+    pub(super) fn no_server(reason: NoServer) -> Self {
+        let kind = if reason.is_standby { ProblemKind::Takeover } else { ProblemKind::Unreachable };
+        Self { kind, text: reason.text, after: None }
     }
 
     /// The agent cannot read its token. A token file that is being renewed may exist again in a moment.

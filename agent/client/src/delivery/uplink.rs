@@ -91,19 +91,19 @@ pub(super) async fn deliver(
             _ => shared.set_problem(Some(text)),
         }
         let denied = matches!(trouble.kind, ProblemKind::Denied | ProblemKind::Forbidden);
-        wait_or_end(shared, if denied { backoff.longest_wait() } else { backoff.next(trouble.after) }).await;
+        let time = if denied { backoff.longest_wait() } else { backoff.next(trouble.after) };
+        wait_or_end(shared, time, last_try).await;
         if !last_try && shared.ended.is_cancelled() {
             backoff.reset();
         }
     }
 }
 
-/// Waits for `time`, but not beyond the end of the build.
-async fn wait_or_end(shared: &SharedBacklog, time: Duration) {
-    let ended = shared.ended.is_cancelled();
+/// Waits for `time`, but not beyond the end of the build: after it, one try more is made at once, unless this was it.
+async fn wait_or_end(shared: &SharedBacklog, time: Duration, last_try: bool) {
     select! {
         () = sleep(time) => {}
-        () = shared.ended.cancelled(), if !ended => {}
+        () = shared.ended.cancelled(), if !last_try => {}
     }
 }
 
@@ -126,7 +126,7 @@ fn refused_outcome(shared: &SharedBacklog, text: String) -> DeliveryOutcome {
 fn problem_words(route: &ServerRoute, trouble: &DeliveryProblem) -> String {
     let server = &route.server();
     match trouble.kind {
-        ProblemKind::Unreachable => no_server(server, &trouble.text),
+        ProblemKind::Unreachable | ProblemKind::Takeover => no_server(server, &trouble.text),
         _ => format!("{server}: {}", trouble.text),
     }
 }

@@ -5,10 +5,14 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     io, mem,
-    path::{Path, PathBuf},
+    net::SocketAddr,
+    path::PathBuf,
     pin::Pin,
     rc::Rc,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,30 +29,32 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tonic::{
-    codegen::http::Uri,
+    Request, Status,
+    service::interceptor::InterceptorLayer,
     transport::{
-        Endpoint, Server,
+        Server,
         server::{Connected, TcpConnectInfo},
     },
 };
 use turmoil::{Builder, Sim, net};
 
-use crate::delivery::{
-    Delivery, DeliveryReport, Settings, Trust, backlog::MEMORY_SAMPLES, quota::list_files,
-    route::ConnectFuture,
+use crate::{
+    delivery::{Delivery, DeliveryReport, Settings, Trust, backlog::MEMORY_SAMPLES, quota::list_files},
+    servers::Network,
 };
 
 const PORT: u16 = 7410;
 const TICK: Duration = Duration::from_millis(50);
 
-/// Connects over the simulated network.
-fn simulated(endpoint: Endpoint) -> ConnectFuture {
-    let connector = tower::service_fn(|uri: Uri| async move {
-        let host = uri.host().unwrap_or_default().to_owned();
-        io::Result::Ok(TokioIo::new(net::TcpStream::connect((host, PORT)).await?))
-    });
-    Box::pin(async move { endpoint.connect_with_connector(connector).await })
-}
+/// The simulated network.
+const SIMULATED: Network = Network {
+    resolve: |host, port| Box::pin(async move { Ok(vec![SocketAddr::new(turmoil::lookup(host), port)]) }),
+    connect: |endpoint, address| {
+        let connect =
+            move |_uri| async move { io::Result::Ok(TokioIo::new(net::TcpStream::connect(address).await?)) };
+        Box::pin(async move { endpoint.connect_with_connector(tower::service_fn(connect)).await })
+    },
+};
 
 /// A connection as the collector has it.
 struct Accepted(net::TcpStream);
@@ -85,8 +91,11 @@ impl AsyncWrite for Accepted {
     }
 }
 
-/// The collector's program; what it keeps is its disk.
-async fn serve(state: Arc<Mutex<CollectorState>>) -> turmoil::Result {
+/// The number of the server that serves; the others are standbys.
+type Leader = Arc<AtomicUsize>;
+
+/// The program of server `own`; what it keeps is the disk, or the database of all servers.
+async fn serve(state: Arc<Mutex<CollectorState>>, leader: Leader, own: usize) -> turmoil::Result {
     let listener = net::TcpListener::bind(("0.0.0.0", PORT)).await?;
     let (connections, incoming) = mpsc::channel(64);
     let accepting = TaskTracker::new().spawn(async move {
@@ -95,7 +104,13 @@ async fn serve(state: Arc<Mutex<CollectorState>>) -> turmoil::Result {
         }
     });
     let _accepting = AbortOnDropHandle::new(accepting);
-    let server = Server::builder().add_service(service(state, None));
+    let answer = move |request: Request<()>| {
+        let serves = leader.load(Relaxed) == own;
+        if serves { Ok(request) } else { Err(Status::unavailable("this server is a standby")) }
+    };
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    let server = Server::builder().layer(InterceptorLayer::new(answer)).add_service(health);
+    let server = server.add_service(service(state, None));
     Ok(server.serve_with_incoming(ReceiverStream::new(incoming)).await?)
 }
 
@@ -111,15 +126,26 @@ fn sample(number: u64) -> Sample {
     Sample { elapsed_ms: number * 1000, need_bytes: number << 20, cpu_usec: number, ..Sample::default() }
 }
 
+/// Where builds deliver, what they may keep, and how long they take.
+#[derive(Debug, Clone)]
+struct Plan {
+    servers: &'static [&'static str],
+    spool_dir: PathBuf,
+    spool_bytes: u64,
+    seconds: u64,
+}
+
 /// The next run of the agent: a build of so many seconds with a sample in each, whatever the network does.
-async fn build(dir: &Path, spool_bytes: u64, runs: &RefCell<Runs>, seconds: u64) {
+async fn build(plan: &Plan, runs: &RefCell<Runs>) {
+    let Plan { servers, spool_dir, spool_bytes, seconds } = plan.clone();
     let run = runs.borrow().pushed.len() as u64 + 1;
     runs.borrow_mut().pushed.insert(run, 0);
-    let server = Some(format!("http://server:{PORT}"));
-    let settings = Settings { server, trust: Trust::default(), spool_dir: dir.to_owned(), spool_bytes };
+    let servers: Vec<String> = servers.iter().map(|host| format!("http://{host}:{PORT}")).collect();
+    let server = Some(servers.join(","));
+    let settings = Settings { server, trust: Trust::default(), spool_dir, spool_bytes };
     let attempt = format!("run-{run}");
     let hello = Hello { session: format!("session-{run}"), attempt, ..Hello::default() };
-    let mut delivery = Delivery::start_over(simulated, &settings, hello);
+    let mut delivery = Delivery::start_over(SIMULATED, &settings, hello);
     let start = Instant::now();
     for number in 1..=seconds {
         sleep_until(start + Duration::from_secs(number)).await;
@@ -137,16 +163,23 @@ async fn build(dir: &Path, spool_bytes: u64, runs: &RefCell<Runs>, seconds: u64)
 }
 
 /// One build after the other.
-async fn builds(dir: PathBuf, spool_bytes: u64, runs: Rc<RefCell<Runs>>, seconds: u64) -> turmoil::Result {
+async fn builds(plan: Plan, runs: Rc<RefCell<Runs>>) -> turmoil::Result {
     loop {
-        build(&dir, spool_bytes, &runs, seconds).await;
+        build(&plan, &runs).await;
         sleep(Duration::from_secs(1)).await;
     }
 }
 
-/// A world with one collector and one machine on which builds run one after the other.
+/// One server, as on one machine.
+const ALONE: &[&str] = &["server"];
+/// Three servers over one store.
+const THREE: &[&str] = &["a", "b", "c"];
+
+/// A world with servers over one store and one machine on which builds run one after the other.
 struct World {
     sim: Sim<'static>,
+    servers: &'static [&'static str],
+    leader: Leader,
     state: Arc<Mutex<CollectorState>>,
     runs: Rc<RefCell<Runs>>,
     dir: TempDir,
@@ -155,6 +188,16 @@ struct World {
 
 impl World {
     fn new(seed: u64, tick: Duration, spool_bytes: u64, seconds: u64) -> Self {
+        Self::over(ALONE, seed, tick, (spool_bytes, seconds))
+    }
+
+    fn over(
+        servers: &'static [&'static str],
+        seed: u64,
+        tick: Duration,
+        (spool_bytes, seconds): (u64, u64),
+    ) -> Self {
+        let leader = Leader::default();
         let (state, runs, dir) = (
             Arc::<Mutex<CollectorState>>::default(),
             Rc::<RefCell<Runs>>::default(),
@@ -169,11 +212,14 @@ impl World {
             .tcp_capacity(100_000)
             .enable_random_order()
             .build();
-        let disk = Arc::clone(&state);
-        sim.host("server", move || serve(Arc::clone(&disk)));
-        let (path, seen) = (dir.path().join("spool"), Rc::clone(&runs));
-        sim.host("agent", move || builds(path.clone(), spool_bytes, Rc::clone(&seen), seconds));
-        Self { sim, state, runs, dir, random: seed }
+        for (own, host) in servers.iter().enumerate() {
+            let (disk, leader) = (Arc::clone(&state), Arc::clone(&leader));
+            sim.host(*host, move || serve(Arc::clone(&disk), Arc::clone(&leader), own));
+        }
+        let plan = Plan { servers, spool_dir: dir.path().join("spool"), spool_bytes, seconds };
+        let seen = Rc::clone(&runs);
+        sim.host("agent", move || builds(plan.clone(), Rc::clone(&seen)));
+        Self { sim, servers, leader, state, runs, dir, random: seed }
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -234,9 +280,40 @@ impl World {
         self.pass_up_to(30);
     }
 
+    /// The server that serves dies, is stopped or freezes; another takes over; the old one comes back as a standby.
+    fn takeover(&mut self) {
+        let old = self.leader.load(Relaxed);
+        let other = (old + 1 + usize::try_from(self.random(2)).unwrap()) % self.servers.len();
+        let name = self.servers[old];
+        match self.random(3) {
+            0 => {
+                self.sim.crash(name);
+                self.pass_up_to(10);
+                self.leader.store(other, Relaxed);
+            }
+            1 => {
+                self.leader.store(other, Relaxed);
+                self.sim.crash(name);
+            }
+            _ => {
+                self.sim.hold("agent", name);
+                self.pass_up_to(10);
+                self.leader.store(other, Relaxed);
+                self.pass_up_to(30);
+                self.sim.crash(name);
+                self.sim.release("agent", name);
+            }
+        }
+        self.pass_up_to(10);
+        self.sim.bounce(name);
+        self.pass_up_to(30);
+    }
+
     /// Nothing goes wrong any more, until everything of the runs so far has arrived.
     fn settle(&mut self) {
-        self.sim.set_link_max_message_latency("agent", "server", Duration::from_millis(100));
+        for server in self.servers {
+            self.sim.set_link_max_message_latency("agent", *server, Duration::from_millis(100));
+        }
         let runs = self.runs.borrow().pushed.len() as u64;
         let arrived = |state: &CollectorState| {
             (1..=runs).all(|run| {
@@ -281,6 +358,21 @@ fn every_sample_arrives_once_whatever_the_network_and_the_machines_do() {
         let mut world = World::new(seed, TICK, 64 << 20, 150);
         for _ in 0..10 {
             world.misfortune();
+        }
+        world.settle();
+        assert_eq!(world.lost(), 0, "the spool had room for all");
+        world.check();
+    }
+}
+
+#[test]
+fn every_sample_arrives_once_while_servers_take_over_from_each_other() {
+    for seed in 1..=8 {
+        // shown only if the test fails
+        println!("seed {seed}");
+        let mut world = World::over(THREE, seed, TICK, (64 << 20, 150));
+        for _ in 0..10 {
+            world.takeover();
         }
         world.settle();
         assert_eq!(world.lost(), 0, "the spool had room for all");

@@ -44,7 +44,8 @@ pub(super) const ADMISSION: &[Setting] = settings! {
     "admit_agent_cpu" => admission.agent_cpu, "CORES";
     /// Memory of that agent, request and limit.
     "admit_agent_memory" => admission.agent_memory, "SIZE";
-    /// Address at which that agent finds this server.
+    /// Address at which that agent finds this server; of several servers over one database that have no common address, all of them,
+    /// separated by commas.
     "admit_agent_server" => admission.agent_server, "URL", read checks::address;
     /// PEM file of the CA certificates by which that agent knows this server, if its address is https. Read once. Without it the agent trusts
     /// the CA certificates in its image.
