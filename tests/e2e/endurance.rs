@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_tests::{
     Programs,
-    endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
+    endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, Takeovers, UpstreamKills, power_cuts},
 };
 
 use crate::resalloc::has_python;
@@ -21,6 +21,17 @@ async fn every_sample_is_there_once_and_no_build_fails_however_often_the_databas
     let crashes = DatabaseCrashes { rounds: 6, agents: 20, work: 8000, seed: 7 };
     let Some(killed) = crashes.run(Programs::for_tests()).await.unwrap() else { return };
     assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_sample_is_there_once_while_servers_over_one_database_take_over_from_each_other() {
+    let frozen_for = Duration::from_secs(10);
+    let takeovers =
+        Takeovers { servers: 3, kills: 2, freezes: 2, frozen_for, agents: 20, work: 8000, seed: 7 };
+    if let Some(found) = takeovers.run(Programs::for_tests()).await.unwrap() {
+        assert!(found.checked >= found.attempts && found.attempts > 2, "{found}");
+        println!("{found}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

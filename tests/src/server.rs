@@ -127,9 +127,20 @@ impl Server {
     }
 
     /// Asks it to stop and waits for its end.
-    pub fn stop(mut self) -> anyhow::Result<ExitStatus> {
+    pub fn stop(self) -> anyhow::Result<ExitStatus> {
+        self.signal(Signal::SIGTERM)?;
+        self.wait()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let child = self.child.as_ref().context("the server has ended")?;
+        Ok(kill(Pid::from_raw(i32::try_from(child.id())?), signal)?)
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> anyhow::Result<ExitStatus> {
         let mut child = self.child.take().context("the server has ended")?;
-        kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
         Ok(child.wait()?)
     }
 

@@ -3,6 +3,7 @@
 //! | words | what runs |
 //! |---|---|
 //! | `kills [KILLS] [SEED]` | kills a server at random moments while agents stream: every sample is there once |
+//! | `kills KILLS SEED SERVERS [FREEZES]` | the same with several servers over one PostgreSQL, which take over from each other; then freezes the one that serves for 30 s: it commits nothing more |
 //! | `database-crashes [CRASHES] [SEED]` | crashes the database of a server while agents stream, and promotes its standby: every sample is there once; needs PostgreSQL |
 //! | `upstream-kills [KILLS] [SEED] [shared]` | kills a server and its Resalloc server: each ticket upstream is in use or closed; needs `python3` |
 //! | `power-cuts [CUTS] [SEED]` | cuts the power of the disk at random moments: nothing acknowledged is missing; needs root and loop devices |
@@ -18,7 +19,7 @@ use std::{env, time::Duration};
 use anyhow::bail;
 use plimsoll_tests::{
     Profile, Programs, allow_open_files,
-    endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, UpstreamKills, power_cuts},
+    endure::{DatabaseCrashes, Dice, Disk, Kills, Much, Soak, Takeovers, UpstreamKills, power_cuts},
 };
 
 /// Samples of all agents together: twenty attempts, so that there is something to append to, to compact and to seal at every kill.
@@ -35,6 +36,14 @@ async fn main() -> anyhow::Result<()> {
     let programs = Programs::build(if cfg!(debug_assertions) { Profile::Dev } else { Profile::Release })?;
     println!("seed {seed}");
     match words.first().map(String::as_str) {
+        Some("kills") if words.len() > 3 => {
+            let (kills, servers) = (number(1, 60)?, usize::try_from(number(3, 3)?)?);
+            let (freezes, frozen_for) = (number(4, 30)?, Duration::from_secs(30));
+            let (agents, work) = (100, KILLS_WORK);
+            let takeovers = Takeovers { servers, kills, freezes, frozen_for, agents, work, seed };
+            let Some(found) = takeovers.run(&programs).await? else { bail!("there is no PostgreSQL") };
+            println!("{found}");
+        }
         Some("kills") => {
             let kills = Kills { rounds: number(1, 200)?, agents: 50, work: KILLS_WORK, seed };
             println!("{}", kills.run(&programs).await?);

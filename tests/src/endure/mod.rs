@@ -3,11 +3,14 @@
 //! Each agent keeps what was acknowledged to it. A server that comes back must know at least that much, and the series must
 //! be what was sent, each sample once.
 //!
-//! And one with a database that goes away. And one that lives, under a load that never ends, or with too much of something.
+//! Several over one database, which take over from each other. And one with a database that goes away.
+//!
+//! And one that lives, under a load that never ends, or with too much of something.
 
 mod agents;
 mod asking;
 mod away;
+mod cluster;
 mod cut;
 mod kill;
 mod much;
@@ -15,6 +18,7 @@ mod soak;
 mod upstream;
 
 pub use away::DatabaseCrashes;
+pub use cluster::{TakenOver, Takeovers};
 pub use cut::{Disk, power_cuts};
 pub use kill::{Killed, Kills};
 pub use much::{Cost, Much};
