@@ -18,8 +18,17 @@ use yaml_rust2::YamlLoader;
 const KUBERNETES: [&str; 5] = ["1.30", "1.31", "1.32", "1.33", "1.34"];
 
 /// What a cluster can be given.
-const OVERLAYS: [&str; 8] =
-    ["base", "access", "webhook", "webhook-access", "monitoring", "monitoring-access", "keda", "restore"];
+const OVERLAYS: [&str; 9] = [
+    "base",
+    "access",
+    "webhook",
+    "webhook-access",
+    "cluster",
+    "monitoring",
+    "monitoring-access",
+    "keda",
+    "restore",
+];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -51,9 +60,10 @@ pub(crate) fn complaints(objects: &[PathBuf]) -> Option<Vec<String>> {
     Some(checked.concat())
 }
 
-/// Kinds of cert-manager, of the Prometheus operator and of KEDA.
-const FOREIGN: [&str; 7] = [
+/// Kinds of cert-manager, of `CloudNativePG`, of the Prometheus operator and of KEDA.
+const FOREIGN: [&str; 8] = [
     "Certificate",
+    "Cluster",
     "Issuer",
     "PrometheusRule",
     "ScaledJob",
@@ -161,7 +171,8 @@ fn started_with(rendered: &str) -> (String, Vec<(String, String)>) {
         objects.iter().filter(|object| object["kind"].as_str() == Some(kind)).collect::<Vec<_>>()
     };
     let settings = of_kind("ConfigMap").into_iter().find_map(|map| map["data"]["plimsoll.toml"].as_str());
-    let container = &of_kind("StatefulSet")[0]["spec"]["template"]["spec"]["containers"][0];
+    let server = [of_kind("StatefulSet"), of_kind("Deployment")].concat();
+    let container = &server[0]["spec"]["template"]["spec"]["containers"][0];
     let variables = container["env"].as_vec().into_iter().flatten().map(|variable| {
         let part = |name: &str| variable[name].as_str().unwrap().to_owned();
         (part("name"), part("value"))
@@ -203,6 +214,36 @@ fn where_access_is_in_force_no_token_crosses_the_network_in_plain_text() {
     let Some(monitoring) = rendered("monitoring-access") else { return };
     for line in ["scheme: https\n", "name: plimsoll-metrics\n", "serverName: plimsoll.plimsoll.svc\n"] {
         assert!(monitoring.contains(line), "{line}: {monitoring}");
+    }
+}
+
+#[test]
+fn the_cluster_is_three_servers_without_a_volume_over_a_database_that_loses_nothing_with_its_primary() {
+    let Some(all) = rendered("cluster") else { return };
+    let settings = in_force(&all);
+    for line in [
+        "store_url = \"postgres://plimsoll@plimsoll-database-rw:5432/plimsoll?sslmode=require\"",
+        "store_password_file = \"/run/plimsoll-database/password\"",
+        "store_ca_file = \"/run/plimsoll-database/ca.crt\"",
+        "plain_text = \"off\"",
+    ] {
+        assert!(settings.contains(line), "{line}: {settings}");
+    }
+    for word in [
+        "kind: Deployment\n",
+        "replicas: 3\n",
+        // the Service leads to the one that serves
+        "path: /readyz\n",
+        // the one that serves is the only ready pod, and its node can be drained all the same
+        "maxUnavailable: 100%\n",
+        "unhealthyPodEvictionPolicy: AlwaysAllow\n",
+        "port: 5432\n",
+        "dataDurability: required\n",
+    ] {
+        assert!(all.contains(word), "{word}: {all}");
+    }
+    for word in ["kind: StatefulSet", "volumeClaimTemplates", "serviceName: plimsoll\n"] {
+        assert!(!all.contains(word), "{word}");
     }
 }
 

@@ -3,7 +3,8 @@
 use std::{
     env,
     fs::{self, File},
-    net::{SocketAddr, TcpListener},
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -22,6 +23,9 @@ pub(crate) const AGENT: &str = "plimsoll";
 const PAUSE: Duration = Duration::from_millis(10);
 /// Looks before giving up: a minute.
 const LOOKS: u32 = 6000;
+
+/// Longest wait for an answer of `/readyz`.
+const READ_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What cargo, and a terminal, need to know. All else stays outside: in a CI job the variables would say what is built.
 const KEPT: [&str; 9] =
@@ -53,12 +57,9 @@ impl Server {
         let usual = ["127.0.0.1:7410", "127.0.0.1:7411"];
         let free = usual.iter().all(|address| TcpListener::bind(address).is_ok());
         let [grpc, http] = if free { usual } else { ["127.0.0.1:0"; 2] };
+        let listen = ["--grpc-listen", grpc, "--http-listen", http];
+        let mut child = spawn(dir, &listen)?;
         let log = log_of(dir);
-        let mut command = Command::new(dir.join(SERVER));
-        command.env_clear().args(["--log-format", "json", "--grpc-listen", grpc, "--http-listen", http]);
-        command.arg("--data-dir").arg(dir.join("data"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let mut child = command.spawn().context("the server cannot be started")?;
         for _look in 0..LOOKS {
             // asked first: what it wrote before its end is then in the file
             let ended = child.try_wait()?;
@@ -76,6 +77,42 @@ impl Server {
         bail!("the server did not start within a minute: {}", fs::read_to_string(&log)?)
     }
 
+    /// Starts one in `dir` over a database, at free ports. It serves now, or waits as a standby.
+    pub(crate) fn begin(dir: &Path, store_url: &str) -> anyhow::Result<Self> {
+        let free = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let (grpc, http) = (free()?, free()?);
+        let mut server = Self { child: None, grpc, http };
+        server.start_again(dir, store_url)?;
+        Ok(server)
+    }
+
+    /// Starts it again at its addresses.
+    pub(crate) fn start_again(&mut self, dir: &Path, store_url: &str) -> anyhow::Result<()> {
+        let [grpc, http] = [self.grpc, self.http].map(|address| address.to_string());
+        let options = ["--grpc-listen", &grpc, "--http-listen", &http, "--store-url", store_url];
+        self.child = Some(spawn(dir, &options)?);
+        Ok(())
+    }
+
+    /// Ends it as a power cut does; returns its process id.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<u32> {
+        let mut child = self.child.take().context("the server does not run")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(child.id())
+    }
+
+    /// The answer of `/readyz`: status and text. `None` if it gives none.
+    pub(crate) fn readiness(&self) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(self.http).ok()?;
+        stream.set_read_timeout(Some(READ_PATIENCE)).ok()?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, text) = answer.split_once("\r\n\r\n")?;
+        Some((head.split(' ').nth(1)?.parse().ok()?, text.trim().to_owned()))
+    }
+
     /// Leaves it running when this program ends, and gives its process id.
     pub(crate) fn leave_running(mut self) -> u32 {
         self.child.take().map_or(0, |child| child.id())
@@ -91,6 +128,18 @@ impl Drop for Server {
     }
 }
 
+/// Starts the server's program with its store and log in `dir`.
+fn spawn(dir: &Path, options: &[&str]) -> anyhow::Result<Child> {
+    fs::create_dir_all(dir)?;
+    let program = dir.ancestors().map(|above| above.join(SERVER)).find(|program| program.is_symlink());
+    let mut command = Command::new(program.context("the server's program is missing")?);
+    command.env_clear().args(["--log-format", "json"]).args(options).arg("--data-dir").arg(dir.join("data"));
+    // the log of a server that starts again goes on
+    let log = File::options().create(true).append(true).open(log_of(dir))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().context("the server cannot be started")
+}
+
 /// Where the server in this directory writes its log.
 pub(crate) fn log_of(dir: &Path) -> PathBuf {
     dir.join("server.log")
@@ -103,7 +152,7 @@ fn addresses_in(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     Some((field("grpc")?, field("http")?))
 }
 
-/// The agent, for one server.
+/// The agent, for one server or several.
 #[derive(Debug)]
 pub(crate) struct Agent {
     program: PathBuf,
@@ -113,16 +162,28 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// The agent of this directory.
-    pub(crate) fn new(dir: &Path, server: &Server) -> Self {
-        Self { program: dir.join(AGENT), server: format!("http://{}", server.grpc), spool: dir.join("spool") }
+    pub(crate) fn new(dir: &Path, servers: &[Server]) -> Self {
+        let servers: Vec<String> = servers.iter().map(|server| format!("http://{}", server.grpc)).collect();
+        Self { program: dir.join(AGENT), server: servers.join(","), spool: dir.join("spool") }
     }
 
     /// Runs it to its end.
     pub(crate) fn call(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        self.command(arguments).output().context("the agent cannot be started")
+    }
+
+    /// Runs it in the background.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> anyhow::Result<Child> {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("the agent cannot be started")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let kept = env::vars_os().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
         let mut command = Command::new(&self.program);
         command.env_clear().envs(kept);
         command.env("PLIMSOLL_SERVER", &self.server).env("PLIMSOLL_SPOOL_DIR", &self.spool);
-        command.args(arguments).stdin(Stdio::null()).output().context("the agent cannot be started")
+        command.args(arguments).stdin(Stdio::null());
+        command
     }
 }

@@ -2,6 +2,9 @@
 //! the agent, one attempt with a memory limit that is too small, then what `predict`, `should-retry` and `stats` say. Leaves
 //! the server running.
 //!
+//! With `--cluster` it shows three servers over one PostgreSQL instead: the server that serves is killed, then the database, and nothing is
+//! lost.
+//!
 //! Both programs are in this one, so that one build is enough. The name that it is started by says which part it plays:
 //!
 //! | name | part |
@@ -13,9 +16,17 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the story is printed on stdout")]
 
 mod cast;
+mod cluster;
 mod story;
 
-use std::{env, ffi::OsStr, path::Path, process::ExitCode};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::bail;
 
 fn main() -> ExitCode {
     let program = env::args_os().next().unwrap_or_default();
@@ -23,12 +34,21 @@ fn main() -> ExitCode {
     match Path::new(&program).file_name().and_then(OsStr::to_str) {
         Some(cast::SERVER) => plimsoll_server::main(),
         Some(cast::AGENT) => plimsoll_agent::main(),
-        _ => match story::tell() {
+        _ => match show() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("demo: {error:#}");
                 ExitCode::FAILURE
             }
         },
+    }
+}
+
+fn show() -> anyhow::Result<()> {
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    match words.first().and_then(|word| word.to_str()) {
+        None => story::tell(),
+        Some("--cluster") => cluster::show(),
+        Some(_) => bail!("there is one option: --cluster"),
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process,
+    process, slice,
 };
 
 use anyhow::{Context as _, ensure};
@@ -34,7 +34,7 @@ pub(crate) fn tell() -> anyhow::Result<()> {
     cast::assemble(&dir)?;
     let server = Server::start(&dir)?;
     println!("The server runs: gRPC http://{}, HTTP http://{}/", server.grpc, server.http);
-    let builds = Builds { agent: Agent::new(&dir, &server), target: dir.join("target") };
+    let builds = Builds { agent: Agent::new(&dir, slice::from_ref(&server)), target: dir.join("target") };
 
     println!(
         "\n1. The crate {PACKAGE} is built with different -j. Each build asks for {REQUEST}; the agent measures it and\n   \
@@ -134,7 +134,7 @@ impl Builds {
 }
 
 /// Prints a command and its answer.
-fn ask(agent: &Agent, arguments: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn ask(agent: &Agent, arguments: &[&str]) -> anyhow::Result<()> {
     println!("   $ plimsoll {}", arguments.join(" "));
     let output = agent.call(arguments)?;
     for text in [output.stdout, output.stderr] {

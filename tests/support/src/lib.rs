@@ -7,7 +7,7 @@
 //! | `fake_http` | an HTTP server that responds as a function says |
 //! | [`house`] | reads the source tree: which modules use which, what a code map names |
 //! | `patience` | waits for something that happens soon |
-//! | `postgres` | a PostgreSQL of the tests' own |
+//! | [`postgres`] | a PostgreSQL of the tests' own |
 
 #[cfg(feature = "servers")]
 pub mod collector;
@@ -16,5 +16,4 @@ pub mod fake_http;
 pub mod house;
 #[cfg(feature = "servers")]
 pub mod patience;
-#[cfg(feature = "servers")]
 pub mod postgres;
