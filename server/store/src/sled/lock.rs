@@ -4,6 +4,8 @@ use std::{
     fs::{File, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use plimsoll_proto::own_files;
@@ -11,6 +13,10 @@ use plimsoll_proto::own_files;
 use super::fault::OpenError;
 
 pub(super) const LOCK_FILE: &str = "plimsoll.lock";
+/// How long a lock may outlive its holder: a process that the holder has just started has the lock, too, until it runs its program.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+/// Interval between two attempts to take the lock.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Takes the lock, and writes the id of this process into the lock file: a second process names it in its error
 /// message.
@@ -42,7 +48,13 @@ pub(super) fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
 }
 
 fn take_lock(file: &mut File, dir: &Path) -> Result<(), OpenError> {
-    match file.try_lock() {
+    let begin = Instant::now();
+    let mut tried = file.try_lock();
+    while matches!(tried, Err(TryLockError::WouldBlock)) && begin.elapsed() < RELEASE_PATIENCE {
+        thread::sleep(RETRY_INTERVAL);
+        tried = file.try_lock();
+    }
+    match tried {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
