@@ -21,7 +21,7 @@ impl Attack<'_> {
             }
             "/admin/backup" => vec![self.get("takes a backup", path)],
             // those need no identity, and take nothing
-            "/livez" | "/readyz" | "/assets/{name}" | "/agent/{platform}" => Vec::new(),
+            "/livez" | "/readyz" | "/readyz/reads" | "/assets/{name}" | "/agent/{platform}" => Vec::new(),
             "/"
             | "/packages"
             | "/attempts"
