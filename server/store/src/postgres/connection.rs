@@ -6,9 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
+    time::Duration,
 };
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -18,6 +19,10 @@ use super::{
     settings::{Target, host_name},
     tls::Tls,
 };
+
+/// How long one host may take: one that accepts connections and is frozen must not keep the others from being used, nor the holder of the
+/// lease from its beat.
+const HOST_WITHIN: Duration = Duration::from_secs(3);
 
 /// Functions of the server with warnings that say nothing about a commit: that old transactions should be vacuumed soon.
 const HARMLESS: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
@@ -90,9 +95,13 @@ async fn try_host(
     host: usize,
     config: &Config,
 ) -> Result<(Primary, Connection), PostgresError> {
-    let connection = Connection::open_host(config, target.tls.clone()).await?;
-    let primary = check_primary(target, host, &connection.client).await?;
-    Ok((primary, connection))
+    let trying = async {
+        let connection = Connection::open_host(config, target.tls.clone()).await?;
+        let primary = check_primary(target, host, &connection.client).await?;
+        Ok((primary, connection))
+    };
+    let late = || PostgresError::Passing(format!("no answer within {} s", HOST_WITHIN.as_secs()));
+    timeout(HOST_WITHIN, trying).await.unwrap_or_else(|_elapsed| Err(late()))
 }
 
 /// Checks that a connection leads to a primary that may be used.

@@ -115,11 +115,11 @@ async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_n
     assert!(waiting.iter().all(|(waiting, _)| !waiting.is_finished()), "the holder is alive");
     holder.close().await.unwrap();
     let [(mut one_waits, mut told_one), (mut other_waits, mut told_other)] = waiting;
-    let (next, told) = tokio::select! {
+    let (next, next_holder) = tokio::select! {
         next = &mut one_waits => (next.unwrap(), told_other.recv().await),
         next = &mut other_waits => (next.unwrap(), told_one.recv().await),
     };
-    assert!(told.is_some(), "the other one waits for the new holder");
+    assert!(next_holder.is_some(), "the other one waits for the new holder");
     assert_eq!(value(&next, b"k").await.unwrap(), b"held");
     assert_eq!(next.commit(one(b"k", b"next")).await.unwrap().version, 2);
     assert_eq!(next.status().lease_epoch, 2);

@@ -2,6 +2,7 @@
 //! an old primary that comes back is not used.
 
 use std::{
+    net::TcpListener,
     path::Path,
     sync::{
         Arc,
@@ -43,6 +44,19 @@ async fn commits_go_on(store: &Store) {
     let before = store.status().syncs;
     let syncs = async || store.status().syncs;
     eventually("commits go on", syncs, |now| *now > before + 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_accepts_connections_and_never_answers_keeps_no_other_from_being_used() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = frozen.local_addr().unwrap().port();
+    let store = open(&format!("postgres://plimsoll@127.0.0.1:{port},127.0.0.1:{}/{database}", server.port));
+    assert_eq!(store.commit(one(b"k", b"v")).await.unwrap().version, 1);
+    let beats = async || server.sql(&database, "SELECT coalesce(max(n), 0) FROM plimsoll.beat");
+    eventually("the holder beats", beats, |n| n.parse::<i64>().unwrap() > 0).await;
+    store.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
