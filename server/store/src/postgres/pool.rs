@@ -12,7 +12,7 @@ use ulid::Ulid;
 
 use super::{connection::check_primary, errors::PostgresError, settings::Target};
 
-/// Most connections that read at once. With those of the writer, of a snapshot and of the check at the start, a server has up to 7.
+/// Most connections that read at once. With those of the writer, of its beat and of a snapshot, a server has up to 7.
 const READERS: usize = 4;
 /// Longest wait for a free connection.
 const WAIT_WITHIN: Duration = Duration::from_secs(30);
