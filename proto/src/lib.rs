@@ -19,6 +19,7 @@ pub mod fixtures;
 pub mod job;
 pub mod job_pod;
 pub mod limits;
+pub mod log_excerpt;
 pub mod log_filter;
 mod named_enum;
 pub mod own_files;

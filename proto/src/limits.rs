@@ -32,6 +32,8 @@ pub const BATCH_SAMPLES: usize = 1000;
 pub const STREAM_ATTEMPTS: usize = 64;
 /// Most bytes of the end of a log.
 pub const LOG_TAIL_BYTES: usize = 64 * 1024;
+/// A log longer than this may have been cut by its sender, so that its first line is not complete; bytes.
+pub const CUT_LOG_BYTES: usize = LOG_TAIL_BYTES / 2;
 /// Longest reason of GitLab or Kubernetes, bytes.
 pub const REASON_BYTES: usize = 256;
 /// Longest explanation of a corrected cause, bytes.

@@ -10,7 +10,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    EXIT_STATUSES, KeyArgs, ServerArgs, delivery_args::attempt_id, help, log::log_tail, retried::retried,
+    EXIT_STATUSES, KeyArgs, ServerArgs, delivery_args::attempt_id, help, log::log_excerpt, retried::retried,
 };
 use crate::{
     ask::{self, CommandOutput, ExplainedBuild, ExplanationView, Format, PredictFormat},
@@ -83,7 +83,7 @@ pub(super) struct ShouldRetryArgs {
     /// Signal that ended the command.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=64))]
     signal: Option<i32>,
-    /// Log of the attempt; the last 64 KiB are read. `-` reads standard input.
+    /// Log of the attempt. Of a long one its errors and its end are sent. `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// GitLab's failure reason.
@@ -171,7 +171,7 @@ impl ShouldRetryArgs {
         let name = environment.key.labels.get("job").map(String::as_str);
         let include_retried = self.include_retried.as_deref().map(|path| retried(path, attempt, name));
         let log_tail =
-            self.log.as_deref().map(|log| log_tail(log, &job.secrets)).transpose()?.unwrap_or_default();
+            self.log.as_deref().map(|log| log_excerpt(log, &job.secrets)).transpose()?.unwrap_or_default();
         Ok(ShouldRetryRequest {
             attempt: attempt.clone(),
             key,

@@ -7,7 +7,7 @@
 //! that their lines stay in order. If this cannot be set up, the build gets the original streams and has no
 //! phases.
 
-mod log_tail;
+mod build_log;
 mod markers;
 mod phase_board;
 mod pump;
@@ -37,7 +37,7 @@ use rustix::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::standard_error::write_line;
+use crate::{key::Secrets, standard_error::write_line};
 
 pub use markers::{PATTERNS, Pattern, PhaseMarks};
 pub(crate) use phase_board::PhaseChange;
@@ -197,12 +197,9 @@ impl Output {
         self.board.take_change()
     }
 
-    /// The end of the build's output so far, from both streams. It is longer than what a request sends, because
-    /// [`Secrets::mask`] needs the bytes before.
-    ///
-    /// [`Secrets::mask`]: crate::key::Secrets::mask
-    pub(crate) fn log_tail(&self) -> Vec<u8> {
-        self.board.log_tail.copy()
+    /// What is sent of the build's output so far, from both streams, with secrets masked. It is given once.
+    pub(crate) fn take_log(&self, secrets: &Secrets) -> Vec<u8> {
+        self.board.build_log.take(secrets)
     }
 
     /// Passes the new size of the real terminal on to the build's terminal. Call this when the real terminal has changed its size.

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{log_tail::LogTail, markers::PhaseMark, tracker::PhaseTracker};
+use super::{build_log::BuildLog, markers::PhaseMark, tracker::PhaseTracker};
 
 /// Most changes that wait for the sampler. If more arrive, intermediate ones are dropped, but never the last
 /// one.
@@ -27,7 +27,7 @@ pub(super) struct PhaseBoard {
     state: Mutex<BoardState>,
     change_notify: Notify,
     /// The end of the build's log.
-    pub(super) log_tail: LogTail,
+    pub(super) build_log: BuildLog,
 }
 
 #[derive(Debug, Default)]

@@ -164,7 +164,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
 
     fn scan(&mut self, bytes: &[u8]) {
         if let StreamKind::Pipe(scanner, board) | StreamKind::Terminal(scanner, board) = &mut self.kind {
-            board.log_tail.push(bytes);
+            board.build_log.push(bytes);
             let marks = scanner.scan(bytes);
             if !marks.is_empty() {
                 board.apply_marks(marks);

@@ -4,7 +4,7 @@ use std::{cell::Cell, ffi::OsString, time::Duration};
 
 use nix::sys::signal::Signal;
 use plimsoll_measure::{clock, kernel::Kernel, meter::Meter, sampler::Sampler};
-use plimsoll_proto::{limits, v1::Exit};
+use plimsoll_proto::v1::Exit;
 use tokio::time::{Instant, timeout};
 use ulid::Ulid;
 
@@ -196,7 +196,7 @@ impl RunningBuild<'_> {
         while let Some(change) = output.take_change() {
             self.apply_phase(change);
         }
-        let log_tail = self.secrets.mask(&output.log_tail(), limits::LOG_TAIL_BYTES);
+        let log_tail = output.take_log(self.secrets);
         output.close();
         (interrupted, log_tail)
     }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek, SeekFrom, Write as _, stdin, stdout},
+    io::{self, Read, Write as _, stdin, stdout},
     path::{Path, PathBuf},
 };
 
@@ -13,19 +13,19 @@ use plimsoll_core::{
     mask,
     retry::{FiredRule, LogExplanation, LogRules, check_files, explain},
 };
-use plimsoll_proto::{figures, reasons, shown::clean};
+use plimsoll_proto::{figures, limits, log_excerpt::LogExcerpt, reasons, shown::clean};
 use serde::Serialize;
 
 use super::{Output, line::examples_text, print_note, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
-/// Bytes kept of the end of a log: more than the rules read.
-const HELD_BYTES: usize = 128 << 10;
+/// Bytes read at once.
+const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&["rules explain build.log", "rules explain - --output json"]))]
 pub(super) struct Explain {
-    /// A log as it is; - reads standard input. Only its end is read, as for a verdict.
+    /// A log as it is; - reads standard input. Of a long one, its errors and its end are read, as for a verdict.
     log: PathBuf,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
@@ -61,8 +61,9 @@ struct RuleAnswer<'a> {
 
 #[derive(Debug, Serialize)]
 struct LineAnswer<'a> {
-    number: u32,
-    from_end: bool,
+    /// `null` where only an excerpt of the log was read.
+    number: Option<u32>,
+    from_end: Option<bool>,
     line: &'a str,
 }
 
@@ -74,7 +75,7 @@ impl Explain {
             Some(dir) => verdict_engine::read_rules(dir)?,
             None => LogRules::built_in(),
         };
-        let log = end_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
+        let log = excerpt_of(&self.log).with_context(|| format!("{} cannot be read", self.log.display()))?;
         let log_tail = String::from_utf8_lossy(&log).into_owned();
         // secrets are masked as the server masks them
         let evidence = mask::evidence(Evidence { log_tail, ..Evidence::about(AttemptId::unnamed()) });
@@ -107,36 +108,25 @@ impl Check {
     }
 }
 
-/// The last bytes of a file or stream, at most `HELD_BYTES`. Only the end of a file is read; of a stream
-/// only the end is kept.
-fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+/// The excerpt of a file or stream that a verdict would read.
+fn excerpt_of(path: &Path) -> io::Result<Vec<u8>> {
     if path.as_os_str() == "-" {
-        return end_of_stream(stdin().lock());
+        excerpt_of_stream(stdin().lock())
+    } else {
+        excerpt_of_stream(File::open(path)?)
     }
-    let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_file() {
-        file.seek(SeekFrom::Start(metadata.len().saturating_sub(HELD_BYTES as u64)))?;
-    }
-    // a file that grows meanwhile, or has no end, is read like a stream
-    end_of_stream(file)
 }
 
-fn end_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
-    let (mut held, mut part) = (Vec::new(), vec![0; HELD_BYTES / 2]);
+fn excerpt_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
+    let (mut excerpt, mut piece) = (LogExcerpt::new(limits::LOG_TAIL_BYTES, 0), vec![0; PIECE_BYTES]);
     loop {
-        match from.read(&mut part) {
-            Ok(0) => break,
-            Ok(read) => held.extend_from_slice(part.get(..read).unwrap_or_default()),
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(excerpt.finish(<[u8]>::to_vec)),
+            Ok(read) => excerpt.push(piece.get(..read).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        if held.len() > 2 * HELD_BYTES {
-            held.drain(..held.len() - HELD_BYTES);
-        }
     }
-    held.drain(..held.len().saturating_sub(HELD_BYTES));
-    Ok(held)
 }
 
 fn line_number(at: LogPlace) -> (u32, bool) {
@@ -159,9 +149,15 @@ fn explanation_text(explained: &LogExplanation) -> String {
         let weak = if *weak { ", weak" } else { "" };
         lines.push(format!("{mark}  {} ({}{weak}): {why}", clean(rule), cause.as_str()));
         for (at, line) in &fired.lines {
-            let (number, from_end) = line_number(*at);
-            let place = reasons::line_place(number, from_end).unwrap_or_default();
-            lines.push(format!("           {place}: {}", clean(line)));
+            let place = at.and_then(|at| {
+                let (number, from_end) = line_number(at);
+                reasons::line_place(number, from_end)
+            });
+            lines.push(format!(
+                "           {}: {}",
+                place.as_deref().unwrap_or("far above the end"),
+                clean(line)
+            ));
         }
         let more = fired.count.saturating_sub(fired.lines.len());
         if more > 0 {
@@ -172,8 +168,8 @@ fn explanation_text(explained: &LogExplanation) -> String {
 }
 
 fn explain_answer(explained: &LogExplanation) -> ExplainAnswer<'_> {
-    fn line((at, line): &(LogPlace, String)) -> LineAnswer<'_> {
-        let (number, from_end) = line_number(*at);
+    fn line((at, line): &(Option<LogPlace>, String)) -> LineAnswer<'_> {
+        let (number, from_end) = at.map(line_number).unzip();
         LineAnswer { number, from_end, line }
     }
     fn rule(fired: &FiredRule) -> RuleAnswer<'_> {
@@ -194,10 +190,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_stream_only_the_end_is_held() {
-        let long = io::repeat(b'x').take(10 << 20).chain(&b"the end"[..]);
-        let held = end_of_stream(long).unwrap();
-        assert_eq!((held.len(), held.ends_with(b"xthe end")), (HELD_BYTES, true));
-        assert_eq!(end_of_stream(&b"short"[..]).unwrap(), b"short");
+    fn of_a_stream_the_errors_and_the_end_are_held() {
+        let long = b"error: first\n".chain(io::repeat(b'x').take(10 << 20)).chain(&b"\nthe end"[..]);
+        let held = excerpt_of_stream(long).unwrap();
+        assert!(held.len() <= limits::LOG_TAIL_BYTES && held.ends_with(b"x\nthe end"));
+        assert!(String::from_utf8_lossy(&held).contains("\nerror: first\n"));
+        assert_eq!(excerpt_of_stream(&b"short"[..]).unwrap(), b"short");
     }
 }

@@ -6,8 +6,6 @@ use plimsoll_proto::limits;
 
 use super::MASK;
 
-/// A log longer than this was probably cut, so that its first line is incomplete.
-const PROBABLY_CUT_FROM: usize = limits::LOG_TAIL_BYTES / 2;
 /// Most bytes of the first line in which the rest of a secret is searched.
 const FIRST_LINE: usize = 4 << 10;
 /// Least length of a mixed run of letters and digits that may be the rest of a secret.
@@ -15,7 +13,7 @@ const MIN_REMAINDER: usize = 8;
 
 /// Replaces what may be the rest of a secret at the start of a log by the mask.
 pub(super) fn mask(tail: &str) -> Cow<'_, str> {
-    if tail.len() > PROBABLY_CUT_FROM {
+    if tail.len() > limits::CUT_LOG_BYTES {
         return Cow::Borrowed(without_first_line(tail));
     }
     let first = tail.split(char::is_whitespace).next().unwrap_or_default();

@@ -28,6 +28,14 @@ pub(super) struct WeighedFailure {
     pub(super) retries_left: u32,
 }
 
+impl WeighedFailure {
+    /// Whether no better evidence than the log names the cause, and no retry showed that it can pass.
+    fn is_unproven(&self) -> bool {
+        let passed_again = self.cause == Cause::Flaky && self.finding.cause != Some(Cause::Flaky);
+        !self.finding.is_proven() && !passed_again
+    }
+}
+
 /// Returns the remedy if it is allowed. Otherwise the action is "no", and the rule that forbids the remedy is returned with it.
 pub(super) fn allow(
     remedy: Remedy,
@@ -43,7 +51,7 @@ pub(super) fn allow(
         let rule = format!("all {} are used up", figures::counted(policy.max_attempts.into(), "attempt"));
         return refuse_used_up(remedy, failure, rule);
     }
-    let unproven = !failure.finding.is_proven() && failure.cause != Cause::Flaky;
+    let unproven = failure.is_unproven();
     if unproven && failure.spent_attempts > policy.unproven_retries {
         return no(bound_words(policy.unproven_retries, "without kernel or container evidence"));
     }
@@ -69,7 +77,7 @@ pub(super) fn allow(
 
 /// Number of retries that [`allow`] permits after such a failure, including this one. `None` if it is not below what the budget leaves.
 pub(super) fn allowed_below_budget(failure: &WeighedFailure, policy: &RetryPolicy) -> Option<u32> {
-    let unproven = !failure.finding.is_proven() && failure.cause != Cause::Flaky;
+    let unproven = failure.is_unproven();
     let of_unproven = unproven.then_some(policy.unproven_retries);
     let of_cause = failure.terms.counts_in_budget.then_some(failure.terms.retries);
     let retries = of_unproven.into_iter().chain(of_cause).min()?;

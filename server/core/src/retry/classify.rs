@@ -53,9 +53,15 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(time_was_over);
     found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
+    let logged = clues::log_clues(&hits, measured);
+    // a signal says that it was killed, and a line of the log may say for what
+    let says_why = |hit: &RuleMatch<'_>| hit.rule.cause.is_memory() && !hit.rule.summary;
+    let log_says_why = ended.as_ref().is_some_and(|ended| ended.weak) && hits.iter().any(says_why);
+    let (ended, ended_after) = if log_says_why { (None, ended) } else { (ended, None) };
     found.extend(ended);
     found.extend(ci);
-    found.extend(clues::log_clues(&hits, measured));
+    found.extend(logged);
+    found.extend(ended_after);
     found.extend(unknown);
     // the cause in the summary comes second, because an earlier verdict may have replaced it
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
@@ -90,7 +96,8 @@ fn lowered_by_failed_test(finding: Finding, hits: &[RuleMatch<'_>]) -> Finding {
     }
     let Some(test) = hits.iter().find(|hit| hit.names_test()) else { return finding };
     let own_failure = Some(clues::text_of(test));
-    Finding { own_failure, confidence: finding.confidence.min(UNCERTAIN_CONFIDENCE), ..finding }
+    let confidence = finding.confidence.min(UNCERTAIN_CONFIDENCE);
+    Finding { own_failure, own_is_test: true, confidence, ..finding }
 }
 
 /// Whether no text of a log was ever sent.
@@ -207,6 +214,7 @@ fn not_failed_finding(measured: Option<&Summary>) -> Finding {
         failure_line: None,
         root: None,
         own_failure: None,
+        own_is_test: false,
         by_rules: None,
         log_unread: false,
         memory_refused: false,
@@ -246,6 +254,7 @@ fn decide_cause(found: &[Clue]) -> Finding {
         failure_line: None,
         root: None,
         own_failure,
+        own_is_test: false,
         by_rules: None,
         log_unread: false,
         memory_refused: false,

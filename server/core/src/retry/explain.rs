@@ -45,7 +45,7 @@ pub struct FiredRule {
     /// Why the rule decides or not.
     pub why: String,
     /// The first lines that the rule matches, with their positions; at most 5.
-    pub lines: Vec<(LogPlace, String)>,
+    pub lines: Vec<(Option<LogPlace>, String)>,
     /// Total number of matching lines.
     pub count: usize,
 }

@@ -5,18 +5,14 @@
 
 use std::collections::HashMap;
 
-use regex::bytes::{Regex, RegexBuilder};
-
 use super::{
-    rule::Rule,
+    rule::{Rule, RulePattern},
     rules::{self, LogRules},
     taxonomy,
 };
 
 /// Most rules in all of the operator's files together.
 const MAX_RULES: usize = 1000;
-/// Most bytes that the compiled pattern of one rule may take.
-const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 impl LogRules {
     /// The built-in rules and those of `files`, which are pairs of name and text. A file is Spack's taxonomy if its name ends in `.yaml` or
@@ -66,18 +62,18 @@ fn rule_error(rule: &Rule) -> Option<String> {
     if rule.id.is_empty() {
         return of_rule("has no id".to_owned());
     }
-    let pattern = match compile(rule) {
+    let pattern = match RulePattern::of(rule) {
         Ok(pattern) => pattern,
-        Err(error) => return of_rule(format!("pattern: {error}")),
+        Err(error) => return of_rule(error),
     };
-    if pattern.is_match(b"") {
+    if pattern.is_match("") {
         return of_rule("pattern matches an empty line, and so every log".to_owned());
     }
-    let missed = rule.matches.iter().find(|line| !pattern.is_match(line.as_bytes()));
+    let missed = rule.matches.iter().find(|line| !pattern.is_match(line));
     if let Some(line) = missed {
         return of_rule(format!("does not match its example {line:?}"));
     }
-    let caught = rule.spares.iter().find(|line| pattern.is_match(line.as_bytes()));
+    let caught = rule.spares.iter().find(|line| pattern.is_match(line));
     if let Some(line) = caught {
         return of_rule(format!("matches {line:?}, which it should spare"));
     }
@@ -86,9 +82,4 @@ fn rule_error(rule: &Rule) -> Option<String> {
         (false, Some(_)) => of_rule("has a sign of memory, but another cause".to_owned()),
         _ => None,
     }
-}
-
-fn compile(rule: &Rule) -> Result<Regex, String> {
-    let pattern = RegexBuilder::new(&rule.pattern).unicode(false).size_limit(MAX_COMPILED_BYTES).build();
-    pattern.map_err(|error| error.to_string())
 }

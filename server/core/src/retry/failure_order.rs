@@ -126,12 +126,15 @@ impl OrderReader {
     /// Reads the line before those read so far. `rules`: the rules that match it, with their indexes; `tries_again`: whether it only
     /// reports that a tool retries.
     pub(super) fn read(&mut self, line: &str, rules: &[(usize, &Rule)], tries_again: bool) {
+        rules
+            .iter()
+            .filter(|(_, rule)| is_vague(rule))
+            .for_each(|(place, _)| self.note_vague_fault(*place, tries_again));
         let mut outside = rules.iter().filter(|(_, rule)| may_be_overcome(rule)).peekable();
         if outside.peek().is_some() {
             outside.for_each(|(place, _)| self.note_fault(*place, line, tries_again));
             return;
         }
-        rules.iter().filter(|(_, rule)| is_vague(rule)).for_each(|(place, _)| self.note_vague_fault(*place));
         let fails = |weak: bool| {
             rules.iter().any(|(_, rule)| {
                 let is_own = rule.cause == Cause::Deterministic || (weak && rule.cause == Cause::Unknown);
@@ -178,20 +181,26 @@ impl OrderReader {
         });
     }
 
-    /// Records a line that may show a fault outside the build. Such a fault was overcome if rpmbuild began another phase after it.
-    fn note_vague_fault(&mut self, rule: usize) {
-        if self.faults.iter().all(|fault| fault.rule != rule) {
-            let order = if self.phase == ReadPhase::Earlier { LogOrder::Overcome } else { LogOrder::Alone };
-            let lines = FaultLines::Open;
-            self.faults.push(OutsideFault {
-                rule,
-                log_order: order,
-                tool_failed: false,
-                is_runner_report: false,
-                considered: true,
-                lines,
-            });
+    /// Records a line that may show a fault outside the build. Such a fault was overcome if rpmbuild began another phase after it, or if a
+    /// tool only reports that it retries and the build went on.
+    fn note_vague_fault(&mut self, rule: usize, tries_again: bool) {
+        if let Some(known) = self.faults.iter_mut().find(|fault| fault.rule == rule) {
+            if !tries_again {
+                known.lines = FaultLines::Open;
+            }
+            return;
         }
+        let order = if self.phase == ReadPhase::Earlier { LogOrder::Overcome } else { LogOrder::Alone };
+        let is_over = tries_again && self.afterwards == FollowingLine::WentOn;
+        let lines = if is_over { FaultLines::Overcome } else { FaultLines::Open };
+        self.faults.push(OutsideFault {
+            rule,
+            log_order: order,
+            tool_failed: false,
+            is_runner_report: false,
+            considered: true,
+            lines,
+        });
     }
 
     /// Records a line that shows a failure of the build itself. `own`: an error in the sources.

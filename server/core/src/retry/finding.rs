@@ -24,6 +24,8 @@ pub struct Finding {
     /// A log line that shows a failure of the build itself, if a fault outside the build decides: which of the two ended the build is
     /// uncertain.
     pub own_failure: Option<String>,
+    /// Whether `own_failure` only names a test, which may have failed of the fault outside.
+    pub own_is_test: bool,
     /// Whether `failure_line` reports that memory was refused to a process (and not that a process was killed).
     pub memory_refused: bool,
     /// The cause and source that the rules found, if a person corrected them. The signature of the failure is computed from these.
@@ -35,10 +37,10 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The cause for statistics: "undecided" if the log shows both a fault outside the build and a failure of the build itself, because
-    /// neither can be counted with certainty.
+    /// The cause for statistics: "undecided" if the log shows both a fault outside the build and a failure of the build itself with a reason
+    /// of its own, because neither can be counted with certainty.
     pub fn decided_cause(&self, cause: Cause) -> Cause {
-        if self.own_failure.is_some() { Cause::Undecided } else { cause }
+        if self.own_failure.is_some() && !self.own_is_test { Cause::Undecided } else { cause }
     }
 
     /// Whether better evidence than the log names the cause.

@@ -1,17 +1,21 @@
 //! Selects the lines at the end of a log that can show why something failed.
 //!
-//! Only the end is read, line by line: wrappers are removed ([`reader`](mod@super::reader)), and lines that only mention a failure are
+//! Of a long log an excerpt is read ([`log_excerpt`]), line by line: wrappers are removed ([`reader`](mod@super::reader)), and lines that only mention a failure are
 //! skipped ([`mentioned_failures`](mod@super::mentioned_failures)). A carriage return ends a line too, so a progress bar becomes many
 //! lines; all of them keep the line number that an editor shows. NUL bytes are removed, because ASCII text in UTF-16 has one after each
 //! letter.
 
+use std::borrow::Cow;
+
+use plimsoll_proto::log_excerpt;
+
 use super::{
     mentioned_failures::{LineBefore, went_well},
-    reader::{plain_text, unwrapped},
+    reader::{json_message, plain_text, unwrapped},
 };
 use crate::domain::LogPlace;
 
-/// Bytes read at the end of a log. The reason of a failure is near the end; the limit bounds the time.
+/// Most bytes read of a log; of a longer one its errors and its end. The limit bounds the time.
 const READ_BYTES: usize = 64 << 10;
 /// Longest text shown for a line, in bytes.
 const SHOWN_BYTES: usize = 200;
@@ -26,6 +30,8 @@ pub(super) struct LogTail {
     text: String,
     /// Number of lines in `text`, if the beginning of the log is missing.
     lines_if_cut: Option<usize>,
+    /// Number of lines at the start of `text` that stand somewhere above the rest.
+    lines_above: usize,
 }
 
 /// A line with its index in the text, from 0.
@@ -38,10 +44,18 @@ pub(super) struct NumberedLine<'l> {
 impl LogTail {
     /// Takes the end of this log.
     pub(super) fn of(log: &str) -> Self {
-        let text = plain_text(text_end(log, READ_BYTES));
-        let cut = (log.len() + CUT_MARGIN_BYTES > READ_BYTES)
-            .then(|| text.trim_end_matches('\n').split('\n').count());
-        Self { text, lines_if_cut: cut }
+        let excerpt = if log.len() > READ_BYTES {
+            Cow::Owned(String::from_utf8_lossy(&log_excerpt::of(log.as_bytes(), READ_BYTES)).into_owned())
+        } else {
+            Cow::Borrowed(log)
+        };
+        let above =
+            excerpt.find(log_excerpt::END_MARK).map_or("", |at| excerpt.get(..at).unwrap_or_default());
+        let lines_above = if above.is_empty() { 0 } else { above.split('\n').count() };
+        let is_cut = lines_above > 0 || log.len() + CUT_MARGIN_BYTES > READ_BYTES;
+        let text = with_messages(plain_text(&excerpt));
+        let cut = is_cut.then(|| text.trim_end_matches('\n').split('\n').count());
+        Self { text, lines_if_cut: cut, lines_above }
     }
 
     /// Lines that can show why something failed, the last one first.
@@ -61,14 +75,27 @@ impl LogTail {
         says.into_iter().rev()
     }
 
-    /// Position of a line in the log, or from the end of the log if its beginning is missing.
-    pub(super) fn place(&self, line: NumberedLine<'_>) -> LogPlace {
+    /// Position of a line in the log, or from the end of the log if its beginning is missing; `None` if what is between it and the end is
+    /// missing too.
+    pub(super) fn place(&self, line: NumberedLine<'_>) -> Option<LogPlace> {
+        if line.number < self.lines_above {
+            return None;
+        }
         let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        match self.lines_if_cut {
+        Some(match self.lines_if_cut {
             None => LogPlace::FromStart(place(line.number + 1)),
             Some(lines) => LogPlace::FromEnd(place(lines.saturating_sub(line.number).max(1))),
-        }
+        })
     }
+}
+
+/// The text, with the message in place of each line that is a JSON object.
+fn with_messages(text: String) -> String {
+    if !text.contains("\":") {
+        return text;
+    }
+    let lines = text.split('\n').map(|line| json_message(line).map_or(Cow::Borrowed(line), Cow::Owned));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The text to show for a line: a long one is cut in the middle.
@@ -137,7 +164,7 @@ mod tests {
     fn a_line_has_the_number_that_an_editor_shows_from_the_side_that_is_whole() {
         let places = |log: &str| -> Vec<(String, LogPlace)> {
             let tail = LogTail::of(log);
-            tail.rev_with_passed().map(|line| (line.text.to_owned(), tail.place(line))).collect()
+            tail.rev_with_passed().map(|line| (line.text.to_owned(), tail.place(line).unwrap())).collect()
         };
         let few = places("one\n\n10 %\r50 %\rthree\r\nfour\n");
         let at = |text: &str| few.iter().find(|(line, _)| line == text).unwrap().1;

@@ -33,7 +33,7 @@ static MANUAL_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:\b(?:retrying|trying again|re-?attempting|reconnecting)\b|\bwill (?:be )?(?:retr(?:y|ied)|try again)\b",
-        r"|\b(?:try|tries|retry|retries|attempt|attempts) (?:remaining|remain|left)\b|\b(?:retry|try again) (?:in|after) [0-9])"
+        r"|\b(?:try|tries|retry|retries|attempt|attempts) (?:remaining|remain|left)\b|\b(?:retry|try again) (?:in|after) [0-9]|\bnext (?:attempt|try|retry) in\b)"
     ))
     .ok()
 });

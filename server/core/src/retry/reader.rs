@@ -10,6 +10,9 @@
 //! | `##[error]`, `::error file=x::`, `[ERROR] `, `INFO: ` | commands of GitHub and Azure, loggers |
 //! | `DEBUG util.py:463:  `, `BUILDSTDERR: ` | mock in its `root.log` and `build.log` |
 //! | `  >> 124    `, `     123    `, `│ ` | Spack's summary of a log, pip |
+//! | `> ` | a log that quotes another |
+//!
+//! A line that is a JSON object counts as its message ([`json_message`]).
 //!
 //! Colours are removed too, also where only their letters are left (`#033[0m`, `[31m`), and so are Buildkite's markers.
 
@@ -41,7 +44,7 @@ static LINE_PREFIX_OF_TOOLS: LazyLock<Option<Regex>> = LazyLock::new(|| {
           | \#[0-9]+ \ (?: [0-9]+\.[0-9]{1,6} (?: \ | $ ) )?
           | [0-9]{1,7}\.[0-9]{1,6} (?: \ | $ )
           | \[ \ *[0-9]+\.[0-9]{1,6}s? \] \ ?
-          | (?: [A-Za-z][A-Za-z0-9_.@/-]{0,60} | \[MASKED\] ) \ + \| (?: \ | $ )
+          | (?: [A-Z]?[a-z][A-Za-z0-9_.@/-]{0,60} | \[MASKED\] ) \ + \| (?: \ | $ )
           | \[ [A-Za-z] [A-Za-z0-9_\ .,:/@+-]{0,60} \] (?: [\ \t] | $ )
           | \#\#\[ [a-z]+ \]
           | :: (?: error | notice | debug | group ) (?: \ [^:]{1,200} )? ::
@@ -49,10 +52,37 @@ static LINE_PREFIX_OF_TOOLS: LazyLock<Option<Regex>> = LazyLock::new(|| {
           | BUILDSTDERR: (?: \ | $ )
           | (?: TRACE | DEBUG | INFO | NOTICE ) :? [\ ]
         ) | ^\ \ + (?:>>\ )? [0-9]+ \ {4}
-          | ^[\ \t]* [│┃] \ ?",
+          | ^[\ \t]* (?: [│┃] \ ? | >{1,3} (?: \ | $ ) )",
     )
     .ok()
 });
+
+/// Matches a field of a JSON object that holds what a logger was given: its message, and the error beside it. The value may be cut.
+static JSON_MESSAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#""(?:@?message|msg|log|text|line|error|err|reason|detail)"[ \t]*:[ \t]*"((?:[^"\\]|\\.)*)"#)
+        .ok()
+});
+
+/// The message of a line that a logger wrote as a JSON object, or as one field of it, with its wrappers; `None` for every other line. Line breaks in the message
+/// become carriage returns, so that the line keeps its number.
+pub(super) fn json_message(line: &str) -> Option<String> {
+    let object = unwrapped(line).trim_start();
+    // a field of an object that takes several lines, or the object
+    let is_field = object.starts_with('"')
+        && JSON_MESSAGE.as_ref()?.find(object).is_some_and(|field| field.start() == 0);
+    if !is_field && (!object.starts_with('{') || !object.contains("\":")) {
+        return None;
+    }
+    let parts: Vec<String> =
+        JSON_MESSAGE.as_ref()?.captures_iter(object).map(|found| unescaped(&found[1])).collect();
+    (!parts.is_empty()).then(|| parts.join(": "))
+}
+
+/// The text of a JSON string. An escape that is cut or not known stays as it is.
+fn unescaped(value: &str) -> String {
+    let quoted = serde_json::from_str::<String>(&format!("\"{value}\""));
+    quoted.unwrap_or_else(|_| value.replace("\\n", "\n").replace("\\\"", "\"")).replace('\n', "\r")
+}
 
 /// The text without colours, NUL and byte-order mark.
 pub(super) fn plain_text(text: &str) -> String {
@@ -113,6 +143,8 @@ pub(super) mod tests {
         "  >> 124    ",
         "     123    ",
         "  │ ",
+        "> ",
+        "  >> ",
     ];
 
     #[test]
@@ -128,7 +160,8 @@ pub(super) mod tests {
             "  12 files",
             "  12",
             "2024-05-22 x",
-            "  >> x",
+            ">>>>>>> theirs",
+            ">x",
             "[  FAILED  ] a.b",
             "[28] no",
             "[WARN] x.c:1:2: no",
@@ -138,6 +171,35 @@ pub(super) mod tests {
             "",
         ] {
             assert_eq!(unwrapped(line), line);
+        }
+    }
+
+    #[test]
+    fn a_line_of_json_counts_as_its_message() {
+        for (line, message) in [
+            (r#"{"time": "1", "level": "info", "msg": "cc1: out of memory"}"#, "cc1: out of memory"),
+            (
+                r#"2024-05-22T12:43:46.9626460Z {"log":"a.c:1:2: error: no \"x\"\n","stream":"stderr"}"#,
+                "a.c:1:2: error: no \"x\"\r",
+            ),
+            (
+                r#"{"level":"error","msg":"build failed","error":"no space left on device"}"#,
+                "build failed: no space left on device",
+            ),
+            (r#"{"msg": "cut off in the mid"#, "cut off in the mid"),
+            (r#"  "message": "API rate limit exceeded","#, "API rate limit exceeded"),
+        ] {
+            assert_eq!(json_message(line).as_deref(), Some(message));
+        }
+        for line in [
+            "{",
+            "{}",
+            "{\"a\": 1}",
+            "int f() { return 1; }",
+            "\"name\": \"x\"",
+            "\"a\" is no message: \"msg\": \"x\"",
+        ] {
+            assert_eq!(json_message(line), None);
         }
     }
 

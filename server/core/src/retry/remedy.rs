@@ -138,6 +138,9 @@ fn sized_remedy(
         }
         Cause::EvictedByNode if finding.is_proven() => evicted_again(evidence, &why, next, (settings, &how)),
         cause if cause.is_final() => Remedy::no(format!("{why}: {}", no_retry_reason(cause))),
+        Cause::Infra if finding.own_failure.is_some() => {
+            Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_size_advice(Cause::Undecided, &how)))
+        }
         cause => Remedy::retry(Action::AsIs, next, format!("{why}: {}", same_size_advice(cause, &how))),
     }
 }
@@ -297,14 +300,19 @@ pub(super) fn cause_sentence(finding: &Finding, cause: Cause) -> String {
         Cause::Unknown | Cause::Flaky => false,
         _ => finding.decided_by == Some(EvidenceSource::Log),
     };
-    let (head, tail) = cause_phrase(cause);
+    let by_rule = finding.cause == Some(Cause::Flaky) && finding.decided_by == Some(EvidenceSource::Log);
+    let (head, tail) = if by_rule && cause == Cause::Flaky {
+        ("a test or its helper probably ", "failed by chance")
+    } else {
+        cause_phrase(cause)
+    };
     let words = format!("{head}{}{tail}", if is_probable { "probably " } else { "" });
     let words = match decided {
         Some(line) => format!("{words} ({})", line.text),
         None => words,
     };
     match (cause, &finding.own_failure) {
-        (Cause::Undecided, Some(own)) => format!("{words}, or the build itself did ({own})"),
+        (Cause::Undecided | Cause::Infra, Some(own)) => format!("{words}, or the build itself did ({own})"),
         (Cause::Unknown, _) if finding.log_unread => format!("{words}: {LOG_UNREAD} ({READ_THE_LOG})"),
         (Cause::Unknown, _) => format!("{words}: {NO_RULE_KNOWS_IT} ({NAME_THE_CAUSE})"),
         _ => words,

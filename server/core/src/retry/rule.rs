@@ -1,5 +1,6 @@
 //! One rule about lines of a log, as `rules/*.toml` write it.
 
+use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use crate::domain::Cause;
@@ -18,9 +19,17 @@ pub(super) struct Rule {
     /// What a line must match somewhere. It must not match an empty line.
     /// Value: expression.
     pub(super) pattern: String,
+    /// What a line must not match anywhere: the surroundings in which the words of `pattern` have another meaning.
+    /// Value: expression.
+    /// Default: none.
+    #[serde(default)]
+    pub(super) unless: Option<String>,
     /// Says only that something failed. It counts where no other rule matches.
     #[serde(default)]
     pub(super) weak: bool,
+    /// With `weak`: says only that something failed, and not why.
+    #[serde(default)]
+    pub(super) summary: bool,
     /// The machine failed. Tools report errors of their own after that.
     #[serde(default)]
     pub(super) place: bool,
@@ -56,4 +65,36 @@ pub(super) enum Sign {
     Kill,
     /// Memory was refused to a process. The kernel may have killed nothing.
     Alloc,
+}
+
+/// Most bytes that one compiled expression of a rule may take.
+const MAX_COMPILED_BYTES: usize = 1 << 20;
+
+/// The expressions of one rule, compiled.
+#[derive(Debug)]
+pub(super) struct RulePattern {
+    pattern: Regex,
+    unless: Option<Regex>,
+}
+
+impl RulePattern {
+    /// Compiles the expressions of a rule.
+    /// Errors: names the key of the expression and what is wrong with it.
+    pub(super) fn of(rule: &Rule) -> Result<Self, String> {
+        let pattern = compile("pattern", &rule.pattern)?;
+        let unless = rule.unless.as_ref().map(|unless| compile("unless", unless)).transpose()?;
+        Ok(Self { pattern, unless })
+    }
+
+    /// Whether the rule matches the line.
+    pub(super) fn is_match(&self, line: &str) -> bool {
+        self.pattern.is_match(line.as_bytes())
+            && self.unless.as_ref().is_none_or(|unless| !unless.is_match(line.as_bytes()))
+    }
+}
+
+/// Compiles an expression for bytes: on non-ASCII text a Unicode `\b` needs a slow engine, and a log may be entirely non-ASCII.
+pub(super) fn compile(key: &str, expression: &str) -> Result<Regex, String> {
+    let compiled = RegexBuilder::new(expression).unicode(false).size_limit(MAX_COMPILED_BYTES).build();
+    compiled.map_err(|error| format!("{key}: {error}"))
 }

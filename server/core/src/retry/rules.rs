@@ -1,27 +1,26 @@
 //! The log rules of `rules/*.toml`. They are data, compiled once, and matched in time linear in the length of the log.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, LazyLock},
 };
 
-use regex::{
-    Regex,
-    bytes::{RegexSet, RegexSetBuilder},
-};
+use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use super::{
     failure_order::OrderReader,
     lines::{LogTail, shown, start, text_end},
     mentioned_failures::{tries_again, went_well, without_mentions},
-    rule::Rule,
+    rule::{self, Rule},
     signature,
 };
 use crate::domain::{Cause, LogOrder, RootLine};
 
-/// Most bytes of one line that rules are matched against.
+/// Most bytes of a line that rules are matched against at once; a longer line is read in parts.
 const LINE_BYTES: usize = 4 << 10;
+/// Bytes that two neighbouring parts of a long line share, so that no phrase is cut.
+const SHARED_BYTES: usize = 256;
 /// Number of rules matched in one pass. An automaton for all rules would outgrow its cache on lines with parts of many rules, and the regex
 /// library's fallback is 20 times as slow; automata of a few rules stay small for every log.
 const RULES_PER_SET: usize = 4;
@@ -61,6 +60,8 @@ pub struct LogRules {
     rules: Vec<Rule>,
     /// Compiled sets of `RULES_PER_SET` rules each, in order.
     sets: Vec<RegexSet>,
+    /// `unless` of each rule that has one, compiled, by the rule's index.
+    unless: HashMap<usize, Regex>,
 }
 
 /// Format of a rule file.
@@ -74,10 +75,11 @@ struct RulesFile {
 }
 
 /// The built-in rule files, in the order of their rules.
-const BUILT_IN_FILES: [&str; 9] = [
+const BUILT_IN_FILES: [&str; 10] = [
     include_str!("rules/machine.toml"),
     include_str!("rules/network.toml"),
     include_str!("rules/runner.toml"),
+    include_str!("rules/states.toml"),
     include_str!("rules/memory.toml"),
     include_str!("rules/compilers.toml"),
     include_str!("rules/languages.toml"),
@@ -126,8 +128,14 @@ impl LogRules {
             // non-ASCII
             RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED_BYTES).build()
         };
-        let sets = rules.chunks(RULES_PER_SET).map(set).collect::<Result<_, _>>();
-        Ok(Self { sets: sets.map_err(|error| error.to_string())?, rules })
+        let sets = rules
+            .chunks(RULES_PER_SET)
+            .map(set)
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
+        let unless = rules.iter().enumerate().filter_map(|(at, rule)| Some((at, rule.unless.as_ref()?)));
+        let unless = unless.map(|(at, unless)| Ok((at, rule::compile("unless", unless)?)));
+        Ok(Self { sets, unless: unless.collect::<Result<_, String>>()?, rules })
     }
 
     /// Number of rules.
@@ -158,13 +166,13 @@ impl LogRules {
                 order.read(start(line, LINE_BYTES), &[], false);
                 continue;
             }
-            let matched: Vec<usize> = matches(&self.sets, line);
+            let matched: Vec<usize> = self.matches(line);
             let rules = matched.iter().filter_map(|at| Some((*at, self.rules.get(*at)?)));
             let rules: Vec<(usize, &Rule)> = rules.collect();
             let overcomes = !rules.is_empty() && tries_again(start(line, LINE_BYTES));
             order.read(start(line, LINE_BYTES), &rules, overcomes);
             if !rules.is_empty() {
-                let root = RootLine { at: tail.place(numbered), then: then.nearest() };
+                let root = tail.place(numbered).map(|at| RootLine { at, then: then.nearest() });
                 then.read(&rules, line);
                 note_all(&mut hits, &mut places, rules, (line, root));
             }
@@ -183,8 +191,27 @@ impl LogRules {
         hits
     }
 
+    /// Indexes of the rules that match a line.
+    fn matches(&self, line: &str) -> Vec<usize> {
+        let mut found = Vec::new();
+        for part in parts_of(line).map(without_mentions) {
+            for (at, set) in self.sets.iter().enumerate() {
+                let hits = set.matches(part.as_bytes()).into_iter().map(|rule| at * RULES_PER_SET + rule);
+                found.extend(hits.filter(|rule| !self.is_spared(*rule, &part)));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Whether the line has the surroundings in which a rule does not count.
+    fn is_spared(&self, rule: usize, line: &str) -> bool {
+        self.unless.get(&rule).is_some_and(|unless| unless.is_match(line.as_bytes()))
+    }
+
     pub(super) fn matching(&self, line: &str) -> impl Iterator<Item = &Rule> {
-        matches(&self.sets, line).into_iter().filter_map(|at| self.rules.get(at))
+        self.matches(line).into_iter().filter_map(|at| self.rules.get(at))
     }
 
     /// Whether a rule matches the line only as a report that something failed.
@@ -217,13 +244,14 @@ impl Consequences {
 }
 
 fn says_no_reason(rule: &Rule) -> bool {
-    rule.weak && rule.cause == Cause::Unknown
+    rule.weak && (rule.summary || rule.cause == Cause::Unknown)
 }
 
 /// Makes the match of a summary line that mentions a download weak, such as `configure: error: cannot fetch sources`: such a line follows
 /// from another one.
 fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
-    if hits.iter().any(|hit| hit.has_reason && hit.rule.cause == Cause::Deterministic) {
+    let is_own = |hit: &RuleMatch<'_>| matches!(hit.rule.cause, Cause::Deterministic | Cause::Flaky);
+    if hits.iter().any(|hit| is_own(hit) && (hit.has_reason || hit.names_test())) {
         let echoes =
             hits.iter_mut().filter(|hit| hit.rule.weak && hit.rule.cause == Cause::Infra && !hit.has_reason);
         echoes.for_each(|hit| hit.log_order = LogOrder::Overcome);
@@ -231,7 +259,7 @@ fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
 }
 
 fn begins_to_report(line: &str) -> bool {
-    BEGINS_REPORT.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES)))
+    BEGINS_REPORT.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES).as_bytes()))
 }
 
 /// Records a line for each rule that matches it.
@@ -239,7 +267,7 @@ fn note_all<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
     match_positions: &mut [Option<usize>],
     rules: Vec<(usize, &'r Rule)>,
-    (line, root): (&str, RootLine),
+    (line, root): (&str, Option<RootLine>),
 ) {
     let apart = !rules.iter().any(|(_, rule)| says_no_reason(rule));
     for (at, rule) in rules {
@@ -257,9 +285,8 @@ fn note_line<'r>(
     hits: &mut Vec<RuleMatch<'r>>,
     match_position: &mut Option<usize>,
     rule: &'r Rule,
-    (line, root): (String, RootLine),
+    (line, root): (String, Option<RootLine>),
 ) {
-    let root = Some(root);
     if let Some(hit) = match_position.and_then(|place| hits.get_mut(place)) {
         if names_better(&line, &hit.line) {
             hit.line.clone_from(&line);
@@ -289,8 +316,9 @@ pub(super) fn names_better(one: &str, other: &str) -> bool {
 
 /// The last line that mentions an error in general words. It distinguishes failures that no rule matches.
 pub(super) fn last_words(log: &str) -> Option<String> {
-    let speaks =
-        |line: &&str| ERROR_WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES)));
+    let speaks = |line: &&str| {
+        ERROR_WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES).as_bytes()))
+    };
     LogTail::of(log).failure_lines_reversed().find(speaks).map(shown)
 }
 
@@ -307,22 +335,20 @@ pub(super) fn runners_last_word(log: &str) -> Option<String> {
     LogTail::of(log).failure_lines_reversed().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
 }
 
-/// Indexes of the rules that match the start or the end of a line: the end of a long command line shows its result.
-fn matches(sets: &[RegexSet], line: &str) -> Vec<usize> {
-    let ends = [start(line, LINE_BYTES), text_end(line, LINE_BYTES)];
-    let ends = ends.iter().take(if line.len() > LINE_BYTES { 2 } else { 1 });
-    let mut found = Vec::new();
-    for part in ends.map(|part| without_mentions(part)) {
-        for (at, set) in sets.iter().enumerate() {
-            found.extend(set.matches(part.as_bytes()).into_iter().map(|rule| at * RULES_PER_SET + rule));
-        }
-    }
-    found
+/// A line in parts of at most [`LINE_BYTES`].
+fn parts_of(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let part = start(rest?, LINE_BYTES);
+        let line = rest.filter(|line| line.len() > LINE_BYTES);
+        rest = line.map(|line| text_end(line, line.len() - part.len() + SHARED_BYTES));
+        Some(part)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::rule::RulePattern, *};
 
     #[test]
     fn every_rule_matches_its_examples_and_spares_the_others() {
@@ -331,17 +357,25 @@ mod tests {
         let mut ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
         ids.sort_unstable();
         assert!(ids.is_sorted_by(|a, b| a < b), "two rules with one id: {ids:?}");
+        let mut wrong = Vec::new();
         for rule in &rules {
-            let pattern = Regex::new(&rule.pattern).unwrap();
+            let pattern = RulePattern::of(rule).unwrap();
             assert!(!rule.matches.is_empty() && !rule.spares.is_empty(), "{} has no examples", rule.id);
-            for line in &rule.matches {
-                assert!(pattern.is_match(line), "{} does not match {line:?}", rule.id);
-            }
-            for line in &rule.spares {
-                assert!(!pattern.is_match(line), "{} matches {line:?}", rule.id);
-            }
+            wrong.extend(
+                rule.matches
+                    .iter()
+                    .filter(|line| !pattern.is_match(line))
+                    .map(|line| (&rule.id, "misses", line)),
+            );
+            wrong.extend(
+                rule.spares
+                    .iter()
+                    .filter(|line| pattern.is_match(line))
+                    .map(|line| (&rule.id, "matches", line)),
+            );
             assert_eq!(rule.cause.is_memory(), rule.sign.is_some(), "{}", rule.id);
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]
@@ -355,11 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_a_long_log_is_read() {
-        let log = format!("a.c:1:2: error: no\n{}", "ü building\n".repeat(20_000));
+    fn of_a_long_log_the_errors_and_the_end_are_read() {
+        let noise = "ü building\n".repeat(20_000);
+        let log = format!("a.c:1:2: error: no\n{noise}");
         let rules = LogRules::built_in();
-        assert!(rules.read(&log).is_empty());
-        let hits = rules.read(&format!("{log}\nb.c:1:2: error: {}", "ü".repeat(50_000)));
-        assert_eq!(hits.len(), 0, "the beginning of a line that is too long is not read");
+        let hits = rules.read(&log);
+        assert_eq!((hits.len(), hits[0].line.as_str(), &hits[0].root), (1, "a.c:1:2: error: no", &None));
+        let hits =
+            rules.read(&format!("{noise}{} curl: (6) Could not resolve host: x {0}", "ü".repeat(5_000)));
+        assert_eq!(hits[0].rule.id, "dns", "in the middle of a long line");
     }
 }

@@ -5,11 +5,12 @@ use std::{fmt, sync::Arc};
 use plimsoll_core::domain::{
     AttemptId, Bytes, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary,
 };
+use plimsoll_proto::{limits, log_excerpt::LogExcerpt};
 use serde::{Deserialize, Deserializer, de};
 
 use super::shortened::ShorteningReader;
 
-/// Bytes of a failure's log that are kept; the rules for logs read fewer.
+/// Longest text of a line of the input file that is read whole, bytes; the rules for logs read fewer.
 pub(super) const LOG_TAIL_BYTES: usize = 128 << 10;
 
 /// The fields of a line of the input file. Other fields of the line are ignored.
@@ -136,7 +137,7 @@ fn seconds(seconds: f64) -> Millis {
 /// The attempt's id: the id in the file, without the characters that are not allowed.
 fn attempt(id: &str) -> AttemptId {
     let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || "._:/-".contains(*c)).collect();
-    let plain = plain.get(..plain.len().min(plimsoll_proto::limits::ATTEMPT_BYTES)).unwrap_or_default();
+    let plain = plain.get(..plain.len().min(limits::ATTEMPT_BYTES)).unwrap_or_default();
     AttemptId::parse(plain).unwrap_or_else(|_empty| AttemptId::unnamed())
 }
 
@@ -170,24 +171,14 @@ impl<'de> Deserialize<'de> for TextOrNumber {
     }
 }
 
-/// The end of a log, which the file has as one text or as a list of lines.
+/// An excerpt of a log, which the file has as one text or as a list of lines: its errors and its end.
 #[derive(Debug, Default)]
 struct LogTail(String);
 
 impl LogTail {
-    /// Appends a line, and keeps at least the last `keep` bytes. It cuts only when twice as many are there, so
-    /// that a long list takes linear time.
-    fn push(&mut self, line: &str, keep: usize) {
-        self.0.push_str(text_end(line, keep));
-        if self.0.len() > keep.saturating_mul(2) {
-            self.0 = text_end(&self.0, keep).to_owned();
-        }
+    fn of(log: LogExcerpt) -> Self {
+        Self(String::from_utf8_lossy(&log.finish(<[u8]>::to_vec)).into_owned())
     }
-}
-
-fn text_end(text: &str, most: usize) -> &str {
-    let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
-    text.get(from.unwrap_or(0)..).unwrap_or_default()
 }
 
 impl<'de> Deserialize<'de> for LogTail {
@@ -210,16 +201,18 @@ impl<'de> de::Visitor<'de> for TailVisitor {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<LogTail, E> {
-        Ok(LogTail(text_end(text, LOG_TAIL_BYTES).to_owned()))
+        let mut log = LogExcerpt::new(limits::LOG_TAIL_BYTES, 0);
+        log.push(text.as_bytes());
+        Ok(LogTail::of(log))
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<LogTail, A::Error> {
-        let mut log = LogTail::default();
+        let mut log = LogExcerpt::new(limits::LOG_TAIL_BYTES, 0);
         while let Some(line) = lines.next_element::<String>()? {
-            log.push(&line, LOG_TAIL_BYTES);
-            log.push("\n", LOG_TAIL_BYTES);
+            log.push(line.as_bytes());
+            log.push(b"\n");
         }
-        Ok(log)
+        Ok(LogTail::of(log))
     }
 }
 
@@ -258,7 +251,8 @@ mod tests {
         let lines: Vec<String> = (0..100_000).map(|n| format!("\"line {n}\"")).collect();
         let failure = parse(format!("{{\"log_tail\":[{}]}}", lines.join(",")).as_bytes()).unwrap();
         assert!(
-            failure.log_tail.0.len() <= 2 * LOG_TAIL_BYTES && failure.log_tail.0.ends_with("line 99999\n")
+            failure.log_tail.0.len() <= limits::LOG_TAIL_BYTES
+                && failure.log_tail.0.ends_with("line 99999\n")
         );
     }
 }

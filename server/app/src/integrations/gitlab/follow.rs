@@ -316,10 +316,10 @@ impl FollowerParts {
     }
 }
 
-/// Reads the end of a job's log.
+/// Reads a job's log: its errors and its end.
 async fn fetch_log(client: &GitlabClient, project: &str, job: u64) -> Result<String, RequestFailure> {
     let path = format!("projects/{project}/jobs/{job}/trace");
-    let answer = client.get(&path, KeptPart::Last(limits::LOG_TAIL_BYTES)).await?;
+    let answer = client.get(&path, KeptPart::Excerpt(limits::LOG_TAIL_BYTES)).await?;
     Ok(trace::text(&answer.body, limits::LOG_TAIL_BYTES))
 }
 

@@ -12,6 +12,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use plimsoll_proto::log_excerpt::LogExcerpt;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer};
 
 use crate::runtime::net::tls::certificates;
@@ -65,8 +66,8 @@ where
 pub(crate) enum KeptPart {
     /// The whole answer, if it has at most this many bytes.
     All(usize),
-    /// The last bytes, at most this many.
-    Last(usize),
+    /// An excerpt of a log of at most this many bytes: its errors and its end.
+    Excerpt(usize),
 }
 
 /// Why the body of an answer was not read to its end.
@@ -83,29 +84,32 @@ pub(crate) enum BodyFailure {
 /// # Errors
 /// The connection breaks off, or the body is too large.
 pub(crate) async fn read(mut body: Incoming, keep: KeptPart) -> Result<Vec<u8>, BodyFailure> {
-    let (mut kept, mut read) = (Vec::new(), 0_usize);
+    let mut kept = match keep {
+        KeptPart::All(_) => Kept::All(Vec::new()),
+        KeptPart::Excerpt(most) => Kept::Excerpt(LogExcerpt::new(most, 0)),
+    };
+    let mut read = 0_usize;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_broken| BodyFailure::Cut)?.into_data() else { continue };
         read = read.saturating_add(data.len());
-        kept.extend_from_slice(&data);
-        match keep {
-            KeptPart::All(most) if kept.len() > most => return Err(BodyFailure::TooLarge),
-            // not after each piece, because moving the kept bytes takes time
-            KeptPart::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
-            _ => {}
+        match &mut kept {
+            Kept::All(bytes) => bytes.extend_from_slice(&data),
+            Kept::Excerpt(excerpt) => excerpt.push(&data),
         }
-        if read > READ_BYTES {
+        if read > READ_BYTES || matches!(keep, KeptPart::All(most) if read > most) {
             return Err(BodyFailure::TooLarge);
         }
     }
-    if let KeptPart::Last(most) = keep {
-        cut_front(&mut kept, most);
-    }
-    Ok(kept)
+    Ok(match kept {
+        Kept::All(bytes) => bytes,
+        Kept::Excerpt(excerpt) => excerpt.finish(<[u8]>::to_vec),
+    })
 }
 
-fn cut_front(bytes: &mut Vec<u8>, most: usize) {
-    bytes.drain(..bytes.len().saturating_sub(most));
+/// What is kept of a body while it is read.
+enum Kept {
+    All(Vec<u8>),
+    Excerpt(LogExcerpt),
 }
 
 #[cfg(test)]

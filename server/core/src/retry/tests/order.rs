@@ -69,7 +69,7 @@ fn what_may_follow_from_a_download_that_failed_does_not_take_its_place() {
     let inside = ["running 12 tests", NETWORK[2], "test result: FAILED. 11 passed; 1 failed"];
     assert_eq!(cause(&inside), Cause::Undecided, "the trouble was in a test");
     let itself = [NETWORK[0], "downloaded b", "FAILED tests/t.py::get - Connection reset by peer"];
-    assert_eq!(cause(&itself), Cause::Undecided, "a failure that names the trouble is not another one");
+    assert_eq!(cause(&itself), Cause::Infra, "a failure that names the trouble is not another one");
 }
 
 #[test]

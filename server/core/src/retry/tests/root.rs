@@ -62,12 +62,13 @@ fn no_line_of_the_log_stays_with_a_verdict_after_its_lines_are_dropped() {
 }
 
 #[test]
-fn a_failed_test_beside_trouble_outside_is_named_and_leaves_the_cause_undecided() {
+fn a_failed_test_beside_trouble_outside_is_named_and_does_not_hide_the_trouble() {
     let lost = "ConnectionResetError: [Errno 104] Connection reset by peer";
     for test in
         ["FAILED tests/test_net.py::test_get - Exception", "--- FAIL: TestGet (0.00s)", "FAIL: run-x.sh"]
     {
         let verdict = judged(&code(1, &format!("{lost}\n{test}\n")));
+        assert_eq!(verdict.cause, Cause::Infra);
         let own = verdict.outlook.own_failure.unwrap_or_default();
         assert!(own.ends_with(test), "{test}: {own}");
         assert!(verdict.confidence <= 0.5 && verdict.reason.contains(test), "{}", verdict.reason);

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Words that name memory where nothing else speaks, and hide nothing.
+const BARE_WORDS: &[&str] = &["Killed", "OOMKilled", "std::bad_alloc"];
+
 /// Lines of builds that went well, or failed of something else.
 pub(super) const IN_PASSING: &[&str] = &[
     // output of tests
@@ -21,7 +24,6 @@ pub(super) const IN_PASSING: &[&str] = &[
     "cat: /etc/os-release2: No such file or directory",
     "rm: cannot remove 'x': No such file or directory",
     "mirror said HTTP Error 404, trying the next one",
-    "curl: (22) The requested URL returned error: 404",
     // source and commands that are printed
     "  210 |   error (\"Killed signal terminated program %s\", name);",
     "  12 |     panic!(\"memory allocation of 8 bytes failed\")",
@@ -30,9 +32,6 @@ pub(super) const IN_PASSING: &[&str] = &[
     "++ echo 'ERROR: Job failed: execution took longer than 1h0m0s seconds'",
     "// terminate called after throwing: see std::bad_alloc",
     "# Killed",
-    "Killed",
-    "OOMKilled",
-    "std::bad_alloc",
     // other languages
     "Getötet",
     "Processus arrêté : mémoire épuisée",
@@ -55,6 +54,16 @@ fn words_in_passing_name_no_cause() {
 }
 
 #[test]
+fn a_bare_word_of_memory_is_a_candidate_where_nothing_else_speaks() {
+    for word in BARE_WORDS {
+        for exit in [1, 137] {
+            let verdict = judged(&code(exit, &format!("step 4 of 9\n{word}\nmake: *** [all] Error 1\n")));
+            assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::AsIs), "{word} {exit}");
+        }
+    }
+}
+
+#[test]
 fn words_in_passing_do_not_hide_what_went_wrong() {
     let errors = [
         ("x.c:3:1: error: expected ';'", Cause::Deterministic),
@@ -64,7 +73,7 @@ fn words_in_passing_do_not_hide_what_went_wrong() {
         ("/bin/sh: write error: No space left on device", Cause::DiskFull),
     ];
     for (error, cause) in errors {
-        for words in IN_PASSING {
+        for words in IN_PASSING.iter().chain(BARE_WORDS) {
             for log in [format!("{words}\n{error}\n"), format!("{error}\n{words}\n")] {
                 assert_eq!(judged(&code(1, &log)).cause, cause, "{log:?}");
             }

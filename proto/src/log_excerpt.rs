@@ -1,0 +1,221 @@
+//! What is sent of a log that is too long: the first lines that look like an error, the last such lines before the end, and the end.
+
+use std::{collections::VecDeque, sync::LazyLock};
+
+use regex::bytes::Regex;
+
+use crate::limits;
+
+/// Marks the start of an excerpt: the lines after it are single lines from anywhere in the log.
+pub const LINES_MARK: &str = "[plimsoll: lines from above the end of the log]\n";
+/// Marks the end of these lines: what follows is the end of the log, without gaps.
+pub const END_MARK: &str = "[plimsoll: the end of the log]\n";
+
+/// Most bytes of the first lines that are kept from above the end, and of the last ones.
+const KEPT_BYTES: usize = 8 << 10;
+/// Longest line kept from above the end, bytes.
+const LINE_BYTES: usize = 4 << 10;
+
+/// Matches words of a line that may say what went wrong: not as a part of a path, an option or another word.
+static LOOKS_LIKE_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?-u)(?:^|[^A-Za-z0-9_/.-])(?i:error|fatal|fail(?:ed|ure|s)?|killed|out of memory|memory|cannot|can't|could not|couldn't|unable to|denied|refused",
+        r"|timed out|timeout|exception|panic|abort|aborted|no space|not found|no such|unexpected|exceeded|signal|unavailable|reset by|lost|oom",
+        r"|exhausted|corrupt|preempted|evicted|canceled|cancelled)(?:[^A-Za-z0-9_/.-]|[.:]?$|: )|[a-z](?:Error|Exception)\b|\bE[A-Z]{4,12}\b"
+    ))
+    .ok()
+});
+
+/// Reads a log in pieces, in bounded memory, and keeps what is sent of it.
+#[derive(Debug)]
+pub struct LogExcerpt {
+    most: usize,
+    context: usize,
+    end: VecDeque<u8>,
+    above: LinesAbove,
+}
+
+impl LogExcerpt {
+    /// An empty excerpt of at most `most` bytes (at least 32 KiB); a log that is not longer is kept whole. `context`: bytes held before
+    /// these, so that a mask sees a whole secret where the excerpt cuts it.
+    pub fn new(most: usize, context: usize) -> Self {
+        Self { most: most.max(4 * KEPT_BYTES), context, end: VecDeque::new(), above: LinesAbove::default() }
+    }
+
+    /// Adds the next piece of the log.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let held = self.most.saturating_add(self.context);
+        for piece in bytes.chunks(held) {
+            let beyond = self.end.len().saturating_add(piece.len()).saturating_sub(held);
+            for dropped in self.end.drain(..beyond).collect::<Vec<u8>>().chunks(held) {
+                self.above.read(dropped);
+            }
+            self.end.extend(piece);
+        }
+    }
+
+    /// The excerpt of all that was read. The server drops the first line of a long log, because a cut may go through a secret in it; a log
+    /// that is whole begins with an empty line for that. `mask` hides secrets; it gets whole lines, or the end of the log with its context.
+    pub fn finish(mut self, mask: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let mut end = mask(self.end.make_contiguous());
+        if !self.above.was_read && end.len() <= self.most {
+            if (limits::CUT_LOG_BYTES..self.most).contains(&end.len()) {
+                end.insert(0, b'\n');
+            }
+            return end;
+        }
+        let kept = 2 * KEPT_BYTES + LINES_MARK.len() + END_MARK.len();
+        let cut = end.len().saturating_sub(self.most.saturating_sub(kept));
+        // the end begins with a whole line, where there is one
+        let line = end.iter().skip(cut).take(LINE_BYTES).position(|byte| *byte == b'\n');
+        let (between, end) = end.split_at(line.map_or(cut, |at| cut + at + 1));
+        let mut above = self.above.masked(mask);
+        above.read(between);
+        let mut bytes = LINES_MARK.as_bytes().to_vec();
+        bytes.extend(above.first);
+        bytes.extend(above.last.iter().flatten());
+        bytes.extend(END_MARK.as_bytes());
+        bytes.extend(end);
+        bytes
+    }
+}
+
+/// The log above its end, of which only single lines are kept.
+#[derive(Debug, Default)]
+struct LinesAbove {
+    /// The line that is not complete yet; what is beyond [`LINE_BYTES`] is not held.
+    line: Vec<u8>,
+    /// Whether the rest of the current line is passed over.
+    skips_line: bool,
+    was_read: bool,
+    first: Vec<u8>,
+    last: VecDeque<Vec<u8>>,
+    last_bytes: usize,
+}
+
+impl LinesAbove {
+    /// With secrets masked. A line that is not complete yet is dropped: its beginning was not masked together with its end.
+    fn masked(self, mask: impl Fn(&[u8]) -> Vec<u8>) -> Self {
+        let last: VecDeque<Vec<u8>> = self.last.iter().map(|line| mask(line)).collect();
+        let skips_line = self.skips_line || !self.line.is_empty();
+        Self {
+            line: Vec::new(),
+            skips_line,
+            first: mask(&self.first),
+            last_bytes: last.iter().map(Vec::len).sum(),
+            last,
+            ..self
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        self.was_read |= !bytes.is_empty();
+        for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            let room = (LINE_BYTES + 1).saturating_sub(self.line.len());
+            self.line.extend(part.iter().take(room));
+            if part.ends_with(b"\n") || part.ends_with(b"\r") {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if !std::mem::take(&mut self.skips_line) {
+            self.keep(line);
+        }
+    }
+
+    fn keep(&mut self, mut line: Vec<u8>) {
+        let is_whole = line.len() <= LINE_BYTES;
+        if !is_whole || !LOOKS_LIKE_ERROR.as_ref().is_some_and(|error| error.is_match(line.trim_ascii_end()))
+        {
+            return;
+        }
+        line.pop();
+        line.push(b'\n');
+        if self.first.len() + line.len() <= KEPT_BYTES {
+            self.first.extend(line);
+            return;
+        }
+        self.last_bytes += line.len();
+        self.last.push_back(line);
+        while self.last_bytes > KEPT_BYTES {
+            self.last_bytes -= self.last.pop_front().map_or(self.last_bytes, |line| line.len());
+        }
+    }
+}
+
+/// The excerpt of a log that is in memory, at most `most` bytes (at least 32 KiB).
+pub fn of(log: &[u8], most: usize) -> Vec<u8> {
+    let mut excerpt = LogExcerpt::new(most, 0);
+    excerpt.push(log);
+    excerpt.finish(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: usize = 64 << 10;
+
+    fn text(log: &str) -> String {
+        String::from_utf8(of(log.as_bytes(), MOST)).unwrap()
+    }
+
+    #[test]
+    fn a_short_log_stays_as_it_is_and_a_long_one_keeps_its_errors_and_its_end() {
+        let short = "error: no\n".repeat(MOST / 10);
+        assert_eq!(text(&short), format!("\n{short}"), "its first line is not dropped");
+        assert_eq!(text(&short[..30_000]), short[..30_000]);
+        let cause = "cc1plus: out of memory allocating 65536 bytes\n";
+        let noise = "cleaning up file 17 of 900\nx.c -Werror -fno-exceptions error.o\n";
+        let log =
+            format!("{cause}{}x: error: last of them\n{}the end\n", noise.repeat(9_000), noise.repeat(2_000));
+        let kept = text(&log);
+        assert!(kept.len() <= MOST && kept.ends_with("the end\n"));
+        let (lines, end) = kept.split_once(END_MARK).unwrap();
+        assert_eq!(lines, format!("{LINES_MARK}{cause}x: error: last of them\n"));
+        assert!(end.len() > MOST / 2 && log.ends_with(end) && log[..log.len() - end.len()].ends_with('\n'));
+    }
+
+    #[test]
+    fn the_first_errors_and_those_next_to_the_end_are_kept_when_there_are_too_many() {
+        let log: String = (0..20_000).map(|n| format!("error: number {n}\n")).collect();
+        let kept = text(&log);
+        let (lines, end) = kept.split_once(END_MARK).unwrap();
+        assert!(lines.starts_with(&format!("{LINES_MARK}error: number 0\nerror: number 1\n")));
+        let first_of_end: usize = end.lines().next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(
+            lines.ends_with(&format!("error: number {}\n", first_of_end - 1)),
+            "no line is lost before the end"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_masked_wherever_the_excerpt_cuts() {
+        let secret = b"pa55word-of-16-b";
+        let hide = |text: &[u8]| String::from_utf8_lossy(text).replace("pa55word-of-16-b", "*").into_bytes();
+        for before in 0..64 {
+            let log = format!("{}\nerror: {0}pa55word-of-16-b\n", "y".repeat(before)).repeat(9_000);
+            let mut excerpt = LogExcerpt::new(MOST, 1_000);
+            excerpt.push(log.as_bytes());
+            let sent = excerpt.finish(hide);
+            assert!(sent.len() <= MOST && !sent.windows(6).any(|part| part == &secret[10..]), "{before}");
+        }
+    }
+
+    #[test]
+    fn pieces_and_endless_lines_change_nothing_and_take_no_memory() {
+        let log =
+            format!("error: here\n{}\nfatal: there\n{}", "x".repeat(900_000), "building\n".repeat(9_000));
+        for piece in [1, 7, 4096, log.len()] {
+            let mut excerpt = LogExcerpt::new(MOST, 0);
+            log.as_bytes().chunks(piece).for_each(|bytes| excerpt.push(bytes));
+            assert!(excerpt.above.line.capacity() <= 4 * LINE_BYTES);
+            assert!(excerpt.finish(<[u8]>::to_vec) == of(log.as_bytes(), MOST), "{piece}");
+        }
+        assert!(text(&log).starts_with(&format!("{LINES_MARK}error: here\nfatal: there\n{END_MARK}")));
+        assert_eq!(of(b"", MOST), b"");
+    }
+}
