@@ -35,6 +35,8 @@ enum What {
     Explain(log_rules::Explain),
     /// Checks a directory of rules for lines of logs: examples, sizes, names, and rules that never decide.
     Check(log_rules::Check),
+    /// Learns from labelled failures how much general words speak for a cause, and prints the table of the program.
+    Learn(log_rules::Learn),
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +107,7 @@ impl Rules {
             What::Test(test) => test.run(config),
             What::Explain(explain) => explain.run(config),
             What::Check(check) => check.run(config),
+            What::Learn(learn) => learn.run(),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::domain::{
     Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, RecordedCause, ReportedEvidence, Summary,
+    WeighedWords,
 };
 
 /// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
@@ -63,11 +64,21 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(logged);
     found.extend(ended_after);
     found.extend(unknown);
+    let weighed = joined
+        .weighed
+        .filter(|_| !found.iter().any(|clue| clue.cause.is_some_and(|cause| cause != Cause::Unknown)));
+    if let Some(weighed) = weighed {
+        let line = joined.last_words.as_deref().or(joined.first_words.as_deref());
+        let first_of_log =
+            found.iter().position(|clue| clue.source == EvidenceSource::Log).unwrap_or(found.len());
+        found.splice(first_of_log..first_of_log, clues::words_clue(weighed, line));
+    }
     // the cause in the summary comes second, because an earlier verdict may have replaced it
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
-    let finding =
-        lowered_by_failed_test(Finding { log_unread: is_log_unread(&joined), ..decide_cause(&found) }, &hits);
+    let pass_chance = weighed.map(WeighedWords::pass_chance);
+    let finding = Finding { log_unread: is_log_unread(&joined), pass_chance, ..decide_cause(&found) };
+    let finding = lowered_by_failed_test(finding, &hits);
     if joined.log.is_empty() {
         return Finding { last_words: joined.last_words, failure_line: joined.first_words, ..finding };
     }
@@ -214,6 +225,7 @@ fn not_failed_finding(measured: Option<&Summary>) -> Finding {
         failure_line: None,
         root: None,
         own_failure: None,
+        pass_chance: None,
         own_is_test: false,
         by_rules: None,
         log_unread: false,
@@ -254,6 +266,7 @@ fn decide_cause(found: &[Clue]) -> Finding {
         failure_line: None,
         root: None,
         own_failure,
+        pass_chance: None,
         own_is_test: false,
         by_rules: None,
         log_unread: false,

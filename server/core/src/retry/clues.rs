@@ -6,6 +6,7 @@ use plimsoll_proto::evidence::source_in_words;
 use super::{finding::Clue, rule::Sign, rules::RuleMatch};
 use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
+    WeighedWords,
 };
 
 /// Failed memory charges a second above which a build is starved: the geometric mean of 110/s (healthy at its limit) and 88,000/s (the
@@ -17,6 +18,9 @@ const STARVED_ALONE_RATE: f64 = 30_000.0;
 /// Share of the limit above which the need counts as near the limit: starved builds used 92 to 94 % of it (the rest is the compiler's own
 /// code, which is read again and again).
 const NEAR_LIMIT_SHARE: f64 = 0.9;
+
+/// Most confidence in a cause that only general words speak for.
+const WORDS_CONFIDENCE: f64 = 0.6;
 
 /// Share of its time that a build was starved, above which starvation is the cause. This is a judgement: a build that lost a fifth of its
 /// time at its limit would have progressed further with more memory; measured starved builds lost nearly all of it.
@@ -30,6 +34,15 @@ const READER_GONE: &str = "the reader of its output had seen enough (SIGPIPE)";
 
 pub(super) fn make_clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
     Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
+}
+
+/// The clue of the general words of a log, if they speak for a cause. `line`: the last of the lines that they come from.
+pub(super) fn words_clue(weighed: WeighedWords, line: Option<&str>) -> Option<Clue> {
+    let cause = weighed.cause();
+    let share = weighed.shares().into_iter().fold(0.0, f64::max);
+    let text = format!("general words: {}", line.unwrap_or("the end of the log"));
+    (cause != Cause::Unknown)
+        .then(|| as_weak(make_clue(Source::Log, cause, share.min(WORDS_CONFIDENCE), text)))
 }
 
 pub(super) fn as_weak(clue: Clue) -> Clue {

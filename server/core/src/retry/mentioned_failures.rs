@@ -122,7 +122,9 @@ pub(super) fn went_well(text: &str) -> bool {
         "\u{2714} ",
         "\u{221a} ",
     ];
-    let starts = marks.iter().any(|mark| text.starts_with(mark));
+    let starts = marks.iter().any(|mark| text.starts_with(mark))
+        || text.starts_with("checking ")
+        || text.ends_with("(as expected)");
     // a time may follow the word, as in `Passed    0.01 sec`
     let words = text.trim_end_matches(|c: char| c.is_ascii_digit() || ". %[](=)".contains(c));
     let words = words.strip_suffix("sec").or_else(|| words.strip_suffix("ms")).unwrap_or(words);

@@ -10,6 +10,7 @@
 //! | | `join` | merges it with earlier questions, as a set |
 //! | find the cause | `clues`, `reasons`, `containers` | turn each kind of evidence into clues |
 //! | | `classify`, `finding` | the cause, by the strongest clue |
+//! | | `word_weights` | where no rule names a cause: general words, weighed |
 //! | | `corrections` | a person's correction, over what the rules found |
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
@@ -57,6 +58,7 @@ mod size_words;
 mod taxonomy;
 #[cfg(test)]
 mod tests;
+mod word_weights;
 
 pub use self::{
     check::{RuleReport, check_files},
@@ -72,4 +74,5 @@ pub use self::{
     policy::{Exception, RetryPolicy, Terms},
     reported::reported,
     rules::LogRules,
+    word_weights::{ByKind, WordWeights, general_words},
 };

@@ -252,7 +252,7 @@ pub(super) fn needed_above(cap: Bytes, stopped: StoppedAt, sizing: SizingInputs<
     let needed = sizing.uncapped();
     let [below, fit] = [stopped.size, cap].map(|size| sizing.covered(size));
     let chance = ((fit - below) / (1.0 - below).max(f64::EPSILON)).clamp(0.0, 1.0);
-    (needed > cap && chance * sizing.policy.success_value <= 1.0).then_some(needed)
+    (needed > cap && chance <= sizing.policy.least_chance).then_some(needed)
 }
 
 fn grow_factor(policy: &RetryPolicy) -> f64 {

@@ -18,8 +18,8 @@ pub struct RetryPolicy {
     pub grow_from: f64,
     /// Factor for the next time limit, and for the room that memory must have when build jobs are reduced.
     pub grow_factor: f64,
-    /// Value of a build that passes, in costs of one attempt: a retry is worth it if its chance multiplied by this is above 1.
-    pub success_value: f64,
+    /// Least chance to pass for which a retry is worth its cost, 0 to 1.
+    pub least_chance: f64,
     /// Share of the retries that are not worth it which are made all the same, to keep measuring the chance.
     pub explore: f64,
     /// Exceptions in order: if several apply to an attempt, a later one wins over an earlier one.
@@ -37,8 +37,8 @@ impl Default for RetryPolicy {
             // this is above every confidence in a memory cause from a log alone (0.4), and not above that of a starved build (0.6 to 0.9)
             grow_from: 0.6,
             grow_factor: 1.5,
-            // a judgement: a person who looks at a red pipeline costs more than machines
-            success_value: 4.0,
+            // a judgement: the look of a person at a red pipeline costs as much as four builds
+            least_chance: 0.25,
             explore: 0.05,
             terms: Vec::new(),
         }

@@ -6,8 +6,9 @@ use super::{
     finding::Clue,
     lineage,
     rules::{self, LogRules, RuleMatch},
+    word_weights,
 };
-use crate::domain::{Evidence, EvidenceSource, Key, MatchedLine, REMOVED_LINE, ReportedEvidence};
+use crate::domain::{Cause, Evidence, EvidenceSource, Key, MatchedLine, REMOVED_LINE, ReportedEvidence};
 
 /// Rule id for the last line of GitLab's runner which reports that the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
@@ -38,6 +39,11 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         ci_reasons: one(&evidence.failure_reason),
         last_words: if hits.is_empty() { rules::last_words(log_tail) } else { None },
         first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
+        weighed: if hits.iter().all(|hit| hit.rule.cause == Cause::Unknown) {
+            word_weights::weigh(log_tail, rules)
+        } else {
+            None
+        },
         log: hits.into_iter().map(matched_line).collect(),
         log_read: !log_tail.trim().is_empty(),
         runner_says_oom: says(RUNNER_OOM),

@@ -215,7 +215,7 @@ impl LogRules {
     }
 
     /// Whether a rule matches the line only as a report that something failed.
-    fn is_summary(&self, line: &str) -> bool {
+    pub(super) fn is_summary(&self, line: &str) -> bool {
         self.matching(line).any(says_no_reason)
     }
 }

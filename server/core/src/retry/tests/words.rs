@@ -50,7 +50,8 @@ fn words_in_passing_name_no_cause() {
         assert_eq!(verdict.cause, Cause::Unknown, "{words:?}: {:?}", verdict.evidence);
     }
     let all = judged(&code(1, &IN_PASSING.join("\n")));
-    assert_eq!((all.cause, all.action), (Cause::Unknown, Action::AsIs), "{:?}", all.evidence);
+    let guessed = |line: &EvidenceLine| line.text.starts_with("general words: ");
+    assert!(all.evidence.iter().all(guessed), "no rule says anything: {:?}", all.evidence);
 }
 
 #[test]

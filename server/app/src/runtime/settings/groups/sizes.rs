@@ -27,6 +27,9 @@ pub(super) const PREDICTIONS: &[Setting] = settings! {
 pub(super) const RULES: &[Setting] = settings! {
     /// Attempts of one job that verdicts allow, the first included.
     "max_attempts" => retry.max_attempts, "N", number 1_u32..=20;
+    /// Least chance to pass for which a retry is worth what it costs. At 25 % the look of a person at a failed job costs as much as four
+    /// builds.
+    "retry_least_chance" => retry.least_chance, "SHARE", read parse::up_to_all;
     /// File with retry terms for some projects, stacks or causes ([[terms]] tables). Changes take effect while the server runs; SIGHUP
     /// reads it at once.
     "retry_policy" => retry_policy, "FILE", set checks::set_retry_policy, get checks::written_retry_policy;
