@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::LazyLock};
 
+use memchr::memchr2;
 use regex::bytes::Regex;
 
 use crate::limits;
@@ -47,9 +48,11 @@ impl LogExcerpt {
         let held = self.most.saturating_add(self.context);
         for piece in bytes.chunks(held) {
             let beyond = self.end.len().saturating_add(piece.len()).saturating_sub(held);
-            for dropped in self.end.drain(..beyond).collect::<Vec<u8>>().chunks(held) {
-                self.above.read(dropped);
-            }
+            let (first, second) = self.end.as_slices();
+            let of_first = beyond.min(first.len());
+            self.above.read(first.get(..of_first).unwrap_or_default());
+            self.above.read(second.get(..beyond - of_first).unwrap_or_default());
+            self.end.drain(..beyond);
             self.end.extend(piece);
         }
     }
@@ -110,36 +113,44 @@ impl LinesAbove {
 
     fn read(&mut self, bytes: &[u8]) {
         self.was_read |= !bytes.is_empty();
-        for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-            let room = (LINE_BYTES + 1).saturating_sub(self.line.len());
-            self.line.extend(part.iter().take(room));
-            if part.ends_with(b"\n") || part.ends_with(b"\r") {
-                self.end_line();
+        let mut rest = bytes;
+        while let Some((line, after)) =
+            memchr2(b'\n', b'\r', rest).and_then(|at| rest.split_at_checked(at + 1))
+        {
+            rest = after;
+            if self.line.is_empty() {
+                self.end_line(line);
+            } else {
+                self.begin_line(line);
+                let mut line = std::mem::take(&mut self.line);
+                self.end_line(&line);
+                line.clear();
+                self.line = line;
             }
         }
+        self.begin_line(rest);
     }
 
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        if !std::mem::take(&mut self.skips_line) {
-            self.keep(line);
-        }
+    /// Holds a part of a line of which the end has not been read.
+    fn begin_line(&mut self, part: &[u8]) {
+        let room = (LINE_BYTES + 1).saturating_sub(self.line.len());
+        self.line.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 
-    fn keep(&mut self, mut line: Vec<u8>) {
-        let is_whole = line.len() <= LINE_BYTES;
-        if !is_whole || !LOOKS_LIKE_ERROR.as_ref().is_some_and(|error| error.is_match(line.trim_ascii_end()))
-        {
+    /// Keeps a line if it looks like an error. Its last byte is its end, unless it is longer than what is held.
+    fn end_line(&mut self, line: &[u8]) {
+        let is_whole = !std::mem::take(&mut self.skips_line) && line.len() <= LINE_BYTES;
+        let Some((_end, text)) = line.split_last().filter(|_| is_whole) else { return };
+        if !LOOKS_LIKE_ERROR.as_ref().is_some_and(|error| error.is_match(line.trim_ascii_end())) {
             return;
         }
-        line.pop();
-        line.push(b'\n');
         if self.first.len() + line.len() <= KEPT_BYTES {
-            self.first.extend(line);
+            self.first.extend_from_slice(text);
+            self.first.push(b'\n');
             return;
         }
         self.last_bytes += line.len();
-        self.last.push_back(line);
+        self.last.push_back([text, b"\n"].concat());
         while self.last_bytes > KEPT_BYTES {
             self.last_bytes -= self.last.pop_front().map_or(self.last_bytes, |line| line.len());
         }
@@ -217,5 +228,22 @@ mod tests {
         }
         assert!(text(&log).starts_with(&format!("{LINES_MARK}error: here\nfatal: there\n{END_MARK}")));
         assert_eq!(of(b"", MOST), b"");
+    }
+
+    #[test]
+    fn one_line_of_500_mb_and_nul_bytes_take_no_memory_and_hide_no_error() {
+        let mut excerpt = LogExcerpt::new(MOST, 0);
+        excerpt.push(b"error: before\n");
+        for _ in 0..250 {
+            excerpt.push(&[b'x'; 1_000_000]);
+            excerpt.push(&[0; 1_000_000]);
+        }
+        excerpt.push(b"\nerror: after\n");
+        assert!(excerpt.above.line.capacity() <= 4 * LINE_BYTES && excerpt.end.capacity() <= 4 * MOST);
+        let kept = excerpt.finish(<[u8]>::to_vec);
+        let first = format!("{LINES_MARK}error: before\n");
+        assert!(
+            kept.len() <= MOST && kept.starts_with(first.as_bytes()) && kept.ends_with(b"\nerror: after\n")
+        );
     }
 }

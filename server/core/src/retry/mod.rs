@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | read the log | `reader` | removes the prefixes of runners and loggers from a line |
 //! | | `lines`, `mentioned_failures` | selects the lines that can show the reason; skips those that only mention a failure |
-//! | | `rules`, `rule`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
+//! | | `rules`, `rule`, `rule_words`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
 //! | | `failure_order` | whether a fault outside the build was overcome: the only use of a line's position |
 //! | collect evidence | `reported` | extracts from a question what is stored |
 //! | | `join` | merges it with earlier questions, as a set |
@@ -52,6 +52,7 @@ mod reasons;
 mod remedy;
 mod reported;
 mod rule;
+mod rule_words;
 mod rules;
 mod signature;
 mod size_words;

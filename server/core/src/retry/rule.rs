@@ -70,6 +70,9 @@ pub(super) enum Sign {
 /// Most bytes that one compiled expression of a rule may take.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
+/// Most bytes of a message of the regex library that is passed on whole.
+const MAX_MESSAGE_BYTES: usize = 1 << 10;
+
 /// The expressions of one rule, compiled.
 #[derive(Debug)]
 pub(super) struct RulePattern {
@@ -96,5 +99,11 @@ impl RulePattern {
 /// Compiles an expression for bytes: on non-ASCII text a Unicode `\b` needs a slow engine, and a log may be entirely non-ASCII.
 pub(super) fn compile(key: &str, expression: &str) -> Result<Regex, String> {
     let compiled = RegexBuilder::new(expression).unicode(false).size_limit(MAX_COMPILED_BYTES).build();
-    compiled.map_err(|error| format!("{key}: {error}"))
+    compiled.map_err(|error| format!("{key}: {}", brief(&error.to_string())))
+}
+
+/// The message without the expression that it quotes, if that is long.
+fn brief(message: &str) -> &str {
+    let is_long = message.len() > MAX_MESSAGE_BYTES;
+    message.lines().next_back().filter(|_| is_long).unwrap_or(message)
 }

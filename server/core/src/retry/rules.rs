@@ -13,6 +13,7 @@ use super::{
     lines::{LogTail, shown, start, text_end},
     mentioned_failures::{tries_again, went_well, without_mentions},
     rule::{self, Rule},
+    rule_words::RuleWords,
     signature,
 };
 use crate::domain::{Cause, LogOrder, RootLine};
@@ -60,6 +61,8 @@ pub struct LogRules {
     rules: Vec<Rule>,
     /// Compiled sets of `RULES_PER_SET` rules each, in order.
     sets: Vec<RegexSet>,
+    /// Words without which a set matches nothing.
+    words: RuleWords,
     /// `unless` of each rule that has one, compiled, by the rule's index.
     unless: HashMap<usize, Regex>,
 }
@@ -133,9 +136,12 @@ impl LogRules {
             .map(set)
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
+        let words = RuleWords::of(
+            rules.chunks(RULES_PER_SET).map(|rules| rules.iter().map(|rule| rule.pattern.as_str())),
+        )?;
         let unless = rules.iter().enumerate().filter_map(|(at, rule)| Some((at, rule.unless.as_ref()?)));
         let unless = unless.map(|(at, unless)| Ok((at, rule::compile("unless", unless)?)));
-        Ok(Self { sets, unless: unless.collect::<Result<_, String>>()?, rules })
+        Ok(Self { sets, words, unless: unless.collect::<Result<_, String>>()?, rules })
     }
 
     /// Number of rules.
@@ -195,7 +201,9 @@ impl LogRules {
     fn matches(&self, line: &str) -> Vec<usize> {
         let mut found = Vec::new();
         for part in parts_of(line).map(without_mentions) {
-            for (at, set) in self.sets.iter().enumerate() {
+            for (at, set) in
+                self.words.groups_in(part.as_bytes()).filter_map(|at| Some((at, self.sets.get(at)?)))
+            {
                 let hits = set.matches(part.as_bytes()).into_iter().map(|rule| at * RULES_PER_SET + rule);
                 found.extend(hits.filter(|rule| !self.is_spared(*rule, &part)));
             }

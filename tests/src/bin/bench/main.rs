@@ -63,7 +63,7 @@ async fn main() -> anyhow::Result<()> {
     }
     drop(server);
     if asked("logs") {
-        logs::beside_none(&programs, dir.path())?;
+        logs::beside_a_scan()?;
     }
     if asked("allocation") || asked("admit") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));

@@ -149,3 +149,33 @@ fn memory_that_a_ulimit_refused_is_never_tried_with_the_same_size() {
     let limited = judged(&evidence(Some(failed(Some(0))), Exit::Code(1), refused));
     assert_ne!(limited.action, Action::No, "its own limit may have been short: {}", limited.reason);
 }
+
+#[test]
+fn logs_of_nothing_but_wrappers_nul_bytes_or_open_json_are_no_verdict() {
+    let prefixes = "2024-05-22T12:43:46.9626460Z [ERROR] > #12 51.29 builder-1  | ".repeat(3);
+    for log in [
+        "\0".repeat(1 << 20),
+        prefixes.repeat(5_000),
+        format!("{prefixes}\n").repeat(5_000),
+        "{\"msg\":".repeat(100_000),
+        format!("{{\"msg\": \"{}", "x".repeat(1 << 20)),
+        format!("{}\n", "{\"msg\":[".repeat(50)).repeat(500),
+    ] {
+        let verdict = judged(&code(1, &log));
+        assert_eq!(verdict.cause, Cause::Unknown, "{:?}", verdict.evidence);
+    }
+}
+
+#[test]
+fn a_rule_with_an_endless_alternation_is_refused() {
+    let words: Vec<String> = (0..100_000).map(|number| format!("word{number}x")).collect();
+    let file = |pattern: &str| {
+        format!("[[rule]]\nid = \"x\"\ncause = \"infra\"\npattern = '{pattern}'\nmatches = ['word1x']\n")
+    };
+    for pattern in
+        [words.join("|"), "(a|b|".repeat(100_000), format!("(?:{}){{900}}", words[..900].join("|"))]
+    {
+        let wrong = LogRules::extended(&[("x.toml".to_owned(), file(&pattern))]).unwrap_err();
+        assert!(!wrong.is_empty() && wrong.iter().all(|wrong| wrong.len() < 4 << 10), "{}", wrong.len());
+    }
+}
