@@ -56,17 +56,28 @@ impl SharedHistory {
     pub fn learn(&self, summary: &Summary) -> HistoryUpdate {
         // the observation is built before the lock is taken, because every prediction waits for that lock
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
-        let (new, known) = {
+        let (new, evicted, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
             let knew = history.get(id).map(Arc::clone);
-            history.learn(observation);
+            let evicted = history.learn_and_evict(observation);
             let is_new =
                 |brief: &&Arc<AttemptBrief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
-            (history.get(id).filter(is_new).map(Arc::clone), history.len())
+            (history.get(id).filter(is_new).map(Arc::clone), evicted, history.len())
         };
+        self.remove_evicted(&evicted);
         let Some(brief) = new else { return HistoryUpdate { known, retries: Vec::new() } };
         self.stats.add(&summary.into(), &brief);
         HistoryUpdate { known, retries: self.update_retries(&brief) }
+    }
+
+    /// Removes evicted attempts from the statistics, and updates which of the others are retries.
+    fn remove_evicted(&self, evicted: &[Arc<AttemptBrief>]) {
+        for brief in evicted {
+            self.stats.remove(brief);
+            // a list of few attempts is searched for those that name it, because all of them ended later
+            let lineage = self.read(|history| history.lineage_of(brief, history.exact_retries_of(brief)));
+            self.stats.relate(&lineage);
+        }
     }
 
     /// Updates in the statistics which attempts are retries, after this one changed; returns those that are.
@@ -78,7 +89,7 @@ impl SharedHistory {
         lineage.iter().filter(is_retry).map(|(brief, _)| brief.attempt.clone()).collect()
     }
 
-    /// Adds many attempts, oldest first, and returns how many are known now. The statistics must have them already.
+    /// Adds many attempts, and returns how many are known now. The statistics must have them already.
     pub fn learn_all(&self, attempts: Vec<RungObservation>) -> usize {
         let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
         history.learn_all(attempts);
@@ -89,14 +100,18 @@ impl SharedHistory {
     /// Replaces the values of an attempt with those of a new summary, if the attempt is still known.
     pub fn replace_summary(&self, summary: &Summary) {
         let (id, observation) = (&summary.attempt, RungObservation::from(summary));
-        let (earlier, now) = {
+        let (earlier, now, evicted) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
             let earlier = history.get(id).map(Arc::clone);
-            history.replace_summary(observation);
-            (earlier, history.get(id).map(Arc::clone))
+            let evicted = history.replace_summary(observation);
+            (earlier, history.get(id).map(Arc::clone), evicted)
         };
+        self.remove_evicted(&evicted);
         if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
             self.stats.replace_summary(&earlier, &summary.into(), &now);
+            if earlier.retries != now.retries {
+                let _retries = self.update_retries(&earlier);
+            }
             let _retries = self.update_retries(&now);
         }
     }

@@ -19,9 +19,8 @@ use super::{
     verdicts::{LearnableVerdicts, VerdictsInForce, is_learnable},
 };
 use crate::{
-    runtime::metrics::Metrics,
-    state::verdict_engine::VerdictEngine,
-    verdict_records::jobs_short_of_memory::{JobsShortOfMemory, NewestMemoryEnds},
+    runtime::metrics::Metrics, state::verdict_engine::VerdictEngine,
+    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
@@ -90,10 +89,9 @@ impl HistoryLoader {
     pub(crate) async fn load(&self) -> Result<LoadedHistory, StoreError> {
         let room = self.history.capacity();
         let mut judged = LearnableVerdicts::of(room[0].attempts);
-        let mut short = NewestMemoryEnds::default();
         let stats = self.history.stats();
         let take = |verdict: Verdict, is_only: bool| {
-            short.add_verdict(&verdict);
+            self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).note(&verdict);
             self.verdict_engine.recall_correction(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
@@ -115,7 +113,6 @@ impl HistoryLoader {
         trusted.finish();
         in_force.finish();
         self.verdict_engine.count_corrections();
-        short.note_all(&self.short_of_memory);
         let newest = room.map(|room| NewestAttempts::of(room, stats.clone()));
         let metrics = Arc::clone(&self.metrics);
         let ends = PossibleEnds { now_unix_ms: self.now_unix_ms, ahead: 0 };
@@ -137,7 +134,7 @@ impl HistoryLoader {
                 "attempts ended in the future, because the clock was wrong; they count as the oldest"
             );
         }
-        let [_, known] = newest.map(|newest| self.history.learn_all(newest.oldest_first()));
+        let [_, known] = newest.map(|newest| self.history.learn_all(newest.finish()));
         self.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         let LearnableVerdicts { met, unmeasured, .. } = judged;
         self.load_verdicts_of(met).await?;
@@ -175,6 +172,8 @@ impl HistoryLoader {
     }
 }
 
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

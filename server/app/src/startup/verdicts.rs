@@ -40,7 +40,8 @@ impl LearnableVerdicts {
         }
         // older attempts are not in the history, so they are removed
         if self.met.len() >= self.most.saturating_mul(2).saturating_add(1024) {
-            self.met.select_nth_unstable_by_key(self.most, |(ended, ..)| std::cmp::Reverse(*ended));
+            self.met
+                .select_nth_unstable_by(self.most, |one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
             self.met.truncate(self.most);
         }
     }

@@ -34,7 +34,7 @@ pub(crate) use read::{read_rules, rule_files};
 /// Name of the files, for log messages.
 const WHAT: &str = "rules and retry policy";
 
-/// Most failures kept, each a key with a signature: about 40 MB.
+/// Most failures kept: about 40 MB if each is of another key or signature.
 const MAX_FAILURES: usize = 50_000;
 
 /// Most corrections kept, enough for some years: about 10 MB.

@@ -83,6 +83,12 @@ impl AttemptBrief {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
+    /// Position of the attempt among others: by its end, then by its id. It does not depend on when the attempt arrived, so that all
+    /// servers that know the same attempts keep and use them in the same order.
+    pub fn position(&self) -> (u64, &AttemptId) {
+        (self.ended_unix_ms(), &self.attempt)
+    }
+
     /// What the attempt proves about the need: the full need if it succeeded, a lower bound if memory stopped it, `None` otherwise or if
     /// its use does not count as a measurement.
     pub fn proven_need(&self) -> Option<Bytes> {

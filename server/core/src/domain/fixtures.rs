@@ -10,12 +10,12 @@ use super::{
     Signature, Summary, Verdict, VerdictBasis,
 };
 
-/// A finished attempt that needed `need_mib`.
+/// A finished attempt that needed `need_mib`. Those with numbers as ids end in the order of their numbers, a millisecond apart.
 pub fn test_summary(id: &str, package: &str, version: &str, need_mib: u64) -> Summary {
     let key = Key { package: package.into(), version: version.into(), ..Key::default() };
     Summary {
         source: MeasurementSource::CgroupV2,
-        started_unix_ms: 1_700_000_000_000,
+        started_unix_ms: 1_700_000_000_000 + id.parse().unwrap_or(0),
         wall: Millis(60_000),
         cpu: CpuMicros(120_000_000),
         cpu_peak: Cores(4.0),

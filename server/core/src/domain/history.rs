@@ -1,27 +1,37 @@
 //! The attempts that a prediction may learn from, in memory and bounded.
 //!
-//! An attempt is stored in the order of arrival, by its id, and on each rung of the ladder. The list of a rung keeps the newest
-//! [`History::PER_RUNG`]; the history keeps as many of the newest as [`HistoryLimits`] allow. The oldest attempt is removed from all three
-//! at once, so that no entry is left behind.
+//! An attempt is stored by its [position](AttemptBrief::position) (end, then id), by its id, and on each rung of the ladder. The list of a
+//! rung keeps the newest [`History::PER_RUNG`]; the history keeps as many of the newest as [`HistoryLimits`] allow. The oldest attempt is
+//! removed from all three at once, so that no entry is left behind.
+//!
+//! Nothing depends on the order in which attempts arrive: the lists are ordered by position, what is evicted too, and sums are of
+//! integers. So servers that know the same attempts predict the same. An exception is an attempt that [`History::unlearn`] removes: what
+//! was evicted before in its place comes back only with a restart.
 //!
 //! Untrusted attempts are stored apart and never evict trusted ones, take the id of one, or change a sum.
 
+mod highest_need;
 mod jobs;
 mod memory_ends;
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod tests;
 mod tier;
 
 use std::sync::Arc;
 
-use self::memory_ends::{JudgedMemoryEnd, JudgedMemoryEnds};
+use self::{
+    highest_need::HighestNeed,
+    memory_ends::{JudgedMemoryEnd, JudgedMemoryEnds},
+};
 pub(super) use jobs::LINEAGE_STEPS;
 pub use tier::HistoryLimits;
 use tier::TrustTier;
 pub use tier::bytes_of;
 
 use super::{
-    AttemptBrief, AttemptId, Bytes, JobMark, Key, Outcome, RetryStatus, Rung, RungObservation, Verdict,
+    AttemptBrief, AttemptId, Bytes, JobMark, Key, Millis, RetryStatus, Rung, RungObservation, Verdict,
     ladder::ATTEMPTS_PER_RUNG,
 };
 
@@ -43,30 +53,41 @@ pub struct History {
     held_measured: HeldMemory,
     held_incomplete: HeldMemory,
     memory_ends: JudgedMemoryEnds,
-    /// Highest need of any trusted attempt that succeeded, even if it was evicted since; 0 if there was none.
-    highest: Bytes,
+    /// Highest need of the trusted attempts that succeeded.
+    highest: HighestNeed,
 }
 
-/// GiB x h that a set of attempts held: highest need multiplied by duration.
+/// Memory that a set of attempts held: highest need multiplied by duration.
 #[derive(Debug, Clone, Copy, Default)]
 struct HeldMemory {
-    /// Sum over the set, GiB x h.
-    sum: f64,
+    /// Sum over the set, bytes x ms. The sum of floating-point numbers would depend on their order.
+    sum: u128,
     count: u32,
 }
 
 impl HeldMemory {
-    /// Adds an attempt that held this many GiB x h; removes one if `held` is negative.
-    fn add(&mut self, held: f64) {
-        let more = !held.is_sign_negative();
-        self.count = if more { self.count.saturating_add(1) } else { self.count.saturating_sub(1) };
-        // the sum is set to 0 with the last attempt, so that rounding errors do not remain
-        self.sum = if self.count == 0 { 0.0 } else { (self.sum + held).max(0.0) };
+    /// Most bytes x ms that count for one attempt, so that no sum overflows: a million times what a TiB for ten years is.
+    const MOST: u128 = 1 << 96;
+
+    fn of(attempt: &AttemptBrief) -> Self {
+        let held = u128::from(attempt.need_peak.0) * u128::from(attempt.wall.0);
+        Self { sum: held.min(Self::MOST), count: 1 }
+    }
+
+    fn add(&mut self, more: Self) {
+        (self.sum, self.count) = (self.sum + more.sum, self.count + more.count);
+    }
+
+    fn remove(&mut self, fewer: Self) {
+        (self.sum, self.count) = (self.sum - fewer.sum, self.count - fewer.count);
     }
 
     /// Mean GiB x h of one attempt; 0 if the set is empty.
     fn mean(self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum / f64::from(self.count) }
+        #[expect(clippy::cast_precision_loss, reason = "a mean needs no more than 53 bits")]
+        let sum = self.sum as f64;
+        let mean = if self.count == 0 { 0.0 } else { sum / f64::from(self.count) };
+        mean * Bytes(1).gib_hours(Millis(1))
     }
 }
 
@@ -90,7 +111,7 @@ impl History {
             untrusted: TrustTier::new(untrusted, true),
             held_measured: HeldMemory::default(),
             held_incomplete: HeldMemory::default(),
-            highest: Bytes::default(),
+            highest: HighestNeed::default(),
             memory_ends: JudgedMemoryEnds::default(),
         }
     }
@@ -114,19 +135,19 @@ impl History {
         self.memory_ends.of_key(key).filter(|(attempt, _)| self.get(attempt).is_none()).map(|(_, end)| end)
     }
 
-    /// Adds many attempts, oldest first: into an empty history this takes less time and memory than one by one. If not all fit, the oldest
-    /// are left out.
+    /// Adds many attempts: into an empty history this takes less time and memory than one by one. If not all fit, the oldest are left out.
     pub fn learn_all(&mut self, mut attempts: Vec<RungObservation>) {
         if attempts.iter().any(|observation| !self.trust_tier(&observation.brief).newest_first.is_empty()) {
             return attempts.into_iter().for_each(|observation| self.learn(observation));
         }
+        attempts.sort_unstable_by(|one, other| one.brief.position().cmp(&other.brief.position()));
         let [mut trusted, mut untrusted] =
             [&mut self.trusted, &mut self.untrusted].map(|tier| tier.begin_load(&attempts));
         // the list is emptied while the history grows: keeping both, with a million attempts, would be the peak of memory use
         while let Some(observation) = attempts.pop() {
             let bulk = if observation.brief.untrusted { &mut untrusted } else { &mut trusted };
             if let Some(brief) = self.trust_tier(&observation.brief).learn_older(bulk, observation) {
-                self.hold(&brief, 1.0);
+                self.add_to_sums(&brief);
                 self.changes += 1;
             }
             if attempts.len().is_multiple_of(GIVEN_BACK) {
@@ -135,49 +156,63 @@ impl History {
         }
         self.trusted.ladder.finish_load(trusted);
         self.untrusted.ladder.finish_load(untrusted);
+        drop(self.evict());
     }
 
-    /// Adds an attempt, unless it is known already.
+    /// Adds an attempt, unless it is known already or older than one that was evicted.
     pub fn learn(&mut self, attempt: impl Into<RungObservation>) {
-        let observation = attempt.into();
-        if self.trust_tier(&observation.brief).get(observation.brief.attempt.as_str()).is_some() {
-            return;
-        }
-        while let Some(oldest) = self.trust_tier(&observation.brief).make_room(&observation.brief) {
-            self.hold(&oldest, -1.0);
-        }
-        let brief = self.trust_tier(&observation.brief).learn(observation);
-        self.hold(&brief, 1.0);
-        self.changes += 1;
+        drop(self.learn_and_evict(attempt.into()));
     }
 
-    /// Replaces the values of a known attempt with the same key; does nothing if the attempt is unknown.
-    pub fn replace_summary(&mut self, attempt: impl Into<RungObservation>) {
+    /// Like [`Self::learn`]; returns the attempts that were evicted for it.
+    pub(crate) fn learn_and_evict(&mut self, observation: RungObservation) -> Vec<Arc<AttemptBrief>> {
+        let Some(brief) = self.trust_tier(&observation.brief).learn(observation) else { return Vec::new() };
+        self.add_to_sums(&brief);
+        self.changes += 1;
+        self.evict()
+    }
+
+    /// Removes and returns the oldest attempts until the others fit.
+    fn evict(&mut self) -> Vec<Arc<AttemptBrief>> {
+        let mut evicted = Vec::new();
+        while let Some(oldest) = self.trusted.evict().or_else(|| self.untrusted.evict()) {
+            self.take_from_sums(&oldest);
+            evicted.push(oldest);
+        }
+        evicted
+    }
+
+    /// Replaces the values of a known attempt with the same key; does nothing if the attempt is unknown. Returns the attempts that were
+    /// evicted for it.
+    pub(crate) fn replace_summary(&mut self, attempt: impl Into<RungObservation>) -> Vec<Arc<AttemptBrief>> {
         let mut observation = attempt.into();
         let tier = self.trust_tier(&observation.brief);
         let known =
             tier.get(observation.brief.attempt.as_str()).filter(|known| known.key == observation.brief.key);
-        let Some(earlier) = known.map(Arc::clone) else { return };
+        let Some(earlier) = known.map(Arc::clone) else { return Vec::new() };
         observation.share(&earlier.key);
         let settled = Arc::clone(&observation.brief);
+        if settled.position() != earlier.position() {
+            self.remove(&earlier);
+            return self.learn_and_evict(observation);
+        }
         tier.replace(&earlier, observation);
-        self.hold(&earlier, -1.0);
-        self.hold(&settled, 1.0);
+        self.take_from_sums(&earlier);
+        self.add_to_sums(&settled);
         self.changes += 1;
+        self.evict()
     }
 
     /// Removes an attempt and its effect on all sums; does nothing if it is unknown.
     pub fn unlearn(&mut self, id: &AttemptId) {
-        let Some(known) = self.get(id).map(Arc::clone) else { return };
-        self.trust_tier(&known).remove(&known);
-        self.hold(&known, -1.0);
-        if !known.untrusted && known.need_peak == self.highest {
-            let counts = |brief: &&Arc<AttemptBrief>| {
-                brief.outcome == Outcome::Succeeded && brief.proven_need().is_some()
-            };
-            let left = self.newest_trusted().filter(counts).map(|brief| brief.need_peak).max();
-            self.highest = left.unwrap_or_default();
+        if let Some(known) = self.get(id).map(Arc::clone) {
+            self.remove(&known);
         }
+    }
+
+    fn remove(&mut self, known: &Arc<AttemptBrief>) {
+        self.trust_tier(known).remove(known);
+        self.take_from_sums(known);
         self.changes += 1;
     }
 
@@ -185,27 +220,30 @@ impl History {
         if attempt.untrusted { &mut self.untrusted } else { &mut self.trusted }
     }
 
-    fn hold(&mut self, attempt: &AttemptBrief, sign: f64) {
-        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.proven_need().is_none() {
-            return;
+    fn add_to_sums(&mut self, attempt: &Arc<AttemptBrief>) {
+        if highest_need::counts(attempt) {
+            self.highest.add(attempt);
+            self.held_with(attempt).add(HeldMemory::of(attempt));
         }
-        if sign > 0.0 {
-            self.highest = self.highest.max(attempt.need_peak);
+    }
+
+    fn take_from_sums(&mut self, attempt: &AttemptBrief) {
+        if highest_need::counts(attempt) {
+            self.highest.remove(attempt, &self.trusted.newest_first);
+            self.held_with(attempt).remove(HeldMemory::of(attempt));
         }
-        let held = sign * attempt.need_peak.gib_hours(attempt.wall);
-        let kind =
-            if attempt.incomplete().is_some() { &mut self.held_incomplete } else { &mut self.held_measured };
-        kind.add(held);
+    }
+
+    /// The sum that an attempt counts in.
+    fn held_with(&mut self, attempt: &AttemptBrief) -> &mut HeldMemory {
+        if attempt.incomplete().is_some() { &mut self.held_incomplete } else { &mut self.held_measured }
     }
 
     /// Mean of highest need multiplied by duration over the trusted attempts, GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
-        let (measured, incomplete) = (self.held_measured, self.held_incomplete);
-        HeldMemory {
-            sum: measured.sum + incomplete.sum,
-            count: measured.count.saturating_add(incomplete.count),
-        }
-        .mean()
+        let mut all = self.held_measured;
+        all.add(self.held_incomplete);
+        all.mean()
     }
 
     /// Like [`Self::mean_held`], without attempts with an incomplete need.
@@ -220,7 +258,7 @@ impl History {
 
     /// The highest need of any trusted attempt, over all packages and projects; `None` if none is known.
     pub fn highest_need(&self) -> Option<Bytes> {
-        Some(self.highest).filter(|need| need.0 > 0)
+        self.highest.get()
     }
 
     /// The attempt with this id, if it is in memory. If a trusted and an untrusted attempt have the same id, the trusted one is returned.
@@ -268,13 +306,13 @@ impl History {
         jobs.into_iter().flat_map(|job| self.of_job(job)).map(|brief| (brief, self.retry_after(brief)))
     }
 
-    /// All attempts, newest first. Untrusted ones are placed among the trusted ones by the time of their end.
+    /// All attempts, newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<AttemptBrief>> {
         let (mut trusted, mut untrusted) =
             (self.newest_trusted().peekable(), self.untrusted.newest_first.iter().rev().peekable());
         std::iter::from_fn(move || {
             let Some(doubtful) = untrusted.peek() else { return trusted.next() };
-            let later = |brief: &&Arc<AttemptBrief>| brief.ended_unix_ms() >= doubtful.ended_unix_ms();
+            let later = |brief: &&Arc<AttemptBrief>| brief.position() >= doubtful.position();
             if trusted.peek().is_some_and(later) { trusted.next() } else { untrusted.next() }
         })
     }

@@ -20,8 +20,8 @@ mod tests;
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
-pub(super) use lists::ATTEMPTS_PER_RUNG;
-use lists::{ListId, RungLists};
+pub(super) use lists::{ATTEMPTS_PER_RUNG, place_of};
+use lists::{ListId, RungLists, bytes_of_lists};
 pub(super) use loader::LadderLoader;
 use rung_key::{RungHasher, RungKey};
 
@@ -32,8 +32,8 @@ use super::{AttemptBrief, Key, Rung, RungObservation, job_of_part, weight};
 pub(super) struct Ladder {
     keys: HashMap<Arc<Key>, KeyLists, RandomState>,
     rungs: Rungs,
-    /// Memory that all keys take, in bytes.
-    key_bytes: usize,
+    /// Memory that all keys and their lists take, in bytes.
+    bytes: usize,
 }
 
 /// All rungs and their lists.
@@ -77,16 +77,16 @@ const KEY_BYTES: usize = weight::table_entry_bytes(size_of::<(Arc<Key>, KeyLists
     + 3 * weight::table_entry_bytes(size_of::<(Arc<Key>, u64)>());
 
 impl Ladder {
-    /// Adds an attempt that is newer than all others to its rungs. It then shares its key with attempts of an equal key.
+    /// Adds an attempt to its rungs. It then shares its key with attempts of an equal key.
     pub(super) fn push(&mut self, mut observation: RungObservation) -> Arc<AttemptBrief> {
-        let Self { keys, rungs, key_bytes } = self;
+        let Self { keys, rungs, bytes } = self;
         let entry = keys.entry(Arc::clone(&observation.brief.key));
         observation.share(entry.key());
         let standing = entry.or_insert_with_key(|key| {
-            *key_bytes += bytes_of(key);
+            *bytes += bytes_of(key);
             rungs.register(key)
         });
-        standing.attempts += 1;
+        *bytes += standing.count_one_more();
         standing.refresh_lists(rungs, &observation.brief.key);
         for id in &standing.lists {
             rungs.lists.push(*id, observation.clone());
@@ -126,12 +126,12 @@ impl Ladder {
     /// Notes that one attempt of this key was removed, and removes the key with its last attempt.
     fn release_key(&mut self, key: &Arc<Key>) {
         let Some(standing) = self.keys.get_mut(key) else { return };
-        standing.attempts = standing.attempts.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(standing.count_one_fewer());
         if standing.attempts > 0 {
             return;
         }
         self.keys.remove(key);
-        self.key_bytes = self.key_bytes.saturating_sub(bytes_of(key));
+        self.bytes = self.bytes.saturating_sub(bytes_of(key));
         self.rungs.release_rungs(key);
     }
 
@@ -142,13 +142,28 @@ impl Ladder {
         list.into_iter().flat_map(|list| list.iter().rev())
     }
 
-    /// Bytes that the whole ladder takes, without the attempts themselves.
+    /// Bytes that the whole ladder takes, without the attempts themselves. They depend on the attempts alone, and a further attempt never
+    /// makes them fewer.
     pub(super) fn bytes(&self) -> usize {
-        self.key_bytes + self.rungs.lists.bytes()
+        self.bytes
     }
 }
 
 impl KeyLists {
+    /// Counts a further attempt; returns by how many bytes the lists grow.
+    fn count_one_more(&mut self) -> usize {
+        let before = bytes_of_lists(self.attempts);
+        self.attempts += 1;
+        bytes_of_lists(self.attempts) - before
+    }
+
+    /// Counts an attempt fewer; returns by how many bytes the lists shrink.
+    fn count_one_fewer(&mut self) -> usize {
+        let before = bytes_of_lists(self.attempts);
+        self.attempts = self.attempts.saturating_sub(1);
+        before - bytes_of_lists(self.attempts)
+    }
+
     fn refresh_lists(&mut self, rungs: &Rungs, key: &Key) {
         if self.splits != rungs.splits {
             self.lists = rungs.lists_of(key);

@@ -178,7 +178,7 @@ impl History {
     pub(crate) fn retried_by(&self, original: &AttemptId, key: &Key) -> Option<&Arc<AttemptBrief>> {
         let names_original = |brief: &&Arc<AttemptBrief>| brief.retries.as_deref() == Some(original);
         if let Some(retry) =
-            self.on_rung(Rung::Exact, key).map(|observation| &observation.brief).find(names_original)
+            self.on_rung(Rung::Exact, key).rev().map(|observation| &observation.brief).find(names_original)
         {
             return Some(retry);
         }
@@ -187,10 +187,17 @@ impl History {
             RetryOf::Attempt(of) => Arc::ptr_eq(of, known),
             RetryOf::Unknown | RetryOf::Nothing => false,
         };
-        self.others_of_job(&(&**known).into())
-            .into_iter()
-            .filter(|brief| !brief.untrusted || known.untrusted)
-            .find(is_retry)
+        let mut others = self.others_of_job(&(&**known).into());
+        others.sort_unstable_by_key(|brief| brief.position());
+        others.into_iter().filter(|brief| !brief.untrusted || known.untrusted).find(is_retry)
+    }
+
+    /// The newest attempts with the same key that name this one as the attempt they retry.
+    pub(crate) fn exact_retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
+        let trusted = self.on_rung(Rung::Exact, &original.key);
+        let of_key = trusted.chain(self.untrusted_on_rung(Rung::Exact, &original.key));
+        let retries = of_key.map(|observation| &observation.brief);
+        retries.filter(|brief| brief.retries.as_deref() == Some(&original.attempt)).map(Arc::clone).collect()
     }
 
     /// Whether a known retry of this attempt passed.
@@ -199,15 +206,22 @@ impl History {
     }
 
     /// If this attempt changes, the retry status of others may change too. Returns them with their status: the attempt itself, those of its
-    /// job, the one that it retries, and `retries`, which name it as the one that they retry. Unknown attempts are left out.
+    /// job, the one that it retries, the one that this one retries and so on, and `retries`, which name it as the one that they retry.
+    /// Unknown attempts are left out.
     pub(crate) fn lineage_of(
         &self,
         brief: &AttemptBrief,
         retries: Vec<Arc<AttemptBrief>>,
     ) -> Vec<(Arc<AttemptBrief>, RetryStatus)> {
-        let original = brief.retries.as_deref().and_then(|original| self.get(original));
-        let known =
-            self.others_of_job(&brief.into()).into_iter().chain(self.get(&brief.attempt)).chain(original);
+        // an attempt further up may no longer count those of its job as earlier that go back to it by way of this one
+        let original = |brief: &AttemptBrief| self.get(brief.retries.as_deref()?);
+        let originals = std::iter::successors(original(brief), |known| original(known)).take(LINEAGE_STEPS);
+        let mut of_job: Vec<_> = brief.job.into_iter().flat_map(|job| self.of_job(job)).collect();
+        // in a full list, an attempt of any command of the job may have been removed in place of this one
+        if of_job.len() < LINEAGE_STEPS {
+            of_job = self.others_of_job(&brief.into());
+        }
+        let known = of_job.into_iter().chain(self.get(&brief.attempt)).chain(originals);
         let with_after = |brief: Arc<AttemptBrief>| {
             let after = self.retry_after(&brief);
             (brief, after)

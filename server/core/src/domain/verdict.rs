@@ -199,7 +199,7 @@ impl Verdict {
 }
 
 /// Name of a CI job; all its runs within one pipeline share it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobName {
     /// Project of the job.
     pub project: String,
@@ -278,7 +278,7 @@ pub struct Signature {
     pub id: String,
     /// The line that the id was computed from, without the parts that change from run to run.
     pub line: String,
-    /// The first line of the log that shows what went wrong, unchanged, taken from the first failure with this signature. Empty once it was
+    /// The first line of the log that shows what went wrong, unchanged, taken from one failure with this signature. Empty once it was
     /// removed for its age.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub first: String,

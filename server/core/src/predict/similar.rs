@@ -194,8 +194,8 @@ impl<'h> SimilarAttempts<'h> {
         let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung.is_of_build());
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
         let mut fresh = 1.0;
-        // lists are in order of arrival, and a wider list contains the attempts of narrower ones from the same time: walking the lists side
-        // by side finds attempts that were counted already, without comparing all of them
+        // all lists are in the same order, and a wider list contains the attempts of narrower ones from the same time: walking the lists
+        // side by side finds attempts that were counted already, without comparing all of them
         let mut inside: Vec<_> = self.counted_narrower(rung).map(|inner| list(inner).peekable()).collect();
         let here = list(rung).filter(|observation| {
             let same = |other: &&RungObservation| Arc::ptr_eq(&other.brief, &observation.brief);

@@ -194,7 +194,7 @@ fn known(attempts: &[Summary]) -> Known {
     for summary in attempts {
         history.learn(summary.clone());
         if let Some(brief) = history.get(&summary.attempt).map(Arc::clone) {
-            stats.add_one_of_many(&summary.into(), &brief);
+            stats.add(&summary.into(), &brief);
         }
     }
     Known { history, stats }

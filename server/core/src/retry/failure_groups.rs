@@ -72,7 +72,12 @@ impl KnownFailures {
         let mut groups: Vec<FailureGroup> = groups.into_values().map(GroupCount::finish).collect();
         groups.sort_by(|one, other| {
             let place = |group: &FailureGroup| (group.attempts, group.ended_unix_ms);
-            place(other).cmp(&place(one)).then_with(|| one.signature.id.cmp(&other.signature.id))
+            let name = |group: &FailureGroup| (group.project.clone(), group.cause as u8);
+            let rest = || name(one).cmp(&name(other));
+            place(other)
+                .cmp(&place(one))
+                .then_with(|| one.signature.id.cmp(&other.signature.id))
+                .then_with(rest)
         });
         groups.truncate(most);
         groups
@@ -102,7 +107,7 @@ impl GroupCount {
         let Self { group, packages } = self;
         group.attempts += 1;
         *packages.entry(record.key.package.clone()).or_default() += 1;
-        if failed.ended_unix_ms() >= group.ended_unix_ms {
+        if failed.position() >= (group.ended_unix_ms, &group.newest) {
             (group.newest, group.ended_unix_ms) = (failed.attempt.clone(), failed.ended_unix_ms());
         }
         if group.signature.first.is_empty() {

@@ -1,9 +1,12 @@
 //! Failures seen before: for each key and signature, which attempts failed, and whether an unchanged retry passed.
 //!
-//! Only the newest failures of each key and signature are kept, and only the newest keys and signatures. A forgotten failure costs at most
-//! one unnecessary retry.
+//! Only the newest failures are kept, of each key and signature and of all. A failure is as new as its verdict, whenever it arrives here. A
+//! forgotten failure costs at most one unnecessary retry.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::lineage;
 use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, Verdict};
@@ -17,8 +20,9 @@ const MAX_EXAMINED: usize = 1000;
 #[derive(Debug)]
 pub struct KnownFailures {
     capacity: usize,
-    oldest_first: VecDeque<FailureId>,
-    entries: HashMap<FailureId, FailureRecord>,
+    /// All failures, oldest first.
+    oldest_first: BTreeSet<(FailurePosition, Arc<FailureId>)>,
+    entries: HashMap<Arc<FailureId>, FailureRecord>,
 }
 
 /// The failures of one key with one signature.
@@ -26,7 +30,8 @@ pub struct KnownFailures {
 pub(super) struct FailureRecord {
     pub(super) key: Key,
     pub(super) signature: Signature,
-    failures: VecDeque<FailedAttempt>,
+    /// The failures by their positions, oldest first.
+    failures: Vec<FailedAttempt>,
 }
 
 /// How often an unchanged retry passed after one failure of one key.
@@ -42,16 +47,36 @@ pub struct FlakyFailure {
 
 impl FailureRecord {
     pub(super) fn attempts(&self) -> impl Iterator<Item = &AttemptId> {
-        self.failures.iter().map(|failure| &failure.attempt)
+        self.failures.iter().map(|failure| &failure.position.1)
+    }
+
+    /// Adds a failure at its position. Shows the newest line that a verdict has.
+    fn add(&mut self, failure: FailedAttempt, signature: &Signature) {
+        let at = self.failures.partition_point(|other| other.position < failure.position);
+        if failure.has_line && !self.failures.iter().skip(at).any(|newer| newer.has_line) {
+            self.signature.clone_from(signature);
+        }
+        self.failures.insert(at, failure);
+    }
+
+    /// Removes the failure at a position, and the line if no other verdict has one.
+    fn remove(&mut self, position: &FailurePosition) {
+        self.failures.retain(|failure| failure.position != *position);
+        if !self.failures.iter().any(|failure| failure.has_line) {
+            self.signature.clear_lines();
+        }
     }
 }
 
 type FailureId = (String, String);
 
+/// Time of a verdict, milliseconds since 1970, and its attempt: failures are ordered by it.
+type FailurePosition = (u64, AttemptId);
+
 /// The failure of one attempt.
 #[derive(Debug, Clone)]
 struct FailedAttempt {
-    attempt: AttemptId,
+    position: FailurePosition,
     /// Where the failure counts as repeated: the commit, else pipeline and job.
     repeat_scope: Option<String>,
     /// Which verdict a retry would follow; `None` if a retry shows nothing about the failure, because its size changed, or because better
@@ -88,46 +113,53 @@ impl RetrySuccess {
 }
 
 impl KnownFailures {
-    /// An empty set for at most `capacity` pairs of key and signature (at least 1).
+    /// An empty set for at most `capacity` failures (at least 1).
     pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), oldest_first: VecDeque::new(), entries: HashMap::new() }
+        Self { capacity: capacity.max(1), oldest_first: BTreeSet::new(), entries: HashMap::new() }
     }
 
     /// Records a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
     pub fn learn(&mut self, key: &Key, verdict: &Verdict) {
         let Some(signature) = &verdict.outlook.signature else { return };
-        let name = name(key, signature);
-        if !self.entries.contains_key(&name) {
-            while self.oldest_first.len() >= self.capacity
-                && let Some(oldest) = self.oldest_first.pop_front()
-            {
-                self.entries.remove(&oldest);
-            }
-            self.oldest_first.push_back(name.clone());
-        }
-        let entry = self.entries.entry(name).or_insert_with(|| FailureRecord {
+        let name = Arc::new(name(key, signature));
+        let entry = self.entries.entry(Arc::clone(&name)).or_insert_with(|| FailureRecord {
             key: key.clone(),
             signature: signature.clone(),
-            failures: VecDeque::new(),
+            failures: Vec::new(),
         });
-        if entry.signature.line.is_empty() {
-            entry.signature.clone_from(signature);
-        }
-        let list = &mut entry.failures;
-        if list.iter().any(|failure| failure.attempt == verdict.attempt) {
+        if entry.attempts().any(|attempt| *attempt == verdict.attempt) {
             return;
         }
-        if list.len() >= PER_SIGNATURE {
-            list.pop_front();
-        }
-        let (attempt, retry) = (verdict.attempt.clone(), RetryAfter::of(verdict));
-        let has_line = !signature.line.is_empty();
-        list.push_back(FailedAttempt {
-            attempt,
+        let position = (verdict.given_unix_ms.unwrap_or(0), verdict.attempt.clone());
+        let failure = FailedAttempt {
+            position: position.clone(),
             repeat_scope: lineage::repeat_scope(key),
-            retry_after: retry,
-            has_line,
-        });
+            retry_after: RetryAfter::of(verdict),
+            has_line: !signature.line.is_empty(),
+        };
+        entry.add(failure, signature);
+        let surplus = entry.failures.first().filter(|_| entry.failures.len() > PER_SIGNATURE);
+        let surplus = surplus.map(|oldest| (oldest.position.clone(), Arc::clone(&name)));
+        self.oldest_first.insert((position, name));
+        if let Some(oldest) = surplus {
+            self.remove(&oldest);
+        }
+        if self.oldest_first.len() > self.capacity
+            && let Some(oldest) = self.oldest_first.first().cloned()
+        {
+            self.remove(&oldest);
+        }
+    }
+
+    /// Removes a failure, and its key and signature if it was the last of them.
+    fn remove(&mut self, failure: &(FailurePosition, Arc<FailureId>)) {
+        let (position, name) = failure;
+        self.oldest_first.remove(failure);
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.remove(position);
+        if entry.failures.is_empty() {
+            self.entries.remove(name);
+        }
     }
 
     /// Notes that `verdicts` no longer have their log lines, and clears the line of each signature that no other verdict has.
@@ -142,7 +174,7 @@ impl KnownFailures {
                 continue;
             }
             for failure in failures.iter_mut() {
-                failure.has_line &= !lost.contains(&(signature.id.as_str(), &failure.attempt));
+                failure.has_line &= !lost.contains(&(signature.id.as_str(), &failure.position.1));
             }
             if !failures.iter().any(|failure| failure.has_line) {
                 signature.clear_lines();
@@ -152,15 +184,14 @@ impl KnownFailures {
 
     /// Removes the failure of an attempt, if it is of this project (`None`: of any project).
     pub fn unlearn(&mut self, attempt: &AttemptId, project: Option<&str>) {
-        self.entries
-            .values_mut()
-            .filter(|entry| project.is_none_or(|project| entry.key.project == project))
-            .for_each(|entry| entry.failures.retain(|failure| failure.attempt != *attempt));
-        let empty = |entry: &FailureRecord| entry.failures.is_empty();
-        if self.entries.values().any(empty) {
-            self.entries.retain(|_name, entry| !empty(entry));
-            let Self { oldest_first: order, entries, .. } = self;
-            order.retain(|name| entries.contains_key(name));
+        let is_meant = |entry: &FailureRecord| project.is_none_or(|project| entry.key.project == project);
+        let meant = self.entries.iter().filter(|(_, entry)| is_meant(entry));
+        let failures = meant.flat_map(|(name, entry)| {
+            let of_attempt = entry.failures.iter().filter(|failure| failure.position.1 == *attempt);
+            of_attempt.map(|failure| (failure.position.clone(), Arc::clone(name)))
+        });
+        for failure in failures.collect::<Vec<_>>() {
+            self.remove(&failure);
         }
     }
 
@@ -173,9 +204,9 @@ impl KnownFailures {
         earlier: &[AttemptId],
     ) -> u32 {
         let place = lineage::repeat_scope(key);
-        let others = self.failures_of(key, signature).filter(|failure| failure.attempt != *attempt);
+        let others = self.failures_of(key, signature).filter(|failure| failure.position.1 != *attempt);
         let same = others.filter(|failure| {
-            (place.is_some() && failure.repeat_scope == place) || earlier.contains(&failure.attempt)
+            (place.is_some() && failure.repeat_scope == place) || earlier.contains(&failure.position.1)
         });
         u32::try_from(same.count()).unwrap_or(u32::MAX)
     }
@@ -189,7 +220,7 @@ impl KnownFailures {
                 Some(RetryAfter::NoByLog) => &mut against,
                 None => continue,
             };
-            let Some(retry) = history.retried_by(&failure.attempt, key) else { continue };
+            let Some(retry) = history.retried_by(&failure.position.1, key) else { continue };
             if retry.outcome.is_unknown() || retry.proven_cause().is_some_and(Cause::is_taken_away) {
                 continue;
             }
@@ -207,9 +238,14 @@ impl KnownFailures {
         self.entries.get(&name(key, signature)).into_iter().flat_map(|entry| &entry.failures)
     }
 
-    /// All failures, newest first.
+    /// The keys and signatures, that with the newest failure first.
     pub(super) fn newest(&self) -> impl Iterator<Item = &FailureRecord> {
-        self.oldest_first.iter().rev().filter_map(|name| self.entries.get(name))
+        let newest_first = self.oldest_first.iter().rev();
+        newest_first.filter_map(|(position, name)| {
+            let entry = self.entries.get(name)?;
+            // an entry has the place of its newest failure
+            entry.failures.last().is_some_and(|newest| newest.position == *position).then_some(entry)
+        })
     }
 
     /// Failures with at least one ended retry, the most retried first, at most `most`. Only the newest retried failures are examined.
@@ -225,6 +261,7 @@ impl KnownFailures {
             })
             .filter(|flaky| flaky.helped.tried > 0)
             .collect();
+        // the sort is stable, so that newer failures come first among those with as many retries
         flaky.sort_by_key(|flaky| std::cmp::Reverse(flaky.helped.tried));
         flaky.truncate(most);
         flaky
@@ -277,6 +314,37 @@ mod tests {
         assert_eq!(seen.failures_of(&key, &signature).count(), 2);
         seen.learn(&key, &failed("c", "make: *** Error 2"));
         assert_eq!(line(&seen), Some("make: *** Error 2"));
+    }
+
+    #[test]
+    fn the_same_failures_are_kept_and_shown_in_whatever_order_their_verdicts_come() {
+        let verdict = |n: u64| {
+            let mut verdict = failed(&format!("a{n}"), &format!("line {n}"));
+            verdict.given_unix_ms = Some(1000 + n / 3);
+            let signature = verdict.outlook.signature.as_mut().unwrap();
+            signature.id =
+                if n.is_multiple_of(10) { format!("seldom {}", n / 10 % 7) } else { "often".to_owned() };
+            if n.is_multiple_of(4) {
+                signature.clear_lines();
+            }
+            verdict
+        };
+        let key = |n: u64| Key { package: format!("p{}", n % 3), ..Key::default() };
+        let seen = |step: u64| {
+            let mut seen = KnownFailures::new(120);
+            (0..500).map(|n| n * step % 500).for_each(|n| seen.learn(&key(n), &verdict(n)));
+            let all = seen.newest().map(|record| {
+                let attempts: Vec<String> = record.attempts().map(ToString::to_string).collect();
+                (record.key.package.clone(), record.signature.clone(), attempts)
+            });
+            all.collect::<Vec<_>>()
+        };
+        let expected = seen(1);
+        assert_eq!(expected.iter().map(|(_, _, attempts)| attempts.len()).sum::<usize>(), 120);
+        assert!(expected.iter().any(|(_, _, attempts)| attempts.len() == PER_SIGNATURE));
+        for step in [499, 7, 173] {
+            assert_eq!(seen(step), expected, "step {step}");
+        }
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! copied first.
 
 use std::{
-    cmp::Ordering,
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
@@ -29,8 +28,6 @@ use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 const MAX_OWNER_OR_POOL_NAMES: usize = 32_768;
 /// The rows of a chunk with fewer rows than this are moved to other chunks.
 const MIN_CHUNK_ROWS: usize = chunk::ROWS_PER_CHUNK / 8;
-/// Each time a row is added, this many rows are checked, to remove those with an attempt that the history dropped.
-const ROWS_SWEPT: usize = 64;
 
 /// All rows, and the tables of texts that their numbers refer to.
 #[derive(Debug)]
@@ -47,8 +44,6 @@ pub(super) struct AttemptTable {
     early_verdicts: EarlyVerdicts,
     /// The ref seen last, and its class: consecutive attempts often have the same ref.
     last_ref: (String, u8),
-    /// Chunk and row at which the next sweep continues.
-    swept: (usize, usize),
 }
 
 /// An attempt, and the project that a verdict on it was requested for; empty for none.
@@ -94,7 +89,6 @@ impl AttemptTable {
             changed: HashSet::default(),
             early_verdicts: EarlyVerdicts::default(),
             last_ref: (String::new(), 0),
-            swept: (0, 0),
         }
     }
 
@@ -136,15 +130,13 @@ impl AttemptTable {
         if let Some((chunk, row)) = self.find(brief) {
             drop(self.take_row(chunk, row));
             self.dropped += 1;
+            self.refill(chunk);
         }
     }
 
     fn take_row(&mut self, at: usize, row: usize) -> Option<FullRow> {
         let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
         let whole = chunk.take(row)?;
-        if chunk.rows().len() < MIN_CHUNK_ROWS && at + 1 < self.chunks.len() {
-            self.refill(at);
-        }
         self.changed.insert(self.builds.line(whole.row.build));
         self.builds.release(whole.row.build);
         self.owners.release(whole.row.owner);
@@ -153,17 +145,14 @@ impl AttemptTable {
         Some(whole)
     }
 
-    /// Moves the rows of a nearly empty chunk to the end and removes it. Adjusts the position of the sweep, because later chunks move up.
+    /// Removes a chunk with few rows, and moves them to the end.
     fn refill(&mut self, at: usize) {
-        let mut chunk = Arc::unwrap_or_clone(self.chunks.remove(at));
-        let (swept, row) = self.swept;
-        self.swept = match swept.cmp(&at) {
-            Ordering::Less => (swept, row),
-            Ordering::Equal => (at, 0),
-            Ordering::Greater => (swept - 1, row),
-        };
-        while let Some(whole) = chunk.take(0) {
-            self.push(whole);
+        let few = self.chunks.get(at).is_some_and(|chunk| chunk.rows().len() < MIN_CHUNK_ROWS);
+        if few && at + 1 < self.chunks.len() {
+            let mut chunk = Arc::unwrap_or_clone(self.chunks.remove(at));
+            while let Some(whole) = chunk.take(0) {
+                self.push(whole);
+            }
         }
     }
 
@@ -177,20 +166,20 @@ impl AttemptTable {
     ) {
         let Some((chunk, row)) = self.find(earlier) else { return };
         let Some(whole) = self.take_row(chunk, row) else { return };
+        self.refill(chunk);
         self.add(beside, brief, settings);
         if whole.row.has_flag(RowFlag::Refused) {
             self.refuse(brief, true);
         }
     }
 
-    /// The attempts that name this one as the attempt they retry. They ended later than it.
+    /// The attempts that name this one as the attempt they retry. They ended later than it, by clocks that may differ by an hour.
     pub(super) fn retries_of(&self, original: &AttemptBrief) -> Vec<Arc<AttemptBrief>> {
         let id = Some(&original.attempt);
-        let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
+        let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX).saturating_sub(3600);
         let later =
             self.chunks.iter().filter(|chunk| chunk.end_range().is_some_and(|(_, last)| last >= since));
-        let retries =
-            |row: &&AttemptRow| row.retried != RetryMark::NOTHING && row.brief.retries.as_deref() == id;
+        let retries = |row: &&AttemptRow| row.names_original() && row.brief.retries.as_deref() == id;
         later.flat_map(|chunk| chunk.rows()).filter(retries).map(|row| Arc::clone(&row.brief)).collect()
     }
 
@@ -199,7 +188,7 @@ impl AttemptTable {
         for (brief, after) in attempts {
             if let Some((chunk, row)) = self.find(brief)
                 && let Some(chunk) = self.chunks.get_mut(chunk)
-                && chunk.rows().get(row).is_some_and(|row| row.retried != RetryMark::of(*after))
+                && chunk.rows().get(row).is_some_and(|row| row.retried() != RetryMark::of(*after))
             {
                 Arc::make_mut(chunk).set_retried(row, RetryMark::of(*after));
             }
@@ -219,9 +208,9 @@ impl AttemptTable {
         for chunk in &mut self.chunks {
             let changed = |row: &AttemptRow| {
                 let known = in_jobs.get(&Arc::as_ptr(&row.brief)).copied();
-                let says_so = row.retried == RetryMark::UNKNOWN;
+                let says_so = row.retried() == RetryMark::UNKNOWN;
                 let after = known.or_else(|| says_so.then(|| after(&row.brief)))?;
-                Some(RetryMark::of(after)).filter(|after| row.retried != *after)
+                Some(RetryMark::of(after)).filter(|after| row.retried() != *after)
             };
             let found: Vec<(usize, RetryMark)> = chunk
                 .rows()
@@ -270,31 +259,19 @@ impl AttemptTable {
         }
     }
 
-    /// Checks some rows, and removes those with an attempt that the history dropped: the row then has the only pointer to it. Returns true
-    /// after the last row.
-    pub(super) fn sweep(&mut self) -> bool {
-        for _row in 0..ROWS_SWEPT {
-            let (at, index) = self.swept;
-            let Some(chunk) = self.chunks.get(at) else {
-                self.swept = (0, 0);
-                return true;
-            };
-            match chunk.rows().get(index) {
-                None => self.swept = (at + 1, 0),
-                Some(row) if Arc::strong_count(&row.brief) == 1 => {
-                    drop(self.take_row(at, index));
-                    self.dropped += 1;
-                }
-                Some(_) => self.swept = (at, index + 1),
+    /// Removes all rows with an attempt that a bulk load left out: the row then has the only pointer to it.
+    pub(super) fn sweep(&mut self) {
+        // from the last row to the first: a row that is removed is replaced by the last one, and chunks are refilled at the end
+        for at in (0..self.chunks.len()).rev() {
+            let is_dropped = |row: &AttemptRow| Arc::strong_count(&row.brief) == 1;
+            let rows = self.chunks.get(at).map(|chunk| chunk.rows()).unwrap_or_default();
+            let dropped = rows.iter().enumerate().filter(|(_, row)| is_dropped(row)).map(|(index, _)| index);
+            for row in dropped.rev().collect::<Vec<_>>() {
+                drop(self.take_row(at, row));
+                self.dropped += 1;
             }
+            self.refill(at);
         }
-        false
-    }
-
-    /// Removes all rows with an attempt that the history dropped.
-    pub(super) fn sweep_all(&mut self) {
-        self.swept = (0, 0);
-        while !self.sweep() {}
     }
 
     /// A copy of the rows that does not change.
@@ -322,7 +299,7 @@ mod tests {
         let kept = |n: usize| !(200..chunk::ROWS_PER_CHUNK + 200).contains(&n);
         let briefs: Vec<_> =
             briefs.into_iter().enumerate().filter(|(n, _)| kept(*n)).map(|(_, brief)| brief).collect();
-        table.sweep_all();
+        table.sweep();
         let rows: usize = table.chunks.iter().map(|chunk| chunk.rows().len()).sum();
         assert_eq!((rows, table.dropped), (briefs.len(), 2048));
     }

@@ -130,7 +130,7 @@ impl Chunk {
     /// Sets whether a row is a retry, and of which cause.
     pub(super) fn set_retried(&mut self, index: usize, retried: RetryMark) {
         if let Some(row) = self.rows.get_mut(index) {
-            row.retried = retried;
+            row.set_retried(retried);
         }
     }
 }

@@ -69,7 +69,7 @@ mod tests {
     fn found(attempts: &[Summary], filter: Filter) -> Vec<MixedNeed> {
         let stats = Stats::new(Settings::default());
         for summary in attempts {
-            stats.add_one_of_many(&summary.into(), &Arc::new(summary.into()));
+            stats.add(&summary.into(), &Arc::new(summary.into()));
         }
         let question = Question { filter, ..Question::default() };
         stats.report(&question, &PoolPrices::default()).unwrap().mixed

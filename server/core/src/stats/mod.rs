@@ -104,9 +104,7 @@ impl Stats {
 
     /// Adds an attempt of the history. [`Self::relate`] later sets which attempt it retries.
     pub fn add(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
-        let mut table = self.table();
-        table.add(beside, brief, &self.0.settings);
-        table.sweep();
+        self.table().add(beside, brief, &self.0.settings);
     }
 
     /// The attempts that retry this one, as their agents report it.
@@ -119,14 +117,9 @@ impl Stats {
         self.table().relate(attempts);
     }
 
-    /// Adds one of many attempts when the server starts, before it is known which of them stay and which are retries.
-    pub fn add_one_of_many(&self, beside: &StatsFields<'_>, brief: &Arc<AttemptBrief>) {
-        self.table().add(beside, brief, &self.0.settings);
-    }
-
     /// Removes attempts that the history no longer has.
     pub fn sweep(&self) {
-        self.table().sweep_all();
+        self.table().sweep();
     }
 
     /// Ends a bulk load, and sets the retry status of all attempts: `in_jobs` has it for attempts of jobs that ran more than once, and
@@ -137,7 +130,7 @@ impl Stats {
         after: impl Fn(&AttemptBrief) -> RetryStatus,
     ) {
         let mut table = self.table();
-        table.sweep_all();
+        table.sweep();
         table.relate_all(in_jobs, after);
         table.forget_early(EARLY);
     }

@@ -22,7 +22,8 @@ pub(super) struct AttemptRow {
     pub(super) owner: u16,
     pub(super) pool: u16,
     pub(super) ref_class: u8,
-    pub(super) retried: RetryMark,
+    /// A [`RetryMark`], and [`NAMES_ORIGINAL`].
+    retried: u8,
     end: u8,
     flags: u8,
     /// Wall time, hours.
@@ -44,6 +45,9 @@ pub(super) struct AttemptRow {
 
 /// A bit of [`AttemptRow::end`], above cause and outcome: memory stopped the attempt, so that its need is a lower bound.
 const CENSORED: u8 = 1 << 7;
+
+/// A bit of [`AttemptRow::retried`], above the mark: the attempt itself names the attempt that it retries.
+const NAMES_ORIGINAL: u8 = 1 << 7;
 
 /// Whether an attempt is a retry, and why the retried attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +107,8 @@ impl AttemptRow {
             owner: 0,
             pool: 0,
             ref_class: 0,
-            retried: RetryMark::of(RetryStatus::from_brief_alone(brief)),
+            retried: RetryMark::of(RetryStatus::from_brief_alone(brief)).0
+                | if brief.retries.is_some() { NAMES_ORIGINAL } else { 0 },
             end: (brief.outcome as u8) << 5
                 | brief.cause.map_or(0, |cause| 1 + cause as u8)
                 | if beside.censored { CENSORED } else { 0 },
@@ -151,6 +156,20 @@ impl AttemptRow {
     /// Whether the need is a lower bound, because memory stopped the attempt.
     pub(super) fn is_lower_bound(&self) -> bool {
         self.end & CENSORED != 0
+    }
+
+    /// Whether the attempt is a retry, as far as is known now.
+    pub(super) fn retried(&self) -> RetryMark {
+        RetryMark(self.retried & !NAMES_ORIGINAL)
+    }
+
+    pub(super) fn set_retried(&mut self, mark: RetryMark) {
+        self.retried = self.retried & NAMES_ORIGINAL | mark.0;
+    }
+
+    /// Whether the attempt itself names the attempt that it retries.
+    pub(super) fn names_original(&self) -> bool {
+        self.retried & NAMES_ORIGINAL != 0
     }
 
     pub(super) fn set_flag(&mut self, flag: RowFlag) {

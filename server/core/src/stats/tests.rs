@@ -1,5 +1,6 @@
 //! Sums against a plain scan of the same attempts.
 
+mod order;
 mod plain;
 mod refused;
 
@@ -339,7 +340,7 @@ fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
         let at_once = SharedHistory::with_stats(History::new(100), Stats::new(settings()));
         let facts = order.map(|at| crate::domain::RungObservation::from(&all[at]));
         for (fact, at) in facts.iter().zip(order) {
-            at_once.stats().add_one_of_many(&(&all[at]).into(), &fact.brief);
+            at_once.stats().add(&(&all[at]).into(), &fact.brief);
         }
         at_once.learn_all(facts.to_vec());
         assert_eq!(retries(&at_once), retries(&one_by_one), "{order:?}");

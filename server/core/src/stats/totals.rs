@@ -116,8 +116,8 @@ impl StatsTotals {
         if row.cause() > 0 {
             count(&mut self.causes, row.cause());
         }
-        if row.retried != RetryMark::NOTHING {
-            count(&mut self.retried, row.retried.index());
+        if row.retried() != RetryMark::NOTHING {
+            count(&mut self.retried, row.retried().index());
             self.retries_helped += u64::from(row.succeeded());
         }
         // a verdict on a successful attempt refuses a retry too, but saves nothing

@@ -22,7 +22,7 @@ const INDEX_BYTES: usize = weight::table_entry_bytes(size_of::<ByJob>());
 pub(super) struct JobIndex {
     /// One attempt for each job.
     representatives: HashSet<ByJob, RandomState>,
-    /// The further attempts of each job, newest last: at most as many for a job as verdicts count.
+    /// The further attempts of each job, in no order. Of a job with more attempts than verdicts count, only the newest are kept.
     further: HashMap<JobMark, Vec<Arc<AttemptBrief>>, RandomState>,
 }
 
@@ -62,17 +62,15 @@ impl JobIndex {
             self.representatives.insert(ByJob(Arc::clone(brief)));
             return;
         }
-        let others = self.further.entry(job).or_default();
-        if others.len() + 1 >= LINEAGE_STEPS {
-            let oldest = others.iter().enumerate().min_by_key(|(_, other)| other.started_unix_ms);
-            if let Some((at, _)) = oldest.filter(|(_, other)| other.started_unix_ms <= brief.started_unix_ms)
-            {
-                others.remove(at);
-            } else {
+        if self.further.get(&job).is_some_and(|others| others.len() + 1 >= LINEAGE_STEPS)
+            && let Some(oldest) = self.of_job(job).min_by_key(|other| other.position()).map(Arc::clone)
+        {
+            if brief.position() < oldest.position() {
                 return;
             }
+            self.remove(&oldest);
         }
-        others.push(Arc::clone(brief));
+        self.further.entry(job).or_default().push(Arc::clone(brief));
     }
 
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, now: &Arc<AttemptBrief>) {

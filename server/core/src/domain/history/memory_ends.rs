@@ -62,10 +62,18 @@ impl JudgedMemoryEnds {
     pub(super) fn note(&mut self, verdict: &Verdict) -> bool {
         let Some(end) = JudgedMemoryEnd::of(verdict) else {
             let before = self.0.len();
-            self.0.retain(|(id, project), _| *id != verdict.attempt || !verdict.counts_for(project));
+            let given = verdict.given_unix_ms.unwrap_or(0);
+            let is_undone = |id: &AttemptId, project: &str, end: &JudgedMemoryEnd| {
+                *id == verdict.attempt && verdict.counts_for(project) && end.judged_unix_ms <= given
+            };
+            self.0.retain(|(id, project), end| !is_undone(id, project, end));
             return self.0.len() != before;
         };
-        let before = self.0.insert((verdict.attempt.clone(), end.key.project.clone()), end.clone());
+        let of = (verdict.attempt.clone(), end.key.project.clone());
+        if self.0.get(&of).is_some_and(|known| known.judged_unix_ms > end.judged_unix_ms) {
+            return false;
+        }
+        let before = self.0.insert(of, end.clone());
         if self.0.len() > MAX_MEMORY_ENDS {
             let oldest = self.0.iter().min_by_key(|(of, end)| (end.judged_unix_ms, *of));
             if let Some(oldest) = oldest.map(|(of, _)| of.clone()) {

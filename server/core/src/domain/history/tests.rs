@@ -1,7 +1,7 @@
 //! What is learnt, where it stands, and what leaves.
 
 use super::*;
-use crate::domain::{Bytes, JobMark, Summary, test_summary as summary};
+use crate::domain::{Bytes, JobMark, Outcome, Summary, test_summary as summary};
 
 #[test]
 fn rungs_widen_from_exact_to_fleet() {

@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 
 use super::{
     super::{
-        AttemptBrief, RungObservation,
-        ladder::{Ladder, LadderLoader},
+        AttemptBrief, AttemptId, RungObservation,
+        ladder::{Ladder, LadderLoader, place_of},
         weight,
     },
     jobs::{self, JobIndex},
@@ -39,13 +39,16 @@ impl HistoryLimits {
     }
 }
 
-/// The attempts of one trust tier, in the order of arrival, by id, and by similarity.
+/// The attempts of one trust tier, in the order of their positions, by id, and by similarity.
 #[derive(Debug)]
 pub(super) struct TrustTier {
     pub(super) untrusted: bool,
     pub(super) limits: HistoryLimits,
     /// Bytes of the attempts, without the bytes that the ladder counts itself.
     bytes: usize,
+    /// Position of the newest attempt that was evicted. Older ones are not added: if they had come first, they would be evicted too.
+    evicted: Option<(u64, AttemptId)>,
+    /// Oldest at the front.
     pub(super) newest_first: VecDeque<Arc<AttemptBrief>>,
     pub(super) by_id: HashSet<ById, RandomState>,
     pub(super) jobs: JobIndex,
@@ -82,6 +85,7 @@ impl TrustTier {
             untrusted,
             limits: room,
             bytes: 0,
+            evicted: None,
             newest_first: VecDeque::new(),
             by_id: HashSet::default(),
             jobs: JobIndex::default(),
@@ -99,14 +103,13 @@ impl TrustTier {
         self.ladder.begin_load(here())
     }
 
-    /// Adds an attempt that is older than all others, unless it is known or there is no room left.
+    /// Adds an attempt that is older than all others, unless it is known or the tier is full.
     pub(super) fn learn_older(
         &mut self,
         bulk: &mut LadderLoader,
         observation: RungObservation,
     ) -> Option<Arc<AttemptBrief>> {
-        bulk.is_full |= !self.has_room(&observation.brief);
-        if bulk.is_full || self.by_id.contains(observation.brief.attempt.as_str()) {
+        if self.is_overfull() || self.by_id.contains(observation.brief.attempt.as_str()) {
             return None;
         }
         let brief = self.ladder.push_older(bulk, observation);
@@ -115,11 +118,18 @@ impl TrustTier {
         Some(brief)
     }
 
-    pub(super) fn learn(&mut self, observation: RungObservation) -> Arc<AttemptBrief> {
+    /// Adds an attempt, unless it is known or newer ones were evicted. [`Self::evict`] then makes the tier fit its limits again.
+    pub(super) fn learn(&mut self, observation: RungObservation) -> Option<Arc<AttemptBrief>> {
+        let (ended, attempt) = observation.brief.position();
+        let is_too_old = self.evicted.as_ref().is_some_and(|(last, id)| (ended, attempt) <= (*last, id));
+        if is_too_old || self.by_id.contains(attempt.as_str()) {
+            return None;
+        }
         let brief = self.ladder.push(observation);
-        self.newest_first.push_back(Arc::clone(&brief));
+        let at = place_of(&self.newest_first, |other| other, &brief);
+        self.newest_first.insert(at, Arc::clone(&brief));
         self.index_attempt(&brief);
-        brief
+        Some(brief)
     }
 
     fn index_attempt(&mut self, brief: &Arc<AttemptBrief>) {
@@ -128,18 +138,19 @@ impl TrustTier {
         self.jobs.add(brief);
     }
 
-    fn has_room(&self, more: &AttemptBrief) -> bool {
-        let bytes = self.bytes() + bytes_of(more);
-        self.newest_first.is_empty()
-            || self.newest_first.len() < self.limits.attempts && bytes <= self.limits.bytes
+    /// Whether there are more attempts than the limits allow. One attempt is always allowed.
+    fn is_overfull(&self) -> bool {
+        let attempts = self.newest_first.len();
+        attempts > 1 && (attempts > self.limits.attempts || self.bytes() > self.limits.bytes)
     }
 
-    /// Removes and returns the oldest attempt if there is no room for `more`.
-    pub(super) fn make_room(&mut self, more: &AttemptBrief) -> Option<Arc<AttemptBrief>> {
-        if self.has_room(more) {
+    /// Removes and returns the oldest attempt if there are more than the limits allow.
+    pub(super) fn evict(&mut self) -> Option<Arc<AttemptBrief>> {
+        if !self.is_overfull() {
             return None;
         }
         let oldest = self.newest_first.pop_front()?;
+        self.evicted = Some((oldest.ended_unix_ms(), oldest.attempt.clone()));
         self.bytes = self.bytes.saturating_sub(bytes_of(&oldest));
         self.by_id.remove(oldest.attempt.as_str());
         self.jobs.remove(&oldest);
@@ -151,11 +162,12 @@ impl TrustTier {
         self.bytes + self.ladder.bytes()
     }
 
+    /// Replaces an attempt by one with the same key and position.
     pub(super) fn replace(&mut self, earlier: &Arc<AttemptBrief>, observation: RungObservation) {
         self.bytes = (self.bytes + bytes_of(&observation.brief)).saturating_sub(bytes_of(earlier));
-        // all lists must hold the same pointer, because readers compare attempts by pointer; the search starts at the newest end, where
-        // most matches are
-        if let Some(known) = self.newest_first.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
+        // all lists must hold the same pointer, because readers compare attempts by pointer
+        let at = place_of(&self.newest_first, |other| other, earlier);
+        if let Some(known) = self.newest_first.get_mut(at) {
             *known = Arc::clone(&observation.brief);
         }
         self.jobs.replace(earlier, &observation.brief);
@@ -164,11 +176,8 @@ impl TrustTier {
     }
 
     pub(super) fn remove(&mut self, known: &Arc<AttemptBrief>) {
-        // the search starts at the newest end, where most matches are
-        if let Some(back) = self.newest_first.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
-            self.newest_first.remove(self.newest_first.len() - 1 - back);
-            self.bytes = self.bytes.saturating_sub(bytes_of(known));
-        }
+        self.newest_first.remove(place_of(&self.newest_first, |other| other, known));
+        self.bytes = self.bytes.saturating_sub(bytes_of(known));
         self.by_id.remove(known.attempt.as_str());
         self.jobs.remove(known);
         self.ladder.remove(known);

@@ -24,8 +24,6 @@ struct RungList {
 pub(super) struct RungLists {
     lists: Vec<RungList>,
     free_slots: Vec<ListId>,
-    /// Capacity of all lists together, in observations.
-    capacity: usize,
 }
 
 impl RungLists {
@@ -47,7 +45,6 @@ impl RungLists {
     }
 
     fn store_list(&mut self, list: RungList) -> ListId {
-        self.capacity += list.observations.capacity();
         if let Some((id, place)) = self.free_slots.pop().and_then(|id| Some((id, self.lists.get_mut(id)?))) {
             *place = list;
             return id;
@@ -61,62 +58,61 @@ impl RungLists {
         let Some(list) = self.lists.get_mut(id) else { return };
         list.rungs = list.rungs.saturating_sub(1);
         if list.rungs == 0 {
-            self.capacity -= list.observations.capacity();
             *list = RungList::default();
             self.free_slots.push(id);
         }
     }
 
-    /// Adds an attempt that is newer than all others in the list.
+    /// Adds an attempt at its position, unless a full list has only newer ones.
     pub(super) fn push(&mut self, id: ListId, observation: RungObservation) {
-        self.change_list(id, |list| {
-            if list.len() >= ATTEMPTS_PER_RUNG {
-                list.pop_front();
+        let Some(list) = self.observations_mut(id) else { return };
+        let mut at = place_of(list, |other| &other.brief, &observation.brief);
+        if list.len() >= ATTEMPTS_PER_RUNG {
+            if at == 0 {
+                return;
             }
-            grow(list);
-            list.push_back(observation);
-        });
+            list.pop_front();
+            at -= 1;
+        }
+        grow(list);
+        list.insert(at, observation);
     }
 
     /// Adds an attempt that is older than all others in the list, if there is room.
     pub(super) fn push_older(&mut self, id: ListId, observation: &RungObservation) {
-        self.change_list(id, |list| {
-            if list.len() < ATTEMPTS_PER_RUNG {
-                grow(list);
-                list.push_front(observation.clone());
-            }
-        });
+        if let Some(list) = self.observations_mut(id).filter(|list| list.len() < ATTEMPTS_PER_RUNG) {
+            grow(list);
+            list.push_front(observation.clone());
+        }
     }
 
     /// Removes the oldest attempt if it is `oldest`. Shrinks a list that is less than half full.
     pub(super) fn pop(&mut self, id: ListId, oldest: &Arc<AttemptBrief>) {
-        self.change_list(id, |list| {
-            if list.front().is_some_and(|first| Arc::ptr_eq(&first.brief, oldest)) {
-                list.pop_front();
-            }
-            if list.len() < list.capacity() / 2 {
-                list.shrink_to(list.len() + list.len() / 4);
-            }
-        });
+        let Some(list) = self.observations_mut(id) else { return };
+        if list.front().is_some_and(|first| Arc::ptr_eq(&first.brief, oldest)) {
+            list.pop_front();
+        }
+        if list.len() < list.capacity() / 2 {
+            list.shrink_to(list.len() + list.len() / 4);
+        }
     }
 
     /// Removes an attempt from any position in the list.
     pub(super) fn remove(&mut self, id: ListId, brief: &Arc<AttemptBrief>) {
-        self.change_list(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
+        if let Some(list) = self.observations_mut(id) {
+            list.retain(|known| !Arc::ptr_eq(&known.brief, brief));
+        }
     }
 
     pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<AttemptBrief>, observation: &RungObservation) {
-        self.change_list(id, |list| {
-            let same = list.iter_mut().filter(|known| Arc::ptr_eq(&known.brief, earlier));
-            same.for_each(|known| *known = observation.clone());
-        });
+        let known = self.observations_mut(id).into_iter().flatten();
+        known
+            .filter(|known| Arc::ptr_eq(&known.brief, earlier))
+            .for_each(|known| *known = observation.clone());
     }
 
-    fn change_list(&mut self, id: ListId, how: impl FnOnce(&mut VecDeque<RungObservation>)) {
-        let Some(list) = self.lists.get_mut(id) else { return };
-        let before = list.observations.capacity();
-        how(&mut list.observations);
-        self.capacity = self.capacity - before + list.observations.capacity();
+    fn observations_mut(&mut self, id: ListId) -> Option<&mut VecDeque<RungObservation>> {
+        self.lists.get_mut(id).map(|list| &mut list.observations)
     }
 
     /// Number of rungs that share this list.
@@ -129,22 +125,43 @@ impl RungLists {
         self.lists.get(id).map(|list| &list.observations)
     }
 
-    /// Bytes of all lists.
-    pub(super) fn bytes(&self) -> usize {
-        self.capacity * size_of::<RungObservation>()
-            + self.lists.len() * (size_of::<RungList>() + weight::ALLOCATION_STEP)
-    }
-
     #[cfg(test)]
     pub(super) fn lists_in_use(&self) -> impl Iterator<Item = &VecDeque<RungObservation>> {
         self.lists.iter().filter(|list| list.rungs > 0).map(|list| &list.observations)
     }
 }
 
+/// Bytes that are counted for the lists of a key with `attempts` attempts.
+///
+/// They must depend on the attempts alone: which attempts fit into a history may not depend on the order in which they came, and which
+/// lists are shared does. So each key counts for two lists. One is its own. The wider lists have at most [`ATTEMPTS_PER_RUNG`] attempts,
+/// and those that no other list equals are of two narrower lists at least, so together they take about as much as the narrowest.
+pub(super) fn bytes_of_lists(attempts: usize) -> usize {
+    if attempts == 0 {
+        return 0;
+    }
+    let capacity = (attempts + growth(attempts)).min(ATTEMPTS_PER_RUNG);
+    2 * (capacity * size_of::<RungObservation>() + size_of::<RungList>() + weight::ALLOCATION_STEP)
+}
+
+/// How much a list with `len` attempts grows: by a quarter, because doubling its capacity would leave a third of the memory unused.
+fn growth(len: usize) -> usize {
+    (len / 4).max(4)
+}
+
+/// Index of an attempt in a list that is ordered by [`AttemptBrief::position`]. Most attempts are the newest.
+pub(in super::super) fn place_of<T>(
+    list: &VecDeque<T>,
+    brief_of: impl Fn(&T) -> &Arc<AttemptBrief>,
+    brief: &AttemptBrief,
+) -> usize {
+    let is_before = |other: &T| brief_of(other).position() < brief.position();
+    if list.back().is_none_or(is_before) { list.len() } else { list.partition_point(is_before) }
+}
+
 /// Makes room in a list for one more attempt.
 fn grow(list: &mut VecDeque<RungObservation>) {
     if list.len() == list.capacity() {
-        // the list grows by a quarter: doubling its capacity would leave a third of the memory unused
-        list.reserve_exact((list.len() / 4).max(4).min(ATTEMPTS_PER_RUNG - list.len()));
+        list.reserve_exact(growth(list.len()).min(ATTEMPTS_PER_RUNG - list.len()));
     }
 }

@@ -13,8 +13,6 @@ use super::{AttemptBrief, Key, KeyLists, Ladder, RungObservation, bytes_of};
 /// The keys of a ladder while it is loaded.
 #[derive(Debug, Default)]
 pub(in super::super) struct LadderLoader {
-    /// Whether an attempt did not fit. Older ones are then skipped too.
-    pub(in super::super) is_full: bool,
     all: Vec<(Arc<Key>, KeyLists)>,
     /// Index of each key in `all`, found by the key's texts.
     by_text: HashMap<Arc<Key>, usize, RandomState>,
@@ -64,14 +62,14 @@ impl Ladder {
         bulk: &mut LadderLoader,
         mut observation: RungObservation,
     ) -> Arc<AttemptBrief> {
-        let Self { rungs, key_bytes, .. } = self;
+        let Self { rungs, bytes, .. } = self;
         let at = bulk.find(&observation.brief.key, |key| {
-            *key_bytes += bytes_of(key);
+            *bytes += bytes_of(key);
             rungs.register(key)
         });
         if let Some((key, standing)) = bulk.all.get_mut(at) {
             observation.share(key);
-            standing.attempts += 1;
+            *bytes += standing.count_one_more();
             standing.refresh_lists(rungs, key);
             for id in &standing.lists {
                 rungs.lists.push_older(*id, &observation);

@@ -112,7 +112,7 @@ fn nothing_is_left_of_a_ladder_when_its_attempts_are_gone_and_lists_are_used_aga
             ladder.remove_oldest(&brief);
         }
         assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (0, 0));
-        assert_eq!((ladder.rungs.lists.lists_in_use().count(), ladder.key_bytes), (0, 0));
+        assert_eq!((ladder.rungs.lists.lists_in_use().count(), ladder.bytes), (0, 0));
     }
 }
 
@@ -123,7 +123,7 @@ fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
         |ladder: &mut Ladder, id: &str, package: &str| ladder.push(test_summary(id, package, "1", 10).into());
     let (old, other) = (push(&mut ladder, "old", "a"), push(&mut ladder, "other", "b"));
     let newer: Vec<Arc<AttemptBrief>> =
-        (0..ATTEMPTS_PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
+        (1..=ATTEMPTS_PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
     // the list of all has only these, and is empty without them
     for brief in &newer {
         ladder.remove(brief);
@@ -144,7 +144,7 @@ fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
         (ladder.keys.len(), ladder.rungs.on.len(), ladder.rungs.lists.lists_in_use().count()),
         (0, 0, 0)
     );
-    assert_eq!(ladder.key_bytes, 0);
+    assert_eq!(ladder.bytes, 0);
 }
 
 #[test]

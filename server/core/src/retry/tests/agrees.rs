@@ -237,8 +237,37 @@ fn a_prediction_of_a_build_that_never_fitted_names_the_size_of_the_verdict_as_it
     let unknown = killed("k", 900, None);
     let (_, predicted) = both(&unknown, &history(others.chain([unknown.clone()])), &Settings::default());
     assert!(predicted.memory_request.value >= predicted.lower_bound.unwrap().least.0, "{predicted:?}");
-    let fitted = history([unknown.clone(), built(1, "zlib", 1000, None)]);
+    let later = Summary { started_unix_ms: unknown.ended_unix_ms(), ..built(1, "zlib", 1000, None) };
+    let fitted = history([unknown.clone(), later]);
     assert_eq!(both(&unknown, &fitted, &Settings::default()).1.lower_bound, None, "what is enough is known");
+}
+
+#[test]
+fn of_two_verdicts_on_one_memory_end_the_later_counts_whichever_comes_first() {
+    let verdict = |limit: u64, given: u64| {
+        let killed = killed("open", limit, None);
+        let (mut verdict, _) = both(&killed, &history([killed.clone()]), &Settings::default());
+        verdict.given_unix_ms = Some(given);
+        verdict.basis.built = Some(Box::new(killed.key.build_key()));
+        verdict.basis.reported_by = Reporter::server();
+        verdict
+    };
+    let key = killed("open", 400, None).key;
+    for verdicts in [[verdict(300, 1), verdict(400, 2)], [verdict(400, 2), verdict(300, 1)]] {
+        let mut history = history([]);
+        for verdict in &verdicts {
+            history.note_memory_end(verdict);
+        }
+        let bound = predict_known(&history, &key, &Settings::default()).lower_bound.unwrap();
+        assert_eq!(bound.above.0 / MIB, 400);
+        // an older verdict that names no memory does not undo it, a newer one does
+        for (given, is_known) in [(1, true), (3, false)] {
+            let undone = Verdict { cause: Cause::Infra, ..verdict(400, given) };
+            history.note_memory_end(&undone);
+            let predicted = predict_known(&history, &key, &Settings::default());
+            assert_eq!(predicted.lower_bound.is_some(), is_known);
+        }
+    }
 }
 
 proptest! {
