@@ -1,6 +1,7 @@
 //! Words that many logs hold, whatever became of the build: they prove nothing, and mostly they say nothing.
 
 use super::*;
+use crate::domain::EvidenceLine;
 
 /// Words that name memory where nothing else speaks, and hide nothing.
 const BARE_WORDS: &[&str] = &["Killed", "OOMKilled", "std::bad_alloc"];
