@@ -49,6 +49,7 @@ mod judging;
 mod kept;
 mod lineage;
 mod monitoring;
+mod moving;
 mod one_number;
 mod output;
 mod planted;

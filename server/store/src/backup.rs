@@ -1,4 +1,4 @@
-//! Backup and restore: an archive of all entries, from a running or a closed store, and back into an empty directory.
+//! Backup and restore: an archive of all entries, from a running or a closed store, and back into an empty directory or database.
 
 use std::{
     io::{self, Read, Write},
@@ -8,9 +8,11 @@ use std::{
 use tokio::task::JoinError;
 
 use super::{
-    KeyKind, OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
+    KeyKind, KeyValue, OfflineStore, OpenError, Snapshot, StoreError, StoreFiller, StoreSettings,
     archive::{ArchiveError, Packer, Unpacker},
 };
+#[cfg(feature = "postgres")]
+use super::{PostgresError, PostgresSettings, postgres::DatabaseFiller};
 
 /// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,10 @@ pub enum BackupError {
     /// The data directory cannot be created or written.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The database cannot be read or written.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Database(#[from] PostgresError),
     /// The restore stopped before its end; the data directory is incomplete.
     #[error("{} is half restored and no server opens it; remove it before the next try", dir.display())]
     Half {
@@ -116,6 +122,27 @@ pub fn write(
     Ok(count)
 }
 
+/// Writes the archive of a snapshot that is read by nothing else. `tell` gets the bytes of keys and values written so far. Returns the
+/// number of entries.
+/// Errors: the store cannot be read, or `out` not be written.
+pub async fn write_snapshot(
+    mut snapshot: Snapshot,
+    out: &mut impl Write,
+    mut tell: impl FnMut(u64),
+) -> Result<u64, BackupError> {
+    let (mut packer, head) = Packer::begin(snapshot.identity());
+    out.write_all(&head)?;
+    let (mut bytes, mut count) = (0, 0);
+    while let Some(entries) = snapshot.next().await? {
+        count += entries.len() as u64;
+        bytes += entries.iter().map(|entry| (entry.key.len() + entry.value.value.len()) as u64).sum::<u64>();
+        out.write_all(&packer.add_entries(entries)?)?;
+        tell(bytes);
+    }
+    out.write_all(&packer.end()?)?;
+    Ok(count)
+}
+
 /// What of a backup is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreScope {
@@ -160,16 +187,42 @@ pub fn restore(
             filling.lay_out(included).map_err(|error| half(error.into()))?;
         }
     }
+    let restored = fill(&mut unpacker, scope, |entry| filling.put(entry).map_err(HalfRestored::from));
+    let restored = restored.map_err(half)?;
+    filling.end().map_err(|error| half(error.into()))?;
+    Ok(restored)
+}
+
+/// Creates a store in a database from an archive, in one transaction. Blocks.
+/// Errors: the database has a store, or the archive is incomplete, or the database refuses or is away. It then has nothing of the archive.
+#[cfg(feature = "postgres")]
+pub fn restore_into_database(
+    archive: impl Read,
+    settings: &PostgresSettings,
+    scope: RestoreScope,
+) -> Result<RestoredEntries, BackupError> {
+    let mut unpacker = Unpacker::begin(archive)?;
+    let mut filling = DatabaseFiller::begin(settings, unpacker.identity)?;
+    let restored = fill(&mut unpacker, scope, |entry| filling.put(&entry).map_err(BackupError::from))?;
+    filling.end()?;
+    Ok(restored)
+}
+
+/// Passes the entries of an archive to `put`.
+fn fill<E: From<ArchiveError>>(
+    unpacker: &mut Unpacker<impl Read>,
+    scope: RestoreScope,
+    mut put: impl FnMut(KeyValue) -> Result<(), E>,
+) -> Result<RestoredEntries, E> {
     let mut restored = RestoredEntries::default();
-    while let Some(entries) = unpacker.next_entries().map_err(|error| half(error.into()))? {
+    while let Some(entries) = unpacker.next_entries()? {
         for entry in entries.into_iter().filter(|entry| scope.includes(&entry.key)) {
             restored.entries += 1;
             // a ticket with a long output has several parts, of which the first one counts
             let is_ticket = KeyKind::of(&entry.key) == Some(KeyKind::UpstreamTicket);
             restored.upstream_tickets += u64::from(is_ticket && entry.key.last() == Some(&0));
-            filling.put(entry).map_err(|error| half(error.into()))?;
+            put(entry)?;
         }
     }
-    filling.end().map_err(|error| half(error.into()))?;
     Ok(restored)
 }

@@ -18,6 +18,7 @@ pub mod backup;
 mod block;
 mod bounds;
 mod bytes;
+mod check;
 mod chunk;
 mod codec;
 mod columns;
@@ -50,6 +51,7 @@ pub mod threads;
 mod upstream;
 
 pub use bounds::{BATCH_BYTES, BATCH_OPERATIONS, MAX_KEY, MAX_VALUE};
+pub use check::{CheckFinding, CheckReport, check_store};
 pub use chunk::SampleRun;
 pub use committing::PendingCommit;
 pub use downsample::{SealedBlocks, blocks_after, downsampled, last_elapsed, replace_block};
@@ -67,7 +69,7 @@ pub use load::{
 pub use memory::MemoryStore;
 use packed_page::PackedPage;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresError, PostgresSettings, PostgresStore};
+pub use postgres::{DatabaseReport, DatabaseView, PostgresError, PostgresSettings, PostgresStore};
 pub use records::{
     SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
     forget_attempt, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
@@ -77,8 +79,8 @@ pub use records::{
 pub use seal::{CompactedSamples, compact_samples, compact_samples_up_to, seal, sweep_late_fragments};
 pub use series::{SeriesExtent, SeriesRead, append_fragment, each_run, each_run_past_damage, read_series};
 pub use sled::{
-    CheckFinding, CheckReport, FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport,
-    SledStore, StoreCopy, StoreFiller, StoreSettings, bytes_below, repair, store_id_at, store_id_of, syncs,
+    FORMAT_VERSION, LogLoss, OfflineStore, OpenError, RepairLoss, RepairReport, SledStore, StoreCopy,
+    StoreFiller, StoreSettings, bytes_below, repair, store_id_at, store_id_of, syncs,
 };
 pub use snapshot::Snapshot;
 pub use upstream::{
@@ -94,6 +96,9 @@ pub enum Store {
     /// A store in a PostgreSQL database.
     #[cfg(feature = "postgres")]
     Postgres(PostgresStore),
+    /// A store in a PostgreSQL database as it was at one moment, which is only read.
+    #[cfg(feature = "postgres")]
+    View(DatabaseView),
     /// A store in memory, for tests.
     Memory(MemoryStore),
 }
@@ -126,6 +131,14 @@ impl Store {
         PostgresStore::open_when_free(settings, tell).await.map(Self::Postgres)
     }
 
+    /// Opens a store in a PostgreSQL database as it is now, to read it: commits are refused, and a server goes on writing. Until it is
+    /// dropped, the database keeps what is replaced.
+    /// Errors: there is no store, or it cannot be read; the text names the setting and says what to do.
+    #[cfg(feature = "postgres")]
+    pub async fn view_postgres(settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        DatabaseView::open(settings).await.map(Self::View)
+    }
+
     /// A store in memory.
     pub fn memory() -> Self {
         Self::Memory(MemoryStore::default())
@@ -145,6 +158,8 @@ impl Store {
             Self::Sled(store) => store.begin(batch).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.begin(batch).await,
+            #[cfg(feature = "postgres")]
+            Self::View(_) => Err(CommitError::Unavailable("this view of the store is only read".to_owned())),
             Self::Memory(store) => Ok(PendingCommit::already_ended(store.commit(batch))),
         }
     }
@@ -155,6 +170,8 @@ impl Store {
             Self::Sled(store) => store.get(key.to_vec()).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.get(key).await,
+            #[cfg(feature = "postgres")]
+            Self::View(view) => view.get(key).await,
             Self::Memory(store) => Ok(store.get(key)),
         }
     }
@@ -165,6 +182,8 @@ impl Store {
             Self::Sled(store) => store.holds(prefixes).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.holds(prefixes).await,
+            #[cfg(feature = "postgres")]
+            Self::View(view) => view.holds(&prefixes).await,
             Self::Memory(store) => Ok(prefixes.iter().map(|prefix| store.holds(prefix)).collect()),
         }
     }
@@ -181,6 +200,8 @@ impl Store {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.scan(prefix, after, limit).await,
+            #[cfg(feature = "postgres")]
+            Self::View(view) => view.scan(prefix, after, limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
         }
     }
@@ -197,6 +218,8 @@ impl Store {
             Self::Sled(store) => store.scan_packed(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.scan_packed(prefix, after, limit).await,
+            #[cfg(feature = "postgres")]
+            Self::View(view) => Ok(view.scan(prefix, after, limit).await?.into()),
             Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
         }
     }
@@ -212,6 +235,8 @@ impl Store {
             Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => Ok((store.scan(prefix, after, limit).await?, None)),
+            #[cfg(feature = "postgres")]
+            Self::View(view) => Ok((view.scan(prefix, after, limit).await?, None)),
             Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
         }
     }
@@ -240,6 +265,8 @@ impl Store {
             Self::Sled(store) => store.status(),
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.status(),
+            #[cfg(feature = "postgres")]
+            Self::View(view) => view.status(),
             Self::Memory(store) => store.status(),
         }
     }
@@ -251,6 +278,8 @@ impl Store {
             Self::Sled(store) => store.snapshot().await.map(Snapshot::of_files),
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.snapshot().await.map(Snapshot::of_database),
+            #[cfg(feature = "postgres")]
+            Self::View(view) => Ok(Snapshot::of_view(view.clone())),
             Self::Memory(store) => Ok(Snapshot::of_memory(store.entries())),
         }
     }
@@ -261,6 +290,8 @@ impl Store {
             Self::Sled(store) => store.close().await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.close().await,
+            #[cfg(feature = "postgres")]
+            Self::View(_) => Ok(()),
             Self::Memory(store) => store.close(),
         }
     }

@@ -3,7 +3,7 @@
 use ulid::Ulid;
 
 #[cfg(feature = "postgres")]
-use super::postgres::DatabaseSnapshot;
+use super::postgres::{DatabaseSnapshot, DatabaseView, ViewPages};
 use super::{
     errors::StoreError,
     kv::{KeyValue, StoreIdentity},
@@ -19,6 +19,8 @@ enum SnapshotSource {
     Sled(EngineSnapshot),
     #[cfg(feature = "postgres")]
     Postgres(Box<DatabaseSnapshot>),
+    #[cfg(feature = "postgres")]
+    View(ViewPages),
     Memory(Option<Vec<KeyValue>>),
 }
 
@@ -32,6 +34,11 @@ impl Snapshot {
         Self(SnapshotSource::Postgres(Box::new(snapshot)))
     }
 
+    #[cfg(feature = "postgres")]
+    pub(crate) fn of_view(view: DatabaseView) -> Self {
+        Self(SnapshotSource::View(view.into()))
+    }
+
     pub(crate) fn of_memory(entries: Vec<KeyValue>) -> Self {
         Self(SnapshotSource::Memory(Some(entries)))
     }
@@ -42,6 +49,8 @@ impl Snapshot {
             SnapshotSource::Sled(snapshot) => snapshot.identity,
             #[cfg(feature = "postgres")]
             SnapshotSource::Postgres(snapshot) => snapshot.identity,
+            #[cfg(feature = "postgres")]
+            SnapshotSource::View(pages) => pages.identity(),
             SnapshotSource::Memory(_) => {
                 StoreIdentity { format: FORMAT_VERSION, id: Ulid::nil(), sequence: 0 }
             }
@@ -57,6 +66,8 @@ impl Snapshot {
             SnapshotSource::Sled(snapshot) => snapshot.next().await,
             #[cfg(feature = "postgres")]
             SnapshotSource::Postgres(snapshot) => snapshot.next().await,
+            #[cfg(feature = "postgres")]
+            SnapshotSource::View(pages) => pages.next().await,
             SnapshotSource::Memory(entries) => Ok(entries.take()),
         }
     }

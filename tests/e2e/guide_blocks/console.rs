@@ -8,12 +8,13 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use plimsoll_support::postgres::PostgresServer;
 use plimsoll_tests::{Programs, Server};
 use regex::Regex;
 
 use super::{
     Block, all_blocks,
-    console_tables::{BEFORE, ENDS_WITH, EXACT, NOT_RUN, REPLACED},
+    console_tables::{BEFORE, DATABASE, ENDS_WITH, EXACT, NOT_RUN, REPLACED},
     root,
 };
 
@@ -76,6 +77,8 @@ fn missing<'s>(shown: &'s [String], printed: &str) -> Option<&'s String> {
 struct Reader {
     dir: tempfile::TempDir,
     server: Option<Server>,
+    /// URL of an empty database, if the guide has one and PostgreSQL is installed.
+    database: Option<String>,
 }
 
 impl Reader {
@@ -100,7 +103,10 @@ impl Reader {
         // compressed or not: the program looks at the bytes
         let builds: String = builds.lines().enumerate().map(with_request).collect();
         fs::write(path("builds.csv.gz"), builds).unwrap();
-        let mut reader = Self { dir, server: None };
+        let has_database = commands.iter().any(|shown| shown.command.contains(DATABASE));
+        let database = if has_database { PostgresServer::shared() } else { None };
+        let database = database.map(|server| server.url(&server.new_database()));
+        let mut reader = Self { dir, server: None, database };
         let asks =
             |shown: &&Shown| shown.command.starts_with("plimsoll ") || shown.command.contains(" backup ");
         if commands.iter().any(asks) {
@@ -129,6 +135,9 @@ impl Reader {
     fn run(&self, command: &str) -> Output {
         let root = self.dir.path().to_str().unwrap();
         let mut words = command.to_owned();
+        if let Some(database) = &self.database {
+            words = words.replace(DATABASE, database);
+        }
         for (written, here) in REPLACED {
             words = words.replace(written, &here.replace("ROOT", root));
         }
@@ -144,6 +153,9 @@ impl Reader {
     /// Runs a command as readers do who have come so far, and says what is not as the guide shows it.
     fn follow(&mut self, shown: &Shown) -> Option<String> {
         let command = &shown.command;
+        if command.contains(DATABASE) && self.database.is_none() {
+            return None;
+        }
         // the guide says so: the server is stopped for it, and started again behind it
         if command.starts_with("plimsoll-server") && command.contains("import ") {
             self.stop();

@@ -30,6 +30,9 @@ pub(super) const NOT_RUN: [(&str, &str); 18] = [
 pub(super) const ENDS_WITH: [(&str, i32, &str); 1] =
     [("plimsoll should-retry --attempt", 10, "the build is broken: no retry helps")];
 
+/// Database in the guides. Without PostgreSQL on the machine, commands with it are not run.
+pub(super) const DATABASE: &str = "postgres://plimsoll@db.example.com/plimsoll";
+
 /// What a guide says, and what stands for it here.
 pub(super) const REPLACED: [(&str, &str); 4] = [
     ("/var/lib/plimsoll", "ROOT/var/lib/plimsoll"),

@@ -18,10 +18,10 @@ pub(super) async fn open_store(
     config: &Config,
     standby: Option<&Standby>,
 ) -> anyhow::Result<(Store, Option<File>)> {
-    if let (Some(url), Some(standby)) = (&config.store_url, standby) {
+    if let (Some(_), Some(standby)) = (&config.store_url, standby) {
         refuse_two_stores(&config.data_dir)?;
         let lock = lock_hooks(&config.data_dir)?;
-        let store = open_database(config, url.clone(), standby).await?;
+        let store = open_database(config, standby).await?;
         standby.note_taken();
         return Ok((store, lock));
     }
@@ -45,20 +45,11 @@ fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(config: &Config, url: String, standby: &Standby) -> anyhow::Result<Store> {
-    let settings = plimsoll_store::PostgresSettings {
-        url,
-        password_file: config.store_password_file.clone(),
-        ca_file: config.store_ca_file.clone(),
-    };
-    Store::open_postgres_when_free(&settings, standby.holder_note()).await.context("store_url")
+async fn open_database(config: &Config, standby: &Standby) -> anyhow::Result<Store> {
+    Store::open_postgres_when_free(&config.database()?, standby.holder_note()).await.context("store_url")
 }
 
 #[cfg(not(feature = "postgres"))]
-fn open_database(
-    _config: &Config,
-    _url: String,
-    _standby: &Standby,
-) -> impl Future<Output = anyhow::Result<Store>> {
+fn open_database(_config: &Config, _standby: &Standby) -> impl Future<Output = anyhow::Result<Store>> {
     std::future::ready(Err(anyhow::anyhow!("store_url: {}", crate::runtime::settings::NO_DATABASE)))
 }

@@ -10,7 +10,14 @@ use anyhow::Context as _;
 use clap::Args;
 use plimsoll_store::{self as store, OfflineStore, OpenError, backup};
 
-use super::{line::examples_text, print_note, progress::Progress, store_settings, target::Target};
+use super::{
+    database::{refuse_options_of_files, view_store},
+    line::examples_text,
+    print_note,
+    progress::Progress,
+    store_settings,
+    target::Target,
+};
 use crate::{
     commands::admin::{
         backup::fetch_archive,
@@ -23,6 +30,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&[
     "backup --data-dir data plimsoll.backup",
+    "backup --store-url postgres://ci@db/plimsoll night.backup",
     "backup --server ci:7411 --ca ca.crt night.backup",
 ]))]
 pub struct Backup {
@@ -58,8 +66,14 @@ impl Backup {
         if let Some((server, ca)) = self.server.as_ref().zip(self.ca.as_ref()) {
             return self.take_remote(server, ca);
         }
-        // the store in a database is read by the server that runs over it
-        let store = if config.store_url.is_some() { None } else { self.open_files(config)? };
+        refuse_options_of_files(
+            config,
+            &[("--scratch", self.scratch.is_some()), ("--in-place", self.in_place)],
+        )?;
+        if config.store_url.is_some() {
+            return self.read_database(config);
+        }
+        let store = self.open_files(config)?;
         let mut target = Target::open(&self.file)?;
         let mut progress = Progress::new();
         let whole = store.as_ref().map_or(0, OfflineStore::bytes_on_disk);
@@ -78,6 +92,26 @@ impl Backup {
             "backup written, {}",
             if store.is_some() { "no server ran" } else { "the server goes on" }
         ));
+        Ok(())
+    }
+
+    /// Takes the backup of the store in a database, from the database itself.
+    fn read_database(&self, config: &Config) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let view = runtime.block_on(view_store(config))?;
+        let mut target = Target::open(&self.file)?;
+        let (mut progress, whole) = (Progress::new(), view.status().bytes_on_disk);
+        let written = runtime.block_on(async {
+            let tell = |bytes| progress.bytes("backup", bytes, whole);
+            backup::write_snapshot(view.snapshot().await?, &mut target, tell).await
+        });
+        progress.end();
+        if let Err(error) = written {
+            target.give_up();
+            return Err(error.into());
+        }
+        target.finish()?;
+        print_note("backup written, of one moment of the database; its servers go on");
         Ok(())
     }
 
@@ -137,15 +171,6 @@ impl Backup {
 
     /// Takes the backup of the server that has the store open.
     fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
-        if let Some(url) = &config.store_url {
-            return fetch_archive(&self.server(config)?, None, target, tell).with_context(|| {
-                format!(
-                    "a running server gives the backup of a store in PostgreSQL ({url}), and {} gave none; if it listens elsewhere, name its \
-                     address with --http-listen, or its settings with --config",
-                    config.http_listen
-                )
-            });
-        }
         let wanted = store::store_id_of(&config.data_dir)?;
         let fetched = fetch_archive(&self.server(config)?, wanted, target, tell);
         fetched.with_context(|| {

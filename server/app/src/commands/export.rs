@@ -8,7 +8,14 @@ use plimsoll_core::domain::AttemptId;
 use plimsoll_proto::figures::counted;
 use plimsoll_store::{Store, StoreCopy};
 
-use super::{line::examples_text, print_note, progress::Progress, store_settings, target::Target};
+use super::{
+    database::{refuse_options_of_files, view_store},
+    line::examples_text,
+    print_note,
+    progress::Progress,
+    store_settings,
+    target::Target,
+};
 use crate::{
     commands::admin::{export, export_corrections},
     runtime::settings::Config,
@@ -19,7 +26,10 @@ const MAX_NAMED: u64 = 10;
 
 /// Writes the history as JSON lines, which `import` takes back as they are. Samples are for other programs: `backup` keeps them.
 #[derive(Debug, Args)]
-#[command(after_help = examples_text(&["export --data-dir data history.jsonl"]))]
+#[command(after_help = examples_text(&[
+    "export --data-dir data history.jsonl",
+    "export --store-url postgres://ci@db/plimsoll history.jsonl",
+]))]
 pub struct Export {
     /// A file that does not exist yet, or - for standard output. What cannot be read is named, the rest is written, and the exit status is 1.
     #[arg(value_name = "FILE")]
@@ -60,11 +70,12 @@ impl Export {
         let others = [Some(&self.file), self.series.as_ref()];
         let is_own = self.corrections.is_none() || !others.contains(&self.corrections.as_ref());
         ensure!(is_own, "the file of --corrections must be one of its own");
-        let settings = store_settings(config)?;
-        let copied = StoreCopy::of(&settings, self.scratch.as_deref())?;
-        let (dir, place) = (settings.dir.display(), copied.path().display());
-        print_note(format_args!("reading a copy of {dir} in {place}, and changing nothing in {dir}"));
-        let store = tokio::task::block_in_place(|| copied.open()).context("data_dir")?;
+        refuse_options_of_files(config, &[("--scratch", self.scratch.is_some())])?;
+        let copied = if config.store_url.is_some() { None } else { Some(self.copy_files(config)?) };
+        let store = match &copied {
+            Some(copied) => tokio::task::block_in_place(|| copied.open()).context("data_dir")?,
+            None => view_store(config).await?,
+        };
         let mut target = Target::open(&self.file)?;
         let series = self.series.as_deref().map(Target::open).transpose();
         let mut series = match series {
@@ -98,21 +109,37 @@ impl Export {
         if let Some(corrections) = exported.corrections.take().transpose()? {
             print_note(format_args!("{} exported", counted(corrections, "correction")));
         }
-        exported.judge(&config.data_dir)
+        exported.judge(config)
+    }
+
+    /// Copies the files of the store, so that nothing in the files themselves changes.
+    fn copy_files(&self, config: &Config) -> anyhow::Result<StoreCopy> {
+        let settings = store_settings(config)?;
+        let copied = StoreCopy::of(&settings, self.scratch.as_deref())?;
+        let (dir, place) = (settings.dir.display(), copied.path().display());
+        print_note(format_args!("reading a copy of {dir} in {place}, and changing nothing in {dir}"));
+        Ok(copied)
     }
 }
 
 impl Exported {
     /// Returns an error if anything could not be read.
-    fn judge(&self, dir: &Path) -> anyhow::Result<()> {
+    fn judge(&self, config: &Config) -> anyhow::Result<()> {
         let Self { damaged, gaps, cut_series, .. } = self;
+        let dir = config.data_dir.display();
+        let (store, other_way) = if let Some(url) = &config.store_url {
+            (url.clone(), String::new())
+        } else {
+            (
+                dir.to_string(),
+                format!(", or save what is left into a new directory (plimsoll-server repair {dir})"),
+            )
+        };
         ensure!(
             gaps + cut_series == 0,
-            "{dir} cannot be read in whole: {} of attempts and the samples of {} missing; restore a backup for them, or save what is left \
-             into a new directory (plimsoll-server repair {dir})",
+            "{store} cannot be read in whole: {} of attempts and the samples of {} missing; restore a backup for them{other_way}",
             counted(*gaps, "range"),
             counted(*cut_series, "attempt"),
-            dir = dir.display()
         );
         ensure!(*damaged == 0, "{} damaged: see verify", counted(*damaged, "record"));
         Ok(())

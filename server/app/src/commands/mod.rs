@@ -5,6 +5,7 @@ pub(crate) mod admin;
 mod backup;
 mod classify;
 mod compact;
+mod database;
 mod doctor;
 mod export;
 mod import;
@@ -88,17 +89,17 @@ pub enum Command {
     Rules(rules::Rules),
     /// Tells what follows from the pools file for other systems, such as Koji and Copr.
     Pools(pools::Pools),
-    /// Reads everything in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
+    /// Reads everything in a database, or in a data directory that no server uses, and tells whether a server would start with it and what it would miss.
     Verify(verify::Verify),
     /// Saves what is left of a damaged data directory into a new one.
     Repair(repair::Repair),
     /// Writes all of the store as it is at this moment into a file, whether a server runs or not.
     Backup(backup::Backup),
-    /// Makes a data directory from a backup.
+    /// Makes a data directory from a backup, or a store in an empty database.
     Restore(restore::Restore),
     /// Copies what is alive into fresh files and puts them in the place of the old ones; no server may run.
     Compact(compact::Compact),
-    /// Writes the history of a stopped server as JSON lines, and the series if asked to.
+    /// Writes the history of a stopped server, or of a database, as JSON lines, and the series if asked to.
     Export(export::Export),
     /// Prints a completion script for a shell.
     Completions(shell::Completions),
@@ -168,7 +169,7 @@ fn store_settings(config: &Config) -> anyhow::Result<StoreSettings> {
     ensure!(
         config.store_url.is_none(),
         "store_url is set, so the store is in PostgreSQL, and this command works on a data directory: run it without store_url, on a \
-         directory that was restored from a backup (plimsoll-server backup asks the running server for one)"
+         directory that was restored from a backup"
     );
     Ok(StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 })
 }

@@ -9,16 +9,19 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use plimsoll_proto::figures::{counted, counted_as};
-use plimsoll_store::backup::{self, RestoreScope};
+use plimsoll_store::backup::{self, RestoreScope, RestoredEntries};
 
-use super::{line::examples_text, progress::Progress, store_settings};
+use super::{database::restore_store, line::examples_text, progress::Progress, store_settings};
 use crate::runtime::settings::Config;
 
-/// Makes a data directory from a backup.
+/// Makes a data directory from a backup, or a store in a database that has none: all of it, or nothing.
 #[derive(Debug, Args)]
-#[command(after_help = examples_text(&["restore --data-dir restored plimsoll.backup"]))]
+#[command(after_help = examples_text(&[
+    "restore --data-dir restored plimsoll.backup",
+    "restore --store-url postgres://ci@db/plimsoll plimsoll.backup",
+]))]
 pub struct Restore {
-    /// A file that `backup` wrote, or - for standard input. From a file, which is read twice, the store takes half as much disk.
+    /// A file that `backup` wrote, or - for standard input. From a file, which is read twice, a store in files takes half as much disk.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Leaves out open tickets, and what was taken for them at servers upstream. For a copy beside the original: a server with these records
@@ -29,13 +32,12 @@ pub struct Restore {
 
 impl Restore {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
-        let settings = store_settings(config)?;
         let scope = if self.without_tickets { RestoreScope::WithoutTickets } else { RestoreScope::All };
         let mut progress = Progress::new();
         let restored = if self.file == Path::new("-") {
             let tell = |bytes| progress.bytes("restoring", bytes, 0);
             let counted = ReportingReader { source: io::stdin().lock(), bytes_done: 0, on_progress: tell };
-            backup::restore(None::<io::Empty>, counted, &settings, scope)
+            restore(config, None::<io::Empty>, counted, scope)
         } else {
             let source = self.open()?;
             let found = source.get_ref().metadata()?;
@@ -43,13 +45,13 @@ impl Restore {
             let before = found.is_file().then(|| self.open()).transpose()?;
             let tell = |bytes| progress.bytes("restoring", bytes, found.len());
             let counted = ReportingReader { source, bytes_done: 0, on_progress: tell };
-            backup::restore(before, counted, &settings, scope)
+            restore(config, before, counted, scope)
         };
         progress.end();
         let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
         let entries = counted_as(restored.entries, "entry", "entries");
         let mut out = io::stdout();
-        writeln!(out, "{entries} restored into {}", settings.dir.display())?;
+        writeln!(out, "{entries} restored into {}", place(config))?;
         if restored.upstream_tickets > 0 {
             let tickets = counted(restored.upstream_tickets, "ticket");
             writeln!(
@@ -64,6 +66,24 @@ impl Restore {
         let file = File::open(&self.file).with_context(|| format!("cannot open {}", self.file.display()))?;
         Ok(BufReader::new(file))
     }
+}
+
+/// Restores into the store that the settings name.
+fn restore(
+    config: &Config,
+    before: Option<impl Read>,
+    archive: impl Read,
+    scope: RestoreScope,
+) -> anyhow::Result<RestoredEntries> {
+    if config.store_url.is_some() {
+        return restore_store(config, archive, scope);
+    }
+    Ok(backup::restore(before, archive, &store_settings(config)?, scope)?)
+}
+
+/// Where the store is that the settings name, for texts.
+fn place(config: &Config) -> String {
+    config.store_url.clone().unwrap_or_else(|| config.data_dir.display().to_string())
 }
 
 /// Counts the bytes read.

@@ -8,18 +8,24 @@ use std::{
 use anyhow::bail;
 use clap::Args;
 use plimsoll_proto::figures::{count, counted, counted_as};
-use plimsoll_store::{CheckReport, OfflineStore};
+use plimsoll_store::{CheckFinding, CheckReport, OfflineStore, StoreIdentity, StoreSettings, check_store};
 
-use super::{Incomplete, line::examples_text, print_note, progress::Progress, store_settings};
+use super::{
+    Incomplete,
+    database::{refuse_options_of_files, view_store},
+    line::examples_text,
+    print_note,
+    progress::Progress,
+};
 use crate::{integrations::gitlab::Spool, runtime::settings::Config};
 
-/// Reads a whole data directory.
+/// Reads a whole data directory, or a whole store in a database, and names what is damaged.
 ///
 /// The exit status is 0 if a server starts with it and misses nothing, 3 if one starts and misses what is named, and 1 if none starts.
 #[derive(Debug, Args)]
-#[command(after_help = examples_text(&["verify data"]))]
+#[command(after_help = examples_text(&["verify data", "verify --store-url postgres://ci@db/plimsoll"]))]
 pub struct Verify {
-    /// The data directory; else the one of the settings.
+    /// The data directory; else the store of the settings.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Reads the files themselves, not a copy beside them: needs no room, but what is damaged in them may be changed.
@@ -37,8 +43,17 @@ pub struct Verify {
 
 impl Verify {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
-        let mut settings = store_settings(config)?;
-        settings.dir = self.dir.unwrap_or(settings.dir);
+        if self.dir.is_none() && config.store_url.is_some() {
+            let options = [
+                ("--in-place", self.in_place),
+                ("--scratch", self.scratch.is_some()),
+                ("--accept-loss", self.accept_loss),
+            ];
+            refuse_options_of_files(config, &options)?;
+            return verify_database(config);
+        }
+        let dir = self.dir.unwrap_or_else(|| config.data_dir.clone());
+        let settings = StoreSettings { dir, cache_bytes: config.store_cache.0 };
         let scratch = self.scratch.as_deref();
         if self.accept_loss {
             OfflineStore::accept_loss(&settings, scratch)?;
@@ -52,31 +67,64 @@ impl Verify {
             bail!("{refused}");
         }
         let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
-        let checked = store.check(
-            |flaw| print_note(format_args!("{}: {}", flaw.key, flaw.reason)),
-            |bytes| progress.bytes("verifying", bytes, whole),
-        );
+        let checked =
+            store.check(|finding| print_finding(&finding), |bytes| progress.bytes("verifying", bytes, whole));
         progress.end();
-        let mut out = io::stdout();
-        writeln!(
-            out,
-            "store {}, format {}, commit {}",
-            store.identity().id,
-            store.identity().format,
-            store.identity().sequence
-        )?;
-        let entries = counted_as(checked.entries, "entry", "entries");
-        writeln!(out, "{entries}, {}, {} on disk", counted(checked.bytes, "byte"), counted(whole, "byte"))?;
-        writeln!(out, "{}", records_line(&checked))?;
+        print_report(store.identity(), &checked, whole)?;
         judge_losses(&checked, &settings.dir)?;
         if let Err(error) = Spool::check(&settings.dir) {
             bail!(Incomplete(format!(
                 "job hooks cannot be kept on disk: {error}. A server starts, is not ready, and loses the hooks that wait when it is killed"
             )));
         }
-        writeln!(out, "no damage found")?;
+        writeln!(io::stdout(), "no damage found")?;
         Ok(())
     }
+}
+
+/// Reads the store in a database, as it is now.
+fn verify_database(config: &Config) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut progress = Progress::new();
+    let read = runtime.block_on(async {
+        let view = view_store(config).await?;
+        let (identity, whole) = (view.snapshot().await?.identity(), view.status().bytes_on_disk);
+        let checked = check_store(
+            &view,
+            identity.sequence,
+            |finding| print_finding(&finding),
+            |bytes| {
+                progress.bytes("verifying", bytes, whole);
+            },
+        );
+        anyhow::Ok((identity, checked.await?, whole))
+    });
+    progress.end();
+    let (identity, checked, whole) = read?;
+    print_report(identity, &checked, whole)?;
+    if checked.damaged > 0 {
+        bail!(Incomplete(format!(
+            "{} damaged, named above: a server starts without those that cannot be read. Go on without them, or restore a backup into another \
+             database",
+            counted(checked.damaged, "record"),
+        )));
+    }
+    writeln!(io::stdout(), "no damage found")?;
+    Ok(())
+}
+
+fn print_finding(finding: &CheckFinding) {
+    print_note(format_args!("{}: {}", finding.key, finding.reason));
+}
+
+fn print_report(identity: StoreIdentity, checked: &CheckReport, on_disk: u64) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    let StoreIdentity { id, format, sequence } = identity;
+    writeln!(out, "store {id}, format {format}, commit {sequence}")?;
+    let entries = counted_as(checked.entries, "entry", "entries");
+    writeln!(out, "{entries}, {}, {} on disk", counted(checked.bytes, "byte"), counted(on_disk, "byte"))?;
+    writeln!(out, "{}", records_line(checked))?;
+    Ok(())
 }
 
 /// How many records of each kind a store has.

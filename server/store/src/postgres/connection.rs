@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use deadpool_postgres::ClientWrapper;
 use tokio::{task::JoinSet, time::timeout};
 use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -82,6 +83,12 @@ impl Connection {
         };
         let task = AbortOnDropHandle::new(TaskTracker::new().spawn(drive));
         Ok(Self { client, warnings, _task: task })
+    }
+
+    /// The same for the statements that read. Warnings are no longer counted.
+    pub(super) fn into_reader(self) -> ClientWrapper {
+        let Self { client, _task: task, .. } = self;
+        ClientWrapper::new(client, task.detach())
     }
 
     /// How many warnings the server has sent.

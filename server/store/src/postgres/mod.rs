@@ -10,17 +10,20 @@
 //! | `pool`, `reading`, `snapshot` | connections that read, and their statements |
 //! | `writer`, `transaction` | the thread that combines commits into one transaction, and what became of one without an answer |
 //! | `reopening` | whether a database that came back has all that was acknowledged |
+//! | `view`, `filling`, `report` | for commands: a store at one moment, a new store made of a backup, facts about a database |
 //! | `errors` | errors of the server in words that say what to do |
 
 mod checks;
 mod connection;
 mod errors;
+mod filling;
 mod lease;
 mod opening;
 mod pool;
 mod primary;
 mod reading;
 mod reopening;
+mod report;
 mod schema;
 mod settings;
 mod shared;
@@ -28,9 +31,14 @@ mod snapshot;
 mod store;
 mod tls;
 mod transaction;
+mod view;
 mod writer;
 
 pub use errors::PostgresError;
+pub(crate) use filling::DatabaseFiller;
+pub use report::DatabaseReport;
 pub use settings::PostgresSettings;
 pub(crate) use snapshot::DatabaseSnapshot;
 pub use store::PostgresStore;
+pub use view::DatabaseView;
+pub(crate) use view::ViewPages;

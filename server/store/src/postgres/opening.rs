@@ -61,10 +61,16 @@ pub(super) async fn open(
 
 /// Connects, checks the server, and creates what is missing.
 async fn connect(target: &Target) -> Result<Connection, PostgresError> {
-    let (mut connection, probe) = (Connection::open(target).await?, Connection::open(target).await?);
+    let mut connection = connect_checked(target).await?;
+    schema::prepare(&mut connection.client).await?;
+    Ok(connection)
+}
+
+/// Connects, and checks the server.
+pub(super) async fn connect_checked(target: &Target) -> Result<Connection, PostgresError> {
+    let (connection, probe) = (Connection::open(target).await?, Connection::open(target).await?);
     check_unpooled(&connection.client, &probe.client).await?;
     check_server(&connection.client).await?;
-    schema::prepare(&mut connection.client).await?;
     Ok(connection)
 }
 
@@ -119,7 +125,9 @@ async fn wait_until_free(
 }
 
 /// Bounds a step of the opening.
-async fn in_time<T>(step: impl Future<Output = Result<T, PostgresError>>) -> Result<T, PostgresError> {
+pub(super) async fn in_time<T>(
+    step: impl Future<Output = Result<T, PostgresError>>,
+) -> Result<T, PostgresError> {
     let late = |_elapsed| {
         let seconds = OPEN_WITHIN.as_secs();
         let text = "another session may hold a lock on the tables of the schema plimsoll (look into pg_stat_activity), or a standby of \

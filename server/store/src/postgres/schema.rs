@@ -3,7 +3,7 @@
 //! Each step is one transaction that locks the row of `identity`, so servers that start together make each step once. A crash between two
 //! steps leaves the number of the last one; the next start goes on from there.
 
-use tokio_postgres::{Client, Row, Transaction, error::SqlState};
+use tokio_postgres::{Client, GenericClient, Row, Transaction, error::SqlState};
 use ulid::Ulid;
 
 use super::errors::PostgresError;
@@ -81,6 +81,60 @@ pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
     }
 }
 
+/// Whether the database has a store.
+/// Errors: the schema has tables that are not ours.
+pub(super) async fn has_store(client: &Client) -> Result<bool, PostgresError> {
+    let found = client.query_one(LOOK, &[]).await?;
+    let (tables, ours): (i64, i64) = (found.get("tables"), found.get("ours"));
+    if ours == 0 && tables > 0 {
+        return Err(PostgresError::lasting(
+            "the schema plimsoll of the database has tables of another program: name another database in store_url",
+        ));
+    }
+    Ok(ours > 0)
+}
+
+/// Identity of the store that is there, with the number of its last commit. Changes nothing.
+pub(super) async fn read_identity(client: &Client) -> Result<StoreIdentity, PostgresError> {
+    if !has_store(client).await? {
+        return Err(PostgresError::lasting(
+            "the database has no store: check its name in store_url (a server makes one as it starts, and restore makes one of a backup)",
+        ));
+    }
+    let (step, id) = check_identity(client.query_opt(IDENTITY, &[]).await?)?;
+    if step == 0 {
+        return Ok(StoreIdentity { format: FORMAT_VERSION, id, sequence: 0 });
+    }
+    let sequence = last_commit(client.query_opt(LAST_COMMIT, &[]).await?.as_ref());
+    Ok(StoreIdentity { format: FORMAT_VERSION, id, sequence })
+}
+
+/// Begins a transaction, and makes all tables in it for the store `identity`, which has no entries yet.
+/// Errors: there is a store already; nothing was changed.
+pub(super) async fn begin_whole(client: &Client, identity: StoreIdentity) -> Result<(), PostgresError> {
+    let taken = || {
+        PostgresError::lasting(
+            "the database has a store already, which stays as it is: name a database without one in store_url; or, if nothing in that store \
+             is needed, stop its servers and remove it there with DROP SCHEMA plimsoll CASCADE",
+        )
+    };
+    if has_store(client).await? {
+        return Err(taken());
+    }
+    client.batch_execute("BEGIN").await?;
+    match create_first_table(client, identity.id).await {
+        Err(error) if is_made_by_another(&error) => return Err(taken()),
+        made => made?,
+    }
+    for step in STEPS {
+        client.batch_execute(step).await?;
+    }
+    let steps = i32::try_from(STEPS.len()).unwrap_or(i32::MAX);
+    client.execute("UPDATE plimsoll.identity SET schema_step = $1", &[&steps]).await?;
+    client.execute(MARK_START, &[&0_i64, &identity.sequence.cast_signed()]).await?;
+    Ok(())
+}
+
 /// Takes the lease from the server that had it. With `seen`, only if its epoch is still this one (0 for no lease); `None` if another
 /// server was faster.
 pub(super) async fn take_lease(
@@ -119,28 +173,15 @@ pub(super) fn last_commit(row: Option<&Row>) -> u64 {
 /// Makes schema and identity where there is nothing yet.
 async fn create_identity(client: &mut Client) -> Result<(), PostgresError> {
     for _ in 0..TRIES {
-        let found = client.query_one(LOOK, &[]).await?;
-        let (tables, ours): (i64, i64) = (found.get("tables"), found.get("ours"));
-        if ours > 0 {
+        if has_store(client).await? {
             return Ok(());
         }
-        if tables > 0 {
-            return Err(PostgresError::lasting(
-                "the schema plimsoll of the database has tables of another program: name another database in store_url",
-            ));
-        }
         let transaction = client.transaction().await?;
-        let made = create_first_table(&transaction, found.get("has_schema")).await;
+        let made = create_first_table(&transaction, Ulid::new()).await;
         match made {
             Ok(()) => transaction.commit().await?,
             // another server makes the same
-            Err(error)
-                if [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE]
-                    .iter()
-                    .any(|code| error.code() == Some(code)) =>
-            {
-                transaction.rollback().await?;
-            }
+            Err(error) if is_made_by_another(&error) => transaction.rollback().await?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -149,19 +190,21 @@ async fn create_identity(client: &mut Client) -> Result<(), PostgresError> {
     ))
 }
 
-async fn create_first_table(
-    transaction: &Transaction<'_>,
-    has_schema: bool,
-) -> Result<(), tokio_postgres::Error> {
-    if !has_schema {
-        transaction.batch_execute("CREATE SCHEMA plimsoll").await?;
+/// Whether the error says that another session has made the same meanwhile.
+fn is_made_by_another(error: &tokio_postgres::Error) -> bool {
+    [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE]
+        .iter()
+        .any(|code| error.code() == Some(code))
+}
+
+async fn create_first_table(client: &impl GenericClient, id: Ulid) -> Result<(), tokio_postgres::Error> {
+    if !client.query_one(LOOK, &[]).await?.get::<_, bool>("has_schema") {
+        client.batch_execute("CREATE SCHEMA plimsoll").await?;
     }
-    transaction.batch_execute(CREATE_IDENTITY).await?;
+    client.batch_execute(CREATE_IDENTITY).await?;
     let format = FORMAT_VERSION.cast_signed();
-    let id = Ulid::new().to_bytes();
-    transaction
-        .execute("INSERT INTO plimsoll.identity VALUES (1, 0, $1, $2)", &[&format, &id.as_slice()])
-        .await?;
+    let id = id.to_bytes();
+    client.execute("INSERT INTO plimsoll.identity VALUES (1, 0, $1, $2)", &[&format, &id.as_slice()]).await?;
     Ok(())
 }
 

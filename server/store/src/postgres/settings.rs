@@ -83,6 +83,11 @@ impl Target {
         Ok(Self { name: name(&hosts), hosts, tls, last_primary: Arc::default() })
     }
 
+    /// The error with the name of the database.
+    pub(super) fn named(&self, error: PostgresError) -> PostgresError {
+        error.map_text(|text| format!("PostgreSQL at {}: {text}", self.name))
+    }
+
     /// A copy with this time limit for sessions that are idle in a transaction: for a snapshot, which is read as fast as its
     /// reader takes it.
     pub(super) fn with_idle_limit(&self, limit: &str) -> Self {

@@ -14,7 +14,7 @@ use crate::{
 
 /// Longest wait for a page.
 const PAGE_WITHIN: Duration = Duration::from_secs(30);
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// The reader of a snapshot. The transaction ends when it is dropped.
 #[derive(Debug)]

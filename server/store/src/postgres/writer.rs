@@ -81,7 +81,7 @@ impl Writer {
     /// Opens the store.
     pub(super) async fn open(target: Target, takeover: Takeover) -> Result<Self, PostgresError> {
         let opened = opening::open(&target, takeover).await;
-        let (held, session) = opened.map_err(|error| named(&target, error))?;
+        let (held, session) = opened.map_err(|error| target.named(error))?;
         let now = Instant::now();
         let readers = reading_pool(&target, held.identity.id)?;
         let shared = Arc::new(SharedStatus::new(&held));
@@ -253,7 +253,7 @@ impl Writer {
 
     /// Makes the store read-only; returns the reason.
     fn go_read_only(&mut self, error: &PostgresError) -> String {
-        let error = named(&self.target, error.clone());
+        let error = self.target.named(error.clone());
         self.is_lost = !matches!(error, PostgresError::Passing(_));
         let reason = error.to_string();
         if self.shared.reason().as_ref() != Some(&reason) {
@@ -378,9 +378,4 @@ fn no_answer() -> PostgresError {
          away (look into pg_stat_activity)",
         COMMIT_WITHIN.as_secs()
     ))
-}
-
-/// The error with the name of the database.
-fn named(target: &Target, error: PostgresError) -> PostgresError {
-    error.map_text(|text| format!("PostgreSQL at {}: {text}", target.name))
 }

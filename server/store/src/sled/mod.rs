@@ -8,9 +8,8 @@
 //! | `directory`, `marker`, `witness`, `small_files`, `fault` | the data directory: whether it is ours and complete, and why a store does not open |
 //! | `opening`, `prepared` | compare engine, marker and witness before anything is written; a refused start changes nothing |
 //! | `snapshot`, `store_copy`, `offline`, `preload` | reading a store while it runs, from a copy, or closed; writing a new one |
-//! | `past_damage`, `raw_log`, `readable_records`, `check`, `damaged`, `repair`, `repair_loss` | reading a damaged store |
+//! | `past_damage`, `raw_log`, `readable_records`, `damaged`, `repair`, `repair_loss` | reading a damaged store |
 
-mod check;
 mod damaged;
 pub(crate) mod directory;
 mod durable;
@@ -37,7 +36,6 @@ mod store_copy;
 pub(crate) mod witness;
 mod writer;
 
-pub use check::CheckReport;
 pub use directory::bytes_below;
 pub use durable::syncs;
 pub use fault::{FORMAT_VERSION, OpenError};
@@ -46,7 +44,6 @@ pub use offline::OfflineStore;
 pub use opening::store_id_at;
 pub use preload::StoreFiller;
 pub use raw_log::LogLoss;
-pub use readable_records::CheckFinding;
 pub use repair::{RepairReport, repair};
 pub use repair_loss::RepairLoss;
 pub(crate) use snapshot::EngineSnapshot;

@@ -3,7 +3,7 @@
 //!
 //! Entries keep their versions, and a copy keeps the identity: it is the same store.
 
-use std::path::Path;
+use std::{convert::Infallible, path::Path};
 
 use super::{
     directory::{Directory, remove_snapshots},
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     StoreSettings,
+    check::{CheckFinding, CheckReport, Checker},
     errors::StoreError,
     kv::{KeyValue, PageLimit, StoreIdentity, UnreadableRange},
 };
@@ -158,6 +159,21 @@ impl OfflineStore {
                 return Ok(());
             }
         }
+    }
+
+    /// Checks every readable entry. Passes each finding to `tell`, and after each entry the number of bytes
+    /// read so far to `progress`.
+    pub fn check(&self, mut tell: impl FnMut(CheckFinding), mut progress: impl FnMut(u64)) -> CheckReport {
+        let mut checker = Checker::new(self.identity.sequence);
+        let read = self.each_past_damage::<Infallible>(|read| {
+            progress(checker.check(read, &mut tell));
+            Ok(())
+        });
+        match read {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+        checker.finish(tell)
     }
 
     fn each_page<E: From<StoreError>>(

@@ -6,23 +6,14 @@ use plimsoll_core::domain::{
 };
 
 use crate::{
+    CheckFinding,
     bytes::{self, Damage},
     chunk,
     codec::Record as _,
     envelope::RecordJoiner,
-    errors::KeyText,
     keys::{self, KeyKind},
     kv::KeyValue,
 };
-
-/// An entry or a record that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckFinding {
-    /// Key of the record.
-    pub key: KeyText,
-    /// Why the record cannot be read, in words.
-    pub reason: String,
-}
 
 /// Joins entries, which come in the order of their keys, to records, and leaves out records of which an entry is missing or unreadable.
 #[derive(Debug, Default)]

@@ -10,7 +10,6 @@ use std::{
 };
 
 use super::{
-    check::CheckReport,
     damaged::DamagedStore,
     directory::{Directory, create_private_directory},
     engine::{Engine, EngineError},
@@ -19,12 +18,12 @@ use super::{
     offline::OfflineStore,
     preload::StoreFiller,
     raw_log::RawLog,
-    readable_records::{CheckFinding, WholeRecordFilter, belongs_under},
+    readable_records::{WholeRecordFilter, belongs_under},
     repair_loss::RepairLoss,
     store_copy::CopiedFiles,
 };
 use crate::{
-    StoreSettings,
+    CheckFinding, CheckReport, StoreSettings,
     keys::{self, KeyKind},
     kv::{KeyValue, PageLimit},
 };

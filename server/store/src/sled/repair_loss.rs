@@ -4,7 +4,8 @@ use std::fmt;
 
 use plimsoll_proto::figures::counted;
 
-use super::{raw_log::LogLoss, readable_records::CheckFinding};
+use super::raw_log::LogLoss;
+use crate::CheckFinding;
 
 /// Something that the new store lacks, or has only in an older version.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,8 @@ mod database_failover;
 #[cfg(feature = "postgres")]
 mod database_history;
 #[cfg(feature = "postgres")]
+mod database_moving;
+#[cfg(feature = "postgres")]
 mod database_proxy;
 #[cfg(feature = "postgres")]
 mod database_refusal;

@@ -14,10 +14,8 @@ use plimsoll_store::{
 use rustix::fs::{Access, access};
 
 use super::CheckLine;
-use crate::runtime::settings::refuse_two_stores;
 
 const DATA_CHECK: &str = "data directory";
-const DATABASE_CHECK: &str = "database";
 const ROOM_CHECK: &str = "disk room";
 /// Least free space, bytes. A busy server writes this much in some hours, so with less the disk may
 /// be full before an operator reacts.
@@ -43,17 +41,6 @@ pub(super) fn data_directory(dir: &Path) -> (CheckLine, bool) {
         Err(error) => return (CheckLine::fail(DATA_CHECK, error.to_string()), false),
     };
     (judge_writable(dir, says, &try_write(dir)), false)
-}
-
-/// Checks what can be checked of a store in a database without taking it from the server that writes it.
-pub(super) fn database(url: &str, data_dir: &Path) -> CheckLine {
-    match refuse_two_stores(data_dir) {
-        Ok(()) => CheckLine::warn(
-            DATABASE_CHECK,
-            format!("{url} is not looked at here; a server that starts names what is wrong with it"),
-        ),
-        Err(error) => CheckLine::fail(DATABASE_CHECK, format!("{error:#}")),
-    }
 }
 
 pub(super) fn judge_writable(dir: &Path, says: String, writable: &io::Result<()>) -> CheckLine {

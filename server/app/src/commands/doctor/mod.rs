@@ -4,11 +4,13 @@
 //! | module | what it checks |
 //! |---|---|
 //! | `machine` | addresses, memory, open files |
+//! | `database` | the database of the store, its rights, replication and transactions |
 //! | `disk` | data directory and its disk |
 //! | `files` | files that the settings name: access, certificates, pools, rules |
 //! | `upstreams` | whether the servers answer that start machines of pools |
 //! | `gitlab` | whether GitLab answers |
 
+mod database;
 mod disk;
 mod files;
 mod gitlab;
@@ -68,13 +70,14 @@ impl Doctor {
 
 /// Runs all checks, in the order in which a starting server needs them.
 fn check(config: &Config) -> anyhow::Result<Vec<CheckLine>> {
-    let (data, is_serving) = match &config.store_url {
+    let (mut lines, is_serving) = if config.store_url.is_some() {
         // a server may have the addresses: then a taken one is no failure
-        Some(url) => (disk::database(url, &config.data_dir), true),
-        None => disk::data_directory(&config.data_dir),
+        (database::check_database(config)?, true)
+    } else {
+        let (line, is_serving) = disk::data_directory(&config.data_dir);
+        (vec![line], is_serving)
     };
-    let mut lines =
-        vec![data, disk::free_space(&config.data_dir), machine::memory(config), machine::check_open_files()];
+    lines.extend([disk::free_space(&config.data_dir), machine::memory(config), machine::check_open_files()]);
     lines.extend(machine::check_addresses(config, is_serving));
     lines.extend([files::check_access(config), files::check_tls(config)]);
     lines.extend(files::check_webhook(config));

@@ -4,6 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
+#[cfg(feature = "postgres")]
+use super::Config;
+
 /// Refuses a data directory with a store if the settings name a database: the store in the directory would not be read.
 /// Errors: there is a store, or that cannot be seen; the text says what to do.
 pub(crate) fn refuse_two_stores(data_dir: &Path) -> anyhow::Result<()> {
@@ -16,4 +19,15 @@ pub(crate) fn refuse_two_stores(data_dir: &Path) -> anyhow::Result<()> {
         data_dir.display()
     );
     Ok(())
+}
+
+#[cfg(feature = "postgres")]
+impl Config {
+    /// Where the database of the store is.
+    /// Errors: the store is in files.
+    pub(crate) fn database(&self) -> anyhow::Result<plimsoll_store::PostgresSettings> {
+        let url = self.store_url.clone().context("store_url is not set")?;
+        let (password_file, ca_file) = (self.store_password_file.clone(), self.store_ca_file.clone());
+        Ok(plimsoll_store::PostgresSettings { url, password_file, ca_file })
+    }
 }

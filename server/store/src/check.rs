@@ -1,18 +1,16 @@
 //! Decodes every entry of a store as the server would, and reports what cannot be decoded.
 
-use std::convert::Infallible;
-
 use plimsoll_core::domain::{
     Attempt, JobPod, Summary, Ticket, TicketNumbers, UpstreamServer, UpstreamTicket, Verdict,
 };
 
-use super::{offline::OfflineStore, readable_records::CheckFinding};
 use crate::{
-    chunk,
+    Store, chunk,
     codec::Record,
     envelope::RecordJoiner,
+    errors::{KeyText, StoreError},
     keys::{self, KeyKind},
-    kv::KeyValue,
+    kv::{KeyValue, PageLimit, UnreadableRange},
 };
 
 /// Result of a check.
@@ -38,9 +36,20 @@ pub struct CheckReport {
     pub unreadable: u64,
 }
 
+/// An entry or a record that cannot be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckFinding {
+    /// Key of the record.
+    pub key: KeyText,
+    /// Why the record cannot be read, in words.
+    pub reason: String,
+}
+
 /// Collects the parts of records, one joiner for each kind, and counts what can be decoded.
 #[derive(Debug, Default)]
-struct Checker {
+pub(crate) struct Checker {
+    /// Number of the store's last commit: no entry has a later version.
+    last_commit: u64,
     attempts: RecordJoiner,
     summaries: RecordJoiner,
     verdicts: RecordJoiner,
@@ -53,38 +62,71 @@ struct Checker {
     findings: Vec<CheckFinding>,
 }
 
-impl OfflineStore {
-    /// Checks every readable entry. Passes each finding to `tell`, and after each entry the number of bytes
-    /// read so far to `progress`.
-    pub fn check(&self, mut tell: impl FnMut(CheckFinding), mut progress: impl FnMut(u64)) -> CheckReport {
-        let mut checker = Checker::default();
-        let read = self.each_past_damage::<Infallible>(|read| {
-            match read {
-                Ok(entry) => checker.check_entry(&entry),
-                Err(gap) => {
-                    checker.report.unreadable += 1;
-                    tell(CheckFinding { key: gap.after.clone(), reason: gap.to_string() });
-                }
-            }
-            checker.report_findings(&mut tell);
-            progress(checker.report.bytes);
-            Ok(())
-        });
-        match read {
-            Ok(()) => {}
-            Err(never) => match never {},
+/// Checks every entry of an open store whose last commit is `last_commit`. Passes each finding to `tell`, and after each entry the number
+/// of bytes read so far to `progress`.
+/// Errors: the store cannot be read.
+pub async fn check_store(
+    store: &Store,
+    last_commit: u64,
+    mut tell: impl FnMut(CheckFinding),
+    mut progress: impl FnMut(u64),
+) -> Result<CheckReport, StoreError> {
+    let mut checker = Checker::new(last_commit);
+    let mut after: Option<Vec<u8>> = None;
+    loop {
+        let (page, gap) = store.scan_past(&[], after.as_deref(), PageLimit::PAGE).await?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        for read in gap.map(Err).into_iter().chain(page.entries.into_iter().map(Ok)) {
+            progress(checker.check(read, &mut tell));
         }
-        checker.finish_records();
-        checker.report_findings(&mut tell);
-        checker.report
+        if after.is_none() {
+            return Ok(checker.finish(tell));
+        }
     }
 }
 
 impl Checker {
+    /// A check of a store whose last commit is `last_commit`.
+    pub(crate) fn new(last_commit: u64) -> Self {
+        Self { last_commit, ..Self::default() }
+    }
+
+    /// Checks an entry, or counts a range that cannot be read; returns the number of bytes read so far.
+    pub(crate) fn check(
+        &mut self,
+        read: Result<KeyValue, UnreadableRange>,
+        tell: &mut impl FnMut(CheckFinding),
+    ) -> u64 {
+        match read {
+            Ok(entry) => self.check_entry(&entry),
+            Err(gap) => {
+                self.report.unreadable += 1;
+                tell(CheckFinding { key: gap.after.clone(), reason: gap.to_string() });
+            }
+        }
+        self.report_findings(tell);
+        self.report.bytes
+    }
+
+    /// Checks the last record of each kind.
+    pub(crate) fn finish(mut self, tell: impl FnMut(CheckFinding)) -> CheckReport {
+        self.finish_records();
+        self.report_findings(tell);
+        self.report
+    }
+
     fn check_entry(&mut self, entry: &KeyValue) {
         let CheckReport { entries, bytes, .. } = &mut self.report;
         *entries += 1;
         *bytes += (entry.key.len() + entry.value.value.len()) as u64;
+        let version = entry.value.version;
+        if !(1..=self.last_commit).contains(&version) {
+            let last = self.last_commit;
+            self.add_finding(
+                &entry.key,
+                format!("has version {version}, and commits have the numbers 1 to {last}"),
+            );
+        }
         let first = entry.key.first().copied();
         let is = |kind: KeyKind| first == Some(kind as u8);
         if keys::id_of(&entry.key).is_none() {

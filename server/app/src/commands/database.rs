@@ -1,0 +1,52 @@
+//! The store in a database, for the commands that read or make a whole store.
+
+use std::io::Read;
+
+use anyhow::ensure;
+use plimsoll_store::{
+    Store,
+    backup::{RestoreScope, RestoredEntries},
+};
+
+use crate::runtime::settings::Config;
+
+/// The store as it is now, for commands that only read. A server may go on writing.
+/// Errors: there is none, or it cannot be read; the text names the setting and says what to do.
+#[cfg(feature = "postgres")]
+pub(super) async fn view_store(config: &Config) -> anyhow::Result<Store> {
+    use anyhow::Context as _;
+    Store::view_postgres(&config.database()?).await.context("store_url")
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) fn view_store(_config: &Config) -> impl Future<Output = anyhow::Result<Store>> {
+    std::future::ready(Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE)))
+}
+
+/// Makes the store from a backup: all of it, or nothing.
+/// Errors: there is one already, or it cannot be made.
+#[cfg(feature = "postgres")]
+pub(super) fn restore_store(
+    config: &Config,
+    archive: impl Read,
+    scope: RestoreScope,
+) -> anyhow::Result<RestoredEntries> {
+    Ok(plimsoll_store::backup::restore_into_database(archive, &config.database()?, scope)?)
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) fn restore_store(
+    _config: &Config,
+    _archive: impl Read,
+    _scope: RestoreScope,
+) -> anyhow::Result<RestoredEntries> {
+    Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE))
+}
+
+/// Refuses options that are about files if the store is in a database.
+pub(super) fn refuse_options_of_files(config: &Config, options: &[(&str, bool)]) -> anyhow::Result<()> {
+    let given = options.iter().find(|(_, is_given)| *is_given && config.store_url.is_some());
+    let name = given.map_or("", |(name, _)| *name);
+    ensure!(given.is_none(), "{name} is for a store in files, and store_url is set: leave {name} out");
+    Ok(())
+}
