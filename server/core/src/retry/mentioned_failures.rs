@@ -7,6 +7,7 @@
 //! | a command that a shell echoes | `+ grep Killed log`, `$ grep Killed log`, `[command]git fetch` |
 //! | a comment, an option in a help text, a line of documentation that a search found | `// Killed`, `--retry  if it was reset` |
 //! | a check that passed or starts | `ok 3 - disk: No space left on device`, `=== RUN   TestReset` |
+//! | the title of a failed test: what failed is not what it is called | `1) retries if the connection was refused` |
 //! | words in quotation marks in a line that reports no error | `handles 'Out of memory'` |
 //! | lines of the agent itself: messages and its report | `plimsoll: zlib ended with exit code 2`, `  killed    1 process` |
 
@@ -28,6 +29,10 @@ static REPORTS_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static MANUAL_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
 });
+
+/// Matches the title of a failed test, as Mocha, RSpec and `ExUnit` number them.
+static TEST_TITLE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[0-9]{1,4}\) (?:[^:]|:[^ ])*$").ok());
 
 /// Matches a line in which a tool reports that it will retry.
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -69,6 +74,7 @@ impl<'l> LineBefore<'l> {
             || framed
             || echo.iter().any(|mark| text.starts_with(mark))
             || matches_form(&MANUAL_LINE, text)
+            || matches_form(&TEST_TITLE, text)
     }
 }
 
@@ -203,6 +209,7 @@ mod tests {
             "test handles_oom ... ok",
             " 3/10 Test  #3: out_of_memory ....   Passed    0.01 sec",
             "tests/x.py::test_killed PASSED     [ 50%]",
+            "  1) test retries after connection refused (X.RolloutTest)",
             "[       OK ] Disk.Full (12 ms)",
         ];
         for line in quoting {
@@ -219,6 +226,7 @@ mod tests {
             "make: *** [x] Error 1",
             "  | Error in fail: timed out",
             "look ok but: error",
+            "  1) Error: Connection refused",
         ];
         for line in saying {
             assert!(!quotes("", line) && !went_well(line), "{line}");
