@@ -16,8 +16,8 @@ use super::{
     signature,
 };
 use crate::domain::{
-    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, RecordedCause, ReportedEvidence, Summary,
-    WeighedWords,
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, LogOrder, Outcome, RecordedCause, ReportedEvidence,
+    Summary, WeighedWords,
 };
 
 /// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
@@ -64,9 +64,11 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(logged);
     found.extend(ended_after);
     found.extend(unknown);
-    let weighed = joined
-        .weighed
-        .filter(|_| !found.iter().any(|clue| clue.cause.is_some_and(|cause| cause != Cause::Unknown)));
+    let is_passed_over =
+        |clue: &Clue| clues::hit_of(&hits, &clue.text).is_some_and(|hit| hit.log_order == LogOrder::Overcome);
+    let names_cause =
+        |clue: &Clue| clue.cause.is_some_and(|cause| cause != Cause::Unknown) && !is_passed_over(clue);
+    let weighed = joined.weighed.filter(|_| !found.iter().any(names_cause));
     if let Some(weighed) = weighed {
         let line = joined.last_words.as_deref().or(joined.first_words.as_deref());
         let first_of_log =

@@ -246,7 +246,10 @@ pub(super) fn log_clues(hits: &[RuleMatch<'_>], measured: Option<&Summary>) -> V
 /// about the machine and about memory come first.
 pub(super) fn rank_hit(hit: &RuleMatch<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
-        _ if is_overcome(hit) => 4,
+        _ if is_overcome(hit) => 5,
+        // what says why comes before what says only that something failed
+        (Cause::Unknown, true) => 4,
+        (Cause::Deterministic, true) if hit.rule.summary => 4,
         (_, true) => 3,
         _ if hit.rule.place => 0,
         (Cause::Oom | Cause::ToolOom, _) => 1,

@@ -30,7 +30,7 @@ static MANUAL_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
 });
 
-/// Matches the title of a failed test, as Mocha, RSpec and `ExUnit` number them.
+/// Matches the title of a failed test, as Mocha, `RSpec` and `ExUnit` number them.
 static TEST_TITLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[0-9]{1,4}\) (?:[^:]|:[^ ])*$").ok());
 

@@ -8,7 +8,9 @@ use super::{
     rules::{self, LogRules, RuleMatch},
     word_weights,
 };
-use crate::domain::{Cause, Evidence, EvidenceSource, Key, MatchedLine, REMOVED_LINE, ReportedEvidence};
+use crate::domain::{
+    Cause, Evidence, EvidenceSource, Key, LogOrder, MatchedLine, REMOVED_LINE, ReportedEvidence, WeighedWords,
+};
 
 /// Rule id for the last line of GitLab's runner which reports that the build's container was killed for memory.
 const RUNNER_OOM: &str = "runner-oomkilled";
@@ -22,7 +24,8 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
     let one =
         |reason: &String| Some(reason.clone()).filter(|reason| !reason.is_empty()).into_iter().collect();
-    let hits = rules.read(log_tail);
+    let mut hits = rules.read(log_tail);
+    let weighed = weigh_words(log_tail, rules, &mut hits);
     let last = rules::runners_last_word(log_tail).unwrap_or_default();
     let says = |id: &str| rules.read(&last).iter().any(|hit| hit.rule.id == id);
     let runner_oom_container =
@@ -39,11 +42,7 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         ci_reasons: one(&evidence.failure_reason),
         last_words: if hits.is_empty() { rules::last_words(log_tail) } else { None },
         first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
-        weighed: if hits.iter().all(|hit| hit.rule.cause == Cause::Unknown) {
-            word_weights::weigh(log_tail, rules)
-        } else {
-            None
-        },
+        weighed,
         log: hits.into_iter().map(matched_line).collect(),
         log_read: !log_tail.trim().is_empty(),
         runner_says_oom: says(RUNNER_OOM),
@@ -51,6 +50,21 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         runs_before: lineage::listed(evidence, built).map(|runs| u32::try_from(runs).unwrap_or(u32::MAX)),
         time_limit: evidence.time_limit,
     }
+}
+
+/// Weighs the general words of a log in which no line names a cause with a reason. If they speak for a cause, they count before the lines
+/// that only pass a failure on.
+fn weigh_words(log: &str, rules: &LogRules, hits: &mut [RuleMatch<'_>]) -> Option<WeighedWords> {
+    if !hits.iter().all(|hit| hit.rule.cause == Cause::Unknown || hit.is_echo()) {
+        return None;
+    }
+    let weighed = word_weights::weigh(log, rules)?;
+    if weighed.cause() != Cause::Unknown {
+        for hit in hits {
+            hit.log_order = LogOrder::Overcome;
+        }
+    }
+    Some(weighed)
 }
 
 fn matched_line(hit: RuleMatch<'_>) -> MatchedLine {

@@ -53,6 +53,12 @@ impl RuleMatch<'_> {
     pub(super) fn names_test(&self) -> bool {
         TEST_RULES.contains(&self.rule.id.as_str())
     }
+
+    /// Whether all its lines only pass a failure on, of whatever made it: `configure: error: cannot fetch sources`.
+    pub(super) fn is_echo(&self) -> bool {
+        let is_download = self.rule.cause == Cause::Infra && !self.has_reason;
+        self.rule.weak && (is_download || (says_no_reason(self.rule) && !self.names_test()))
+    }
 }
 
 /// Log rules, compiled in sets.
@@ -255,14 +261,19 @@ fn says_no_reason(rule: &Rule) -> bool {
     rule.weak && (rule.summary || rule.cause == Cause::Unknown)
 }
 
-/// Makes the match of a summary line that mentions a download weak, such as `configure: error: cannot fetch sources`: such a line follows
-/// from another one.
+/// Makes the match of a summary line that mentions a download weak, such as `configure: error: cannot fetch sources`, if the build failed
+/// before it or for a reason of its own: such a line follows from another one.
 fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
-    let is_own = |hit: &RuleMatch<'_>| matches!(hit.rule.cause, Cause::Deterministic | Cause::Flaky);
-    if hits.iter().any(|hit| is_own(hit) && (hit.has_reason || hit.names_test())) {
-        let echoes =
-            hits.iter_mut().filter(|hit| hit.rule.weak && hit.rule.cause == Cause::Infra && !hit.has_reason);
-        echoes.for_each(|hit| hit.log_order = LogOrder::Overcome);
+    let is_download = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Infra && hit.is_echo();
+    let lines: Vec<String> =
+        hits.iter().filter(|hit| is_download(hit)).map(|hit| hit.first_line.clone()).collect();
+    let is_own = |hit: &RuleMatch<'_>| {
+        let began_before = !lines.contains(&hit.first_line);
+        matches!(hit.rule.cause, Cause::Deterministic | Cause::Flaky)
+            && (hit.has_reason || hit.names_test() || began_before)
+    };
+    if hits.iter().any(is_own) {
+        hits.iter_mut().filter(|hit| is_download(hit)).for_each(|hit| hit.log_order = LogOrder::Overcome);
     }
 }
 

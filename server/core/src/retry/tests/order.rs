@@ -129,3 +129,32 @@ fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
         assert_eq!(verdict.cause, Cause::Undecided, "it came again, and last");
     }
 }
+
+#[test]
+fn what_tools_say_after_a_failure_does_not_take_its_place() {
+    let said_after = [FOLLOW[0], FOLLOW[3], FOLLOW[4], "FAILED tests/test_net.py::test_get - Exception"];
+    let rules = rules::built_in().unwrap();
+    let own = rules.iter().filter(|rule| {
+        rule.cause != Cause::Unknown && !["fetch-failed", "configure-failed"].contains(&&*rule.id)
+    });
+    let changed = own.flat_map(|rule| {
+        let example = rule.matches[0].as_str();
+        let before = cause(&[example]);
+        let after = said_after.into_iter().filter(move |line| {
+            let now = cause(&[example, line]);
+            now != before && now != Cause::Undecided
+        });
+        after.map(move |line| format!("{}: {example} | {line}", rule.id))
+    });
+    assert_eq!(changed.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn what_began_before_or_has_words_of_its_own_comes_before_lines_that_only_pass_a_failure_on() {
+    let words = "fatal: such an internal command was found aborting, but not here";
+    for before in [words, "-- Configuring incomplete, errors occurred!"] {
+        assert_eq!(cause(&[before]), Cause::Deterministic, "{before}");
+        assert_eq!(cause(&[before, FOLLOW[4]]), Cause::Deterministic, "{before}");
+    }
+    assert_eq!(cause(&[FOLLOW[4], "-- Configuring incomplete, errors occurred!"]), Cause::Infra);
+}
