@@ -67,13 +67,17 @@ impl Files {
     }
 }
 
-/// What a server says of an attempt and of its package.
-async fn answers(server: &Server) -> (pb::GetAttemptResponse, pb::Prediction) {
+/// What a server predicts for the package.
+async fn predicted(server: &Server) -> pb::Prediction {
     let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
     let ask = pb::PredictRequest { key, ..pb::PredictRequest::default() };
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let prediction = client.predict(ask).await.unwrap().into_inner().prediction.unwrap();
-    (server.shown("ended").await.unwrap(), prediction)
+    client.predict(ask).await.unwrap().into_inner().prediction.unwrap()
+}
+
+/// What a server says of an attempt and of its package.
+async fn answers(server: &Server) -> (pb::GetAttemptResponse, pb::Prediction) {
+    (server.shown("ended").await.unwrap(), predicted(server).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,6 +130,26 @@ async fn a_store_moves_into_a_database_and_back_and_loses_nothing() {
     let server = Server::start(Programs::for_tests(), Path::new(&back)).unwrap();
     assert_eq!(answers(&server).await.0, before.0);
     assert_eq!(server.shown("last").await.unwrap().samples_total, 50);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_is_imported_into_a_database_that_no_server_has_open() {
+    let Some(database) = PostgresServer::shared() else { return };
+    let url = database.url(&database.new_database());
+    let files = Files(tempfile::tempdir().unwrap());
+    let history = files.name("history.csv");
+    fs::write(&history, "package,wall_ms,peak_bytes\nzlib,60000,1073741824\n").unwrap();
+    let import = ["--store-url", &url, "import", &history];
+    for expected in ["1 attempt added, 0 already there", "0 attempts added, 1 already there"] {
+        assert!(done(&import).contains(expected), "{expected}");
+    }
+    let options = ["--store-url", &url];
+    let server = Server::start_with(Programs::for_tests(), &files.path("hooks"), &options).unwrap();
+    let basis = predicted(&server).await.memory_request_bytes.unwrap().basis.unwrap();
+    assert_eq!(basis.attempts, 1, "{basis:?}");
+    let (status, refused) = shown(&import);
+    assert!(status == Some(1) && refused.contains("stop all servers of this store"), "{refused}");
+    assert_eq!(server.get("/readyz").unwrap().0, 200, "its server goes on");
 }
 
 /// A backup of a small store in files.

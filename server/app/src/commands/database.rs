@@ -23,6 +23,27 @@ pub(super) fn view_store(_config: &Config) -> impl Future<Output = anyhow::Resul
     std::future::ready(Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE)))
 }
 
+/// Opens the store to write into it, if no server has it.
+/// Errors: a server has it, or it cannot be used; the text names the setting and says what to do.
+#[cfg(feature = "postgres")]
+pub(super) async fn open_free_store(config: &Config) -> anyhow::Result<Store> {
+    use anyhow::Context as _;
+    let settings = config.database()?;
+    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    let note_holder = move |holder: &str| drop(tell.try_send(holder.to_owned()));
+    tokio::select! {
+        opened = Store::open_postgres_when_free(&settings, note_holder) => opened.context("store_url"),
+        Some(holder) = told.recv() => Err(anyhow::anyhow!(
+            "store_url: the server {holder} has the store open: stop all servers of this store first, its standbys too"
+        )),
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) fn open_free_store(_config: &Config) -> impl Future<Output = anyhow::Result<Store>> {
+    std::future::ready(Err(anyhow::anyhow!(crate::runtime::settings::NO_DATABASE)))
+}
+
 /// Makes the store from a backup: all of it, or nothing.
 /// Errors: there is one already, or it cannot be made.
 #[cfg(feature = "postgres")]

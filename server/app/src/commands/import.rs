@@ -17,8 +17,11 @@ use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{Store, StoreSettings};
 use prometheus::FromPrometheus;
 
-use super::{line::examples_text, print_note, progress::Progress, store_settings};
-use crate::runtime::{clock::Clock, settings::Config};
+use super::{database::open_free_store, line::examples_text, print_note, progress::Progress, store_settings};
+use crate::runtime::{
+    clock::Clock,
+    settings::{Config, refuse_two_stores},
+};
 
 /// The error if some rows were refused: they were named, and the other rows are in the store.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +30,7 @@ use crate::runtime::{clock::Clock, settings::Config};
 )]
 pub(super) struct RowsRefused;
 
-/// Adds recorded history to a data directory, from a file or from Prometheus. The exit status is 3 if rows were refused, the others are
+/// Adds recorded history to a store that no server has open, from a file or from Prometheus. The exit status is 3 if rows were refused, the others are
 /// added; and if Prometheus does not know which jobs its builds are of.
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&[
@@ -143,6 +146,10 @@ const CACHE_BYTES: u64 = 8 << 20;
 
 /// Opens the store of a stopped server.
 async fn open_store(config: &Config) -> anyhow::Result<Store> {
+    if config.store_url.is_some() {
+        refuse_two_stores(&config.data_dir)?;
+        return open_free_store(config).await;
+    }
     let settings = store_settings(config)?;
     let settings = StoreSettings { cache_bytes: settings.cache_bytes.min(CACHE_BYTES), ..settings };
     let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
@@ -155,13 +162,19 @@ fn data_dir(config: &Config) -> String {
     dir.display().to_string()
 }
 
-/// Text shown during an import: the directory into which it imports.
+/// Text shown during an import: the directory or database into which it imports.
 fn target_words(config: &Config) -> String {
-    format!("importing into the data directory {}", data_dir(config))
+    match &config.store_url {
+        Some(url) => format!("importing into {url}"),
+        None => format!("importing into the data directory {}", data_dir(config)),
+    }
 }
 
 /// Text shown after an import: where the history is, and how a server uses it.
 fn source_words(config: &Config) -> String {
+    if let Some(url) = &config.store_url {
+        return format!("the history is in {url}; a server reads it with --store-url {url}");
+    }
     let dir = data_dir(config);
     format!("the history is in {dir}; a server reads it with --data-dir {dir}")
 }
