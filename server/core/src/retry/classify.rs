@@ -12,7 +12,8 @@ use super::{
     reasons::{self, OutOfMemory},
     reported::{reported, rule_matches},
     rule::Sign,
-    rules::{LogRules, RuleMatch},
+    rule_match::RuleMatch,
+    rules::LogRules,
     signature,
 };
 use crate::domain::{

@@ -3,7 +3,7 @@
 
 use plimsoll_proto::evidence::source_in_words;
 
-use super::{finding::Clue, rule::Sign, rules::RuleMatch};
+use super::{finding::Clue, rule::Sign, rule_match::RuleMatch};
 use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
     WeighedWords,

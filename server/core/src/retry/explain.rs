@@ -10,7 +10,8 @@ use super::{
     lines::{LogTail, NumberedLine, shown},
     mentioned_failures::went_well,
     reported::{reported, rule_matches},
-    rules::{LogRules, RuleMatch},
+    rule_match::RuleMatch,
+    rules::LogRules,
     signature,
 };
 use crate::domain::{AttemptId, Cause, Evidence, LogOrder, LogPlace};

@@ -22,7 +22,7 @@
 //! logs differ, "the fault came last" wins over "it was overcome", and either wins over an unknown order. If no log has both lines, the
 //! fault explains the failure, whatever the order of the questions.
 
-use super::{reasons, rules};
+use super::{reasons, signature};
 use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence};
 
 /// Most reasons kept of each kind (container, pod, CI system).
@@ -97,7 +97,7 @@ fn merge_lines(known: &mut MatchedLine, new: &MatchedLine) {
     }
     // an empty text was removed for its age: the new one is taken again
     let better =
-        |known: &str, new: &str| known.is_empty() || (!new.is_empty() && rules::names_better(new, known));
+        |known: &str, new: &str| known.is_empty() || (!new.is_empty() && signature::names_better(new, known));
     if better(&known.line, &new.line) {
         known.line.clone_from(&new.line);
     }
@@ -135,7 +135,7 @@ fn explaining_rank(cause: Cause) -> u8 {
 /// Chooses one of two lines that no rule matches; the choice does not depend on their order.
 fn merge_words(known: Option<String>, new: Option<&String>) -> Option<String> {
     match (known, new) {
-        (Some(known), Some(new)) if rules::names_better(new, &known) => Some(new.clone()),
+        (Some(known), Some(new)) if signature::names_better(new, &known) => Some(new.clone()),
         (known, new) => known.or_else(|| new.cloned()),
     }
 }

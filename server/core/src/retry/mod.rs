@@ -4,13 +4,13 @@
 //! |---|---|---|
 //! | read the log | `reader` | removes the prefixes of runners and loggers from a line |
 //! | | `lines`, `mentioned_failures` | selects the lines that can show the reason; skips those that only mention a failure |
-//! | | `rules`, `rule`, `rule_words`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
+//! | | `rules`, `rule`, `rule_words`, `rule_match`, `extend`, `taxonomy` | match lines by rules (`rules/*.toml`, the operator's files, Spack's taxonomy) |
 //! | | `failure_order` | whether a fault outside the build was overcome: the only use of a line's position |
 //! | collect evidence | `reported` | extracts from a question what is stored |
 //! | | `join` | merges it with earlier questions, as a set |
 //! | find the cause | `clues`, `reasons`, `containers` | turn each kind of evidence into clues |
 //! | | `classify`, `finding` | the cause, by the strongest clue |
-//! | | `word_weights` | where no rule names a cause: general words, weighed |
+//! | | `word_weights`, `error_lines` | where no rule names a cause: general words, weighed; lines that mention an error |
 //! | | `corrections` | a person's correction, over what the rules found |
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
@@ -32,6 +32,7 @@ mod containers;
 mod corrections;
 mod cpu;
 mod decide;
+mod error_lines;
 mod evicted;
 mod explain;
 mod extend;
@@ -52,6 +53,7 @@ mod reasons;
 mod remedy;
 mod reported;
 mod rule;
+mod rule_match;
 mod rule_words;
 mod rules;
 mod signature;

@@ -3,9 +3,12 @@
 use super::{
     clues::{as_weak, make_clue},
     containers::container_beside_build,
+    error_lines::{first_words, last_words, runners_last_word},
     finding::Clue,
     lineage,
-    rules::{self, LogRules, RuleMatch},
+    lines::LogTail,
+    rule_match::RuleMatch,
+    rules::LogRules,
     word_weights,
 };
 use crate::domain::{
@@ -24,10 +27,12 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
     let one =
         |reason: &String| Some(reason.clone()).filter(|reason| !reason.is_empty()).into_iter().collect();
-    let mut hits = rules.read(log_tail);
-    let weighed = weigh_words(log_tail, rules, &mut hits);
-    let last = rules::runners_last_word(log_tail).unwrap_or_default();
-    let says = |id: &str| rules.read(&last).iter().any(|hit| hit.rule.id == id);
+    let tail = LogTail::of(log_tail);
+    let mut hits = rules.read_tail(&tail);
+    let weighed = weigh_words(&tail, rules, &mut hits);
+    let last = runners_last_word(&tail).unwrap_or_default();
+    let last_hits = rules.read(&last);
+    let says = |id: &str| last_hits.iter().any(|hit| hit.rule.id == id);
     let runner_oom_container =
         container_beside_build(&last).filter(|_| says(CONTAINER_OOM)).unwrap_or_default().to_owned();
     let built = measured.as_deref().map_or(key, |summary| &summary.key);
@@ -40,8 +45,8 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
         container_reasons: one(&evidence.container_reason),
         pod_reasons: one(&evidence.pod_reason),
         ci_reasons: one(&evidence.failure_reason),
-        last_words: if hits.is_empty() { rules::last_words(log_tail) } else { None },
-        first_words: if hits.is_empty() { rules::first_words(log_tail) } else { None },
+        last_words: if hits.is_empty() { last_words(&tail) } else { None },
+        first_words: if hits.is_empty() { first_words(&tail) } else { None },
         weighed,
         log: hits.into_iter().map(matched_line).collect(),
         log_read: !log_tail.trim().is_empty(),
@@ -54,11 +59,11 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
 
 /// Weighs the general words of a log in which no line names a cause with a reason. If they speak for a cause, they count before the lines
 /// that only pass a failure on.
-fn weigh_words(log: &str, rules: &LogRules, hits: &mut [RuleMatch<'_>]) -> Option<WeighedWords> {
+fn weigh_words(tail: &LogTail, rules: &LogRules, hits: &mut [RuleMatch<'_>]) -> Option<WeighedWords> {
     if !hits.iter().all(|hit| hit.rule.cause == Cause::Unknown || hit.is_echo()) {
         return None;
     }
-    let weighed = word_weights::weigh(log, rules)?;
+    let weighed = word_weights::weigh(tail, rules)?;
     if weighed.cause() != Cause::Unknown {
         for hit in hits {
             hit.log_order = LogOrder::Overcome;

@@ -1,7 +1,7 @@
 //! The log rules of `rules/*.toml`. They are data, compiled once, and matched in time linear in the length of the log.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, LazyLock},
 };
 
@@ -9,14 +9,15 @@ use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use super::{
+    error_lines::begins_to_report,
     failure_order::OrderReader,
-    lines::{LogTail, shown, start, text_end},
+    lines::{LogTail, start, text_end},
     mentioned_failures::{tries_again, went_well, without_mentions},
     rule::{self, Rule},
+    rule_match::{Consequences, RuleMatch, note_all, says_no_reason, weaken_download_summaries},
     rule_words::RuleWords,
-    signature,
 };
-use crate::domain::{Cause, LogOrder, RootLine};
+use crate::domain::RootLine;
 
 /// Most bytes of a line that rules are matched against at once; a longer line is read in parts.
 const LINE_BYTES: usize = 4 << 10;
@@ -25,41 +26,8 @@ const SHARED_BYTES: usize = 256;
 /// Number of rules matched in one pass. An automaton for all rules would outgrow its cache on lines with parts of many rules, and the regex
 /// library's fallback is 20 times as slow; automata of a few rules stay small for every log.
 const RULES_PER_SET: usize = 4;
-/// Ids of the rules for summaries of test results.
-const TEST_RULES: [&str; 3] = ["test-named", "tests-summary", "rpm-check"];
-/// Most lines kept that follow from a root line.
-const MAX_CONSEQUENCE_LINES: usize = 3;
 /// Most bytes of the compiled patterns of one pass.
 const COMPILED_BYTES: usize = 16 << 20;
-
-/// A rule that matched, with two of the lines that it matches. `line` is chosen independently of their order, so that a failure has the
-/// same signature if a parallel build reports its errors in another order. `first` is the first matching line: it caused the others.
-#[derive(Debug)]
-pub(super) struct RuleMatch<'r> {
-    pub(super) rule: &'r Rule,
-    pub(super) line: String,
-    pub(super) first_line: String,
-    /// Position of `first`, and the lines that follow from it.
-    pub(super) root: Option<RootLine>,
-    pub(super) log_order: LogOrder,
-    /// Whether two different lines match.
-    pub(super) repeated: bool,
-    /// Whether at least one matching line is more than a summary.
-    pub(super) has_reason: bool,
-}
-
-impl RuleMatch<'_> {
-    /// Whether the rule names failed tests, but not why they failed.
-    pub(super) fn names_test(&self) -> bool {
-        TEST_RULES.contains(&self.rule.id.as_str())
-    }
-
-    /// Whether all its lines only pass a failure on, of whatever made it: `configure: error: cannot fetch sources`.
-    pub(super) fn is_echo(&self) -> bool {
-        let is_download = self.rule.cause == Cause::Infra && !self.has_reason;
-        self.rule.weak && (is_download || (says_no_reason(self.rule) && !self.names_test()))
-    }
-}
 
 /// Log rules, compiled in sets.
 #[derive(Debug, Default)]
@@ -99,12 +67,6 @@ const BUILT_IN_FILES: [&str; 10] = [
 // a test checks that the built-in files are valid, so the fallback is never used
 static BUILT_IN: LazyLock<Arc<LogRules>> =
     LazyLock::new(|| Arc::new(built_in().and_then(LogRules::compile).unwrap_or_default()));
-/// Matches a line that starts to report what went wrong: `error` or a similar word, and a colon.
-static BEGINS_REPORT: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
-static ERROR_WORDS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
-
 /// Parses the built-in rules, with their examples.
 pub(super) fn built_in() -> Result<Vec<Rule>, String> {
     let files = BUILT_IN_FILES.iter().map(|file| parse(file)).collect::<Result<Vec<_>, _>>()?;
@@ -166,11 +128,15 @@ impl LogRules {
 
     /// Rules that match the end of `log`, with their lines; the rule that matched last comes first.
     pub(super) fn read(&self, log: &str) -> Vec<RuleMatch<'_>> {
+        self.read_tail(&LogTail::of(log))
+    }
+
+    /// Like [`Self::read`], of a log that was taken already.
+    pub(super) fn read_tail(&self, tail: &LogTail) -> Vec<RuleMatch<'_>> {
         let mut hits: Vec<RuleMatch<'_>> = Vec::new();
         // for each rule, the index of its hit
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut order = OrderReader::default();
-        let tail = LogTail::of(log);
         let mut then = Consequences::default();
         for numbered in tail.rev_with_passed() {
             let line = numbered.text;
@@ -232,126 +198,6 @@ impl LogRules {
     pub(super) fn is_summary(&self, line: &str) -> bool {
         self.matching(line).any(says_no_reason)
     }
-}
-
-/// Summary lines that follow the current line in the log, nearest first.
-#[derive(Debug, Default)]
-struct Consequences(VecDeque<String>);
-
-impl Consequences {
-    /// The summary lines nearest to the current line, at most 3.
-    fn nearest(&self) -> Vec<String> {
-        self.0.iter().cloned().collect()
-    }
-
-    /// Reads a line of a log that is read backwards, with the rules that match it.
-    fn read(&mut self, rules: &[(usize, &Rule)], line: &str) {
-        if !rules.iter().all(|(_, rule)| rule.weak) || !rules.iter().any(|(_, rule)| says_no_reason(rule)) {
-            return;
-        }
-        let line = shown(line);
-        if self.0.front() != Some(&line) {
-            self.0.push_front(line);
-            self.0.truncate(MAX_CONSEQUENCE_LINES);
-        }
-    }
-}
-
-fn says_no_reason(rule: &Rule) -> bool {
-    rule.weak && (rule.summary || rule.cause == Cause::Unknown)
-}
-
-/// Makes the match of a summary line that mentions a download weak, such as `configure: error: cannot fetch sources`, if the build failed
-/// before it or for a reason of its own: such a line follows from another one.
-fn weaken_download_summaries(hits: &mut [RuleMatch<'_>]) {
-    let is_download = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Infra && hit.is_echo();
-    let lines: Vec<String> =
-        hits.iter().filter(|hit| is_download(hit)).map(|hit| hit.first_line.clone()).collect();
-    let is_own = |hit: &RuleMatch<'_>| {
-        let began_before = !lines.contains(&hit.first_line);
-        matches!(hit.rule.cause, Cause::Deterministic | Cause::Flaky)
-            && (hit.has_reason || hit.names_test() || began_before)
-    };
-    if hits.iter().any(is_own) {
-        hits.iter_mut().filter(|hit| is_download(hit)).for_each(|hit| hit.log_order = LogOrder::Overcome);
-    }
-}
-
-fn begins_to_report(line: &str) -> bool {
-    BEGINS_REPORT.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES).as_bytes()))
-}
-
-/// Records a line for each rule that matches it.
-fn note_all<'r>(
-    hits: &mut Vec<RuleMatch<'r>>,
-    match_positions: &mut [Option<usize>],
-    rules: Vec<(usize, &'r Rule)>,
-    (line, root): (&str, Option<RootLine>),
-) {
-    let apart = !rules.iter().any(|(_, rule)| says_no_reason(rule));
-    for (at, rule) in rules {
-        if let Some(place) = match_positions.get_mut(at) {
-            note_line(hits, place, rule, (shown(line), root.clone()));
-        }
-        if let Some(hit) = match_positions.get(at).copied().flatten().and_then(|place| hits.get_mut(place)) {
-            hit.has_reason |= apart;
-        }
-    }
-}
-
-/// Records a line for one rule, in a log that is read backwards: as a new hit, or as an earlier line of a known one.
-fn note_line<'r>(
-    hits: &mut Vec<RuleMatch<'r>>,
-    match_position: &mut Option<usize>,
-    rule: &'r Rule,
-    (line, root): (String, Option<RootLine>),
-) {
-    if let Some(hit) = match_position.and_then(|place| hits.get_mut(place)) {
-        if names_better(&line, &hit.line) {
-            hit.line.clone_from(&line);
-        }
-        hit.repeated |= hit.first_line != line;
-        (hit.first_line, hit.root) = (line, root);
-    } else {
-        *match_position = Some(hits.len());
-        hits.push(RuleMatch {
-            rule,
-            first_line: line.clone(),
-            line,
-            root,
-            log_order: LogOrder::Alone,
-            repeated: false,
-            has_reason: false,
-        });
-    }
-}
-
-/// Whether `one` is a better line than `other` to identify a failure by. This ordering does not depend on positions in the log. Parts that
-/// change from run to run are compared last.
-pub(super) fn names_better(one: &str, other: &str) -> bool {
-    let name = |line| (signature::normalise(line), line);
-    one != other && name(one) < name(other)
-}
-
-/// The last line that mentions an error in general words. It distinguishes failures that no rule matches.
-pub(super) fn last_words(log: &str) -> Option<String> {
-    let speaks = |line: &&str| {
-        ERROR_WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES).as_bytes()))
-    };
-    LogTail::of(log).failure_lines_reversed().find(speaks).map(shown)
-}
-
-/// The first line that names an error in general words, else the last one that mentions an error.
-pub(super) fn first_words(log: &str) -> Option<String> {
-    let end = LogTail::of(log);
-    let first = end.failure_lines_reversed().filter(|line| begins_to_report(line)).last().map(shown);
-    first.or_else(|| last_words(log))
-}
-
-/// The last line in which GitLab's runner reports that the job failed. It ends the log: a build that prints the same line prints it
-/// earlier.
-pub(super) fn runners_last_word(log: &str) -> Option<String> {
-    LogTail::of(log).failure_lines_reversed().find(|line| line.starts_with("ERROR: Job failed")).map(shown)
 }
 
 /// A line in parts of at most [`LINE_BYTES`].

@@ -80,6 +80,13 @@ fn normalised_part(part: &str) -> String {
     plain
 }
 
+/// Whether `one` is a better line than `other` to identify a failure by. This ordering does not depend on positions in the log. Parts that
+/// change from run to run are compared last.
+pub(super) fn names_better(one: &str, other: &str) -> bool {
+    let name = |line| (normalise(line), line);
+    one != other && name(one) < name(other)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -89,7 +89,10 @@ impl WordWeights {
 /// The words of the last error-shaped lines of a log: those that can speak for a cause.
 /// Lines that only pass a failure on, as a rule of `rules` knows them, do not count.
 pub fn general_words(log: &str, rules: &LogRules) -> BTreeSet<String> {
-    let tail = LogTail::of(log);
+    words_of(&LogTail::of(log), rules)
+}
+
+fn words_of(tail: &LogTail, rules: &LogRules) -> BTreeSet<String> {
     let speaks = |line: &&str| {
         ERROR_WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE_BYTES).as_bytes()))
     };
@@ -105,8 +108,8 @@ pub fn general_words(log: &str, rules: &LogRules) -> BTreeSet<String> {
 }
 
 /// Weighs the words of a log. `None` if too few of them are known.
-pub(super) fn weigh(log: &str, rules: &LogRules) -> Option<WeighedWords> {
-    let words = general_words(log, rules);
+pub(super) fn weigh(tail: &LogTail, rules: &LogRules) -> Option<WeighedWords> {
+    let words = words_of(tail, rules);
     let known = words.iter().filter(|word| WEIGHTS.words.contains_key(*word)).count();
     (known >= FEWEST_WORDS).then(|| WEIGHTS.weigh(&words))
 }
@@ -163,14 +166,10 @@ mod tests {
     #[test]
     fn any_log_is_read_and_one_of_few_words_is_not_weighed() {
         for log in ["", "\n", "\0\0", "ü ü ü", &"error ".repeat(100_000)] {
-            assert!(weigh(log, &LogRules::built_in()).is_none(), "{log:.9}");
+            assert!(weigh(&LogTail::of(log), &LogRules::built_in()).is_none(), "{log:.9}");
         }
-        let chance = weigh(
-            "error: the build failed and could not be completed: the command returned an exit code, and this error was unexpected\n",
-            &LogRules::built_in(),
-        )
-        .unwrap()
-        .pass_chance();
+        let log = "error: the build failed and could not be completed: the command returned an exit code, and this error was unexpected\n";
+        let chance = weigh(&LogTail::of(log), &LogRules::built_in()).unwrap().pass_chance();
         assert!((0.0..=1.0).contains(&chance));
     }
 }

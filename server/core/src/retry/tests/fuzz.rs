@@ -3,7 +3,7 @@
 //! A short run is part of the tests. The long one is asked for, and says how far it came:
 //!
 //! ```text
-//! PLIMSOLL_FUZZ=10000000 cargo test --release -p plimsoll-server --lib retry::tests::fuzz -- --ignored --nocapture
+//! PLIMSOLL_FUZZ=10000000 cargo test --release -p plimsoll-core --lib retry::tests::fuzz -- --ignored --nocapture
 //! ```
 
 use std::time::Instant;
