@@ -12,7 +12,10 @@ use super::{
     archive::{ArchiveError, Packer, Unpacker},
 };
 #[cfg(feature = "postgres")]
-use super::{PostgresError, PostgresSettings, postgres::DatabaseFiller};
+use super::{
+    PostgresError, PostgresSettings,
+    postgres::{DatabaseFiller, FillError},
+};
 
 /// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +42,10 @@ pub enum BackupError {
     #[cfg(feature = "postgres")]
     #[error(transparent)]
     Database(#[from] PostgresError),
+    /// All of the store may be in the database, or nothing.
+    #[cfg(feature = "postgres")]
+    #[error("{0}")]
+    Unconfirmed(String),
     /// The restore stopped before its end; the data directory is incomplete.
     #[error("{} is half restored and no server opens it; remove it before the next try", dir.display())]
     Half {
@@ -194,7 +201,8 @@ pub fn restore(
 }
 
 /// Creates a store in a database from an archive, in one transaction. Blocks.
-/// Errors: the database has a store, or the archive is incomplete, or the database refuses or is away. It then has nothing of the archive.
+/// Errors: the database has a store, or the archive is incomplete, or the database refuses or is away. It then has nothing of the archive,
+/// but for [`BackupError::Unconfirmed`].
 #[cfg(feature = "postgres")]
 pub fn restore_into_database(
     archive: impl Read,
@@ -204,8 +212,11 @@ pub fn restore_into_database(
     let mut unpacker = Unpacker::begin(archive)?;
     let mut filling = DatabaseFiller::begin(settings, unpacker.identity)?;
     let restored = fill(&mut unpacker, scope, |entry| filling.put(&entry).map_err(BackupError::from))?;
-    filling.end()?;
-    Ok(restored)
+    match filling.end() {
+        Ok(()) => Ok(restored),
+        Err(FillError::Refused(error)) => Err(error.into()),
+        Err(FillError::Unconfirmed(text)) => Err(BackupError::Unconfirmed(text)),
+    }
 }
 
 /// Passes the entries of an archive to `put`.

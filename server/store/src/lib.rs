@@ -40,6 +40,7 @@ mod packed_summary;
 mod packing_threads;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod range_end;
 mod records;
 mod seal;
 mod series;
@@ -236,7 +237,7 @@ impl Store {
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => Ok((store.scan(prefix, after, limit).await?, None)),
             #[cfg(feature = "postgres")]
-            Self::View(view) => Ok((view.scan(prefix, after, limit).await?, None)),
+            Self::View(view) => view.scan_past(prefix, after, limit).await,
             Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
         }
     }

@@ -48,7 +48,7 @@ impl Restore {
             restore(config, before, counted, scope)
         };
         progress.end();
-        let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
+        let restored = restored.map_err(|error| self.refused(error))?;
         let entries = counted_as(restored.entries, "entry", "entries");
         let mut out = io::stdout();
         writeln!(out, "{entries} restored into {}", place(config))?;
@@ -60,6 +60,15 @@ impl Restore {
             )?;
         }
         Ok(())
+    }
+
+    /// Names the file in an error, if nothing of it was restored.
+    fn refused(&self, error: anyhow::Error) -> anyhow::Error {
+        #[cfg(feature = "postgres")]
+        if matches!(error.downcast_ref(), Some(backup::BackupError::Unconfirmed(_))) {
+            return error;
+        }
+        error.context(format!("{} cannot be restored", self.file.display()))
     }
 
     fn open(&self) -> anyhow::Result<BufReader<File>> {

@@ -102,11 +102,17 @@ fn verify_database(config: &Config) -> anyhow::Result<()> {
     progress.end();
     let (identity, checked, whole) = read?;
     print_report(identity, &checked, whole)?;
-    if checked.damaged > 0 {
+    let found = [
+        (checked.unreadable > 0).then(|| {
+            format!("{} cannot be read", counted_as(checked.unreadable, "range of keys", "ranges of keys"))
+        }),
+        (checked.damaged > 0).then(|| format!("{} damaged", counted(checked.damaged, "record"))),
+    ];
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    if !found.is_empty() {
         bail!(Incomplete(format!(
-            "{} damaged, named above: a server starts without those that cannot be read. Go on without them, or restore a backup into another \
-             database",
-            counted(checked.damaged, "record"),
+            "{}, named above: a server starts without what cannot be read. Go on without it, or restore a backup into another database",
+            found.join(", and ")
         )));
     }
     writeln!(io::stdout(), "no damage found")?;

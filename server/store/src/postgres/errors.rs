@@ -56,6 +56,11 @@ pub(super) fn is_disconnect(error: &Error) -> bool {
         || error.code().is_some_and(|code| code.code().starts_with("57P"))
 }
 
+/// Whether the database cannot read rows that are there: class XX of its codes, such as `data_corrupted`.
+pub(super) fn is_damage(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code().starts_with("XX"))
+}
+
 /// The error with its causes, and what helps.
 pub(super) fn describe(error: &Error) -> String {
     let mut text = match error.as_db_error() {

@@ -2,13 +2,16 @@
 
 use std::{fmt, pin::Pin};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
 use tokio_postgres::{Client, Error, binary_copy::BinaryCopyInWriter, error::SqlState, types::Type};
 
 use super::{
     connection::Connection,
-    errors::PostgresError,
-    opening::{connect_checked, in_time},
+    errors::{PostgresError, describe},
+    opening::{OPEN_WITHIN, connect_checked, in_time},
     schema,
     settings::{PostgresSettings, Target},
 };
@@ -57,24 +60,44 @@ impl DatabaseFiller {
     pub(crate) fn put(&mut self, entry: &KeyValue) -> Result<(), PostgresError> {
         let Self { target, copy, runtime, .. } = self;
         let (version, value) = (entry.value.version.cast_signed(), &entry.value.value);
-        let written = runtime.block_on(async {
+        let written = runtime.block_on(in_time(async {
             let Err(error) = copy.as_mut().write(&[&entry.key, &version, value]).await else { return Ok(()) };
             // the answer to the whole command says why it takes no more
-            Err(copy.as_mut().finish().await.err().unwrap_or(error))
-        });
-        written.map_err(|error| target.named(error.into()))
+            Err(copy.as_mut().finish().await.err().unwrap_or(error).into())
+        }));
+        written.map_err(|error| target.named(error))
     }
 
-    /// Completes the store: from then on a server can open it.
+    /// Completes the store: from then on a server can open it. Takes as long as the index of all entries does.
     /// Errors: the database refuses it, or is away.
-    pub(crate) fn end(self) -> Result<(), PostgresError> {
+    pub(crate) fn end(self) -> Result<(), FillError> {
         let Self { target, mut copy, connection, runtime } = self;
         let ended = runtime.block_on(async {
-            copy.as_mut().finish().await?;
-            add_index(&connection.client).await?;
+            copy.as_mut().finish().await.map_err(PostgresError::from)?;
+            add_index(&connection.client).await.map_err(PostgresError::from)?;
             commit(&connection).await
         });
-        ended.map_err(|error| target.named(error))
+        ended.map_err(|error| match error {
+            FillError::Refused(error) => FillError::Refused(target.named(error)),
+            FillError::Unconfirmed(text) => {
+                FillError::Unconfirmed(format!("PostgreSQL at {}: {text}", target.name))
+            }
+        })
+    }
+}
+
+/// Why a store was not completed.
+#[derive(Debug)]
+pub(crate) enum FillError {
+    /// Nothing of it is there.
+    Refused(PostgresError),
+    /// All of it may be there, or nothing. The text says what to do.
+    Unconfirmed(String),
+}
+
+impl From<PostgresError> for FillError {
+    fn from(error: PostgresError) -> Self {
+        Self::Refused(error)
     }
 }
 
@@ -100,19 +123,25 @@ async fn add_index(client: &Client) -> Result<(), Error> {
     }
 }
 
-async fn commit(connection: &Connection) -> Result<(), PostgresError> {
+async fn commit(connection: &Connection) -> Result<(), FillError> {
     let warnings = connection.warnings();
-    if let Err(error) = connection.client.batch_execute("COMMIT").await {
-        return Err(PostgresError::from(error).map_text(|text| {
-            format!("{text}; whether the store was made is not known: verify says whether it is there, and then it is whole")
-        }));
-    }
-    if connection.warnings() > warnings {
-        return Err(PostgresError::Passing(
-            "the store is there and whole, but the database warned as it committed, so a standby may not have it: look at the replication \
-             before you start a server"
-                .to_owned(),
-        ));
-    }
-    Ok(())
+    let committed = timeout(OPEN_WITHIN, connection.client.batch_execute("COMMIT")).await;
+    let reason = match committed {
+        Ok(Ok(())) if connection.warnings() == warnings => return Ok(()),
+        Ok(Ok(())) => {
+            return Err(FillError::Unconfirmed(
+                "the store is there and whole, but the database warned as it committed, so a standby may not have it: look at the \
+                 replication before you start a server"
+                    .to_owned(),
+            ));
+        }
+        Ok(Err(error)) => describe(&error),
+        Err(_elapsed) => format!(
+            "the commit was not confirmed within {} s: a standby of synchronous_standby_names may be away",
+            OPEN_WITHIN.as_secs()
+        ),
+    };
+    Err(FillError::Unconfirmed(format!(
+        "{reason}; whether the store was made is not known: verify says whether it is there, and then it is whole"
+    )))
 }

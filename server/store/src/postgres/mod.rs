@@ -35,7 +35,7 @@ mod view;
 mod writer;
 
 pub use errors::PostgresError;
-pub(crate) use filling::DatabaseFiller;
+pub(crate) use filling::{DatabaseFiller, FillError};
 pub use report::DatabaseReport;
 pub use settings::PostgresSettings;
 pub(crate) use snapshot::DatabaseSnapshot;

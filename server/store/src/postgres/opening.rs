@@ -15,7 +15,7 @@ use super::{
 };
 
 /// How long connecting and taking the lease may take, waits for locks included.
-const OPEN_WITHIN: Duration = Duration::from_mins(1);
+pub(super) const OPEN_WITHIN: Duration = Duration::from_mins(1);
 /// How long one look at the lease may take.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
@@ -130,8 +130,8 @@ pub(super) async fn in_time<T>(
 ) -> Result<T, PostgresError> {
     let late = |_elapsed| {
         let seconds = OPEN_WITHIN.as_secs();
-        let text = "another session may hold a lock on the tables of the schema plimsoll (look into pg_stat_activity), or a standby of \
-                    synchronous_standby_names is away";
+        let text = "another session may hold a lock on the tables of the schema plimsoll, as a restore does until its end (look into \
+                    pg_stat_activity), or a standby of synchronous_standby_names is away";
         Err(PostgresError::Passing(format!("not open within {seconds} s; {text}")))
     };
     timeout(OPEN_WITHIN, step).await.unwrap_or_else(late)

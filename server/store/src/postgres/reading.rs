@@ -12,6 +12,7 @@ use crate::{
 const GET: &str = "SELECT version, v FROM plimsoll.entry WHERE k = $1";
 const HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM plimsoll.entry AS e WHERE e.k >= r.first AND e.k < r.past) \
      FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r (first, past, at) ORDER BY r.at";
+const FIRST_FROM: &str = "SELECT k, version, v FROM plimsoll.entry WHERE k >= $1 ORDER BY k LIMIT 1";
 /// The entries of a page, and how many there were before the limit in bytes: the sum over those before an entry decides, as in the
 /// other engines.
 const PAGE: &str = "SELECT k, version, v, found FROM ( \
@@ -33,6 +34,12 @@ pub(super) async fn holds(client: &ClientWrapper, prefixes: &[Vec<u8>]) -> Resul
     let statement = client.prepare_cached(HOLDS).await?;
     let rows = client.query(&statement, &[&prefixes, &past]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// The first entry at or after a key.
+pub(super) async fn first_from(client: &ClientWrapper, key: &[u8]) -> Result<Option<KeyValue>, Error> {
+    let statement = client.prepare_cached(FIRST_FROM).await?;
+    Ok(client.query_opt(&statement, &[&key]).await?.as_ref().map(entry))
 }
 
 /// The rows of a page, and whether there are more.
@@ -60,11 +67,11 @@ pub(super) async fn page_rows(
 
 /// The entries of rows.
 pub(super) fn scan_page((rows, more): (Vec<Row>, bool)) -> ScanPage {
-    let entry = |row: &Row| KeyValue {
-        key: row.get(0),
-        value: VersionedValue { version: version(row, 1), value: row.get(2) },
-    };
     ScanPage { entries: rows.iter().map(entry).collect(), more }
+}
+
+fn entry(row: &Row) -> KeyValue {
+    KeyValue { key: row.get(0), value: VersionedValue { version: version(row, 1), value: row.get(2) } }
 }
 
 /// The entries of rows in one allocation.

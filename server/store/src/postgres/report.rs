@@ -11,13 +11,13 @@ use super::{
 };
 
 const VERSION: &str = "SELECT current_setting('server_version'), pg_has_role('pg_read_all_stats', 'USAGE')";
-/// The rights that are missing, each as the start of a GRANT: `INSERT ON TABLE plimsoll.feed`.
+/// The rights that are missing, each as the start of a GRANT: `INSERT ON TABLE plimsoll.feed`. As long as tables are missing, a server makes them.
 const MISSING_RIGHTS: &str = "\
      SELECT 'CREATE ON DATABASE ' || quote_ident(current_database()) \
        WHERE to_regnamespace('plimsoll') IS NULL AND NOT has_database_privilege(current_database(), 'CREATE') \
      UNION ALL SELECT p || ' ON SCHEMA plimsoll' FROM unnest(ARRAY['USAGE', 'CREATE']) AS p \
        WHERE NOT has_schema_privilege(to_regnamespace('plimsoll'), p) \
-         AND (p = 'USAGE' OR NOT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace('plimsoll'))) \
+         AND (p = 'USAGE' OR $1 > (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('plimsoll') AND relkind = 'r')) \
      UNION ALL SELECT p || ' ON TABLE plimsoll.' || quote_ident(c.relname) \
        FROM pg_class AS c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p \
        WHERE c.relnamespace = to_regnamespace('plimsoll') AND c.relkind = 'r' AND NOT has_table_privilege(c.oid, p)";
@@ -67,7 +67,7 @@ async fn read(target: &Target) -> Result<DatabaseReport, PostgresError> {
     let connection = connect_checked(target).await?;
     let client = &connection.client;
     let version = client.query_one(VERSION, &[]).await?;
-    let rights = client.query(MISSING_RIGHTS, &[]).await?;
+    let rights = client.query(MISSING_RIGHTS, &[&schema::TABLES]).await?;
     let missing_rights: Vec<String> = rights.iter().map(|row| row.get(0)).collect();
     let store = if missing_rights.is_empty() { find_store(client).await? } else { None };
     let standbys = client.query_one(STANDBYS, &[]).await?;

@@ -38,6 +38,9 @@ const STEPS: [&str; 3] = [
     "CREATE TABLE plimsoll.lost (epoch bigint NOT NULL, at timestamptz NOT NULL, commits bigint NOT NULL)",
 ];
 
+/// Number of tables that all steps make, with that of the identity.
+pub(super) const TABLES: i64 = 6;
+
 /// Raises the epoch above every one that was ever used, also where the row was removed or edited.
 const TAKE_LEASE: &str = "INSERT INTO plimsoll.lease AS held (id, epoch, holder) \
      SELECT 1, coalesce(max(epoch), 0) + 1, \
@@ -103,7 +106,9 @@ pub(super) async fn read_identity(client: &Client) -> Result<StoreIdentity, Post
     }
     let (step, id) = check_identity(client.query_opt(IDENTITY, &[]).await?)?;
     if step == 0 {
-        return Ok(StoreIdentity { format: FORMAT_VERSION, id, sequence: 0 });
+        return Err(PostgresError::lasting(
+            "the tables of the store are not complete, as its first server was stopped: start a server once",
+        ));
     }
     let sequence = last_commit(client.query_opt(LAST_COMMIT, &[]).await?.as_ref());
     Ok(StoreIdentity { format: FORMAT_VERSION, id, sequence })

@@ -17,10 +17,11 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 const PASSWORD_BYTES: usize = 4096;
 
 /// Settings of every session. They take precedence over those of the role and of the database: a time limit there would end a commit, and a
-/// level of messages would hide the warning that a commit is not replicated. All statements go by the primary key: plans that sort or read
+/// level of messages would hide the warning that a commit is not replicated. The session of a machine that is gone ends after 16 s. All statements go by the primary key: plans that sort or read
 /// whole tables are off, because a new table has no statistics to choose by.
 const SESSION: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0 \
     -c idle_in_transaction_session_timeout=10s -c client_connection_check_interval=2s \
+    -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 \
     -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \
     -c default_transaction_deferrable=off -c search_path=pg_catalog -c client_min_messages=warning \
     -c enable_seqscan=off -c enable_bitmapscan=off -c enable_sort=off";

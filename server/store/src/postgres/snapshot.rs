@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Longest wait for a page.
-const PAGE_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const PAGE_WITHIN: Duration = Duration::from_secs(30);
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// The reader of a snapshot. The transaction ends when it is dropped.

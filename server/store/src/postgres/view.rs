@@ -1,30 +1,31 @@
 //! A store as it was at one moment, read in one transaction while a server may go on writing: for commands that read all of it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Instant};
 
 use deadpool_postgres::ClientWrapper;
-use tokio::time::timeout;
+use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 use tokio_postgres::Error;
 
 use super::{
-    checks::check_server,
-    connection::Connection,
-    errors::{PostgresError, describe},
-    opening::in_time,
+    errors::{PostgresError, describe, is_damage},
+    opening::{connect_checked, in_time},
     reading, schema,
     settings::{PostgresSettings, Target},
-    snapshot::BEGIN,
+    snapshot::{BEGIN, PAGE_WITHIN},
 };
 use crate::{
-    errors::StoreError,
-    kv::KeyValue,
-    kv::{PageLimit, ScanPage, StoreIdentity, StoreMode, StoreStatus, VersionedValue},
+    errors::{KeyText, StoreError},
+    kv::{
+        KeyValue, PageLimit, ScanPage, StoreIdentity, StoreMode, StoreStatus, UnreadableRange, VersionedValue,
+    },
+    range_end::{RangeEnd, SEARCH_WITHIN},
 };
 
 /// Lets the transaction lie idle for longer, while what is read is written elsewhere.
 const PATIENT: &str = "SET idle_in_transaction_session_timeout = '10min'";
-/// Longest wait for the answer to a read.
-const READ_WITHIN: Duration = Duration::from_secs(30);
+/// After a read that fails, the transaction goes on from here, at the same moment.
+const SAVE: &str = "SAVEPOINT before_read";
+const GO_ON: &str = "ROLLBACK TO SAVEPOINT before_read";
 
 /// A store at one moment. Its clones share the connection; the transaction ends with the last one.
 #[derive(Clone)]
@@ -92,21 +93,96 @@ impl DatabaseView {
         }
     }
 
-    async fn read<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
-        let reason = match timeout(READ_WITHIN, call).await {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(error)) => describe(&error),
-            Err(_elapsed) => format!("no answer within {} s", READ_WITHIN.as_secs()),
+    /// Like [`Self::scan`], but skips rows that the database cannot read, and returns their range.
+    pub(crate) async fn scan_past(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: PageLimit,
+    ) -> Result<(ScanPage, Option<UnreadableRange>), StoreError> {
+        let read = self.try_read(reading::page_rows(&self.0.client, prefix, after, limit)).await?;
+        if let Ok(rows) = read {
+            return Ok((reading::scan_page(rows), None));
+        }
+        // near the damage, one entry at a time up to it
+        let mut page = ScanPage { more: true, ..ScanPage::default() };
+        let mut last = after.unwrap_or(prefix).to_vec();
+        let mut from = if after.is_some() { [last.as_slice(), &[0]].concat() } else { last.clone() };
+        while page.entries.len() < limit.items {
+            match self.try_read(reading::first_from(&self.0.client, &from)).await? {
+                Ok(Some(entry)) if entry.key.starts_with(prefix) => {
+                    last.clone_from(&entry.key);
+                    from = [last.as_slice(), &[0]].concat();
+                    page.entries.push(entry);
+                }
+                Ok(_) => return Ok((ScanPage { more: false, ..page }, None)),
+                // what can be read before it comes first
+                Err(Damage(_)) if !page.entries.is_empty() => return Ok((page, None)),
+                Err(Damage(reason)) => {
+                    let next = self.find_end(&last).await;
+                    let until = next.as_ref().map(|entry| KeyText(entry.key.clone()));
+                    let next = next.filter(|entry| entry.key.starts_with(prefix));
+                    let gap = UnreadableRange { after: KeyText(last), until, reason };
+                    return Ok((
+                        ScanPage { more: next.is_some(), entries: next.into_iter().collect() },
+                        Some(gap),
+                    ));
+                }
+            }
+        }
+        Ok((page, None))
+    }
+
+    /// The first entry that can be read behind those that cannot.
+    async fn find_end(&self, last: &[u8]) -> Option<KeyValue> {
+        let (view, last, runtime) = (self.clone(), last.to_vec(), Handle::current());
+        let search = move || {
+            let deadline = Instant::now() + SEARCH_WITHIN;
+            let lookup = |key: &[u8]| {
+                runtime.block_on(view.try_read(reading::first_from(&view.0.client, key))).ok()?.ok()
+            };
+            RangeEnd { lookup, is_over: || Instant::now() >= deadline, last: &last, found: None }.find()
         };
-        Err(StoreError::Unavailable(format!("PostgreSQL at {}: {reason}", self.0.name)))
+        spawn_blocking(search).await.ok()?.ok()?
+    }
+
+    async fn read<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
+        self.try_read(call).await?.map_err(|Damage(reason)| self.unavailable(&reason))
+    }
+
+    /// Reads. The inner error: the database cannot read these rows, and others can be read.
+    async fn try_read<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Result<T, Damage>, StoreError> {
+        let error = match timeout(PAGE_WITHIN, call).await {
+            Ok(Ok(found)) => return Ok(Ok(found)),
+            Ok(Err(error)) => error,
+            Err(_elapsed) => {
+                return Err(self.unavailable(&format!("no answer within {} s", PAGE_WITHIN.as_secs())));
+            }
+        };
+        if !is_damage(&error) {
+            return Err(self.unavailable(&describe(&error)));
+        }
+        let gone_on = self.0.client.batch_execute(GO_ON).await;
+        gone_on.map_err(|error| self.unavailable(&describe(&error)))?;
+        Ok(Err(Damage(describe(&error))))
+    }
+
+    fn unavailable(&self, reason: &str) -> StoreError {
+        StoreError::Unavailable(format!("PostgreSQL at {}: {reason}", self.0.name))
     }
 }
 
+/// The database cannot read a row, for this reason.
+struct Damage(String);
+
 async fn begin(target: &Target) -> Result<(ClientWrapper, StoreIdentity, u64), PostgresError> {
-    let connection = Connection::open(target).await?;
-    check_server(&connection.client).await?;
-    connection.client.batch_execute(PATIENT).await?;
-    connection.client.batch_execute(BEGIN).await?;
+    let connection = connect_checked(target).await?;
+    for statement in [PATIENT, BEGIN, SAVE] {
+        connection.client.batch_execute(statement).await?;
+    }
     let identity = schema::read_identity(&connection.client).await?;
     let size = "SELECT pg_total_relation_size('plimsoll.entry')";
     let bytes: i64 = connection.client.query_one(size, &[]).await?.get(0);

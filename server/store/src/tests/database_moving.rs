@@ -214,6 +214,37 @@ fn each_damaged_row_of_a_database_is_named() {
 }
 
 #[test]
+fn rows_that_the_database_cannot_read_are_named_as_a_range_and_the_others_are_checked() {
+    const BLOCK: usize = 8192;
+    let Some(server) = PostgresServer::start(|_folder| Vec::new()) else { return };
+    let database = server.new_database();
+    let url = server.url(&database);
+    restore(packed((1..=2000).map(entry).collect()).as_slice(), &url).unwrap();
+    let file = "SELECT current_setting('data_directory') || '/' || pg_relation_filepath('plimsoll.entry')";
+    let file = server.sql(&database, file);
+    let of_block = |block: u64| {
+        let tid = format!("ctid >= '({block},0)' AND ctid < '({},0)'", block + 1);
+        let keys = format!(
+            "SELECT count(*), min(convert_from(substr(k, 1, 14), 'UTF8')) FROM plimsoll.entry WHERE {tid}"
+        );
+        let row = server.sql(&database, &format!("SET enable_seqscan = on; {keys}"));
+        let (count, first) = row.split_once('|').unwrap();
+        (count.parse::<u64>().unwrap(), first.to_owned())
+    };
+    let (lost, behind) = (of_block(20).0 + of_block(21).0, of_block(22).1);
+    assert!(lost > 10);
+    server.sql(&database, "CHECKPOINT");
+    server.stop_fast();
+    let table = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&table, &[0x5a; 2 * BLOCK], 20 * BLOCK as u64).unwrap();
+    server.start_again();
+    let (report, findings) = check(&url);
+    assert_eq!((report.unreadable, report.entries), (1, 2000 - lost), "{findings:?}");
+    let reason = &findings.iter().find(|finding| finding.reason.contains("cannot be read")).unwrap().reason;
+    assert!(reason.contains(&behind) && reason.contains("invalid page"), "{reason}");
+}
+
+#[test]
 fn a_view_is_one_moment_takes_no_commits_and_needs_a_store() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url(&server.new_database());
