@@ -1,6 +1,11 @@
 //! What is sent of a log that is too long: the first lines that look like an error, the last such lines before the end, and the end.
 
-use std::{collections::VecDeque, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    collections::VecDeque,
+    io::{self, Read},
+    sync::LazyLock,
+};
 
 use memchr::memchr2;
 use regex::bytes::Regex;
@@ -14,6 +19,8 @@ pub const END_MARK: &str = "[plimsoll: the end of the log]\n";
 
 /// Most bytes of the first lines that are kept from above the end, and of the last ones.
 const KEPT_BYTES: usize = 8 << 10;
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 64 << 10;
 /// Longest line kept from above the end, bytes.
 const LINE_BYTES: usize = 4 << 10;
 
@@ -22,10 +29,19 @@ static LOOKS_LIKE_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?-u)(?:^|[^A-Za-z0-9_/.-])(?i:error|fatal|fail(?:ed|ure|s)?|killed|out of memory|memory|cannot|can't|could not|couldn't|unable to|denied|refused",
         r"|timed out|timeout|exception|panic|abort|aborted|no space|not found|no such|unexpected|exceeded|signal|unavailable|reset by|lost|oom",
-        r"|exhausted|corrupt|preempted|evicted|canceled|cancelled)(?:[^A-Za-z0-9_/.-]|[.:]?$|: )|[a-z](?:Error|Exception)\b|\bE[A-Z]{4,12}\b"
+        r"|exhausted|corrupt|preempted|evicted|cancell?(?:ed|ing)|undefined|no rule|missing|mismatch(?:ed)?|conflicts?|too many|overflowed|truncated",
+        r"|incorrect|invalid|interrupted|interrupt|unreachable|unresolved|required|requires|not (?:be|have|in|met|match|permitted|allowed|authorized|installed|available|satisfied)",
+        r"|doesn't|don't|does not|do not|did not|has no|no (?:matching|healthy)|expired|superseded|deleted unexpectedly|shutdown|shutting down|not ready|stopped hearing",
+        r"|low on resource|had condition|exceeds|longer than the|larger than|over its|read-only file system|status(?: code)?:? [45][0-9][0-9]|(?:exit|status|with) code:? -?[1-9][0-9]*",
+        r"|is not|are not|closed (?:the )?connection|connection closed|not signed|needs [0-9.]+ ?[KMG]B more|more space|is currently busy|already reached|is down|unauthorized",
+        r"|verify|is needed by|killed:? [0-9]+|segmentation fault|crashed|stop|needed|not all)(?:[^A-Za-z0-9_/.-]|\.\s|[.:]?$|: )|[a-z](?:Error|Exception|Failure|Disconnected|BadZipFile)\b",
+        r"|\bE[A-Z]{4,12}\b|\bSSL_ERROR|bad_alloc|oom-killer|OOM_?Killed|NoExecute|^! [A-Z]|^e: |^-- [A-Z][A-Z ]+ -{3}|^See <|\*\*\* "
     ))
     .ok()
 });
+/// Matches what is not text in a line: colours, and the NUL bytes of UTF-16.
+static NO_TEXT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?-u)\x1b\[[0-?]*[ -/]*[@-~]|\x00").ok());
 
 /// Reads a log in pieces, in bounded memory, and keeps what is sent of it.
 #[derive(Debug)]
@@ -57,6 +73,20 @@ impl LogExcerpt {
         }
     }
 
+    /// Adds a log to its end.
+    /// Errors: it cannot be read.
+    pub fn read_all(&mut self, mut log: impl Read) -> io::Result<()> {
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match log.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.push(piece.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The excerpt of all that was read. The server drops the first line of a long log, because a cut may go through a secret in it; a log
     /// that is whole begins with an empty line for that. `mask` hides secrets; it gets whole lines, or the end of the log with its context.
     pub fn finish(mut self, mask: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
@@ -69,9 +99,9 @@ impl LogExcerpt {
         }
         let kept = 2 * KEPT_BYTES + LINES_MARK.len() + END_MARK.len();
         let cut = end.len().saturating_sub(self.most.saturating_sub(kept));
-        // the end begins with a whole line, where there is one
-        let line = end.iter().skip(cut).take(LINE_BYTES).position(|byte| *byte == b'\n');
-        let (between, end) = end.split_at(line.map_or(cut, |at| cut + at + 1));
+        // the end begins with a whole line; of a longer one no part that may be the rest of a secret
+        let line = end.iter().skip(cut).take(LINE_BYTES).position(|byte| b"\n\r".contains(byte));
+        let (between, end) = end.split_at((cut + line.map_or(LINE_BYTES, |at| at + 1)).min(end.len()));
         let mut above = self.above.masked(mask);
         above.read(between);
         let mut bytes = LINES_MARK.as_bytes().to_vec();
@@ -141,7 +171,7 @@ impl LinesAbove {
     fn end_line(&mut self, line: &[u8]) {
         let is_whole = !std::mem::take(&mut self.skips_line) && line.len() <= LINE_BYTES;
         let Some((_end, text)) = line.split_last().filter(|_| is_whole) else { return };
-        if !LOOKS_LIKE_ERROR.as_ref().is_some_and(|error| error.is_match(line.trim_ascii_end())) {
+        if !looks_like_error(line) {
             return;
         }
         if self.first.len() + line.len() <= KEPT_BYTES {
@@ -155,6 +185,15 @@ impl LinesAbove {
             self.last_bytes -= self.last.pop_front().map_or(self.last_bytes, |line| line.len());
         }
     }
+}
+
+/// Whether a line, as a program wrote it, may say what went wrong.
+fn looks_like_error(line: &[u8]) -> bool {
+    let plain = match NO_TEXT.as_ref().filter(|_| memchr2(b'\x1b', 0, line).is_some()) {
+        Some(no_text) => no_text.replace_all(line, &b""[..]),
+        None => Cow::Borrowed(line),
+    };
+    LOOKS_LIKE_ERROR.as_ref().is_some_and(|error| error.is_match(plain.trim_ascii_end()))
 }
 
 /// The excerpt of a log that is in memory, at most `most` bytes (at least 32 KiB).
@@ -188,6 +227,21 @@ mod tests {
         let (lines, end) = kept.split_once(END_MARK).unwrap();
         assert_eq!(lines, format!("{LINES_MARK}{cause}x: error: last of them\n"));
         assert!(end.len() > MOST / 2 && log.ends_with(end) && log[..log.len() - end.len()].ends_with('\n'));
+    }
+
+    #[test]
+    fn colours_and_utf_16_hide_no_error_and_no_part_of_a_long_line_is_kept() {
+        let wide: String = "x: error: wide\n".chars().flat_map(|letter| [letter, '\0']).collect();
+        for line in
+            ["a.c:1:2: \x1b[01;31m\x1b[Kerror: \x1b[m\x1b[Kno\n", "\x1b[31merror[E0308]\x1b[0m: x\n", &wide]
+        {
+            let kept = text(&format!("{line}{}", "building\n".repeat(9_000)));
+            assert!(kept.starts_with(&format!("{LINES_MARK}{}", &line[..line.len() - 2])), "{kept:.80}");
+        }
+        let log = format!("{}\n{}", "building\n".repeat(9_000), "s3cret-w0rd".repeat(9_000));
+        let kept = text(&log);
+        let end = kept.split_once(END_MARK).unwrap().1;
+        assert!(log.len() - log.rfind(end).unwrap() < MOST - 2 * KEPT_BYTES - LINE_BYTES, "{}", end.len());
     }
 
     #[test]

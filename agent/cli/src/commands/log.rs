@@ -1,40 +1,21 @@
 //! Reads a log file.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::Path,
-};
+use std::{fs::File, io, path::Path};
 
 use plimsoll_proto::{limits, log_excerpt::LogExcerpt};
 
 use crate::key::{SECRET_BYTES, Secrets};
 
-/// Bytes read at once.
-const PIECE_BYTES: usize = 64 << 10;
-
 /// What is sent of a log file: all of it, or its errors and its end, with secrets masked.
 pub(super) fn log_excerpt(path: &Path, secrets: &Secrets) -> Result<Vec<u8>, String> {
+    let mut excerpt = LogExcerpt::new(limits::LOG_TAIL_BYTES, SECRET_BYTES);
     let read = if path == Path::new("-") {
-        excerpt(&mut io::stdin().lock())
+        excerpt.read_all(io::stdin().lock())
     } else {
-        File::open(path).and_then(|mut file| excerpt(&mut file))
+        File::open(path).and_then(|file| excerpt.read_all(file))
     };
-    let excerpt = read.map_err(|error| format!("--log {}: {error}", path.display()))?;
+    read.map_err(|error| format!("--log {}: {error}", path.display()))?;
     Ok(excerpt.finish(|text| secrets.mask(text, text.len())))
-}
-
-fn excerpt(log: &mut impl Read) -> io::Result<LogExcerpt> {
-    let (mut excerpt, mut piece) =
-        (LogExcerpt::new(limits::LOG_TAIL_BYTES, SECRET_BYTES), vec![0; PIECE_BYTES]);
-    loop {
-        match log.read(&mut piece) {
-            Ok(0) => return Ok(excerpt),
-            Ok(read) => excerpt.push(piece.get(..read).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -20,9 +20,6 @@ use serde::Serialize;
 use super::{Output, line::examples_text, print_note, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
-/// Bytes read at once.
-const PIECE_BYTES: usize = 64 << 10;
-
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&["rules explain build.log", "rules explain - --output json"]))]
 pub(super) struct Explain {
@@ -149,16 +146,10 @@ fn excerpt_of(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-fn excerpt_of_stream(mut from: impl Read) -> io::Result<Vec<u8>> {
-    let (mut excerpt, mut piece) = (LogExcerpt::new(limits::LOG_TAIL_BYTES, 0), vec![0; PIECE_BYTES]);
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(excerpt.finish(<[u8]>::to_vec)),
-            Ok(read) => excerpt.push(piece.get(..read).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn excerpt_of_stream(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut excerpt = LogExcerpt::new(limits::LOG_TAIL_BYTES, 0);
+    excerpt.read_all(from)?;
+    Ok(excerpt.finish(<[u8]>::to_vec))
 }
 
 fn line_number(at: LogPlace) -> (u32, bool) {

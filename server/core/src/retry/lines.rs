@@ -13,7 +13,7 @@ use super::{
     mentioned_failures::{LineBefore, went_well},
     reader::{json_message, plain_text, unwrapped},
 };
-use crate::domain::LogPlace;
+use crate::{domain::LogPlace, mask};
 
 /// Most bytes read of a log; of a longer one its errors and its end. The limit bounds the time.
 const READ_BYTES: usize = 64 << 10;
@@ -89,12 +89,17 @@ impl LogTail {
     }
 }
 
-/// The text, with the message in place of each line that is a JSON object.
+/// The text, with the message in place of each line that is a JSON object. Its escapes may have hidden a secret from the mask.
 fn with_messages(text: String) -> String {
     if !text.contains("\":") {
         return text;
     }
-    let lines = text.split('\n').map(|line| json_message(line).map_or(Cow::Borrowed(line), Cow::Owned));
+    let masked = |mut message: String| {
+        mask::mask(&mut message);
+        message
+    };
+    let lines =
+        text.split('\n').map(|line| json_message(line).map(masked).map_or(Cow::Borrowed(line), Cow::Owned));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -146,6 +151,14 @@ mod tests {
             let lines: Vec<&str> = tail.failure_lines_reversed().collect();
             assert_eq!(lines, ["killed it later", "Cleaning up", "cc1: error: no"]);
         }
+    }
+
+    #[test]
+    fn an_escape_of_json_hides_no_secret() {
+        let line = r#"{"message":"fatal: https:\/\/user:hunter2Xyz99@git.x\/y: Could not resolve host: x"}"#;
+        let tail = LogTail::of(line);
+        let read: Vec<&str> = tail.failure_lines_reversed().collect();
+        assert!(read[0].contains("Could not resolve host") && !read[0].contains("hunter2"), "{read:?}");
     }
 
     #[test]

@@ -23,12 +23,12 @@ pub(super) struct TraceEnd {
     pub(super) container_reason: String,
 }
 
-/// The last `most` bytes of a log as text.
+/// The last `most` bytes of a log as text, no longer than its bytes: what is not UTF-8 becomes a question mark.
 pub(super) fn text(bytes: &[u8], most: usize) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let from = text.len().saturating_sub(most);
-    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    text.get(from..).unwrap_or_default().to_owned()
+    let end = bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default();
+    end.utf8_chunks()
+        .flat_map(|part| [part.valid(), if part.invalid().is_empty() { "" } else { "?" }])
+        .collect()
 }
 
 /// How the job ended, according to lines of the runner such as `ERROR: Job failed: exit code 1`,

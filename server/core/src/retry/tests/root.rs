@@ -77,3 +77,16 @@ fn a_failed_test_beside_trouble_outside_is_named_and_does_not_hide_the_trouble()
     let alone = judged(&code(1, &format!("{lost}\nmake: *** [get] Error 1\n")));
     assert_eq!(alone.outlook.own_failure, None, "make only passes it on");
 }
+
+#[test]
+fn each_line_that_a_rule_knows_is_kept_of_a_long_log_wherever_it_stands() {
+    let noise = "building a part of it, and all is well so far\n".repeat(5_000);
+    let rules = rules::built_in().unwrap();
+    let strong = rules.iter().filter(|rule| !rule.weak);
+    let lost = strong.flat_map(|rule| &rule.matches).filter(|example| {
+        let log = format!("building\n{example}\n{noise}");
+        let excerpt = plimsoll_proto::log_excerpt::of(log.as_bytes(), 64 << 10);
+        !String::from_utf8_lossy(&excerpt).contains(example.as_str())
+    });
+    assert_eq!(lost.collect::<Vec<_>>(), Vec::<&String>::new());
+}
