@@ -10,6 +10,7 @@ use super::{
     cpu, evicted,
     finding::Finding,
     next::{self, SizingInputs, StoppedAt},
+    policy::RetryPolicy,
     size_words,
 };
 use crate::{
