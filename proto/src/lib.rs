@@ -35,6 +35,24 @@ pub use words::{
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]
 pub mod v1 {
     tonic::include_proto!("plimsoll.v1");
+
+    impl From<Hello> for agent_message::Message {
+        fn from(hello: Hello) -> Self {
+            Self::Hello(hello)
+        }
+    }
+
+    impl From<Batch> for agent_message::Message {
+        fn from(batch: Batch) -> Self {
+            Self::Batch(batch)
+        }
+    }
+
+    impl From<Finish> for agent_message::Message {
+        fn from(finish: Finish) -> Self {
+            Self::Finish(finish)
+        }
+    }
 }
 
 /// KEDA's external scaler: messages, client and server of the package `externalscaler`.

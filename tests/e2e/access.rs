@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use plimsoll_tests::{Agent, Answer, Programs, Server};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 
 /// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
 pub(crate) const TOKENS: &str = r#"
@@ -34,23 +34,24 @@ const CERTIFICATES: &str = r#"
     roles = ["operator"]
 "#;
 
-/// Writes what a server with TLS needs, and a client's certificate, all signed by one CA.
+/// Writes what a server with TLS needs, and certificates of clients, all signed by one CA.
 pub(crate) fn certificates(dir: &Path) {
+    let (runner, operator) = ("runner-1.example.com", "operator.example.com");
+    let all = [("server", "localhost", 2099), ("client", runner, 2099), ("expired", runner, 2020)];
+    signed(dir, "ca.crt", &[&all[..], &[("operator", operator, 2099)]].concat());
+}
+
+/// Writes certificates and their keys, signed by a CA of their own: file, name, and the year in which it ends.
+pub(crate) fn signed(dir: &Path, ca_file: &str, certificates: &[(&str, &str, i32)]) {
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.distinguished_name.push(DnType::CommonName, format!("CA of {ca_file}"));
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
-    fs::write(dir.join("ca.crt"), ca.pem()).unwrap();
-    for (file, name) in [
-        ("server", "localhost"),
-        ("client", "runner-1.example.com"),
-        ("expired", "runner-1.example.com"),
-        ("operator", "operator.example.com"),
-    ] {
+    fs::write(dir.join(ca_file), ca.pem()).unwrap();
+    for (file, name, year) in certificates {
         let key = KeyPair::generate().unwrap();
-        let mut asked = CertificateParams::new([name.to_owned()]).unwrap();
-        if file == "expired" {
-            asked.not_after = date_time_ymd(2020, 1, 1);
-        }
+        let mut asked = CertificateParams::new([(*name).to_owned()]).unwrap();
+        asked.not_after = date_time_ymd(*year, 1, 1);
         let made = asked.signed_by(&key, &ca).unwrap();
         fs::write(dir.join(format!("{file}.crt")), made.pem()).unwrap();
         fs::write(dir.join(format!("{file}.key")), key.serialize_pem()).unwrap();
@@ -100,18 +101,8 @@ impl Site {
     }
 
     fn run(&self, token: &str, attempt: &str, project: &str) -> Answer {
-        let key = format!("project={project}");
-        self.agent(token).call(&[
-            "run",
-            "--attempt",
-            attempt,
-            "--key",
-            "package=p",
-            "--key",
-            &key,
-            "--",
-            "true",
-        ])
+        let options = format!("--attempt {attempt} --key package=p --key project={project}");
+        self.agent(token).run(&options, "true")
     }
 }
 

@@ -5,10 +5,8 @@ use std::{
     net::TcpStream,
 };
 
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
-};
-use plimsoll_tests::{Programs, Sender, Server, batch, eventually};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish};
 use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -124,15 +122,8 @@ async fn reflection_describes_what_it_knows_and_answers_not_found_to_the_rest() 
 async fn finished(server: &Server, attempt: &str, package: &str, code: i32, oom_kill: u64) {
     let mut stream = Sender::opened(&server.url(), attempt, package).await.unwrap();
     stream.exchange(batch(attempt, 1, 100)).await.unwrap();
-    let finish = pb::Finish {
-        attempt: attempt.into(),
-        last_sequence: 100,
-        wall_ms: 101_000,
-        exit: Some(pb::Exit { code: Some(code), signal: None }),
-        totals: Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() }),
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    let totals = Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() });
+    stream.exchange(pb::Finish { totals, ..finish(attempt, 100, Some(code)) }).await.unwrap();
 }
 
 fn key(package: &str) -> pb::Key {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient};
-use plimsoll_tests::{Programs, Sender, Site, batch, finish, hello, with_token};
+use plimsoll_tests::{Programs, Sender, Site, hello, with_token};
 use tonic::transport::Endpoint;
 
 use crate::{access::TOKENS, gantry::post_hook};
@@ -49,9 +49,7 @@ async fn no_secret_of_a_caller_is_in_the_servers_data_its_log_or_a_backup() {
     let Site { dir, server, .. } = Site::start_with(&access, &[]).unwrap();
     let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
-    stream.exchange(hello("ci.example:7", "zlib")).await.unwrap();
-    stream.exchange(batch("ci.example:7", 1, 3)).await.unwrap();
-    stream.exchange(finish("ci.example:7", 3, Some(1))).await.unwrap();
+    stream.build(hello("ci.example:7", "zlib"), 3, Some(1)).await.unwrap();
     // right ones and wrong ones, at every door
     for secret in [READER, RUNNER, HOOK, WEBHOOK] {
         let asked = with_token(secret, pb::GetPoolsRequest::default());

@@ -2,8 +2,8 @@
 
 use std::{fs, process::Stdio};
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
-use plimsoll_tests::{Issuer, Site, batch, eventually, finish, hello, with_token as ask};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{Issuer, Site, eventually, hello, with_token as ask};
 use serde_json::{Value, json};
 
 use crate::foreign_facts::GRANTS;
@@ -26,17 +26,16 @@ impl Attacked {
 }
 
 /// A Hello that claims all that the victim is.
-fn forged(attempt: &str) -> Sent {
-    let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!() };
+fn forged(attempt: &str) -> pb::Hello {
     let (git_ref, owner) = ("main".to_owned(), "root".to_owned());
     let labels = [("trusted".to_owned(), "true".to_owned())].into();
     let (project, package) = ("spack/packages".to_owned(), "zlib".to_owned());
-    Sent::Hello(pb::Hello {
+    pb::Hello {
         session: format!("s-{VICTIM}"),
         key: Some(pb::Key { project, package, r#ref: git_ref, owner, labels, ..pb::Key::default() }),
         retries: VICTIM.to_owned(),
-        ..hello
-    })
+        ..hello(attempt, "zlib")
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,9 +44,7 @@ async fn what_a_job_writes_is_stored_as_its_own_whatever_its_opening_claims() {
     let fork = json!({"project_path": "evil/fork", "ref_protected": "false", "user_login": "mallory"});
     let attacker = issuer.token(2, fork);
     let mut forger = site.stream(&attacker).await.unwrap();
-    for message in [forged("127.0.0.1:2"), batch("127.0.0.1:2", 1, 1), finish("127.0.0.1:2", 1, Some(0))] {
-        forger.exchange(message).await.unwrap();
-    }
+    forger.build(forged("127.0.0.1:2"), 1, Some(0)).await.unwrap();
     let mut stats = StatsClient::new(site.connect().await.unwrap());
     let about = pb::GetAttemptRequest { attempt: "127.0.0.1:2".to_owned(), ..Default::default() };
     let answer = stats.get_attempt(ask(&attacker, about)).await.unwrap().into_inner();

@@ -17,17 +17,7 @@ fn hold(mib: u32) -> String {
 fn a_build_is_measured_and_predicted() {
     let site = Site::start().unwrap();
     for attempt in ["one", "two"] {
-        let ran = site.agent.call(&[
-            "run",
-            "--attempt",
-            attempt,
-            "--key",
-            "package=holder",
-            "--",
-            "sh",
-            "-c",
-            &hold(100),
-        ]);
+        let ran = site.agent.run(&format!("--attempt {attempt} --key package=holder"), &hold(100));
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(ran.stderr.contains("plimsoll: holder"), "one line at the end: {}", ran.stderr);
     }
@@ -46,28 +36,19 @@ fn a_build_is_measured_and_predicted() {
 #[test]
 fn the_exit_code_and_the_output_are_the_commands_own() {
     let site = Site::start().unwrap();
-    let ran = site.agent.call(&["run", "--quiet", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    let ran = site.agent.run("--quiet", "echo out; echo err >&2; exit 7");
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "out\n", "err\n"));
-    let ran = site.agent.call(&["run", "--quiet", "--", "sh", "-c", "kill -9 $$"]);
-    assert_eq!(ran.code, Some(137));
-    let ran = site.agent.call(&["run", "--quiet", "--", "/nonexistent/command"]);
-    assert_eq!(ran.code, Some(127));
+    // a kill, a real-time signal, and no command at all
+    for (script, code) in [("kill -9 $$", 137), ("kill -40 $$", 168), ("exec /nonexistent/command", 127)] {
+        let ran = site.agent.run("--quiet", script);
+        assert_eq!(ran.code, Some(code), "{script}: {ran:?}");
+    }
 }
 
 #[test]
 fn without_a_server_the_build_runs_and_the_next_run_delivers() {
     let away = Site::start().unwrap().end_server().unwrap();
-    let ran = away.agent.call(&[
-        "run",
-        "--attempt",
-        "early",
-        "--key",
-        "package=holder",
-        "--",
-        "sh",
-        "-c",
-        "exit 3",
-    ]);
+    let ran = away.agent.run("--attempt early --key package=holder", "exit 3");
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains("kept"), "it says that the samples are kept: {}", ran.stderr);
     // another server is not what it waits for
@@ -121,19 +102,7 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
 fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
     let site = Site::start().unwrap();
     let script = format!("{}; exit 2", hold(200));
-    let ran = site.agent.call(&[
-        "run",
-        "--attempt",
-        "killed",
-        "--key",
-        "package=holder",
-        "--limit-memory",
-        "64MiB",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
+    let ran = site.agent.run("--attempt killed --key package=holder --limit-memory 64MiB", &script);
     if ran.stderr.contains("without the memory limit") {
         eprintln!("skipped: {}", ran.stderr);
         return;
@@ -144,53 +113,12 @@ fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
     assert_eq!((&verdict["cause"], &verdict["action"]), (&"oom".into(), &"bigger".into()), "{verdict}");
     assert_eq!(site.agent.call(&asked).code, Some(0), "0 means retry");
     assert_eq!(site.agent.json(&asked), verdict, "the same question gets the same answer");
-    let ran = site.agent.call(&[
-        "run",
-        "--attempt",
-        "broken",
-        "--key",
-        "package=holder",
-        "--",
-        "sh",
-        "-c",
-        "exit 1",
-    ]);
+    let ran = site.agent.run("--attempt broken --key package=holder", "exit 1");
     assert_eq!(ran.code, Some(1));
     let log = site.dir.path().join("log");
     fs::write(&log, "main.c:3:5: error: 'x' undeclared (first use in this function)\n").unwrap();
     let answer = site.agent.call(&["should-retry", "--attempt", "broken", "--log", log.to_str().unwrap()]);
     assert_eq!(answer.code, Some(10), "10 means do not retry: {answer:?}");
-}
-
-#[test]
-fn wrong_usage_and_a_missing_server_have_their_own_status() {
-    let site = Site::start().unwrap();
-    assert_eq!(site.agent.call(&["predict", "--key", "colour=red"]).code, Some(2));
-    let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
-    let answer = unserved.call(&["predict", "--key", "package=zlib"]);
-    assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), ""), "{answer:?}");
-}
-
-#[test]
-fn the_key_is_found_in_a_spack_job() {
-    let site = Site::start().unwrap();
-    let variables = [
-        ("SPACK_JOB_SPEC_PKG_NAME", "hdf5"),
-        ("SPACK_JOB_SPEC_PKG_VERSION", "1.14.6"),
-        ("SPACK_JOB_SPEC_COMPILER_NAME", "gcc"),
-        ("SPACK_JOB_SPEC_COMPILER_VERSION", "12.2.0"),
-        ("SPACK_JOB_SPEC_ARCH", "linux-debian12-x86_64_v3"),
-        ("SPACK_JOB_SPEC_VARIANTS", "~cxx+shared build_system=cmake"),
-        ("CI_PROJECT_PATH", "spack/spack"),
-        ("CI_JOB_ID", "4711"),
-    ];
-    let job = variables.iter().fold(site.agent.clone(), |agent, (name, value)| agent.with(name, value));
-    let ran = job.call(&["run", "--", "true"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let list = site.agent.json(&["attempts"]).to_string();
-    for word in ["4711", "hdf5", "1.14.6", "12.2.0", "spack/spack"] {
-        assert!(list.contains(word), "{word} is missing in {list}");
-    }
 }
 
 #[test]
@@ -203,7 +131,7 @@ fn a_users_file_says_where_the_server_is_and_a_mistake_in_it_stops_no_build() {
     // a variable that is set to nothing counts as not set
     let agent = Agent::new(Programs::for_tests(), "", &site.dir.path().join("spool"));
     let agent = agent.with("XDG_CONFIG_HOME", site.dir.path().join("config").to_str().unwrap());
-    let ran = agent.call(&["run", "--attempt", "from-file", "--", "sh", "-c", "exit 7"]);
+    let ran = agent.run("--attempt from-file", "exit 7");
     assert_eq!(ran.code, Some(7), "{ran:?}");
     assert!(ran.stderr.contains("config.toml:2: srever is left out: expected one of server, "), "{ran:?}");
     let shown = agent.json(&["show", "--attempt", "from-file"]);

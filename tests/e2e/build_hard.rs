@@ -63,11 +63,11 @@ fn a_spool_that_cannot_be_written_costs_the_build_nothing() {
     fs::write(dir.path().join("file"), "").unwrap();
     let in_file = dir.path().join("file/spool");
     let unserved = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &in_file);
-    let ran = unserved.call(&["run", "--report", "line", "--", "sh", "-c", "exit 3"]);
+    let ran = unserved.run("--report line", "exit 3");
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains("not delivered") && ran.stderr.contains("cannot keep samples"), "{ran:?}");
     let full = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &dir.path().join("spool"));
-    let ran = full.call(&["run", "--spool-max", "100B", "--report", "line", "--", "sh", "-c", "exit 3"]);
+    let ran = full.run("--spool-max 100B --report line", "exit 3");
     assert_eq!(ran.code, Some(3), "{ran:?}");
 }
 

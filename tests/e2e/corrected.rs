@@ -1,6 +1,6 @@
 //! People correct causes: on the command line and on the page, for those who may, and the correction is in force everywhere.
 
-use plimsoll_tests::{Sender, Server, Site, batch, finish, hello, http::bearer};
+use plimsoll_tests::{Sender, Server, Site, hello, http::bearer};
 
 use crate::tenants::sha256;
 
@@ -9,9 +9,7 @@ async fn deliver(server: &Server, token: &str) {
     let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
     for (attempt, code) in [("failed", 1), ("fine", 0)] {
         let mut stream = Sender::open_as(channel.clone(), token).await.unwrap();
-        stream.exchange(hello(attempt, "zlib")).await.unwrap();
-        stream.exchange(batch(attempt, 1, 3)).await.unwrap();
-        stream.close(finish(attempt, 3, Some(code))).await.unwrap();
+        stream.build(hello(attempt, "zlib"), 3, Some(code)).await.unwrap();
     }
 }
 

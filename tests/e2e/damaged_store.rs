@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server};
 
 fn run(data: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(&Programs::for_tests().server);
@@ -15,23 +15,14 @@ fn run(data: &Path, words: &[&str]) -> Output {
 }
 
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for file in fs::read_dir(from).unwrap() {
-        let path = file.unwrap().path();
-        let copy = to.join(path.file_name().unwrap());
-        if path.is_dir() { self::copy(&path, &copy) } else { fs::copy(&path, copy).map(drop).unwrap() }
-    }
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }
 
 /// A store with some ended attempts, left by a server that was stopped.
 async fn filled(data: &Path) {
     let server = Server::start(Programs::for_tests(), data).unwrap();
-    let mut stream = Sender::connect(&server.url()).await.unwrap();
     for n in 0..30 {
-        let attempt = format!("job-{n:02}");
-        stream.exchange(hello(&attempt, "zlib")).await.unwrap();
-        stream.exchange(batch(&attempt, 1, 50)).await.unwrap();
-        stream.exchange(finish(&attempt, 50, Some(0))).await.unwrap();
+        Sender::delivered(&server.url(), (&format!("job-{n:02}"), "zlib"), 50, Some(0)).await.unwrap();
     }
     assert!(server.stop().unwrap().success());
     // the engine writes its snapshot at the next start

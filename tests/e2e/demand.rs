@@ -8,7 +8,7 @@ use std::{
 
 use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
-    v1::{self as pb, agent_message::Message as Sent, placement_client::PlacementClient},
+    v1::{self as pb, placement_client::PlacementClient},
 };
 use plimsoll_tests::{Programs, Sender, Site, eventually, finish, hello};
 use serde_json::Value;
@@ -29,15 +29,14 @@ async fn a_pool_on_demand_is_at_zero_without_demand_grows_with_an_attempt_and_go
     let mut changes = scaler.stream_is_active(scaled("powerful")).await.unwrap().into_inner();
     assert!(!changes.message().await.unwrap().unwrap().result);
 
-    let Sent::Hello(hello) = hello("one", "kernel") else { unreachable!("it is a Hello") };
     let sizes = pb::Resources {
         memory_request_bytes: Some(3 << 30),
         cpu_request_cores: Some(2.5),
         ..pb::Resources::default()
     };
-    let hello = pb::Hello { pool: "powerful".into(), resources: Some(sizes), ..hello };
+    let hello = pb::Hello { pool: "powerful".into(), resources: Some(sizes), ..hello("one", "kernel") };
     let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(Sent::Hello(hello)).await.unwrap();
+    stream.exchange(hello).await.unwrap();
     assert!(changes.message().await.unwrap().unwrap().result, "pushed when it came");
     let asked = GetMetricsRequest { scaled_object_ref: Some(scaled("powerful")), metric_name: String::new() };
     let values = scaler.get_metrics(asked).await.unwrap().into_inner().metric_values;

@@ -11,6 +11,7 @@ use std::{
 use nix::unistd::Uid;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_support::small_disk::SmallDisk;
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
 use tonic::Code;
 
@@ -50,50 +51,18 @@ fn a_directory_that_belongs_to_another_user_is_named_with_what_to_check() {
     }
 }
 
-#[test]
-fn a_store_of_another_format_is_refused_in_one_line_with_the_way_out() {
+/// A disk of 48 MiB, and where it is mounted.
+fn small_disk() -> Option<(tempfile::TempDir, SmallDisk)> {
     let dir = tempfile::tempdir().unwrap();
-    assert!(Server::start(Programs::for_tests(), dir.path()).unwrap().stop().unwrap().success());
-    let marker = dir.path().join("plimsoll.json");
-    for format in [1, 999] {
-        let other = format!(r#"{{"format_version": {format}, "all": "else is new"}}"#);
-        fs::write(&marker, &other).unwrap();
-        let error = refused(dir.path());
-        let lines: Vec<&str> = error.lines().filter(|line| line.contains("format")).collect();
-        let [line] = lines[..] else { panic!("{error}") };
-        assert!(line.contains(&format!("a store of format {format},")), "{error}");
-        assert!(line.contains("plimsoll-server export"), "the way out: {error}");
-        assert_eq!(fs::read_to_string(&marker).unwrap(), other);
-    }
-}
-
-/// A small file system of its own, unmounted at the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(size: &str) -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "plimsoll-test"])
-            .arg(dir.path())
-            .status();
-        match mounted {
-            Ok(status) if status.success() => Some(Self(dir)),
-            other => {
-                eprintln!("skipped: no right to mount a small disk ({other:?})");
-                None
-            }
-        }
-    }
+    SmallDisk::mount(dir.path(), "48m").map(|disk| (dir, disk))
 }
 
 #[test]
 fn a_directory_on_a_read_only_disk_is_named_with_what_to_check() {
-    let Some(disk) = SmallDisk::mount("48m") else { return };
-    let (data, fresh) = (disk.0.path().join("data"), disk.0.path().join("fresh"));
+    let Some((dir, disk)) = small_disk() else { return };
+    let (data, fresh) = (dir.path().join("data"), dir.path().join("fresh"));
     assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
-    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(disk.0.path()).status();
-    assert!(remounted.unwrap().success());
+    disk.read_only();
     for dir in [data, fresh] {
         let error = refused(&dir);
         assert!(error.contains(&dir.display().to_string()), "{error}");
@@ -103,34 +72,27 @@ fn a_directory_on_a_read_only_disk_is_named_with_what_to_check() {
 
 #[test]
 fn a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
-    let Some(disk) = SmallDisk::mount("48m") else { return };
-    let (data, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
+    let Some((dir, _disk)) = small_disk() else { return };
+    let (data, ballast) = (dir.path().join("data"), dir.path().join("ballast"));
     assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
     fill(&ballast, 0);
     let error = refused(&data);
     assert!(error.contains("No space left on device") && error.contains("room"), "{error}");
-    let error = refused(&disk.0.path().join("fresh"));
+    let error = refused(&dir.path().join("fresh"));
     assert!(error.contains("No space left on device") && error.contains("room"), "{error}");
     fs::remove_file(&ballast).unwrap();
     for name in ["data", "fresh"] {
-        let server = Server::start(Programs::for_tests(), &disk.0.path().join(name)).unwrap();
+        let server = Server::start(Programs::for_tests(), &dir.path().join(name)).unwrap();
         assert!(server.stop().unwrap().success(), "{name}");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(self.0.path()).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "{} stays mounted", self.0.path().display());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
-    let Some(disk) = SmallDisk::mount("48m") else { return };
-    let server = Server::start(Programs::for_tests(), &disk.0.path().join("data")).unwrap();
+    let Some((dir, _disk)) = small_disk() else { return };
+    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
-    let ballast = disk.0.path().join("ballast");
+    let ballast = dir.path().join("ballast");
     // the server is the one that hits the wall
     fill(&ballast, 1 << 20);
     let mut acknowledged = 0;

@@ -3,25 +3,9 @@
 use std::{fs, net::TcpListener, path::Path};
 
 use plimsoll_tests::{Agent, Programs, Server};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::Value;
 
-use crate::access::TOKENS;
-
-/// Writes a certificate for `localhost` that ends in this year, with its key and its CA.
-fn certificate(dir: &Path, name: &str, year: i32) {
-    let mut ca = CertificateParams::new(Vec::new()).unwrap();
-    ca.distinguished_name.push(DnType::CommonName, format!("CA of {name}"));
-    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let mut asked = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    asked.not_after = date_time_ymd(year, 1, 1);
-    let made = asked.signed_by(&key, &ca).unwrap();
-    fs::write(dir.join(format!("{name}.ca")), ca.pem()).unwrap();
-    fs::write(dir.join(format!("{name}.crt")), made.pem()).unwrap();
-    fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-}
+use crate::access::{TOKENS, signed};
 
 fn tls_server(dir: &Path, name: &str) -> Server {
     let file = |end: &str| dir.join(format!("{name}.{end}")).display().to_string();
@@ -114,8 +98,9 @@ fn tls_tokens_and_certificates_each_have_their_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     fs::write(dir.path().join("access.toml"), TOKENS).unwrap();
-    certificate(dir.path(), "good", 2099);
-    certificate(dir.path(), "over", 2020);
+    for (name, year) in [("good", 2099), ("over", 2020)] {
+        signed(dir.path(), &format!("{name}.ca"), &[(name, "localhost", year)]);
+    }
     let server = tls_server(dir.path(), "good");
     let url = format!("https://localhost:{}", server.grpc.port());
     let ca = path("good.ca");

@@ -70,19 +70,8 @@ async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_
     let script = work.path().join("fail.sh");
     fs::write(&script, "echo 'FAIL: test_math'\nexit 1\n").unwrap();
     let agent = Agent::new(Programs::for_tests(), server.url(), work.path());
-    let run = [
-        "run",
-        "--attempt",
-        "dup1",
-        "--phases",
-        "gitlab",
-        "--key",
-        "package=dup",
-        "--exit-code-for",
-        "no=90",
-        "--",
-    ];
-    let ran = agent.call(&[&run[..], &["bash", script.to_str().unwrap()]].concat());
+    let options = "--attempt dup1 --phases gitlab --key package=dup --exit-code-for no=90";
+    let ran = agent.run(options, &format!("exec bash {}", script.display()));
     assert_eq!(ran.code, Some(90), "{ran:?}");
     is_deterministic_everywhere(&server, &agent).await;
     let line = "plimsoll_fleet_attempts_total{outcome=\"failed\",cause=\"deterministic\"} 1";

@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Sender, Site, batch, eventually, finish, hello, http, unix_now, with_token};
+use plimsoll_tests::{Sender, Site, eventually, hello, http, unix_now, with_token};
 use ring::hmac;
 use serde_json::json;
 use tonic::transport::Channel;
@@ -48,12 +48,10 @@ impl Hooked {
         let channel = site.connect().await.unwrap();
         let mut stream = Sender::open_as(channel.clone(), "agent").await.unwrap();
         let attempt = format!("gitlab.example:{JOB}");
-        let pb::agent_message::Message::Hello(opening) = hello(&attempt, "zlib") else { unreachable!() };
+        let opening = hello(&attempt, "zlib");
         let key = pb::Key { project: "our/one".into(), ..opening.key.clone().unwrap() };
         let opening = pb::Hello { key: Some(key), ..opening };
-        stream.exchange(pb::agent_message::Message::Hello(opening)).await.unwrap();
-        stream.exchange(batch(&attempt, 1, 3)).await.unwrap();
-        stream.exchange(finish(&attempt, 3, None)).await.unwrap();
+        stream.build(opening, 3, None).await.unwrap();
         Self { site, channel }
     }
 

@@ -2,7 +2,7 @@
 
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use plimsoll_tests::{
-    Agent, Programs, Sender, Server, batch, eventually, finish, hello,
+    Agent, Programs, Sender, Server, eventually,
     http::{self, HttpAnswer},
     quoted_by_python,
 };
@@ -117,7 +117,7 @@ fn what_the_agent_measured_is_found_under_the_spec_that_is_asked_for() {
     for (name, value) in spack.split_whitespace().filter_map(|word| word.split_once('=')) {
         agent = agent.with(name, value);
     }
-    let run = agent.call(&["run", "--attempt", "first", "--", "sh", "-c", "sleep 1"]);
+    let run = agent.run("--attempt first", "sleep 1");
     assert_eq!(run.code, Some(0), "{run:?}");
     let spec = format!("gcc@15.1.0 {variants} arch=linux-debian12-zen4%none@none");
     let newer = ask(&server, &spec, "");
@@ -137,10 +137,7 @@ async fn an_answer_with_less_confidence_than_the_floor_is_the_defaults() {
     let spec = "zlib@1.3 arch=linux-debian12-zen4%gcc@12.2.0";
     let requests = async |options: &[&str]| {
         let (_dir, server) = start(options);
-        let mut stream = Sender::connect(&server.url()).await.unwrap();
-        for sent in [hello("first", "zlib"), batch("first", 1, 3), finish("first", 3, Some(0))] {
-            stream.exchange(sent).await.unwrap();
-        }
+        Sender::delivered(&server.url(), ("first", "zlib"), 3, Some(0)).await.unwrap();
         let answer = ask(&server, spec, "")["variables"]["KUBERNETES_MEMORY_REQUEST"].clone();
         (answer, server.get("/metrics").unwrap().1)
     };

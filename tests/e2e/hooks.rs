@@ -126,9 +126,14 @@ async fn every_shape_of_a_hook_is_taken_and_counted_once() {
         }
     };
     teller.says("remembered", deleted);
-    for (name, odd) in
-        [("build_id", json!("7")), ("build_status", json!(7)), ("build_failure_reason", json!([]))]
-    {
+    for (name, odd) in [
+        ("build_id", json!("7")),
+        ("build_id", json!(-1)),
+        ("build_id", json!(0)),
+        ("build_status", json!(7)),
+        ("build_failure_reason", json!([])),
+        ("build_failure_reason", json!("x".repeat(300))),
+    ] {
         teller.says("odd", |body| body[name] = odd);
     }
     teller.says("other", |body| body["object_kind"] = json!("pipeline"));

@@ -2,9 +2,9 @@
 
 use plimsoll_proto::{
     counters::PageCounters,
-    v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient},
+    v1::{self as pb, stats_client::StatsClient},
 };
-use plimsoll_tests::{Programs, Sender, Server, sample};
+use plimsoll_tests::{Programs, Sender, Server, finish, sample};
 
 /// A row that knows all a row can know; starved from the fourth second on.
 fn row(number: u64) -> pb::Sample {
@@ -18,12 +18,12 @@ fn row(number: u64) -> pb::Sample {
     .with_pages(PageCounters::all(Some(number * 3)))
 }
 
-fn batch(rows: std::ops::RangeInclusive<u64>) -> Sent {
+fn batch(rows: std::ops::RangeInclusive<u64>) -> pb::Batch {
     let first_sequence = *rows.start();
-    Sent::Batch(pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples: rows.map(row).collect() })
+    pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples: rows.map(row).collect() }
 }
 
-fn finish(phases: Vec<pb::Phase>) -> Sent {
+fn end(phases: Vec<pb::Phase>) -> pb::Finish {
     let totals = pb::Totals {
         oom_kill: Some(2),
         oom_origin: pb::OomOrigin::LimitAbove.into(),
@@ -32,20 +32,7 @@ fn finish(phases: Vec<pb::Phase>) -> Sent {
         throttled_usec: Some(7),
         ..pb::Totals::default()
     };
-    let exit = Some(pb::Exit { code: Some(2), signal: None });
-    let (attempt, totals) = ("a".into(), Some(totals));
-    Sent::Finish(pb::Finish {
-        attempt,
-        last_sequence: 5,
-        wall_ms: 6000,
-        exit,
-        totals,
-        phases,
-        lost: 0,
-        keeps_ticket: false,
-        offloaded_to: String::new(),
-        ended: true,
-    })
+    pb::Finish { totals: Some(totals), phases, ended: true, ..finish("a", 5, Some(2)) }
 }
 
 fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
@@ -69,7 +56,7 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let phases = vec![phase("build", 0, 9 << 20), phase("test", 3000, 1 << 20)];
-    stream.exchange(finish(phases.clone())).await.unwrap();
+    stream.exchange(end(phases.clone())).await.unwrap();
 
     let before = server.shown("a").await.unwrap();
     assert_eq!(before.series, (1..=5).map(row).collect::<Vec<_>>());
@@ -90,9 +77,7 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sample_that_cannot_be_used_costs_itself_and_a_wrong_end_only_what_is_wrong() {
     let (_dir, server) = Server::fresh(&[]).unwrap();
-    let batch = |first_sequence, samples| {
-        Sent::Batch(pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples })
-    };
+    let batch = |first_sequence, samples| pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples };
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let unusable = pb::Sample { need_bytes: u64::MAX, ..sample(3) };
     let odd =
@@ -100,7 +85,7 @@ async fn a_sample_that_cannot_be_used_costs_itself_and_a_wrong_end_only_what_is_
     assert_eq!(stream.exchange(batch(1, odd)).await.unwrap(), 5);
     assert_eq!(stream.exchange(batch(6, vec![sample(3), sample(1)])).await.unwrap(), 7);
     let end = pb::Finish { attempt: "a".into(), last_sequence: 7, wall_ms: 1, ..pb::Finish::default() };
-    assert_eq!(stream.exchange(Sent::Finish(end)).await.unwrap(), 7);
+    assert_eq!(stream.exchange(end).await.unwrap(), 7);
     let shown = server.shown("a").await.unwrap();
     let times: Vec<u64> = shown.series.iter().map(|sample| sample.elapsed_ms).collect();
     // the sample at 4 s comes before one at 2 s that fits

@@ -1,23 +1,19 @@
 //! A job that GitLab retried counts as a retry wherever retries are counted, although no agent says so.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Agent, Sender, Server, Site, batch, eventually};
+use plimsoll_proto::v1 as pb;
+use plimsoll_tests::{Agent, Sender, Server, Site, batch, eventually, finish, hello};
 use serde_json::Value;
 
 /// The opening of an attempt of the job `build` of pipeline 9, as the agent in it makes it: it says neither a number nor what it retries.
-fn opening(attempt: &str, minute: u64) -> Sent {
+fn opening(attempt: &str, minute: u64) -> pb::Hello {
     let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let labels = [label("pipeline", "9"), label("job", "build"), label("commit", "c0ffee")].into();
-    Sent::Hello(pb::Hello {
-        attempt: attempt.to_owned(),
-        session: format!("s-{attempt}"),
+    pb::Hello {
         key: Some(pb::Key { package: "zlib".into(), labels, ..pb::Key::default() }),
-        number: 1,
-        source: pb::Source::CgroupV2.into(),
         started_unix_ms: now() - 3_600_000 + minute * 60_000,
         resources: Some(pb::Resources { memory_limit_bytes: Some(64 << 20), ..pb::Resources::default() }),
-        ..pb::Hello::default()
-    })
+        ..hello(attempt, "zlib")
+    }
 }
 
 fn now() -> u64 {
@@ -28,15 +24,9 @@ async fn ended(server: &Server, attempt: &str, minute: u64, code: i32, oom_kill:
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(opening(attempt, minute)).await.unwrap();
     stream.exchange(batch(attempt, 1, 5)).await.unwrap();
-    let finish = pb::Finish {
-        attempt: attempt.into(),
-        last_sequence: 5,
-        wall_ms: 60_000,
-        exit: Some(pb::Exit { code: Some(code), signal: None }),
-        totals: Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() }),
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    let totals = Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() });
+    let finish = pb::Finish { wall_ms: 60_000, totals, ..finish(attempt, 5, Some(code)) };
+    stream.exchange(finish).await.unwrap();
 }
 
 /// What every view says of the retries of both jobs.

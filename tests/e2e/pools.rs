@@ -6,10 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, placement_client::PlacementClient,
-    predictor_client::PredictorClient,
-};
+use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient, predictor_client::PredictorClient};
 use plimsoll_tests::{Programs, Sender, Server, Site, eventually, finish, hello};
 
 const POOLS: &str = r#"
@@ -56,10 +53,9 @@ async fn open(server: &Server) -> u32 {
     powerful.open_attempts
 }
 
-fn in_pool(attempt: &str, pool: &str, tags: &[&str]) -> Sent {
-    let Sent::Hello(hello) = hello(attempt, "kernel") else { unreachable!("it is a Hello") };
+fn in_pool(attempt: &str, pool: &str, tags: &[&str]) -> pb::Hello {
     let runner_tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
-    Sent::Hello(pb::Hello { pool: pool.into(), runner_tags, ..hello })
+    pb::Hello { pool: pool.into(), runner_tags, ..hello(attempt, "kernel") }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,6 @@ use std::{
 };
 
 use plimsoll_tests::Programs;
-use yaml_rust2::YamlLoader;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -101,18 +100,6 @@ fn the_changelog_begins_with_this_version() {
     let changes = fs::read_to_string(repository().join("deploy/docs/changelog.md")).unwrap();
     let newest = changes.lines().find_map(|line| line.strip_prefix("## "));
     assert_eq!(newest, Some(env!("CARGO_PKG_VERSION")));
-}
-
-#[test]
-fn every_system_that_makes_a_release_calls_the_same_script() {
-    for file in [".github/workflows/release.yml", ".gitlab-ci.yml"] {
-        let text = fs::read_to_string(repository().join(file)).unwrap();
-        assert!(YamlLoader::load_from_str(&text).is_ok_and(|parsed| parsed.len() == 1), "{file}");
-        assert_eq!(text.matches("deploy/release/build OUT").count(), 1, "{file}");
-        for image in ["buildah bud", "podman build", "docker build", "cargo build"] {
-            assert!(!text.contains(image), "{file} makes something itself: {image}");
-        }
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Old samples become fewer and then go; what is kept of an attempt for ever stays.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1 as pb;
 use plimsoll_tests::{Programs, Sender, Server, eventually, finish, sample};
 
 /// A sample of a build whose need cannot be guessed: what repeats itself is small already.
@@ -23,7 +23,7 @@ async fn old_samples_become_fewer_then_go_and_the_summary_stays() {
     let mut stream = Sender::opened(&server.url(), "a", "zlib").await.unwrap();
     let samples: Vec<_> = (1..=200).map(noisy).collect();
     let batch = pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples };
-    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    stream.exchange(batch).await.unwrap();
     stream.exchange(finish("a", 200, None)).await.unwrap();
     let before = server.shown("a").await.unwrap();
     assert_eq!(before.series.len(), 200);

@@ -177,17 +177,7 @@ fn a_build_that_moves_to_another_cgroup_is_measured_there() {
         mount.display()
     );
     let report = site.dir.path().join("report.json");
-    let ran = site.agent.call(&[
-        "run",
-        "--key",
-        "package=mover",
-        "--report-file",
-        report.to_str().unwrap(),
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
+    let ran = site.agent.run(&format!("--key package=mover --report-file {}", report.display()), &script);
     let moved_to = ran.stdout.trim();
     if ran.code == Some(3) || moved_to.is_empty() {
         eprintln!("skipped, no cgroup can be made here: {}", ran.stderr);

@@ -5,8 +5,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
-use plimsoll_tests::{Answer, Programs, Sender, Site, batch, finish};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Answer, Programs, Sender, Site, batch, finish, hello};
 
 /// A name that is made up to do harm.
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}包";
@@ -17,31 +17,25 @@ fn an_hour_ago() -> u64 {
     u64::try_from(now.as_millis()).unwrap() - 3_600_000
 }
 
-fn opening(attempt: &str, package: &str) -> Sent {
+fn opening(attempt: &str, package: &str) -> pb::Hello {
     let labels = [("job".to_owned(), HOSTILE.to_owned())].into();
-    Sent::Hello(pb::Hello {
-        attempt: attempt.to_owned(),
-        session: format!("s-{attempt}"),
+    pb::Hello {
         key: Some(pb::Key {
             package: package.to_owned(),
             version: "1.3".to_owned(),
             labels,
             ..pb::Key::default()
         }),
-        number: 1,
-        source: pb::Source::CgroupV2.into(),
         started_unix_ms: an_hour_ago(),
         resources: Some(pb::Resources { memory_limit_bytes: Some(64 << 20), ..pb::Resources::default() }),
-        ..pb::Hello::default()
-    })
+        ..hello(attempt, package)
+    }
 }
 
 /// One attempt that has ended after so many samples of a second, with this code.
 async fn ended(site: &Site, attempt: &str, package: &str, samples: u64, code: i32) {
     let mut stream = Sender::connect(&site.server.url()).await.unwrap();
-    stream.exchange(opening(attempt, package)).await.unwrap();
-    stream.exchange(batch(attempt, 1, samples)).await.unwrap();
-    stream.exchange(finish(attempt, samples, Some(code))).await.unwrap();
+    stream.build(opening(attempt, package), samples, Some(code)).await.unwrap();
 }
 
 async fn some_attempts() -> Site {
@@ -187,7 +181,10 @@ async fn the_report_of_a_week_is_text_json_and_a_page_that_runs_nothing() {
     assert!(!json["next"].as_array().unwrap().is_empty());
     let html = output_of(&site, "report --week -o html");
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("&lt;script&gt;alert(1)"), "{html}");
-    assert!(!html.contains("<script") && !html.contains("://"), "{html}");
+    for never in ["<script", "://", "url(", "@import", "src=", "href="] {
+        assert!(!html.contains(never), "{never} in {html}");
+    }
+    assert!(html.contains("default-src 'none'"), "{html}");
     let empty = output_of(&site, "report --package zlob -o html");
     assert!(empty.contains("Nothing was measured in this time"), "{empty}");
 }

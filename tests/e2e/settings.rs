@@ -12,18 +12,6 @@ fn server(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("plimsoll.toml");
-    fs::write(&file, "grpc_listen = \"nowhere\"\nmystery = 1\n").unwrap();
-    let (code, stdout, stderr) = server(&["--config", file.to_str().unwrap(), "--drain-timeout", "soon"]);
-    assert_eq!((code, stdout.as_str()), (Some(64), ""));
-    for place in ["plimsoll.toml:1: ", "plimsoll.toml:2: ", "--drain-timeout: "] {
-        assert!(stderr.contains(place), "{place} is missing in {stderr}");
-    }
-}
-
-#[test]
 fn a_missing_file_and_a_taken_port_are_named() {
     let (code, _, stderr) = server(&["--config", "/nonexistent/plimsoll.toml"]);
     assert_eq!(code, Some(64));
@@ -34,18 +22,6 @@ fn a_missing_file_and_a_taken_port_are_named() {
     let (code, _, stderr) = server(&["--data-dir", dir.path().to_str().unwrap(), "--grpc-listen", &address]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains(&format!("grpc_listen: cannot listen on {address}")), "{stderr}");
-}
-
-#[test]
-fn settings_may_stand_behind_a_command() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, file) = (dir.path().join("data"), dir.path().join("history.csv"));
-    fs::write(&file, "package,wall_ms,peak_bytes\nzlib,1000,104857600\n").unwrap();
-    let [data, file] = [&data, &file].map(|path| path.to_str().unwrap());
-    let (code, stdout, stderr) = server(&["import", file, "--data-dir", data]);
-    assert_eq!((code, stdout.as_str()), (Some(0), "1 attempt added, 0 already there\n"), "{stderr}");
-    let (code, stdout, stderr) = server(&["--data-dir", data, "import", file]);
-    assert_eq!((code, stdout.as_str()), (Some(0), "0 attempts added, 1 already there\n"), "{stderr}");
 }
 
 #[test]

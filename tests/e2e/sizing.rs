@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1 as pb;
 use plimsoll_tests::{Programs, Sender, Server, figures::bytes_below, finish, sample};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ async fn run_builds(server: &Server) {
         for first in (1..=SAMPLES).step_by(100) {
             let samples = (first..first + BATCH).map(|number| uneven(build, number)).collect();
             let batch = pb::Batch { attempt: name.clone(), first_sequence: first, lost: 0, samples };
-            stream.exchange(Sent::Batch(batch)).await.unwrap();
+            stream.exchange(batch).await.unwrap();
         }
         stream.close(finish(&name, SAMPLES, Some(0))).await.unwrap();
     }

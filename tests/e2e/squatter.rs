@@ -1,8 +1,6 @@
 //! A caller with a token that proves no job guesses the id of another job: that job has its attempt and its ticket all the same.
 
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, placement_client::PlacementClient, stats_client::StatsClient,
-};
+use plimsoll_proto::v1::{self as pb, placement_client::PlacementClient, stats_client::StatsClient};
 use plimsoll_tests::{Issuer, Sender, Site, batch, finish, hello, with_token as with};
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -58,10 +56,10 @@ impl Squatted {
 }
 
 /// The same with a session of its own.
-fn greeting(attempt: &str, session: &str) -> Sent {
-    let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!() };
+fn greeting(attempt: &str, session: &str) -> pb::Hello {
+    let hello = hello(attempt, "zlib");
     let key = pb::Key { project: "not/his".into(), ..hello.key.clone().unwrap() };
-    Sent::Hello(pb::Hello { session: session.to_owned(), key: Some(key), ..hello })
+    pb::Hello { session: session.to_owned(), key: Some(key), ..hello }
 }
 
 #[tokio::test(flavor = "multi_thread")]

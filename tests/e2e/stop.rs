@@ -63,15 +63,3 @@ async fn a_stop_that_signals_twice_at_once_is_one_stop() {
     let stopped = tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
     assert!(stopped.success(), "{stopped}");
 }
-
-#[test]
-fn liveness_readiness_and_metrics_answer() {
-    let (_dir, server) = Server::fresh(&[]).unwrap();
-    assert_eq!(server.get("/livez").unwrap(), (200, "ok\n".to_owned()));
-    assert_eq!(server.get("/readyz").unwrap(), (200, "ok\n".to_owned()));
-    let (status, metrics) = server.get("/metrics").unwrap();
-    assert_eq!(status, 200);
-    assert!(metrics.contains("\nplimsoll_store_writable ") && metrics.ends_with('\n'), "{metrics}");
-    assert_eq!(server.get("/nothing").unwrap().0, 404);
-    assert!(server.stop().unwrap().success());
-}

@@ -2,7 +2,7 @@
 //! callers, or learn about them.
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
-use plimsoll_tests::{Sender, Site, batch, finish, hello, with_token as with};
+use plimsoll_tests::{Sender, Site, hello, with_token as with};
 use tonic::{Code, Status, transport::Channel};
 
 use crate::access::TOKENS;
@@ -23,9 +23,7 @@ impl Strange {
         let site = Site::start_with(&[("--access-file", &access)], &[]).unwrap();
         let channel = site.connect().await.unwrap();
         let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
-        stream.exchange(hello(OURS, "zlib")).await.unwrap();
-        stream.exchange(batch(OURS, 1, 3)).await.unwrap();
-        stream.exchange(finish(OURS, 3, Some(1))).await.unwrap();
+        stream.build(hello(OURS, "zlib"), 3, Some(1)).await.unwrap();
         Self { site, channel }
     }
 
@@ -81,9 +79,7 @@ async fn a_stranger_learns_the_name_of_no_attempt_by_any_question() {
     let site = Strange::start().await;
     let mut stream = Sender::open_as(site.channel.clone(), RUNNER).await.unwrap();
     for attempt in ["ci.example:8", "ci.example:9"] {
-        stream.exchange(hello(attempt, "zlib")).await.unwrap();
-        stream.exchange(batch(attempt, 1, 3)).await.unwrap();
-        stream.exchange(finish(attempt, 3, Some(0))).await.unwrap();
+        stream.build(hello(attempt, "zlib"), 3, Some(0)).await.unwrap();
     }
     let asked = || pb::PredictRequest { key: Some(key()), ..Default::default() };
     let mut predictor = PredictorClient::new(site.channel.clone());

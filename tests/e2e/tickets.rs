@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use plimsoll_proto::v1::{
-    self as pb, TicketState as State, agent_message::Message as Sent, placement_client::PlacementClient,
-};
+use plimsoll_proto::v1::{self as pb, TicketState as State, placement_client::PlacementClient};
 use plimsoll_tests::{Sender, Site, eventually, finish, hello};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
@@ -49,9 +47,8 @@ fn question(ticket: &str, owner: &str) -> pb::OpenTicketRequest {
     pb::OpenTicketRequest { ticket, owner, key: Some(key), ..pb::OpenTicketRequest::default() }
 }
 
-fn in_place_of(attempt: &str, ticket: &str) -> Sent {
-    let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!("it is a Hello") };
-    Sent::Hello(pb::Hello { ticket: ticket.into(), ..hello })
+fn in_place_of(attempt: &str, ticket: &str) -> pb::Hello {
+    pb::Hello { ticket: ticket.into(), ..hello(attempt, "zlib") }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,9 +122,11 @@ async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
     for (field, wrong_question) in [
         ("owner", question("b", &"x".repeat(200_000))),
         ("pool", pb::OpenTicketRequest { pool: "moon".into(), ..asked() }),
+        ("pool", pb::OpenTicketRequest { pool: "x\n".into(), ..asked() }),
         ("kind", pb::OpenTicketRequest { kind: "lazy".into(), ..asked() }),
         ("tags", pb::OpenTicketRequest { tags: vec!["gold".into()], ..asked() }),
         ("ticket", pb::OpenTicketRequest { ticket: "x".repeat(1000), ..asked() }),
+        ("ticket", pb::OpenTicketRequest { ticket: "a b".into(), ..asked() }),
         ("key", pb::OpenTicketRequest { key: None, ..asked() }),
     ] {
         assert_eq!(wrong(wrong_question).await, invalid(field));
@@ -153,10 +152,7 @@ async fn a_limit_of_nothing_keeps_the_server_from_starting_with_the_line() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_runs_without_a_ticket_takes_a_place_and_no_ticket_is_granted_it_also_after_a_kill() {
     let site = Placing::new();
-    let free = |attempt: &str| {
-        let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!("it is a Hello") };
-        Sent::Hello(pb::Hello { pool: "big".into(), ..hello })
-    };
+    let free = |attempt: &str| pb::Hello { pool: "big".into(), ..hello(attempt, "zlib") };
     let mut stream = Sender::connect(&site.0.server.url()).await.unwrap();
     stream.exchange(free("one")).await.unwrap();
     stream.exchange(free("two")).await.unwrap();

@@ -46,8 +46,7 @@ async fn bytes_that_are_no_message_are_the_fault_of_their_sender_and_the_field_i
     let asked =
         pb::PredictRequest { key: Some(key.clone()), ..pb::PredictRequest::default() }.encode_to_vec();
     let hello = pb::Hello { attempt: "a".into(), key: Some(key), ..pb::Hello::default() };
-    let message = Some(pb::agent_message::Message::Hello(hello));
-    let sent = pb::AgentMessage { message }.encode_to_vec();
+    let sent = pb::AgentMessage { message: Some(hello.into()) }.encode_to_vec();
     let predict = "/plimsoll.v1.Predictor/Predict";
     for (path, message, field) in [
         (predict, broken(&asked, "zlib"), "key.package"),

@@ -5,10 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
-};
-use plimsoll_tests::{Programs, Sender, Server, batch, finish};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, finish, hello};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -74,23 +72,13 @@ fn a_line_that_is_no_failure_is_named_and_the_others_are_judged() {
 fn opening(attempt: &str, project: &str) -> pb::Hello {
     let mut key = pb::Key { package: "zlib".into(), project: project.into(), ..pb::Key::default() };
     key.labels.insert("commit".into(), "c0ffee".into());
-    pb::Hello {
-        attempt: attempt.into(),
-        session: format!("s-{attempt}"),
-        key: Some(key),
-        number: 1,
-        source: pb::Source::CgroupV2.into(),
-        started_unix_ms: 1_700_000_000_000,
-        ..pb::Hello::default()
-    }
+    pb::Hello { key: Some(key), ..hello(attempt, "zlib") }
 }
 
 /// A failed attempt without a log, of a package at a commit.
 async fn failed(server: &Server, attempt: &str, project: &str) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
-    stream.exchange(Sent::Hello(opening(attempt, project))).await.unwrap();
-    stream.exchange(batch(attempt, 1, 1)).await.unwrap();
-    stream.exchange(finish(attempt, 1, Some(1))).await.unwrap();
+    stream.build(opening(attempt, project), 1, Some(1)).await.unwrap();
 }
 
 async fn ask(server: &Server, attempt: &str, log: &str) -> Result<pb::Verdict, Status> {
@@ -129,7 +117,7 @@ async fn a_retry_that_passed_shows_in_the_statistics() {
     ask(&server, "1", "fatal: the moon is full").await.unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     let again = pb::Hello { retries: "1".into(), number: 2, ..opening("1b", "") };
-    stream.exchange(Sent::Hello(again)).await.unwrap();
+    stream.exchange(again).await.unwrap();
     stream.exchange(finish("1b", 0, Some(0))).await.unwrap();
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let stats = client.get_stats(pb::GetStatsRequest::default()).await.unwrap().into_inner();

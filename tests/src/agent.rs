@@ -75,6 +75,12 @@ impl Agent {
         }
     }
 
+    /// Measures a shell script with `run` and these options, which hold no blanks.
+    pub fn run(&self, options: &str, script: &str) -> Answer {
+        let options: Vec<&str> = options.split_whitespace().collect();
+        self.call(&[&["run"], &options[..], &["--", "sh", "-c", script]].concat())
+    }
+
     /// Runs it to its end and reads its JSON.
     ///
     /// # Panics

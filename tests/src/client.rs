@@ -43,9 +43,15 @@ impl Sender {
         samples: u64,
         code: Option<i32>,
     ) -> Result<(), Status> {
-        let mut stream = Self::opened(url, attempt, package).await?;
-        stream.exchange(batch(attempt, 1, samples)).await?;
-        stream.exchange(finish(attempt, samples, code)).await.map(drop)
+        Self::connect(url).await?.build(hello(attempt, package), samples, code).await
+    }
+
+    /// Delivers all of an attempt.
+    pub async fn build(&mut self, hello: pb::Hello, samples: u64, code: Option<i32>) -> Result<(), Status> {
+        let attempt = hello.attempt.clone();
+        self.exchange(hello).await?;
+        self.exchange(batch(&attempt, 1, samples)).await?;
+        self.exchange(finish(&attempt, samples, code)).await.map(drop)
     }
 
     /// Opens a stream on a connection that others may use, too.
@@ -140,8 +146,8 @@ pub fn with_token<T>(token: &str, message: T) -> Request<T> {
 }
 
 /// A Hello for `attempt` of a package, by session `s-<attempt>`.
-pub fn hello(attempt: &str, package: &str) -> Sent {
-    Sent::Hello(pb::Hello {
+pub fn hello(attempt: &str, package: &str) -> pb::Hello {
+    pb::Hello {
         attempt: attempt.to_owned(),
         session: format!("s-{attempt}"),
         key: Some(pb::Key { package: package.to_owned(), ..pb::Key::default() }),
@@ -149,7 +155,7 @@ pub fn hello(attempt: &str, package: &str) -> Sent {
         source: pb::Source::CgroupV2.into(),
         started_unix_ms: 1_700_000_000_000,
         ..pb::Hello::default()
-    })
+    }
 }
 
 /// The sample with this number: one a second, growing.
@@ -167,18 +173,18 @@ pub fn sample(number: u64) -> pb::Sample {
 }
 
 /// The samples `first..first + count` of an attempt.
-pub fn batch(attempt: &str, first: u64, count: u64) -> Sent {
+pub fn batch(attempt: &str, first: u64, count: u64) -> pb::Batch {
     let samples = (first..first + count).map(sample).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence: first, lost: 0, samples })
+    pb::Batch { attempt: attempt.to_owned(), first_sequence: first, lost: 0, samples }
 }
 
 /// The end of an attempt a second after its last sample, with this exit code.
-pub fn finish(attempt: &str, last_sequence: u64, code: Option<i32>) -> Sent {
-    Sent::Finish(pb::Finish {
+pub fn finish(attempt: &str, last_sequence: u64, code: Option<i32>) -> pb::Finish {
+    pb::Finish {
         attempt: attempt.to_owned(),
         last_sequence,
         wall_ms: (last_sequence + 1) * 1000,
         exit: code.map(|code| pb::Exit { code: Some(code), signal: None }),
         ..pb::Finish::default()
-    })
+    }
 }

@@ -303,15 +303,4 @@ mod tests {
         assert_eq!((answer.to_string().as_str(), answer.status()), (expected, 3));
         assert_eq!(too_large(1 << 20).status(), 2, "the server's bound on a question");
     }
-
-    #[tokio::test]
-    async fn a_missing_server_is_reported_in_plain_words() {
-        let failure = Client::connect("127.0.0.1:1", &Trust::default()).await.unwrap_err();
-        let expected =
-            "no server at http://127.0.0.1:1 (connection refused); --server or PLIMSOLL_SERVER names another";
-        assert_eq!(failure.to_string(), expected);
-        assert_eq!(failure.status(), 3);
-        let wrong = Client::connect("http://no spaces", &Trust::default()).await;
-        assert_eq!(wrong.unwrap_err().status(), 2);
-    }
 }

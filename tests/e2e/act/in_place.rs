@@ -54,17 +54,8 @@ async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
     let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &cap).unwrap();
     let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
     let agent = agent.with("DIR", dir.path().to_str().unwrap());
-    let options = [
-        "--limit-memory",
-        "100MiB",
-        "--key",
-        "build_jobs=4",
-        "--retry-in-place",
-        "2",
-        "--exit-code-for",
-        "no=80",
-    ];
-    let ran = run(&agent, &options, HUNGRY).await;
+    let options = "--limit-memory 100MiB --key build_jobs=4 --retry-in-place 2 --exit-code-for no=80";
+    let ran = run(&agent, &options.split(' ').collect::<Vec<_>>(), HUNGRY).await;
     if ran.stderr.contains("without the memory limit") {
         eprintln!("skipped: {}", ran.stderr);
         return;
@@ -148,20 +139,8 @@ async fn a_command_that_says_its_own_number_is_left_alone() {
 
 /// Runs the attempt `own`, tried again at most twice: a shell that reads its script from this input.
 async fn with_input(agent: &Agent, input: impl Into<Stdio>) -> std::process::Output {
-    let line = [
-        "run",
-        "--retry-in-place",
-        "2",
-        "--attempt",
-        "own",
-        "--patience",
-        "2m",
-        "--key",
-        "package=zlib",
-        "--",
-        "sh",
-    ];
-    let mut command = agent.command(&line);
+    let line = "run --retry-in-place 2 --attempt own --patience 2m --key package=zlib -- sh";
+    let mut command = agent.command(&line.split(' ').collect::<Vec<_>>());
     command.stdin(input);
     tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
 }
@@ -254,16 +233,4 @@ async fn a_later_try_can_be_killed_for_memory_as_the_first_one() {
     let [first, second] = scores[..] else { panic!("{ran:?}") };
     assert_eq!(first, second);
     assert_ne!(second, "-1000", "the kernel must be able to end it");
-}
-
-#[test]
-fn attach_says_why_it_cannot() {
-    let dir = tempfile::tempdir().unwrap();
-    let agent = Agent::new(Programs::for_tests(), "none", dir.path());
-    for option in [["--retry-in-place", "2"], ["--exit-code-for", "no=80"]] {
-        let line = [&["attach", "--pid", "1", "--key", "package=x"], &option[..]].concat();
-        let refused = agent.call(&line);
-        assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.stderr.contains("attach follows a build that is already running"), "{refused:?}");
-    }
 }

@@ -92,18 +92,6 @@ async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
 }
 
 #[tokio::test]
-async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
-    let webhook = start(&[]);
-    for number in 0..8 {
-        webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
-    }
-    let (after, _) = webhook.admit(&pod()).await;
-    assert_eq!(after, pod());
-    let (_, metrics) = webhook.server.get("/metrics").unwrap();
-    assert!(metrics.contains("plimsoll_admissions_total{kind=\"dry_run\"} 1\n"), "{metrics}");
-}
-
-#[tokio::test]
 async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_stack_that_is_in_force() {
     let on = ["--admit-mode", "on", "--admit-agent-image", "agent:1", "--shadow", "on"];
     let sizes = |pod: &Value| pod["spec"]["containers"][0]["resources"].clone();

@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Programs, Sender, Server, sample};
+use plimsoll_proto::v1 as pb;
+use plimsoll_tests::{Programs, Sender, Server, finish, hello, sample};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -130,16 +130,7 @@ impl Webhook {
             hints: Some(pb::Hints { build_jobs: Some(4), ..pb::Hints::default() }),
             ..pb::Key::default()
         };
-        let hello = pb::Hello {
-            attempt: name.into(),
-            session: format!("s-{name}"),
-            key: Some(key),
-            number: 1,
-            source: pb::Source::CgroupV2.into(),
-            started_unix_ms: 1_700_000_000_000,
-            ..pb::Hello::default()
-        };
-        stream.exchange(Sent::Hello(hello)).await.unwrap();
+        stream.exchange(pb::Hello { key: Some(key), ..hello(name, "curl") }).await.unwrap();
         let need = need_mib << 20;
         let samples = (1..=60)
             .map(|number| pb::Sample {
@@ -151,17 +142,10 @@ impl Webhook {
             })
             .collect();
         let batch = pb::Batch { attempt: name.into(), first_sequence: 1, lost: 0, samples };
-        stream.exchange(Sent::Batch(batch)).await.unwrap();
-        let code = i32::from(killed);
-        let finish = pb::Finish {
-            attempt: name.into(),
-            last_sequence: 60,
-            wall_ms: 60_500,
-            exit: Some(pb::Exit { code: Some(code), signal: None }),
-            totals: Some(pb::Totals { oom_kill: Some(u64::from(killed)), ..pb::Totals::default() }),
-            ..pb::Finish::default()
-        };
-        stream.exchange(Sent::Finish(finish)).await.unwrap();
+        stream.exchange(batch).await.unwrap();
+        let totals = Some(pb::Totals { oom_kill: Some(u64::from(killed)), ..pb::Totals::default() });
+        let finish = pb::Finish { totals, ..finish(name, 60, Some(i32::from(killed))) };
+        stream.exchange(finish).await.unwrap();
     }
 }
 

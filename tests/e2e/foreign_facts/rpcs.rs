@@ -3,8 +3,8 @@
 use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
     v1::{
-        self as pb, agent_message::Message as Sent, placement_client::PlacementClient,
-        predictor_client::PredictorClient, stats_client::StatsClient,
+        self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
+        stats_client::StatsClient,
     },
 };
 use plimsoll_tests::{Sender, batch, finish};
@@ -91,11 +91,11 @@ impl Attack<'_> {
         let deliver = async || -> Result<u64, Status> {
             let mut stream = opened?;
             if let Some(hello) = hello {
-                stream.exchange(Sent::Hello(hello)).await?;
+                stream.exchange(hello).await?;
             }
-            let Sent::Batch(mut samples) = batch(id, 1, 2) else { unreachable!() };
+            let mut samples = batch(id, 1, 2);
             samples.samples.iter_mut().for_each(|sample| sample.need_bytes = 1 << 10);
-            stream.exchange(Sent::Batch(samples)).await?;
+            stream.exchange(samples).await?;
             stream.exchange(finish(id, 2, exit)).await
         };
         deliver().await.map_or_else(|status| status.code(), |_acknowledged| Code::Ok)

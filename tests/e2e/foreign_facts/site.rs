@@ -2,9 +2,7 @@
 
 use std::{fs, net::SocketAddr};
 
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
-};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 pub(super) use plimsoll_tests::with_token as with;
 use plimsoll_tests::{Issuer, Sender, Server, batch, eventually, finish, hello, http::request};
 use serde_json::json;
@@ -89,12 +87,12 @@ impl Site {
     /// Delivers an attempt of this project whose end its agent did not see, with so much need.
     pub(super) async fn deliver(&self, token: &str, id: &str, project: &str, need: u64) {
         let mut stream = Sender::open_as(self.channel.clone(), token).await.unwrap();
-        stream.exchange(Sent::Hello(opening(id, project))).await.unwrap();
-        let Sent::Batch(mut samples) = batch(id, 1, 30) else { unreachable!() };
+        stream.exchange(opening(id, project)).await.unwrap();
+        let mut samples = batch(id, 1, 30);
         for sample in &mut samples.samples {
             (sample.memory_bytes, sample.need_bytes, sample.memory_peak_bytes) = (need, need, Some(need));
         }
-        stream.exchange(Sent::Batch(samples)).await.unwrap();
+        stream.exchange(samples).await.unwrap();
         stream.exchange(finish(id, 30, None)).await.unwrap();
     }
 
@@ -157,6 +155,5 @@ pub(super) fn key(project: &str) -> pb::Key {
 
 /// The opening of an attempt of this project.
 pub(super) fn opening(id: &str, project: &str) -> pb::Hello {
-    let Sent::Hello(hello) = hello(id, "zlib") else { unreachable!() };
-    pb::Hello { key: Some(key(project)), ..hello }
+    pb::Hello { key: Some(key(project)), ..hello(id, "zlib") }
 }

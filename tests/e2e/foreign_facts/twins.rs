@@ -1,8 +1,8 @@
 //! The attempt that is attacked, and its twin: the same of another project, which no caller speaks of.
 
 use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, placement_client::PlacementClient,
-    predictor_client::PredictorClient, stats_client::StatsClient,
+    self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
+    stats_client::StatsClient,
 };
 use plimsoll_tests::{Sender, batch, eventually, finish};
 use serde_json::json;
@@ -75,7 +75,7 @@ impl<'s> Twins<'s> {
                 let mut stream = Sender::open_as(site.channel.clone(), &token).await.unwrap();
                 let hello = job.hello(job.number + n);
                 let id = hello.attempt.clone();
-                stream.exchange(Sent::Hello(hello)).await.unwrap();
+                stream.exchange(hello).await.unwrap();
                 opened.push((stream, id));
             }
             for (mut stream, id) in opened {
@@ -119,7 +119,7 @@ impl<'s> Twins<'s> {
             let token = job.token(self.site, job.number);
             let mut stream = Sender::open_as(self.site.channel.clone(), &token).await.unwrap();
             let hello = pb::Hello { ticket: job.id.clone(), ..job.hello(job.number) };
-            assert_eq!(stream.exchange(Sent::Hello(hello)).await.unwrap(), 0, "nothing of it is known");
+            assert_eq!(stream.exchange(hello).await.unwrap(), 0, "nothing of it is known");
             stream.exchange(batch(&job.id, 1, 10)).await.unwrap();
             streams.push(stream);
         }

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Sender, Site};
+use plimsoll_proto::v1 as pb;
+use plimsoll_tests::{Sender, Site, finish, hello};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -95,10 +95,8 @@ const BUILDS: [Build; 10] = [
 ];
 
 impl Build {
-    fn hello(&self, monday_ms: u64) -> Sent {
-        Sent::Hello(pb::Hello {
-            attempt: self.id.to_owned(),
-            session: format!("s-{}", self.id),
+    fn hello(&self, monday_ms: u64) -> pb::Hello {
+        pb::Hello {
             key: Some(pb::Key {
                 project: "spack/packages".to_owned(),
                 stack: "e4s".to_owned(),
@@ -113,7 +111,6 @@ impl Build {
             }),
             number: if self.retries.is_empty() { 1 } else { 2 },
             retries: self.retries.to_owned(),
-            source: pb::Source::CgroupV2.into(),
             started_unix_ms: monday_ms + (8 + self.hours_after_monday) * HOUR_MS,
             resources: Some(pb::Resources {
                 memory_request_bytes: Some(self.size_mib.0 * MIB),
@@ -121,8 +118,8 @@ impl Build {
                 cpu_request_cores: Some(2.0),
                 cpu_limit_cores: Some(8.0),
             }),
-            ..pb::Hello::default()
-        })
+            ..hello(self.id, self.package)
+        }
     }
 
     fn samples(&self) -> Vec<pb::Sample> {
@@ -145,18 +142,15 @@ impl Build {
         (1..=rows).map(sample).collect()
     }
 
-    fn finish(&self, samples: &[pb::Sample]) -> Sent {
+    fn finish(&self, samples: &[pb::Sample]) -> pb::Finish {
         let code = match self.end {
             End::Succeeded => 0,
             End::Failed(code) => code,
             End::Killed => 2,
         };
         let killed = self.end == End::Killed;
-        Sent::Finish(pb::Finish {
-            attempt: self.id.to_owned(),
-            last_sequence: samples.len() as u64,
+        pb::Finish {
             wall_ms: self.wall_s * 1000,
-            exit: Some(pb::Exit { code: Some(code), signal: None }),
             totals: Some(pb::Totals {
                 cpu_usec: samples.last().map_or(0, |sample| sample.cpu_usec),
                 need_peak_bytes: Some(self.need_mib * MIB),
@@ -166,8 +160,8 @@ impl Build {
                 reclaim_failures: Some(0),
                 ..pb::Totals::default()
             }),
-            ..pb::Finish::default()
-        })
+            ..finish(self.id, samples.len() as u64, Some(code))
+        }
     }
 }
 
@@ -215,7 +209,7 @@ pub(super) async fn a_week() -> Week {
             let first_sequence = nth as u64 * 100 + 1;
             let batch =
                 pb::Batch { attempt: build.id.to_owned(), first_sequence, lost: 0, samples: rows.to_vec() };
-            stream.exchange(Sent::Batch(batch)).await.unwrap();
+            stream.exchange(batch).await.unwrap();
         }
         stream.close(build.finish(&samples)).await.unwrap();
     }

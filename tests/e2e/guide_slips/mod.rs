@@ -124,15 +124,3 @@ fn each_guide_says_what_to_do_if_it_does_not_work() {
     let stale: Vec<_> = NOT_TYPED.iter().filter(is_stale).collect();
     assert!(stale.is_empty(), "no guide has these rows any more: {stale:#?}");
 }
-
-#[test]
-fn a_line_is_compared_from_its_beginning() {
-    assert!(begins_as(
-        "plimsoll: no server at http://x (connection refused)",
-        "no server at ... (connection"
-    ));
-    assert!(begins_as("{\"error\":\"spec: is missing\"}", "spec: is missing"));
-    assert!(begins_as("a b c", "... c") && begins_as("a b c", "a ..."));
-    assert!(!begins_as("plimsoll: there is no server at x", "no server at"), "from its beginning");
-    assert!(!begins_as("c b a", "a ... c") && !begins_as("a b", "a ... c"), "the order counts");
-}

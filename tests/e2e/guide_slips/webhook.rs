@@ -25,6 +25,8 @@ async fn the_log_says_of_each_pod_what_the_guide_shows() {
         let (after, _) = webhook.admit(&asked).await;
         assert_eq!(after, asked, "it is a dry run");
     }
+    let (_, metrics) = webhook.server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_admissions_total{kind=\"dry_run\"} 1\n"), "{metrics}");
     let log = webhook.server.log().unwrap();
     let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let messages: String =

@@ -1,7 +1,7 @@
 //! Random attempts, the same in every run.
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
-use plimsoll_tests::{Sender, Server};
+use plimsoll_tests::{Sender, Server, finish, hello};
 
 /// Numbers without a pattern (Knuth's multiplier; the upper bits).
 struct Dice(u64);
@@ -42,16 +42,8 @@ fn messages(number: u64, dice: &mut Dice) -> Vec<Sent> {
     let samples = samples(dice);
     let last = samples.last().copied().unwrap_or_default();
     let count = u64::try_from(samples.len()).unwrap();
-    let hello = Sent::Hello(pb::Hello {
-        attempt: attempt.clone(),
-        session: format!("s-{attempt}"),
-        key: Some(pb::Key { package: format!("p{}", dice.throw(5)), ..pb::Key::default() }),
-        number: 1,
-        source: pb::Source::CgroupV2.into(),
-        started_unix_ms: an_hour_ago(),
-        resources: Some(resources(dice)),
-        ..pb::Hello::default()
-    });
+    let hello = hello(&attempt, &format!("p{}", dice.throw(5)));
+    let hello = pb::Hello { started_unix_ms: an_hour_ago(), resources: Some(resources(dice)), ..hello };
     // the end may be less than a window of CPU after the start
     let wall_ms = last.elapsed_ms + 1 + dice.throw(900);
     // 130: interrupted, as a shell tells it
@@ -65,17 +57,9 @@ fn messages(number: u64, dice: &mut Dice) -> Vec<Sent> {
         oom_kill: Some(u64::from(killed)),
         ..pb::Totals::default()
     });
-    let finish = Sent::Finish(pb::Finish {
-        attempt: attempt.clone(),
-        last_sequence: count,
-        wall_ms,
-        exit: code.map(|code| pb::Exit { code: Some(code), signal: None }),
-        totals,
-        ..pb::Finish::default()
-    });
-    let batch =
-        (count > 0).then_some(Sent::Batch(pb::Batch { attempt, first_sequence: 1, lost: 0, samples }));
-    [Some(hello), batch, Some(finish)].into_iter().flatten().collect()
+    let finish = pb::Finish { wall_ms, totals, ..finish(&attempt, count, code) };
+    let batch = (count > 0).then_some(pb::Batch { attempt, first_sequence: 1, lost: 0, samples });
+    [Some(hello.into()), batch.map(Sent::from), Some(finish.into())].into_iter().flatten().collect()
 }
 
 fn highest(samples: &[pb::Sample]) -> u64 {

@@ -170,7 +170,7 @@ fn in_gitlab_the_report_is_a_folded_page_with_the_servers_advice() {
     assert_eq!(json["phases"][0]["name"], "setup", "{text}");
     assert!(json["prediction"]["memory_request_bytes"]["value"].is_u64(), "{text}");
     assert!(json["verdict"].is_null(), "{text}");
-    let failed = job.call(&["run", "--patience", "1min", "--attempt", "8", "--", "sh", "-c", "exit 3"]);
+    let failed = job.run("--patience 1min --attempt 8", "exit 3");
     assert_eq!(failed.code, Some(3), "{failed:?}");
     assert!(failed.stderr.contains("\n  verdict   "), "{}", failed.stderr);
 }

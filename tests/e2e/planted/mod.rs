@@ -9,9 +9,7 @@ use std::{fs, path::Path};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use operator::{mistakes, printed};
 use place::{AUDITOR, CUSTOMER, PlantedServer, RUNNER, SPACK, Secrets, WRONG};
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
-};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 use plimsoll_tests::{Sender, batch, eventually, finish, hello, http::bearer, with_token as ask};
 use serde_json::{Value, json};
 use tonic::transport::Endpoint;
@@ -78,16 +76,13 @@ async fn builds(place: &PlantedServer, outputs: &mut FoundTexts) {
         say("a stream", Sender::open_as(channel.clone(), token).await.unwrap_err().to_string());
     }
     let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
-    let Sent::Hello(opening) = hello("planted", "zlib") else { unreachable!() };
-    stream
-        .exchange(pb::agent_message::Message::Hello(pb::Hello { key: Some(key(secrets)), ..opening }))
-        .await
-        .unwrap();
+    let opening = pb::Hello { key: Some(key(secrets)), ..hello("planted", "zlib") };
+    stream.exchange(opening).await.unwrap();
     stream.exchange(batch("planted", 1, 3)).await.unwrap();
-    let Sent::Finish(mut end) = finish("planted", 3, Some(1)) else { unreachable!() };
+    let mut end = finish("planted", 3, Some(1));
     let name = format!("fetch https://u:{}@x", secrets.in_logs[3]);
     end.phases = vec![pb::Phase { name, wall_ms: 1, ..pb::Phase::default() }];
-    stream.close(Sent::Finish(end)).await.unwrap();
+    stream.close(end).await.unwrap();
 
     let question = |log: String| pb::ShouldRetryRequest {
         attempt: "planted".into(),

@@ -3,9 +3,9 @@
 use plimsoll_proto::{
     externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_client::ExternalScalerClient},
     v1::{
-        self as pb, agent_message::Message as Sent, introspection_client::IntrospectionClient,
-        placement_client::PlacementClient, predict_batch_response::Result as BatchResult,
-        predictor_client::PredictorClient, stats_client::StatsClient,
+        self as pb, introspection_client::IntrospectionClient, placement_client::PlacementClient,
+        predict_batch_response::Result as BatchResult, predictor_client::PredictorClient,
+        stats_client::StatsClient,
     },
 };
 use plimsoll_tests::{Sender, hello, with_token};
@@ -99,11 +99,11 @@ impl Calls {
 
     async fn collector(&self, about: About) -> Result<String, Status> {
         let mut stream = Sender::open_as(self.channel.clone(), self.token).await?;
-        let Sent::Hello(opening) = hello(&format!("by-{}", self.token), "zlib") else { unreachable!() };
+        let opening = hello(&format!("by-{}", self.token), "zlib");
         // the attempt of one project is none of another
         let attempt = format!("{}-{}", opening.attempt, about.ticket());
         let hello = pb::Hello { attempt, key: Some(about.key()), ..opening };
-        stream.exchange(Sent::Hello(hello)).await.map(|number| number.to_string())
+        stream.exchange(hello).await.map(|number| number.to_string())
     }
 
     /// A verdict, without the time at which it was given.

@@ -3,7 +3,7 @@
 mod calls;
 
 use calls::{About, Calls, HIDDEN};
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1 as pb;
 use plimsoll_tests::{Sender, Site, batch, finish, hello};
 use tonic::{Code, Status, transport::Channel};
 
@@ -106,9 +106,9 @@ impl Asked {
 async fn run(channel: &Channel, about: About) -> Sender {
     let mut stream = Sender::open_as(channel.clone(), "another").await.unwrap();
     for (attempt, ends) in [(about.attempt, true), (about.running, false)] {
-        let Sent::Hello(opening) = hello(attempt, "zlib") else { unreachable!() };
+        let opening = hello(attempt, "zlib");
         let opening = pb::Hello { key: Some(about.key()), ..opening };
-        stream.exchange(Sent::Hello(opening)).await.unwrap();
+        stream.exchange(opening).await.unwrap();
         stream.exchange(batch(attempt, 1, 3)).await.unwrap();
         if ends {
             stream.close(finish(attempt, 3, Some(1))).await.unwrap();

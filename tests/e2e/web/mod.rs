@@ -8,7 +8,7 @@ mod wrong;
 
 use std::collections::HashMap;
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1 as pb;
 use plimsoll_tests::{Sender, Server, batch, finish, hello, http::HttpAnswer};
 use scraper::{Html, Selector};
 
@@ -49,22 +49,22 @@ async fn start() -> (tempfile::TempDir, Server) {
     for (attempt, package, samples) in [("a1", "zlib", 3), ("a2", "zlib", 6), (ODD_ID, "hdf5", 40)] {
         deliver(&server, hello(attempt, package), attempt, samples, Some(0)).await;
     }
-    let Sent::Hello(mut odd) = hello("odd", HOSTILE) else { unreachable!("hello gives a Hello") };
+    let mut odd = hello("odd", HOSTILE);
     let key = odd.key.as_mut().unwrap();
     (key.owner, key.version, key.project) = (HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
     key.labels = HashMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
     odd.resources = Some(pb::Resources { memory_limit_bytes: Some(8 << 20), ..pb::Resources::default() });
-    deliver(&server, Sent::Hello(odd), "odd", 5, Some(1)).await;
+    deliver(&server, odd, "odd", 5, Some(1)).await;
     let mut running = Sender::opened(&server.url(), "now", "llvm").await.unwrap();
     running.exchange(batch("now", 1, 3)).await.unwrap();
     (dir, server)
 }
 
-async fn deliver(server: &Server, hello: Sent, attempt: &str, samples: u64, code: Option<i32>) {
+async fn deliver(server: &Server, hello: pb::Hello, attempt: &str, samples: u64, code: Option<i32>) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello).await.unwrap();
     stream.exchange(batch(attempt, 1, samples)).await.unwrap();
-    let Sent::Finish(mut end) = finish(attempt, samples, code) else { unreachable!("finish gives a Finish") };
+    let mut end = finish(attempt, samples, code);
     end.phases = vec![
         pb::Phase { name: "configure".into(), started_ms: 0, wall_ms: 1000, ..pb::Phase::default() },
         pb::Phase {
@@ -74,5 +74,5 @@ async fn deliver(server: &Server, hello: Sent, attempt: &str, samples: u64, code
             ..pb::Phase::default()
         },
     ];
-    stream.exchange(Sent::Finish(end)).await.unwrap();
+    stream.exchange(end).await.unwrap();
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1 as pb;
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -225,11 +225,11 @@ fn ended_before(ended: &mut VecDeque<(Instant, u64)>, now: Instant, attempts: u6
 }
 
 /// Samples of a build whose need cannot be guessed: what repeats itself is small already, and cannot become smaller.
-fn noisy(attempt: &str, first: u64) -> Sent {
+fn noisy(attempt: &str, first: u64) -> pb::Batch {
     let need = |n: u64| (n.wrapping_pow(5) % 10_007) << 12;
     let row = |n| pb::Sample { need_bytes: need(n), memory_bytes: need(n), ..sample(n) };
     let samples = (first..first + BATCH).map(row).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence: first, lost: 0, samples })
+    pb::Batch { attempt: attempt.to_owned(), first_sequence: first, lost: 0, samples }
 }
 
 /// Attempt after attempt; between two of them and sometimes within one the agent goes and comes back.

@@ -8,6 +8,7 @@
 //! | [`house`] | reads the source tree: which modules use which, what a code map names |
 //! | `patience` | waits for something that happens soon |
 //! | [`postgres`] | a PostgreSQL of the tests' own |
+//! | [`small_disk`] | a small file system, to be filled or to take no writes |
 
 #[cfg(feature = "servers")]
 pub mod collector;
@@ -17,3 +18,4 @@ pub mod house;
 #[cfg(feature = "servers")]
 pub mod patience;
 pub mod postgres;
+pub mod small_disk;

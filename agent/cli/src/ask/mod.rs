@@ -210,20 +210,3 @@ pub async fn correct_verdict(
         Format::Json => CommandOutput::data(json::render_verdict(&verdict)),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_names_the_key_that_was_asked_for() {
-        let arch = std::env::consts::ARCH;
-        let mut key = Key { package: "zlib".to_owned(), arch: arch.to_owned(), ..Key::default() };
-        assert_eq!(
-            asked_for(&key),
-            format!("asked for the key zlib arch={arch} (--key arch= asks for any arch)\n")
-        );
-        key.arch.clear();
-        assert_eq!(asked_for(&key), "asked for the key zlib\n");
-    }
-}

@@ -133,10 +133,4 @@ mod tests {
         assert!(of(Rung::Exact) && of(Rung::Package));
         assert!(!of(Rung::Fleet) && !of(Rung::BuildSystem) && !of(Rung::Default));
     }
-
-    #[test]
-    fn without_a_project_to_name_only_the_way_on_is_shown() {
-        let alone = "the key names no project: attempts of a project count only with --key project=NAME\n";
-        assert_eq!([hint_line("zlib", &[]), hint_line("zlib", &[group("(none)", 2)])], [alone, alone]);
-    }
 }

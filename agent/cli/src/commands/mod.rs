@@ -256,22 +256,4 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
-
-    #[test]
-    fn help_names_every_part_of_a_key_and_the_exit_statuses() {
-        let mut command = Cli::command();
-        for name in ["predict", "should-retry", "run", "attach"] {
-            let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
-            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(help.contains(KEY_NAMES), "{name}: {help}");
-            assert!(help.contains("Exit status:"), "{name}: {help}");
-        }
-    }
-
-    #[test]
-    fn a_failure_ends_with_its_status() {
-        assert_eq!(print_answer(Err(QuestionFailure::NoAnswer("gone".to_owned()))), 3);
-        assert_eq!(print_answer(Err(QuestionFailure::Question("bad".to_owned()))), 2);
-        assert_eq!(print_answer(Ok(CommandOutput { status: 10, ..CommandOutput::prose(String::new()) })), 10);
-    }
 }

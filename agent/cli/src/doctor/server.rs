@@ -186,18 +186,6 @@ mod tests {
 
     use super::*;
 
-    fn known(roles: &[&str]) -> GetServerResponse {
-        GetServerResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            unix_ms: 7_200_000,
-            access_required: true,
-            caller: "ci".to_owned(),
-            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
-            projects: vec!["group/*".to_owned()],
-            trusted: true,
-        }
-    }
-
     #[tokio::test]
     async fn each_of_several_addresses_is_named_with_what_it_is() {
         let other = FakeCollector::start(CollectorFaults::default()).await;
@@ -232,19 +220,6 @@ mod tests {
         let soon = check_certificate(100 * day, 90 * day);
         assert!(!soon.is_ok() && !soon.is_failed() && soon.finding.contains("renew it before"), "{soon:?}");
         assert!(check_certificate(100 * day, 101 * day).is_failed());
-    }
-
-    #[test]
-    fn a_token_names_its_roles_and_the_one_that_is_missing() {
-        let both = check_token(&known(&["agent", "caller"]), true);
-        assert_eq!(both, CheckLine::ok("token", "the token is that of ci: agent, caller for group/*"));
-        let reader = check_token(&known(&["reader"]), true);
-        assert!(
-            !reader.is_ok() && reader.finding.contains("without the role agent, samples are refused"),
-            "{reader:?}"
-        );
-        let open = GetServerResponse { access_required: false, ..known(&[]) };
-        assert!(check_token(&open, false).finding.contains("no access file"));
     }
 
     #[test]

@@ -88,34 +88,6 @@ fn start_one(dir: &TempDir, url: &str) -> Delivery {
 }
 
 #[tokio::test]
-async fn delivers_in_order_exactly_once_over_cut_connections() {
-    let dir = TempDir::new().unwrap();
-    let mut fake =
-        FakeCollector::start(CollectorFaults { cut_after: vec![2, 1, 1], ..CollectorFaults::default() })
-            .await;
-    let mut delivery = start_one(&dir, &fake.url);
-    fake.wait_for(|seen| matches!(seen, CollectorEvent::Batch)).await;
-    (2..=3500).for_each(|number| delivery.push(sample(number)));
-    let report = finish(delivery).await;
-    assert_eq!(report, DeliveryReport { delivered: true, ..DeliveryReport::default() });
-    let held = fake.attempt("a");
-    assert_in_order_once(&held, 3500);
-    assert_eq!((held.lost, held.finish.unwrap().wall_ms), (0, 1_234_000));
-    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
-}
-
-#[tokio::test]
-async fn resumes_after_what_the_server_has_acknowledged() {
-    let dir = TempDir::new().unwrap();
-    let mut fake = FakeCollector::start(CollectorFaults::default()).await;
-    fake.preset("a", HeldAttempt { acknowledged: 40, ..HeldAttempt::default() });
-    leave_behind(&dir, "a", 100);
-    run_until_finished(&dir, &mut fake, "a").await;
-    let numbers: Vec<u64> = fake.attempt("a").samples.iter().map(|(number, _)| *number).collect();
-    assert_eq!(numbers, (41..=100).collect::<Vec<_>>());
-}
-
-#[tokio::test]
 async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
     let dir = TempDir::new().unwrap();
     let mut fake =

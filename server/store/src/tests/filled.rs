@@ -26,7 +26,7 @@ async fn served(dir: &Path) {
 }
 
 /// What `restore` makes of a backup of the store.
-fn restore(from: &Path, to: &Path) {
+pub(super) fn restore(from: &Path, to: &Path) {
     let store = OfflineStore::open_copy(&settings(from), None).unwrap();
     let mut filling = StoreFiller::begin(&settings(to), store.identity()).unwrap();
     let mut entries = Vec::new();

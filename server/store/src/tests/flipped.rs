@@ -2,10 +2,13 @@
 
 use std::{fs, path::Path};
 
-use super::fixture::{attempt, entries, open, settings, summary};
+use super::{
+    filled::restore,
+    fixture::{attempt, entries, open, settings, summary},
+};
 use crate::{
-    Batch, OfflineStore, RepairReport, Store, StoreError, StoreFiller, StoreSettings, fixtures, put_summary,
-    repair, sled::raw_log::RawLog,
+    Batch, OfflineStore, RepairReport, Store, StoreSettings, fixtures, put_summary, repair,
+    sled::raw_log::RawLog,
 };
 
 /// Places of the log that are damaged, one after the other.
@@ -46,21 +49,7 @@ async fn imported(dir: &Path) {
 async fn restored(dir: &Path) {
     let from = tempfile::tempdir().unwrap();
     imported(from.path()).await;
-    let store = OfflineStore::open(&settings(from.path())).unwrap();
-    let mut filling = StoreFiller::begin(&settings(dir), store.identity()).unwrap();
-    store
-        .each_entry::<StoreError>(|entry| {
-            filling.lay_out([&entry]).unwrap();
-            Ok(())
-        })
-        .unwrap();
-    store
-        .each_entry::<StoreError>(|entry| {
-            filling.put(entry).unwrap();
-            Ok(())
-        })
-        .unwrap();
-    filling.end().unwrap();
+    restore(from.path(), dir);
 }
 
 /// Whether `verify` finds nothing against a store.

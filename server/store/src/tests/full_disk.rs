@@ -1,43 +1,12 @@
 //! A disk that is full: commits fail with a reason, reads go on, and writing is taken up without a restart.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
 
+use plimsoll_support::small_disk::SmallDisk;
 use tokio::sync::watch;
 
 use super::fixture::{one, open};
 use crate::{CommitError, Store, StoreMode};
-
-/// A small file system of its own.
-pub(super) struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// Mounts it, if this process may.
-    pub(super) fn mount(at: &Path) -> Option<Self> {
-        let mut mount = Command::new("mount");
-        let mounted = mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(at).output();
-        mounted.is_ok_and(|done| done.status.success()).then(|| Self(at.to_owned()))
-    }
-}
-
-impl SmallDisk {
-    /// From now on every write there fails.
-    pub(super) fn read_only(&self) {
-        let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
-        assert!(remounted.unwrap().success());
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily, because sled lets go of its files in the background.
-        let unmounted = Command::new("umount").arg("--lazy").arg(&self.0).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "left mounted: {}", self.0.display());
-    }
-}
 
 /// Commits values until one fails; returns the number of the ones that were acknowledged, and the failure.
 async fn fill(store: &Store, mut next: u32) -> (u32, CommitError) {
@@ -66,10 +35,7 @@ async fn writable(store: &Store) {
 #[tokio::test]
 async fn a_full_disk_refuses_commits_and_nothing_acknowledged_is_missing() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(_disk) = SmallDisk::mount(dir.path()) else {
-        println!("skipped: mounting a small tmpfs needs root");
-        return;
-    };
+    let Some(_disk) = SmallDisk::mount(dir.path(), "24m") else { return };
     let ballast = dir.path().join("ballast");
     fs::write(&ballast, vec![1; 12 << 20]).unwrap();
     let store = open(dir.path());

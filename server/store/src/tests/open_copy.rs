@@ -2,13 +2,10 @@
 
 use std::{fs, io, path::Path};
 
-use super::{
-    fixture::{one, open, settings},
-    full_disk::SmallDisk,
-};
-use crate::{OfflineStore, OpenError, Store, StoreCopy, sled::directory::Directory};
+use plimsoll_support::small_disk::SmallDisk;
 
-const SKIPPED: &str = "skipped: mounting a small tmpfs needs root";
+use super::fixture::{one, open, settings};
+use crate::{OfflineStore, OpenError, Store, StoreCopy, sled::directory::Directory};
 
 /// A store with one entry, closed.
 async fn filled(dir: &Path) {
@@ -71,7 +68,7 @@ fn only_what_may_not_be_written_is_read_in_another_place() {
 #[tokio::test]
 async fn a_store_on_a_disk_that_is_mounted_to_be_read_only_is_read_as_a_copy() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::mount(dir.path()) else { return println!("{SKIPPED}") };
+    let Some(disk) = SmallDisk::mount(dir.path(), "24m") else { return };
     filled(dir.path()).await;
     disk.read_only();
     assert!(OfflineStore::open(&settings(dir.path())).unwrap_err().is_write_refused());
@@ -84,14 +81,14 @@ async fn a_store_on_a_disk_that_is_mounted_to_be_read_only_is_read_as_a_copy() {
 #[tokio::test]
 async fn a_store_on_a_full_disk_is_read_as_a_copy_and_no_room_at_all_is_reported_with_the_way_out() {
     let (dir, small) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let Some(_disk) = SmallDisk::mount(dir.path()) else { return println!("{SKIPPED}") };
+    let Some(_disk) = SmallDisk::mount(dir.path(), "24m") else { return };
     filled(dir.path()).await;
     // all of it, to the last byte
     let mut ballast = fs::File::create(dir.path().join("ballast")).unwrap();
     assert!(io::copy(&mut io::repeat(1), &mut ballast).is_err());
     drop(OfflineStore::open_copy(&settings(dir.path()), None).unwrap());
     assert_eq!(value_in(&StoreCopy::of(&settings(dir.path()), None).unwrap()).await, b"value");
-    let Some(_other) = SmallDisk::mount(small.path()) else { return };
+    let Some(_other) = SmallDisk::mount(small.path(), "24m") else { return };
     fs::write(small.path().join("ballast"), vec![1; 23 << 20]).unwrap();
     let text = StoreCopy::of(&settings(dir.path()), Some(small.path())).unwrap_err().to_string();
     assert!(text.contains("--scratch DIR") && text.contains(&small.path().display().to_string()), "{text}");

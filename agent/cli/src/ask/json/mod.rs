@@ -6,8 +6,6 @@
 
 #[cfg(test)]
 mod golden;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 

@@ -91,7 +91,7 @@ fn row(used: &UsedAttempt, scope: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{JobsCurve, Rung, Source};
+    use plimsoll_proto::v1::{Rung, Source};
 
     use super::*;
 
@@ -119,15 +119,5 @@ mod tests {
             text.contains("and 2 more, lighter ones") && text.contains("> is an attempt that memory stopped")
         );
         assert!(render_explanation(&ExplainResponse::default()).ends_with("no attempt was used\n"));
-    }
-
-    #[test]
-    fn the_jobs_are_shown_with_the_prediction_and_in_an_explanation() {
-        let curve = JobsCurve { reason: "why".to_owned(), ..JobsCurve::default() };
-        let explained = ExplainResponse { jobs: Some(curve), ..ExplainResponse::default() };
-        for text in [render_jobs(&explained), render_explanation(&explained)] {
-            assert!(text.contains("\nwhy\n"), "{text}");
-        }
-        assert!(render_jobs(&ExplainResponse::default()).contains("does not tell"));
     }
 }

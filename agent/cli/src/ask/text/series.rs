@@ -133,14 +133,6 @@ mod tests {
     }
 
     #[test]
-    fn the_drawing_of_cpu_is_as_high_as_the_highest_use_in_the_text() {
-        let series = [sample(500, 1, 100_000), sample(1000, 1, 210_000)];
-        let summary = Summary { cpu_peak_cores: Some(0.3), wall_ms: 1000, ..Summary::default() };
-        let text = series_lines(&series, &summary, TerminalStyle::default());
-        assert!(text.contains("▆▆  full height: 0.3 cores\n"), "{text}");
-    }
-
-    #[test]
     fn a_drawing_is_straight_in_time_also_where_samples_are_dense() {
         let dense = (1..=50).map(|n| sample(n * 20, 8, 0));
         let series: Vec<Sample> = dense.chain((2..=60).map(|n| sample(n * 1000, 1, 0))).collect();

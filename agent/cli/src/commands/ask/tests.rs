@@ -69,23 +69,9 @@ fn every_command_can_be_parsed() {
 
 #[test]
 fn what_the_caller_saw_is_asked_with() {
-    let words = [
-        "--attempt",
-        "a",
-        "--signal",
-        "9",
-        "--failure-reason",
-        "script_failure",
-        "--container-reason",
-        "OOMKilled",
-        "--pod-reason",
-        "Evicted",
-        "--key",
-        "package=zlib",
-        "--number",
-        "2",
-    ];
-    let asked = question(&words, &job(&[])).unwrap();
+    let line = "--attempt a --signal 9 --failure-reason script_failure --container-reason OOMKilled \
+                --pod-reason Evicted --key package=zlib --number 2";
+    let asked = question(&line.split(' ').collect::<Vec<_>>(), &job(&[])).unwrap();
     assert_eq!((asked.attempt.as_str(), asked.number, asked.exit.unwrap().signal), ("a", 2, Some(9)));
     let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
     assert_eq!(reasons, ["script_failure", "OOMKilled", "Evicted"]);

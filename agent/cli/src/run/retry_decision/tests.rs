@@ -71,13 +71,6 @@ fn more_cpu_is_not_made_up_for_by_fewer_jobs() {
 }
 
 #[test]
-fn a_command_that_sets_its_own_jobs_is_left_alone() {
-    let fixed = RetryConditions { unchangeable: Some("it says -j8 itself".to_owned()), ..place(8) };
-    let stopped = why(next_step(&sized(Action::FewerJobs, 4, 0), &fixed));
-    assert_eq!(stopped, "it should run with -j4, but it says -j8 itself");
-}
-
-#[test]
 fn as_it_was_waits_as_long_as_the_verdict_says_and_not_for_ever() {
     let waiting = |wait_ms| Verdict {
         outlook: Some(Outlook { wait_ms, ..Outlook::default() }),

@@ -11,7 +11,10 @@ use plimsoll_proto::{
     limits,
     v1::{AgentMessage, Sample, agent_message},
 };
-use plimsoll_support::collector::{CollectorFaults, FakeCollector};
+use plimsoll_support::{
+    collector::{CollectorFaults, FakeCollector},
+    small_disk::SmallDisk,
+};
 use prost::Message as _;
 use tempfile::TempDir;
 
@@ -145,39 +148,19 @@ fn a_full_disk_costs_no_sample_that_memory_can_hold() {
 #[tokio::test]
 async fn a_disk_that_fills_up_keeps_no_build_from_being_delivered() {
     let dir = TempDir::new().unwrap();
-    let Some(disk) = SmallDisk::mount(dir.path()) else {
-        println!("skipped: mounting a small disk needs root");
-        return;
-    };
+    let disk = dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let Some(_mounted) = SmallDisk::mount(&disk, "256k") else { return };
     let fake = FakeCollector::start(CollectorFaults::default()).await;
-    let settings = Settings { spool_dir: disk.0.join("spool"), ..settings(&dir, &fake.url) };
+    let settings = Settings { spool_dir: disk.join("spool"), ..settings(&dir, &fake.url) };
     let mut delivery = Delivery::start(&settings, hello("a"));
     delivery.push(sample(1));
-    fs::write(disk.0.join("other"), vec![0; 1 << 20]).unwrap_err();
+    fs::write(disk.join("other"), vec![0; 1 << 20]).unwrap_err();
     (2..=3000).for_each(|number| delivery.push(sample(number)));
     let report = finish(delivery).await;
     assert_eq!((report.delivered, report.lost), (true, 0));
     assert!(report.problem.unwrap().contains("cannot keep samples in"));
     assert_in_order_once(&fake.attempt("a"), 3000);
-}
-
-/// A file system of 256 KiB, until it is dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(dir: &Path) -> Option<Self> {
-        let path = dir.join("disk");
-        fs::create_dir(&path).unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=256k", "plimsoll-test"]).arg(&path);
-        mount.output().is_ok_and(|output| output.status.success()).then(|| Self(path))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _unmounted = std::process::Command::new("umount").arg(&self.0).status();
-    }
 }
 
 #[test]

@@ -80,19 +80,6 @@ fn named(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn counters_are_named_by_convention_and_the_text_ends() {
-    let metrics = Metrics::new();
-    metrics.samples.inc_by(3);
-    metrics.judged(Cause::Oom, Action::Bigger);
-    let text = metrics.encode().unwrap();
-    assert!(text.contains("plimsoll_ingest_samples_total 3\n"), "{text}");
-    assert!(text.contains("plimsoll_verdicts_total{kind=\"oom\",action=\"bigger\"} 1\n"), "{text}");
-    assert!(text.contains("plimsoll_build_info{version="), "{text}");
-    assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
-    assert!(text.ends_with("# EOF\n"), "{text}");
-}
-
-#[test]
 fn a_label_that_a_caller_chose_cannot_break_the_text() {
     let metrics = Metrics::new();
     let evil = "a\"} 1\nplimsoll_fleet_retries_total 7\n\\<script>";

@@ -82,28 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_ticket_names_the_field() {
-        let right = || pb::OpenTicketRequest {
-            ticket: "job-1".into(),
-            key: Some(pb::Key { package: "zlib".into(), ..Default::default() }),
-            ..Default::default()
-        };
-        assert_eq!(opening(right()).unwrap().0.as_str(), "job-1");
-        assert_eq!(
-            opening(pb::OpenTicketRequest { ticket: String::new(), ..right() }).unwrap().0.as_str().len(),
-            26
-        );
-        let cases = [
-            ("ticket", pb::OpenTicketRequest { ticket: "a b".into(), ..right() }),
-            ("key", pb::OpenTicketRequest { key: None, ..right() }),
-            ("kind", pb::OpenTicketRequest { kind: "lazy".into(), ..right() }),
-            ("owner", pb::OpenTicketRequest { owner: "x".repeat(1 << 20), ..right() }),
-            ("tags", pb::OpenTicketRequest { tags: vec!["x".into(); 9], ..right() }),
-            ("tags", pb::OpenTicketRequest { tags: vec!["x".repeat(129)], ..right() }),
-            ("pool", pb::OpenTicketRequest { pool: "x\n".into(), ..right() }),
-        ];
-        for (field, wire) in cases {
-            assert_eq!(opening(wire).unwrap_err().field, field);
+    fn tags_are_bounded_in_number_and_length() {
+        for tags in [vec!["x".to_owned(); 9], vec!["x".repeat(129)]] {
+            let key = Some(pb::Key { package: "zlib".into(), ..Default::default() });
+            let wire = pb::OpenTicketRequest { key, tags, ..Default::default() };
+            assert_eq!(opening(wire).unwrap_err().field, "tags");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What people read of an attempt.
 
-use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Exit, Key, Phase, Resources, Sample, Totals, Verdict};
+use plimsoll_proto::v1::{Cause, Exit, Key, Phase, Resources, Sample, Totals};
 
 use super::*;
 use crate::job_summary::{BuildFacts, MeasurementEnd, Settings, Style, render};
@@ -77,30 +77,6 @@ fn a_running_attempt_says_since_when() {
         Summary { outcome: Outcome::Running.into(), started_unix_ms: 1_763_715_907_000, ..summary() };
     let text = show(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
     assert!(text.contains("time        since 2025-11-21 09:05 UTC, measured for 1 min 1 s\n"), "{text}");
-}
-
-#[test]
-fn the_verdict_and_its_evidence_stand_beside_what_was_measured() {
-    let line = EvidenceLine {
-        source: "kernel".to_owned(),
-        text: "oom_kill\u{1b}[2J rose".to_owned(),
-        supports: true,
-    };
-    let verdict = Verdict {
-        action: Action::Bigger.into(),
-        cause: Cause::Oom.into(),
-        confidence: 0.9,
-        evidence: vec![line],
-        attempts_left: 2,
-        reason: "the kernel killed it".to_owned(),
-        ..Verdict::default()
-    };
-    let text =
-        show(&GetAttemptResponse { summary: Some(summary()), verdict: Some(verdict), ..Default::default() });
-    let expected = "verdict     Retry with more memory: out of memory (90 % sure, 2 attempts left)\n            \
-                    the kernel killed it\n              \
-                    + kernel    oom_kill\\u{1b}[2J rose\n";
-    assert!(text.contains(expected), "{text}");
 }
 
 #[test]

@@ -24,36 +24,6 @@ fn prediction() -> Prediction {
 }
 
 #[test]
-fn each_number_has_its_reason() {
-    let expected = "\
-memory request 1.50 GiB     the cheapest size: covers 95 % of similar builds (7 attempts, mostly of this key)
-build jobs     4
-based on       7 attempts
-confidence     80 %
-seven attempts\\u{1b}[2J agree
-";
-    assert_eq!(render_prediction(&prediction()), expected);
-}
-
-#[test]
-fn what_all_numbers_rest_on_is_shown_once() {
-    let one = prediction().memory_request_bytes;
-    let text = render_prediction(&Prediction { memory_limit_bytes: one, ..prediction() });
-    assert!(text.contains("based on       7 attempts, mostly of this key\n"), "{text}");
-    assert_eq!(text.matches("mostly of").count(), 1, "{text}");
-    assert!(render_explained(&prediction()).starts_with("seven attempts"), "the sentence comes first");
-}
-
-#[test]
-fn attempts_that_are_all_of_one_key_are_shown_as_such() {
-    let mut alike = prediction();
-    let request = alike.memory_request_bytes.as_mut().unwrap();
-    request.basis.as_mut().unwrap().all_of_rung = true;
-    let text = render_prediction(&alike);
-    assert!(text.contains("(7 attempts, all of this key)\n"), "{text}");
-}
-
-#[test]
 fn the_pool_is_named_with_its_reason() {
     let of = |pool: &str, clamped, reason: &str| {
         let (pool, pool_reason) = (pool.to_owned(), reason.to_owned());

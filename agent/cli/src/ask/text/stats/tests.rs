@@ -68,16 +68,6 @@ fn a_narrow_terminal_has_no_line_of_a_table_that_breaks() {
 }
 
 #[test]
-fn a_filter_that_matches_nothing_is_reported() {
-    let filter = Some(Filter { package: "zlob".to_owned(), ..Filter::default() });
-    let text =
-        shown(&GetStatsRequest { filter, ..GetStatsRequest::default() }, &GetStatsResponse::default(), None);
-    assert!(text.starts_with("no attempts match: package zlob\n"), "{text}");
-    let text = shown(&GetStatsRequest::default(), &GetStatsResponse::default(), None);
-    assert_eq!(text, "no attempts have ended here yet\n");
-}
-
-#[test]
 fn what_the_numbers_leave_out_is_shown_and_what_there_is_where_nothing_matches() {
     let stats = GetStatsResponse {
         coverage: Some(Coverage {

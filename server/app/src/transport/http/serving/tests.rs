@@ -138,32 +138,6 @@ async fn heads_that_are_too_large_or_no_http_get_a_status_that_can_be_read() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_closed_at_once() {
-    let server = start(Bounds { connections: 1, ..PATIENT }, hello()).await;
-    let mut first = TcpStream::connect(server.address).await.unwrap();
-    first.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    let mut answer = [0; 12];
-    first.read_exact(&mut answer).await.unwrap();
-    let mut second = TcpStream::connect(server.address).await.unwrap();
-    assert_eq!(second.read(&mut answer).await.unwrap_or(0), 0);
-    assert_eq!(
-        (server.metrics.http_connections.get(), server.metrics.http_connections_refused.get()),
-        (1, 1)
-    );
-}
-
-#[tokio::test]
-async fn http_2_is_spoken_to_those_who_begin_it() {
-    let server = start(PATIENT, hello()).await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    // the preface, and empty settings (RFC 9113, 3.4)
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
-    let mut frame = [0; 9];
-    stream.read_exact(&mut frame).await.unwrap();
-    assert_eq!(frame[3], 4, "settings: {frame:?}");
-}
-
-#[tokio::test]
 async fn a_request_that_runs_is_answered_when_the_server_stops_and_kept_connections_end() {
     let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (started, go) = (Arc::clone(&asked), Arc::clone(&answer));
@@ -240,26 +214,5 @@ async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
         if asked.is_err() || stream.read(&mut received).await.unwrap_or(0) == 0 {
             break;
         }
-    }
-}
-
-#[tokio::test]
-async fn a_client_that_is_refused_before_it_has_sent_all_can_send_the_rest_and_read_why() {
-    async fn full() -> (axum::http::StatusCode, &'static str) {
-        (axum::http::StatusCode::PAYLOAD_TOO_LARGE, "too large")
-    }
-    let server = start(PATIENT, Router::new().route("/", post(full))).await;
-    for bytes in [9 << 20, 30 << 20] {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&vec![b' '; bytes]).await.unwrap();
-        let mut received = Vec::new();
-        stream.read_to_end(&mut received).await.unwrap();
-        let received = String::from_utf8(received).unwrap();
-        assert!(
-            received.starts_with("HTTP/1.1 413 ") && received.contains("too large"),
-            "{bytes}: {received}"
-        );
     }
 }

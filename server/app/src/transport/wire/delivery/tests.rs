@@ -5,22 +5,6 @@ use plimsoll_proto::counters::PageCounters;
 use super::*;
 
 #[test]
-fn a_batch_without_an_order_is_refused_and_the_field_named() {
-    let at = |ms| pb::Sample { elapsed_ms: ms, ..pb::Sample::default() };
-    let wire =
-        |first_sequence, lost, samples| pb::Batch { attempt: "a".into(), first_sequence, lost, samples };
-    let cases = [
-        (wire(0, 0, vec![at(1)]), "batch.first_sequence"),
-        (wire(3, 3, vec![at(1)]), "batch.lost"),
-        (wire(1, 0, vec![]), "batch.samples"),
-        (wire(1, 0, vec![at(1); 1001]), "batch.samples"),
-    ];
-    for (wire, field) in cases {
-        assert_eq!(batch(&wire, &mut SkippedFacts::default()).unwrap_err().field, field);
-    }
-}
-
-#[test]
 fn a_counter_of_a_row_that_cannot_be_used_is_left_out_and_named_and_the_row_is_kept() {
     let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
     let cases = [
