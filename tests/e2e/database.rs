@@ -15,7 +15,10 @@ use plimsoll_proto::v1::{
 };
 use plimsoll_support::postgres::PostgresServer;
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
-use tonic::{Code, Status};
+use tonic::{Code, Status, transport::Endpoint};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 1\n";
 
@@ -103,6 +106,11 @@ async fn a_standby_takes_over_from_a_server_that_stops_or_freezes_and_a_frozen_o
     let refusal = predicted.unwrap_err();
     assert_eq!((live, ready, refusal.code()), (200, 503, Code::Unavailable), "{refusal}");
     assert!(refusal.message().contains("this server is a standby"), "{refusal}");
+    let mut health = HealthClient::new(Endpoint::new(second.url()).unwrap().connect().await.unwrap());
+    for service in ["", "plimsoll.v1.Collector"] {
+        let answer = health.check(HealthCheckRequest { service: service.to_owned() }).await.unwrap();
+        assert_eq!(answer.get_ref().status(), ServingStatus::NotServing, "{service}");
+    }
     let metrics = second.get("/metrics").unwrap();
     assert!(metrics.1.contains("plimsoll_standby 1"), "{metrics:?}");
     assert_eq!(second.get("/v1/allocation?spec=zlib").unwrap().0, 503);

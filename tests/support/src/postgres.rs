@@ -151,9 +151,14 @@ impl PostgresServer {
     /// The client does not start.
     #[expect(clippy::unwrap_used, reason = "for tests")]
     pub fn psql(&self, database: &str, statements: &str) -> Output {
-        let mut psql = Command::new(self.programs.join("psql"));
+        let mut psql = self.client("psql");
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statements, &self.url(database)]);
         psql.output().unwrap()
+    }
+
+    /// A client program of the same version.
+    pub fn client(&self, program: &str) -> Command {
+        Command::new(self.programs.join(program))
     }
 
     /// Ends the server as a crash does: it writes nothing more.

@@ -9,6 +9,10 @@ use std::time::Duration;
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait that the agent chooses itself.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The longest wait while standbys answer, before it is made random: one of them serves some seconds after the other server's death.
+const LONGEST_TAKEOVER_WAIT: Duration = Duration::from_secs(4);
+/// Number of waits that are so short, together about 15 s. After them none has taken over, and waits grow as they do without a server.
+const TAKEOVER_WAITS: u32 = 8;
 /// The longest wait that a server may ask for, before it is made random.
 const LONGEST_ASKED_WAIT: Duration = Duration::from_mins(2);
 
@@ -27,8 +31,7 @@ impl Backoff {
 
     /// The next wait: the time that the server asked for (`asked`), else twice the last one.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let step = SHORTEST_WAIT.saturating_mul(2_u32.saturating_pow(self.tries)).min(LONGEST_WAIT);
-        self.tries = self.tries.saturating_add(1);
+        let step = self.step(LONGEST_WAIT);
         match asked {
             // at least the time that the server asked for; it asked all agents for the same time, so a random part of the same length is
             // added
@@ -36,8 +39,29 @@ impl Backoff {
                 let asked = asked.min(LONGEST_ASKED_WAIT);
                 asked + self.random_part(asked.max(SHORTEST_WAIT))
             }
-            None => step / 8 + self.random_part(step / 8 * 7),
+            None => self.spread(step),
         }
+    }
+
+    /// The next wait while a standby answers and none serves.
+    pub(super) fn next_in_takeover(&mut self) -> Duration {
+        if self.tries >= TAKEOVER_WAITS {
+            return self.next(None);
+        }
+        let step = self.step(LONGEST_TAKEOVER_WAIT);
+        self.spread(step)
+    }
+
+    /// Twice the last step, up to a bound.
+    fn step(&mut self, longest: Duration) -> Duration {
+        let step = SHORTEST_WAIT.saturating_mul(2_u32.saturating_pow(self.tries)).min(longest);
+        self.tries = self.tries.saturating_add(1);
+        step
+    }
+
+    /// A random wait up to a step.
+    fn spread(&mut self, step: Duration) -> Duration {
+        step / 8 + self.random_part(step / 8 * 7)
     }
 
     /// A random wait of 15 to 30 s, used for problems that only an operator can solve.
@@ -87,6 +111,15 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.next(None) < SHORTEST_WAIT);
+    }
+
+    #[test]
+    fn waits_stay_short_while_a_takeover_is_likely() {
+        let mut backoff = Backoff::new("s");
+        for step in [1, 2, 4, 4, 4, 4, 4, 4, 30, 30].map(Duration::from_secs) {
+            let wait = backoff.next_in_takeover();
+            assert!(wait >= step / 8 && wait < step, "{wait:?} of {step:?}");
+        }
     }
 
     #[test]

@@ -70,7 +70,10 @@ pub(super) async fn converse(
     };
     let (welcome, mut answers) = match opened {
         Ok(opened) => opened,
-        Err(trouble) => return ConversationEnd::Trouble(trouble),
+        Err(trouble) => {
+            route.doubt();
+            return ConversationEnd::Trouble(trouble);
+        }
     };
     if shared.with(|backlog| backlog.hello().attempt != welcome.attempt) {
         return ConversationEnd::Trouble(DeliveryProblem::wrong_attempt(&welcome.attempt));

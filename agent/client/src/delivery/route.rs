@@ -29,6 +29,11 @@ impl ServerRoute {
         self.servers.connect().await
     }
 
+    /// Notes that the server that was found does not serve after all.
+    pub(super) fn doubt(&self) {
+        self.servers.doubt();
+    }
+
     /// The server's address, for messages to people.
     pub(super) fn server(&self) -> String {
         self.servers.name()

@@ -90,8 +90,11 @@ pub(super) async fn deliver(
             }
             _ => shared.set_problem(Some(text)),
         }
-        let denied = matches!(trouble.kind, ProblemKind::Denied | ProblemKind::Forbidden);
-        let time = if denied { backoff.longest_wait() } else { backoff.next(trouble.after) };
+        let time = match trouble.kind {
+            ProblemKind::Denied | ProblemKind::Forbidden => backoff.longest_wait(),
+            ProblemKind::Takeover => backoff.next_in_takeover(),
+            _ => backoff.next(trouble.after),
+        };
         wait_or_end(shared, time, last_try).await;
         if !last_try && shared.ended.is_cancelled() {
             backoff.reset();

@@ -1,10 +1,10 @@
 //! The servers over one store, and which of them serves.
 //!
-//! One server serves, the others wait as standbys and answer every call with UNAVAILABLE. A round tries the addresses and takes the first
-//! that serves:
+//! One server serves, the others wait as standbys: their health is `NOT_SERVING`, and they answer other calls with UNAVAILABLE. A round tries
+//! the addresses and takes the first that serves:
 //!
 //! - The address that served last is tried first, then those of the option `--server` in their order. A name is all addresses that the DNS
-//!   has for it.
+//!   has for it. A server that says that it serves and then refuses the first request is tried last.
 //! - The next address is tried when one has failed, or has not answered within [`HEAD_START`]; both then run side by side. So a server that
 //!   is frozen costs [`HEAD_START`], and a whole round at most [`MAX_ADDRESSES`] times that plus [`TRY_TIMEOUT`]: 8 s, and the look-up of names.
 //! - An address fails if it refuses the connection, does not say that it serves, or has not answered within [`TRY_TIMEOUT`].
@@ -87,8 +87,15 @@ async fn open_tcp(address: SocketAddr) -> io::Result<TokioIo<TcpStream>> {
 pub(crate) struct Servers {
     endpoints: Vec<Endpoint>,
     network: Network,
-    /// The address that served last, out of several.
-    serving: Arc<Mutex<Option<Candidate>>>,
+    last: Arc<Mutex<LastServer>>,
+}
+
+/// The address that served last, out of several.
+#[derive(Debug, Clone, Default)]
+struct LastServer {
+    found: Option<Candidate>,
+    /// Whether what it then answered to a request shows that it does not serve, whatever it says.
+    has_refused: bool,
 }
 
 /// An address that may serve.
@@ -168,7 +175,7 @@ impl Servers {
             }
             endpoints.push(next);
         }
-        Ok(Self { endpoints, network, serving: Arc::default() })
+        Ok(Self { endpoints, network, last: Arc::default() })
     }
 
     /// The same servers with a time limit for each answer.
@@ -179,7 +186,7 @@ impl Servers {
 
     /// The server that was found, or all of them, for messages to people.
     pub(crate) fn name(&self) -> String {
-        match (&self.endpoints[..], self.last()) {
+        match (&self.endpoints[..], self.last().found) {
             ([only], _) => name(only),
             (_, Some(candidate)) => candidate.label(),
             (several, None) => format!("any of {} addresses", several.len()),
@@ -217,11 +224,24 @@ impl Servers {
     /// Tries the addresses: `all` of them, or until one serves, which is then the only one in the result.
     async fn round(&self, all: bool) -> Vec<Tried> {
         let names = self.endpoints.iter().cloned().map(Step::LookUp);
-        let mut waiting: VecDeque<Step> = self.last().map(Step::Try).into_iter().chain(names).collect();
+        let LastServer { found: last, has_refused } = self.last();
+        let refused = last.as_ref().filter(|_| has_refused).map(Candidate::label);
+        let first = last.filter(|_| !has_refused).map(Step::Try);
+        let mut waiting: VecDeque<Step> = first.into_iter().chain(names).collect();
         let (mut running, mut seen, mut tried) = (JoinSet::new(), Vec::new(), Vec::new());
         while !(waiting.is_empty() && running.is_empty()) {
-            if let Some(step) = waiting.pop_front().filter(|step| step.is_new(&mut seen)) {
-                running.spawn(step.run(self.clone()));
+            match waiting.pop_front() {
+                Some(Step::Try(again)) if seen.contains(&again.label()) || seen.len() > MAX_ADDRESSES => {}
+                Some(Step::Try(candidate)) if seen.len() == MAX_ADDRESSES => {
+                    seen.push(candidate.label());
+                    let reason = format!("not tried, as all beyond {MAX_ADDRESSES} addresses");
+                    tried.push(candidate.ended(Err(TryFailure::network(&reason))));
+                }
+                Some(step) => {
+                    seen.extend(step.label());
+                    running.spawn(step.run(self.clone()));
+                }
+                None => {}
             }
             let ended = select! {
                 Some(ended) = running.join_next() => ended,
@@ -230,7 +250,7 @@ impl Servers {
             };
             match ended {
                 Ok(StepEnd::Found(candidates)) => {
-                    candidates.into_iter().rev().for_each(|found| waiting.push_front(Step::Try(found)));
+                    add_candidates(&mut waiting, candidates, refused.as_deref());
                 }
                 Ok(StepEnd::Tried(end)) if end.outcome.is_ok() && !all => return vec![*end],
                 Ok(StepEnd::Tried(end)) => tried.push(*end),
@@ -240,12 +260,18 @@ impl Servers {
         tried
     }
 
-    fn last(&self) -> Option<Candidate> {
-        self.serving.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn last(&self) -> LastServer {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, candidate: Option<Candidate>) {
-        *self.serving.lock().unwrap_or_else(PoisonError::into_inner) = candidate;
+    fn remember(&self, found: Option<Candidate>) {
+        let last = LastServer { found, has_refused: false };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+    }
+
+    /// Notes that the server that was found does not serve after all: the next round tries it last.
+    pub(crate) fn doubt(&self) {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).has_refused = true;
     }
 
     /// The candidates behind a name.
@@ -277,22 +303,26 @@ impl Servers {
         let limit = timeout(TRY_TIMEOUT, candidate.open(self.network));
         let late = |_late| Err(TryFailure::network(&format!("no answer within {TRY_TIMEOUT:?}")));
         let outcome = limit.await.unwrap_or_else(late);
-        let (label, address) = (candidate.label(), Some(candidate.address));
-        let Candidate { endpoint, is_one_of_several, .. } = candidate;
-        Tried { label, endpoint, address, is_one_of_several, outcome }
+        candidate.ended(outcome)
+    }
+}
+
+/// Puts candidates before the other steps, and the one that has refused behind them.
+fn add_candidates(waiting: &mut VecDeque<Step>, candidates: Vec<Candidate>, refused: Option<&str>) {
+    for found in candidates.into_iter().rev() {
+        if refused == Some(&found.label()) {
+            waiting.push_back(Step::Try(found));
+        } else {
+            waiting.push_front(Step::Try(found));
+        }
     }
 }
 
 impl Step {
-    /// Whether the step is to be done: a round tries each address once, and no more than [`MAX_ADDRESSES`] of them.
-    fn is_new(&self, seen: &mut Vec<String>) -> bool {
-        let Self::Try(candidate) = self else { return true };
-        let label = candidate.label();
-        let is_new = seen.len() < MAX_ADDRESSES && !seen.contains(&label);
-        if is_new {
-            seen.push(label);
-        }
-        is_new
+    /// The address that the step tries.
+    fn label(&self) -> Option<String> {
+        let Self::Try(candidate) = self else { return None };
+        Some(candidate.label())
     }
 
     async fn run(self, servers: Servers) -> StepEnd {
@@ -311,6 +341,13 @@ impl Candidate {
         if host.parse() == Ok(address.ip()) { url } else { format!("{url} at {address}") }
     }
 
+    /// This address with what came of it.
+    fn ended(self, outcome: Result<Channel, TryFailure>) -> Tried {
+        let (label, address) = (self.label(), Some(self.address));
+        let Self { endpoint, is_one_of_several, .. } = self;
+        Tried { label, endpoint, address, is_one_of_several, outcome }
+    }
+
     /// Connects. If there are other servers, asks whether this one serves. The question needs no token, and any other answer, as of another
     /// program, is a failure.
     async fn open(&self, network: Network) -> Result<Channel, TryFailure> {
@@ -325,10 +362,11 @@ impl Candidate {
         }
         match HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await {
             Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Ok(channel),
-            Ok(_stops) => Err(TryFailure::standby("this server is about to stop")),
+            Ok(_waits) => Err(TryFailure::standby("it waits for the store, or is about to stop")),
             Err(status) => {
                 let broken = broken_connection(&status, &name(&self.endpoint));
                 match (broken.or_else(|| not_grpc_message(&status)), status.code()) {
+                    // of a proxy before it
                     (None, Code::Unavailable) => Err(TryFailure::standby(status.message())),
                     (text, code) => {
                         let text = text.unwrap_or_else(|| format!("does not say that it serves: {code}"));

@@ -1,40 +1,42 @@
 //! Servers that serve, wait as standbys, refuse connections or are frozen, in every order.
 
-use std::{
-    net::TcpListener,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-};
+use std::net::TcpListener;
 
 use plimsoll_support::collector::{CollectorFaults, FakeCollector};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tonic::{
-    Request, Status,
-    service::{Routes, interceptor::InterceptorLayer},
-    transport::Server,
-};
+use tonic::transport::Server;
+use tonic_health::server::HealthReporter;
 
 use super::*;
 
-/// A server that says of itself that serves, or answers as a standby, as the test sets it.
+/// A server that says of itself whether it serves.
 struct FakeServer {
     url: String,
-    serves: Arc<AtomicBool>,
+    health: HealthReporter,
     _running: AbortOnDropHandle<Result<(), Error>>,
 }
 
 async fn start(serves: bool) -> FakeServer {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let serves = Arc::new(AtomicBool::new(serves));
-    let role = Arc::clone(&serves);
-    let answer = move |request: Request<()>| {
-        if role.load(Relaxed) { Ok(request) } else { Err(Status::unavailable("this server is a standby")) }
-    };
-    let (_reporter, health) = tonic_health::server::health_reporter();
-    let server = Server::builder().layer(InterceptorLayer::new(answer)).add_routes(Routes::new(health));
+    let (health, service) = tonic_health::server::health_reporter();
+    let server = Server::builder().add_service(service);
     let running = TaskTracker::new().spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    FakeServer { url, serves, _running: AbortOnDropHandle::new(running) }
+    let fake = FakeServer { url, health, _running: AbortOnDropHandle::new(running) };
+    fake.set(serves).await;
+    fake
+}
+
+impl FakeServer {
+    async fn set(&self, serves: bool) {
+        let status = if serves {
+            tonic_health::ServingStatus::Serving
+        } else {
+            tonic_health::ServingStatus::NotServing
+        };
+        self.health.set_service_status("", status).await;
+    }
 }
 
 /// A listener that accepts connections and never answers, and its address.
@@ -74,10 +76,42 @@ async fn a_found_server_is_kept_until_it_fails_and_then_the_one_that_took_over_i
     servers.connect().await.unwrap();
     let tried: Vec<String> = servers.round(false).await.into_iter().map(|tried| tried.label).collect();
     assert_eq!(tried, [&*second.url], "no other address is tried");
-    first.serves.store(true, Relaxed);
+    first.set(true).await;
     drop(second);
     servers.connect().await.unwrap();
     assert_eq!(servers.name(), first.url);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_what_it_says_it_serves_is_tried_last() {
+    let (first, second) = (start(true).await, start(true).await);
+    let servers = parsed(&[&first.url, &second.url]).await;
+    for found in [&first, &second, &first] {
+        servers.connect().await.unwrap();
+        assert_eq!(servers.name(), found.url);
+        servers.doubt();
+    }
+    drop(second);
+    servers.connect().await.unwrap();
+    assert_eq!(servers.name(), first.url, "where no other serves, it is tried again");
+}
+
+#[tokio::test]
+async fn addresses_of_a_name_beyond_the_limit_are_reported() {
+    let everywhere = Network {
+        resolve: |_host, _port| {
+            let found = (1..=99).map(|last| SocketAddr::from(([127, 0, 0, last], 1))).collect();
+            Box::pin(async move { Ok(found) })
+        },
+        ..TCP
+    };
+    let servers = Servers::parse("http://everywhere:1", &Trust::default(), everywhere).await.unwrap();
+    let tried = servers.survey().await;
+    assert_eq!(tried.len(), MAX_ADDRESSES + 1);
+    let failures =
+        tried.iter().filter_map(|tried| Some((&*tried.label, &*tried.outcome.as_ref().err()?.text)));
+    let reported: Vec<_> = failures.filter(|(_, text)| text.starts_with("not tried")).collect();
+    assert_eq!(reported, [("http://everywhere:1 at 127.0.0.17:1", "not tried, as all beyond 16 addresses")]);
 }
 
 #[tokio::test]
@@ -85,7 +119,10 @@ async fn without_a_server_that_serves_each_address_has_its_reason() {
     let (standby, refusing) = (start(false).await, refusing());
     let servers = parsed(&[&refusing, &standby.url]).await;
     let reason = servers.connect().await.unwrap_err();
-    let expected = format!("{refusing}: connection refused; {}: this server is a standby", standby.url);
+    let expected = format!(
+        "{refusing}: connection refused; {}: it waits for the store, or is about to stop",
+        standby.url
+    );
     assert_eq!((reason.text, reason.is_standby, reason.is_of_network), (expected, true, false));
     let reason = parsed(&[&refusing, &refusing]).await.connect().await.unwrap_err();
     assert_eq!(reason.text, "connection refused", "an address that is named twice is tried once");
@@ -110,7 +147,7 @@ async fn every_address_of_a_name_is_tried() {
     let name = format!("http://with-{}-{}", port(&standby.url), port(&serving.url));
     let servers = Servers::parse(&name, &Trust::default(), by_ports).await.unwrap();
     servers.connect().await.unwrap();
-    assert_eq!(servers.last().unwrap().address.port().to_string(), port(&serving.url));
+    assert_eq!(servers.last().found.unwrap().address.port().to_string(), port(&serving.url));
     let nowhere = Servers::parse("http://nowhere:1", &Trust::default(), by_ports).await.unwrap();
     assert_eq!(nowhere.connect().await.unwrap_err().text, "the name has no address");
 }
@@ -139,7 +176,7 @@ async fn a_survey_says_what_each_address_is_in_the_order_of_the_option() {
         .collect();
     let expected = [
         (&*refusing, "connection refused"),
-        (&*standby.url, "this server is a standby"),
+        (&*standby.url, "it waits for the store, or is about to stop"),
         (&*serving.url, "serves"),
     ];
     assert_eq!(found, expected);

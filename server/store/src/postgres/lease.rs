@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, error::SqlState};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
@@ -57,7 +57,11 @@ pub(super) struct LeaseState {
 impl LeaseState {
     /// Reads the lease; `None` if no server ever had it.
     pub(super) async fn read(client: &Client) -> Result<Option<Self>, PostgresError> {
-        let row = client.query_opt(LOOK, &[]).await?;
+        let row = match client.query_opt(LOOK, &[]).await {
+            // who takes the lease first makes the tables
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(None),
+            row => row?,
+        };
         Ok(row.map(|row| Self { epoch: row.get(0), holder: row.get(1), beat: row.get(2) }))
     }
 }

@@ -59,7 +59,7 @@ pub(super) async fn open(
     }
 }
 
-/// Connects, checks the server, and creates what is missing.
+/// Connects, and checks server and schema.
 async fn connect(target: &Target) -> Result<Connection, PostgresError> {
     let mut connection = connect_checked(target).await?;
     schema::prepare(&mut connection.client).await?;

@@ -1,7 +1,7 @@
 //! The tables of a store: makes them in numbered steps, and opens the store that they hold.
 //!
-//! Each step is one transaction that locks the row of `identity`, so servers that start together make each step once. A crash between two
-//! steps leaves the number of the last one; the next start goes on from there.
+//! The server that takes the lease makes the steps that are missing, in the same transaction, which locks the row of `identity`. So the
+//! tables change only when the server that wrote before writes no more, and servers that start together make each step once.
 
 use tokio_postgres::{Client, GenericClient, Row, Transaction, error::SqlState};
 use ulid::Ulid;
@@ -41,6 +41,8 @@ const STEPS: [&str; 3] = [
 /// Number of tables that all steps make, with that of the identity.
 pub(super) const TABLES: i64 = 6;
 
+const SET_STEP: &str = "UPDATE plimsoll.identity SET schema_step = $1";
+
 /// Raises the epoch above every one that was ever used, also where the row was removed or edited.
 const TAKE_LEASE: &str = "INSERT INTO plimsoll.lease AS held (id, epoch, holder) \
      SELECT 1, coalesce(max(epoch), 0) + 1, \
@@ -67,21 +69,11 @@ pub(super) struct HeldStore {
     pub(super) commits_lost: u64,
 }
 
-/// Creates what is missing.
+/// Makes the first table where there is nothing, and checks what is there. The rest is made by [`take_lease`]: a server that waits must
+/// not change tables under one that serves.
 pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
     create_identity(client).await?;
-    // without a lock where nothing is missing: the holder of the lease may have it
-    if check_identity(client.query_opt(IDENTITY, &[]).await?)?.0 == STEPS.len() {
-        return Ok(());
-    }
-    loop {
-        let transaction = client.transaction().await?;
-        let (step, _id) = lock_identity(&transaction).await?;
-        let Some(sql) = STEPS.get(step) else { return Ok(()) };
-        transaction.batch_execute(sql).await?;
-        transaction.execute("UPDATE plimsoll.identity SET schema_step = schema_step + 1", &[]).await?;
-        transaction.commit().await?;
-    }
+    check_identity(client.query_opt(IDENTITY, &[]).await?).map(drop)
 }
 
 /// Whether the database has a store.
@@ -134,21 +126,24 @@ pub(super) async fn begin_whole(client: &Client, identity: StoreIdentity) -> Res
     for step in STEPS {
         client.batch_execute(step).await?;
     }
-    let steps = i32::try_from(STEPS.len()).unwrap_or(i32::MAX);
-    client.execute("UPDATE plimsoll.identity SET schema_step = $1", &[&steps]).await?;
+    client.execute(SET_STEP, &[&steps()]).await?;
     client.execute(MARK_START, &[&0_i64, &identity.sequence.cast_signed()]).await?;
     Ok(())
 }
 
-/// Takes the lease from the server that had it. With `seen`, only if its epoch is still this one (0 for no lease); `None` if another
-/// server was faster.
+/// Makes what is missing of the tables, and takes the lease from the server that had it. With `seen`, only if its epoch is still this one
+/// (0 for no lease); `None` if another server was faster, and nothing was made.
 pub(super) async fn take_lease(
     client: &mut Client,
     seen: Option<i64>,
 ) -> Result<Option<HeldStore>, PostgresError> {
     let transaction = client.transaction().await?;
     // servers that take the lease at once wait for each other here
-    let (_step, id) = lock_identity(&transaction).await?;
+    let (step, id) = lock_identity(&transaction).await?;
+    if let Some(missing) = STEPS.get(step..).filter(|missing| !missing.is_empty()) {
+        transaction.batch_execute(&missing.join(";")).await?;
+        transaction.execute(SET_STEP, &[&steps()]).await?;
+    }
     if let Some(seen) = seen {
         let now = transaction.query_opt("SELECT epoch FROM plimsoll.lease WHERE id = 1", &[]).await?;
         if now.map_or(0, |now| now.get(0)) != seen {
@@ -162,6 +157,11 @@ pub(super) async fn take_lease(
     transaction.commit().await?;
     let identity = StoreIdentity { format: FORMAT_VERSION, id, sequence };
     Ok(Some(HeldStore { identity, epoch, commits_lost: lost.cast_unsigned() }))
+}
+
+/// Number of steps, as it is stored.
+fn steps() -> i32 {
+    i32::try_from(STEPS.len()).unwrap_or(i32::MAX)
 }
 
 /// The store's id, for a connection that was made anew.

@@ -126,6 +126,26 @@ async fn a_server_that_waits_takes_the_store_when_the_holder_closes_it_and_the_n
 }
 
 #[tokio::test]
+async fn a_newer_server_changes_no_table_while_an_older_one_serves() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let url = server.url(&database);
+    let older = open(&url);
+    older.commit(one(b"k", b"older")).await.unwrap();
+    // as an older version leaves the schema
+    server.sql(&database, "DROP TABLE plimsoll.lost; UPDATE plimsoll.identity SET schema_step = 2");
+    let schema = "SELECT schema_step, to_regclass('plimsoll.lost') FROM plimsoll.identity";
+    let (waiting, mut held_by) = wait_for(&url);
+    assert!(held_by.recv().await.is_some());
+    assert_eq!(server.sql(&database, schema), "2|");
+    older.commit(one(b"k", b"older still")).await.unwrap();
+    older.close().await.unwrap();
+    let newer = waiting.await.unwrap();
+    assert_eq!(server.sql(&database, schema), "3|lost");
+    assert_eq!(value(&newer, b"k").await.unwrap(), b"older still");
+}
+
+#[tokio::test]
 async fn a_server_that_waits_takes_the_store_of_a_dead_one() {
     let Some(server) = PostgresServer::shared() else { return };
     let database = server.new_database();

@@ -40,9 +40,7 @@ pub(crate) async fn of_growing_size(
         let (data, rows) = (dir.join(format!("history-{size}")), dir.join("rows.csv"));
         write_rows(&rows, size)?;
         let began = Instant::now();
-        let mut import = Command::new(&programs.server);
-        import.env_clear().arg("--data-dir").arg(&data).arg("import").arg(&rows).stdout(Stdio::null());
-        ensure!(import.stderr(Stdio::null()).status()?.success(), "the import failed");
+        import(programs, &data, &rows)?;
         let imported = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let kept = size.to_string();
@@ -66,7 +64,14 @@ pub(crate) async fn of_growing_size(
     Ok(())
 }
 
-fn write_rows(path: &Path, size: u64) -> anyhow::Result<()> {
+pub(crate) fn import(programs: &Programs, data: &Path, rows: &Path) -> anyhow::Result<()> {
+    let mut import = Command::new(&programs.server);
+    import.env_clear().arg("--data-dir").arg(data).arg("import").arg(rows).stdout(Stdio::null());
+    ensure!(import.stderr(Stdio::null()).status()?.success(), "the import failed");
+    Ok(())
+}
+
+pub(crate) fn write_rows(path: &Path, size: u64) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     writeln!(
         file,

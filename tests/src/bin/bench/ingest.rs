@@ -50,7 +50,11 @@ pub(crate) async fn against_bare(server: &Server, bare: &BareServer, data: &Path
 }
 
 /// Samples a second.
-async fn stream(url: &str, (count, size, batches): (u64, u64, u64), round: usize) -> anyhow::Result<f64> {
+pub(crate) async fn stream(
+    url: &str,
+    (count, size, batches): (u64, u64, u64),
+    round: usize,
+) -> anyhow::Result<f64> {
     let began = Instant::now();
     let mut streams = JoinSet::new();
     for n in 0..count {

@@ -3,7 +3,7 @@
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
 //! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
-//! [waiting] [flood] [logs] [away]`; all of them without a word.
+//! [waiting] [flood] [logs] [cluster]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -15,6 +15,7 @@
 mod agent;
 mod asking;
 mod away;
+mod cluster;
 mod disk;
 mod flood;
 mod front;
@@ -73,8 +74,8 @@ async fn main() -> anyhow::Result<()> {
     if asked("tickets") {
         tickets::through_grpc(&programs, dir.path()).await?;
     }
-    if asked("away") {
-        away::beside_quiet(&programs, dir.path()).await?;
+    if asked("cluster") {
+        cluster::over_postgres(&programs, dir.path()).await?;
     }
     if asked("waiting") {
         waiting::beside_idle_connections(&programs, dir.path())?;

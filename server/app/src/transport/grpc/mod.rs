@@ -24,6 +24,7 @@ use std::{future::ready, sync::Arc};
 
 use collector::CollectorService;
 use gate::Gate;
+use hyper::{Request, body::Incoming};
 use introspection::IntrospectionService;
 use placement::PlacementService;
 use plimsoll_proto::{
@@ -41,8 +42,8 @@ pub(crate) use serving::policy;
 use stats::StatsService;
 use streams::{StreamLimit, Streams};
 use tokio::{runtime::Handle, sync::watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::service::Routes;
+use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
+use tonic::{codegen::Service as _, service::Routes};
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
@@ -133,18 +134,27 @@ fn reflected() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Serves a server that waits for the store until `stopping`: each call gets the reason why it does not serve.
+/// Path of the health service's methods.
+const HEALTH_PATH: &str = "/grpc.health.v1.Health/";
+
+/// Serves a server that waits for the store until `stopping`: health is `NOT_SERVING`, and each other call gets the reason why.
 pub(crate) async fn serve_standby(
     listener: Listener,
     policy: Policy,
     reason: watch::Receiver<String>,
     stopping: CancellationToken,
 ) {
-    let refuse = move |_request| {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    set_health(&reporter, false, false).await;
+    let health = health.max_decoding_message_size(OPEN_MESSAGE_BYTES);
+    let answer = move |request: Request<Incoming>| {
+        if request.uri().path().starts_with(HEALTH_PATH) {
+            return Either::Left(health.clone().call(request));
+        }
         let refusal = tonic::Status::unavailable(reason.borrow().clone());
-        ready(Ok(refusal.into_http::<tonic::body::Body>()))
+        Either::Right(ready(Ok(refusal.into_http::<tonic::body::Body>())))
     };
-    serve::serve(listener, policy, refuse, stopping).await;
+    serve::serve(listener, policy, answer, stopping).await;
 }
 
 /// Serves until `parts.stopping`, then lets running calls end.
