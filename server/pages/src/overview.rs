@@ -61,7 +61,7 @@ impl OverviewPage<'_> {
                 (mixed_needs(&stats.mixed, view))
                 div.two {
                     div { (variable_packages(&stats.variable, view)) }
-                    div { (flaky_failures(&stats.flaky)) (wrong_rules(&stats.wrong)) }
+                    div { (flaky_failures(&stats.flaky)) (wrong_rules(&stats.wrong)) (silenced_rules(&stats.silenced)) }
                 }
             }
         };
@@ -328,6 +328,29 @@ fn flaky_failures(flaky: &[pb::Flaky]) -> Markup {
                                 td.text { code { (plimsoll_proto::reasons::failure_line(&one.failure_line, &one.signature_line)) } }
                                 td.n { (count(one.retried.into())) }
                                 td.n { (share_of(one.passed.into(), one.retried.into())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn silenced_rules(silenced: &[pb::SilencedRule]) -> Markup {
+    html! {
+        @if !silenced.is_empty() {
+            h2 { "Rules that do not count here" }
+            div.scroll tabindex="0" role="region" aria-label="Rules that do not count here" {
+                table {
+                    thead { tr { th scope="col" { "Rule" } th scope="col" { "Project" } th.n scope="col" { "Wrong" } th.n scope="col" { "Of cases" } } }
+                    tbody {
+                        @for one in silenced.iter().take(WORST_ROWS) {
+                            tr {
+                                th scope="row" { (one.rule) }
+                                td.text { @if one.project.is_empty() { "all without cases of their own" } @else { (one.project) } }
+                                td.n { (count(one.wrong)) }
+                                td.n { (count(one.cases)) }
                             }
                         }
                     }

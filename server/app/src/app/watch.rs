@@ -35,13 +35,14 @@ pub(super) fn start_all(
     let history = watch_history(app.history.clone(), Arc::clone(&app.metrics), end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
     let rules = app.verdict_engine.clone().watch(end.clone());
+    let silenced = app.verdict_engine.clone().report_silenced(app.history.clone(), end.clone());
     let pools = app.pools.clone().watch(end.clone());
     let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
     let jobs = follow_hooks(app.follower.take(), end.clone());
     async {
-        tokio::try_join!(store, history, disk, rules, pools, demand, access, certificates, jobs)
+        tokio::try_join!(store, history, disk, rules, silenced, pools, demand, access, certificates, jobs)
             .map(|_all| ())
     }
 }

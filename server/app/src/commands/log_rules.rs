@@ -1,7 +1,7 @@
 //! `plimsoll-server rules explain LOG` and `rules check DIR`: explains the classification of a log, and checks rule files.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Write as _, stdin, stdout},
     path::{Path, PathBuf},
 };
@@ -11,20 +11,26 @@ use clap::Args;
 use plimsoll_core::{
     domain::{AttemptId, Evidence, LogPlace},
     mask,
-    retry::{FiredRule, LogExplanation, LogRules, check_files, explain},
+    retry::{FiredRule, LogExplanation, LogRules, RuleRecord, check_files, explain},
 };
 use plimsoll_lab::classify::{InputLine, InputLines, LabelledFailure, learn};
 use plimsoll_proto::{figures, limits, log_excerpt::LogExcerpt, reasons, shown::clean};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Output, line::examples_text, print_note, terminal::fitted_beside_tables};
 use crate::{runtime::settings::Config, state::verdict_engine};
 
 #[derive(Debug, Args)]
-#[command(after_help = examples_text(&["rules explain build.log", "rules explain - --output json"]))]
+#[command(after_help = examples_text(&["rules explain - --output json", "rules explain build.log --stats stats.json --project a/b"]))]
 pub(super) struct Explain {
     /// A log as it is; - reads standard input. Of a long one, its errors and its end are read, as for a verdict.
     log: PathBuf,
+    /// What the server has learnt: the output of `plimsoll stats --output json`. Rules that have lost their say do not count.
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    /// With --stats: the project of the build.
+    #[arg(long, default_value = "", hide_default_value = true, requires = "stats")]
+    project: String,
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
@@ -74,6 +80,39 @@ struct LineAnswer<'a> {
     line: &'a str,
 }
 
+/// The part of a server's statistics that says which rules do not count.
+#[derive(Debug, Default, Deserialize)]
+struct LearntRules {
+    #[serde(default)]
+    silenced: Vec<LearntRule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LearntRule {
+    rule: String,
+    #[serde(default)]
+    project: String,
+    wrong: u32,
+    cases: u32,
+}
+
+impl LearntRules {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let shown = || format!("{} is no output of plimsoll stats --output json", path.display());
+        serde_json::from_str(&fs::read_to_string(path).with_context(shown)?).with_context(shown)
+    }
+
+    /// The record of a rule in a project, else the one in projects without cases of their own.
+    fn record(&self, rule: &str, project: &str) -> RuleRecord {
+        let of =
+            |project: &str| self.silenced.iter().find(|known| known.rule == rule && known.project == project);
+        of(project).or_else(|| of("")).map_or_else(RuleRecord::default, |known| RuleRecord {
+            right: known.cases.saturating_sub(known.wrong),
+            wrong: known.wrong,
+        })
+    }
+}
+
 impl Explain {
     /// # Errors
     /// The log cannot be read, or the rules of the settings are wrong.
@@ -86,7 +125,8 @@ impl Explain {
         let log_tail = String::from_utf8_lossy(&log).into_owned();
         // secrets are masked as the server masks them
         let evidence = mask::evidence(Evidence { log_tail, ..Evidence::about(AttemptId::unnamed()) });
-        let explained = explain(&evidence.log_tail, &rules);
+        let learnt = self.stats.as_deref().map(LearntRules::read).transpose()?.unwrap_or_default();
+        let explained = explain(&evidence.log_tail, &rules, &|rule| learnt.record(rule, &self.project));
         let text = match self.output {
             Output::Text => fitted_beside_tables(&explanation_text(&explained), stdout()),
             Output::Json => serde_json::to_string(&explain_answer(&explained))? + "\n",

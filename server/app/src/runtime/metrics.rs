@@ -237,6 +237,8 @@ metrics! {
     verdicts_asked_max: Gauge = "verdicts_asked_max", "Limit of verdict requests in progress or waiting";
     verdicts_wrong: Family<RuleLabel, Gauge> = "verdicts_wrong",
         "Attempts with a cause corrected by a person, by the rule that found the wrong one; undone corrections are not counted";
+    rules_silenced: Family<RuleLabel, Gauge> = "rules_silenced",
+        "Projects in which a rule was wrong so often that it names no cause any more";
     corrections: KindCounters = "verdict_corrections", "Corrections of failure causes by people: made, undone";
     open_attempts: Gauge = "ingest_open_attempts", "Open attempts";
     open_attempts_max: Gauge = "ingest_open_attempts_max", "Limit of open attempts";

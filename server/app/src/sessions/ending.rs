@@ -39,8 +39,7 @@ impl Worker {
                 waiting.push(closed);
             }
         }
-        let mut sealing =
-            SealQueue::new(self.parts.store.clone(), self.parts.verdict_engine.clone(), waiting);
+        let mut sealing = SealQueue::new(&self.parts, waiting);
         while let Some(sealed) = sealing.next().await {
             self.handle_sealed(sealed);
         }

@@ -2,11 +2,11 @@
 //! of the open attempt by the summary, in one commit.
 
 use plimsoll_core::domain::Summary;
-use plimsoll_store::{self as store, SealError, Store};
+use plimsoll_store::{self as store, SealError};
 use tokio::task::JoinSet;
 
-use super::{request::Answer, session::Session};
-use crate::{state::verdict_engine::VerdictEngine, verdict_records::causes::judged_early};
+use super::{IngestParts, request::Answer, session::Session};
+use crate::verdict_records::causes::judged_early;
 
 /// Attempts sealed at the same time: while one reads and packs, others wait for the disk, and their
 /// commits share a sync.
@@ -36,23 +36,22 @@ pub(super) struct SealedAttempt {
 /// Seals attempts, a few at the same time.
 #[derive(Debug)]
 pub(super) struct SealQueue {
-    store: Store,
-    verdict_engine: VerdictEngine,
+    parts: IngestParts,
     waiting_attempts: std::vec::IntoIter<ClosedAttempt>,
     seal_tasks: JoinSet<SealedAttempt>,
 }
 
 impl SealQueue {
     /// Starts to seal `attempts`.
-    pub(super) fn new(store: Store, verdict_engine: VerdictEngine, attempts: Vec<ClosedAttempt>) -> Self {
-        Self { store, verdict_engine, waiting_attempts: attempts.into_iter(), seal_tasks: JoinSet::new() }
+    pub(super) fn new(parts: &IngestParts, attempts: Vec<ClosedAttempt>) -> Self {
+        Self { parts: parts.clone(), waiting_attempts: attempts.into_iter(), seal_tasks: JoinSet::new() }
     }
 
     /// Waits for the next attempt that is sealed; `None` if none is left.
     pub(super) async fn next(&mut self) -> Option<SealedAttempt> {
         loop {
             for attempt in self.waiting_attempts.by_ref().take(SEALS_AT_ONCE - self.seal_tasks.len()) {
-                self.seal_tasks.spawn(seal(self.store.clone(), self.verdict_engine.clone(), attempt));
+                self.seal_tasks.spawn(seal(self.parts.clone(), attempt));
             }
             match self.seal_tasks.join_next().await? {
                 Ok(sealed) => return Some(sealed),
@@ -63,8 +62,9 @@ impl SealQueue {
     }
 }
 
-async fn seal(store: Store, verdict_engine: VerdictEngine, mut closed: ClosedAttempt) -> SealedAttempt {
-    let was_judged = judged_early(&store, &verdict_engine, &mut closed.summary).await;
-    let sealed = store::seal(&store, &closed.session.attempt, &closed.summary).await;
+async fn seal(parts: IngestParts, mut closed: ClosedAttempt) -> SealedAttempt {
+    let IngestParts { store, verdict_engine, history, .. } = &parts;
+    let was_judged = judged_early(store, (verdict_engine, history), &mut closed.summary).await;
+    let sealed = store::seal(store, &closed.session.attempt, &closed.summary).await;
     SealedAttempt { closed, was_judged, result: sealed.map(drop) }
 }

@@ -9,6 +9,7 @@ mod read;
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use plimsoll_core::{
@@ -16,7 +17,7 @@ use plimsoll_core::{
     predict,
     retry::{
         self, Corrections, FailureGroup, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy,
-        VerdictInputs, WrongVerdicts,
+        RuleExperience, RuleRecord, SilencedRule, VerdictInputs, WrongVerdicts,
     },
     shared_history::SharedHistory,
 };
@@ -36,6 +37,9 @@ const WHAT: &str = "rules and retry policy";
 
 /// Most failures kept: about 40 MB if each is of another key or signature.
 const MAX_FAILURES: usize = 50_000;
+
+/// How often the metrics of rules that have lost their say are updated.
+const SILENCED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Most corrections kept, enough for some years: about 10 MB.
 const MAX_CORRECTIONS: usize = 10_000;
@@ -94,7 +98,7 @@ impl VerdictEngine {
         let in_force = self.0.kept.in_force_now();
         let RulesInForce { rules, policy } = &*in_force;
         // classified before the locks are taken: it is slow, and predictions would wait
-        let finding = self.corrected(evidence, retry::classify(evidence, rules));
+        let finding = self.classify_by(evidence, rules, history);
         history.read(|history| {
             let seen = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner);
             retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
@@ -103,13 +107,40 @@ impl VerdictEngine {
 
     /// A caller's report, with its log matched by the rules in force. Takes as long as
     /// [`Self::judge`].
-    pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
-        retry::reported(asked, &self.0.kept.in_force_now().rules)
+    pub(crate) fn reported(&self, asked: &Evidence, history: &SharedHistory) -> ReportedEvidence {
+        let here = |rule: &str| self.rule_record(rule, project_of(asked), history);
+        retry::reported(asked, &self.0.kept.in_force_now().rules, &here)
     }
 
     /// Classifies a failure. Fast if the evidence has no log.
-    pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
-        self.corrected(evidence, retry::classify(evidence, &self.0.kept.in_force_now().rules))
+    pub(crate) fn classify(&self, evidence: &Evidence, history: &SharedHistory) -> Finding {
+        self.classify_by(evidence, &self.0.kept.in_force_now().rules, history)
+    }
+
+    fn classify_by(&self, evidence: &Evidence, rules: &LogRules, history: &SharedHistory) -> Finding {
+        let here = |rule: &str| self.rule_record(rule, project_of(evidence), history);
+        self.corrected(evidence, retry::classify_here(evidence, rules, &here))
+    }
+
+    /// How often a rule was right in a project. Takes the locks for microseconds.
+    fn rule_record(&self, rule: &str, project: &str, history: &SharedHistory) -> RuleRecord {
+        self.with_experience(history, |experience| experience.record(rule, project))
+    }
+
+    /// Rules that have lost their say, by name, with the projects in which they have. Each rule takes the locks anew, because
+    /// predictions wait for them.
+    pub(crate) fn silenced(&self, history: &SharedHistory) -> Vec<SilencedRule> {
+        let rules = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).rules_with_cases();
+        let of_rule = |rule: &String| self.with_experience(history, |experience| experience.silenced(rule));
+        rules.iter().flat_map(of_rule).collect()
+    }
+
+    /// Reads what records of rules follow from. The order of the locks is that of [`Self::judge`].
+    fn with_experience<T>(&self, history: &SharedHistory, read: impl FnOnce(RuleExperience<'_>) -> T) -> T {
+        history.read(|history| {
+            let seen = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner);
+            read(RuleExperience { seen: &seen, history, corrections: &self.corrections() })
+        })
     }
 
     /// Applies the correction of this attempt, else the correction of its signature, to a finding.
@@ -133,6 +164,26 @@ impl VerdictEngine {
     /// Call [`Self::count_corrections`] after the last one.
     pub(crate) fn recall_correction(&self, verdict: &Verdict) {
         self.corrections().record(verdict);
+    }
+
+    /// Updates the metrics of rules that have lost their say every minute, until `end`.
+    pub(crate) async fn report_silenced(
+        self,
+        history: SharedHistory,
+        end: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut tick = tokio::time::interval(SILENCED_INTERVAL);
+        while end.run_until_cancelled(tick.tick()).await.is_some() {
+            let (engine, history) = (self.clone(), history.clone());
+            // all failures are examined, which takes a while
+            let silenced = tokio::task::spawn_blocking(move || engine.silenced(&history)).await?;
+            let metric = &self.0.metrics.rules_silenced;
+            metric.clear();
+            for SilencedRule { rule, .. } in silenced {
+                metric.get_or_create(&RuleLabel { rule }).inc();
+            }
+        }
+        Ok(())
     }
 
     /// Updates the metrics of rules with corrected causes.
@@ -224,6 +275,11 @@ impl VerdictEngine {
             tracing::info!(rules, terms, "took rules and retry policy over");
         }
     }
+}
+
+/// The project that the failure is of.
+fn project_of(evidence: &Evidence) -> &str {
+    evidence.measured.as_deref().map_or(&evidence.key.project, |summary| &summary.key.project)
 }
 
 impl RulesInForce {

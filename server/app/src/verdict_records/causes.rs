@@ -17,6 +17,7 @@ use std::sync::Arc;
 use plimsoll_core::{
     domain::{AttemptId, Cause, Evidence, EvidenceSource, Outcome, Summary, Verdict, VerdictCorrection},
     retry,
+    shared_history::SharedHistory,
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
@@ -74,7 +75,7 @@ fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
 /// Returns whether there were verdicts.
 pub(crate) async fn judged_early(
     store: &Store,
-    verdict_engine: &VerdictEngine,
+    (verdict_engine, history): (&VerdictEngine, &SharedHistory),
     summary: &mut Summary,
 ) -> bool {
     let project = summary.key.project.clone();
@@ -105,7 +106,7 @@ pub(crate) async fn judged_early(
         correction: known.correction(),
         ..Evidence::about(summary.attempt.clone())
     };
-    let finding = verdict_engine.classify(&evidence);
+    let finding = verdict_engine.classify(&evidence, history);
     if let Some(changed) = finding.by_rules.and_then(|by_rules| with_cause(summary, by_rules, true)) {
         *summary = changed;
     }

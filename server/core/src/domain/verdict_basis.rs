@@ -4,6 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cause, EvidenceSource, Key, Outcome, ReportedEvidence, Reporter, Summary, VerdictCorrection};
 
+/// A rule whose line decided the cause, or would have if the rule still had a say here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpokenRule {
+    /// Id of the rule; of general words `words/` and the cause. At most 64 bytes.
+    pub rule: String,
+    /// The cause that it named.
+    pub cause: Cause,
+}
+
 /// What a verdict was computed from. A later question is compared with it, to find out whether the question adds anything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -36,6 +45,9 @@ pub struct VerdictBasis {
     /// sealed. `None` for other ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<Key>>,
+    /// The rules that spoke, if the log decided: first those that have lost their say here, last the one that decided. At most 4.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spoken: Vec<SpokenRule>,
 }
 
 fn is_nothing(reported: &ReportedEvidence) -> bool {

@@ -4,6 +4,7 @@ use super::{
     explain::explain,
     extend::parse_file,
     rule::Rule,
+    rule_records::no_records,
     rules::{self, LogRules},
 };
 
@@ -53,7 +54,8 @@ pub fn check_files(files: &[(String, String)]) -> RuleReport {
 
 /// The rules that decide on a rule's own examples instead of it. `None` if the rule decides on at least one, or has no examples.
 fn decided_by_others(rule: &Rule, all: &LogRules) -> Option<Vec<String>> {
-    let decider = |line: &String| explain(line, all).rules.into_iter().find(|fired| fired.decides);
+    let decider =
+        |line: &String| explain(line, all, &no_records).rules.into_iter().find(|fired| fired.decides);
     let mut others: Vec<String> = Vec::new();
     for line in &rule.matches {
         let decider = decider(line)?;

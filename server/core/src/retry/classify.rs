@@ -6,19 +6,22 @@
 //! reported does not matter ([`join`](mod@super::join)). Clues that agree with the decision or argue against it are listed with it.
 
 use super::{
-    clues, cpu,
+    clues,
+    corrections::is_rule_id,
+    cpu,
     finding::{Clue, Finding},
     join::join,
     reasons::{self, OutOfMemory},
     reported::{reported, rule_matches},
     rule::Sign,
     rule_match::RuleMatch,
+    rule_records::{self, MAX_SPOKEN, RuleRecord, RuleRecords, no_records, of_words},
     rules::LogRules,
     signature,
 };
 use crate::domain::{
     Cause, Evidence, EvidenceLine, EvidenceSource, Exit, LogOrder, Outcome, RecordedCause, ReportedEvidence,
-    Summary, WeighedWords,
+    SpokenRule, Summary, WeighedWords,
 };
 
 /// Change of the confidence for each clue after the first: up if it agrees, down if it does not.
@@ -30,12 +33,43 @@ const NO_CAUSE_CONFIDENCE: f64 = 0.2;
 
 /// Finds why the attempt failed, from all evidence reported now and in earlier questions; `rules` match its log.
 pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
-    let measured = evidence.measured.as_deref();
+    classify_here(evidence, rules, &no_records)
+}
+
+/// Like [`classify`]; a rule that has lost its say `here` names no cause: that of the next clue counts.
+pub fn classify_here(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) -> Finding {
     let mut joined = evidence.reported.clone();
-    join(&mut joined, &reported(evidence, rules));
+    join(&mut joined, &reported(evidence, rules, here));
+    let mut silenced: Vec<(SpokenRule, RuleRecord)> = Vec::new();
+    loop {
+        let mut finding = classify_without(evidence, rules, &joined, &silenced);
+        let record = finding.spoken.first().map(|spoken| here(&spoken.rule)).unwrap_or_default();
+        if !record.has_say() && silenced.len() + 1 < MAX_SPOKEN {
+            silenced.extend(finding.spoken.pop().map(|spoken| (spoken, record)));
+            continue;
+        }
+        finding.lines.extend(silenced.iter().map(|(spoken, record)| EvidenceLine {
+            source: EvidenceSource::Measured,
+            text: rule_records::sentence(spoken, *record),
+            supports: false,
+        }));
+        finding.spoken.splice(0..0, silenced.into_iter().map(|(spoken, _)| spoken));
+        return finding;
+    }
+}
+
+/// The finding in which the clues of these rules name no cause.
+fn classify_without(
+    evidence: &Evidence,
+    rules: &LogRules,
+    joined: &ReportedEvidence,
+    silenced: &[(SpokenRule, RuleRecord)],
+) -> Finding {
+    let measured = evidence.measured.as_deref();
+    let is_silenced = |rule: &str| silenced.iter().any(|(spoken, _)| spoken.rule == rule);
     let exit = joined.exit.or_else(|| measured.and_then(|summary| summary.exit));
-    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = rule_matches(&joined, rules);
-    let reasons = ReportedReasons::of(&joined, out_of_memory(&joined, measured));
+    let (hits, unknown): (Vec<RuleMatch<'_>>, Vec<Clue>) = rule_matches(joined, rules);
+    let reasons = ReportedReasons::of(joined, out_of_memory(joined, measured));
     if succeeded(exit, measured) {
         return after_success(measured, reasons.into_clues().collect());
     }
@@ -57,7 +91,8 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(deadlines);
     let logged = clues::log_clues(&hits, measured);
     // a signal says that it was killed, and a line of the log may say for what
-    let says_why = |hit: &RuleMatch<'_>| hit.rule.cause.is_memory() && !hit.rule.summary;
+    let says_why =
+        |hit: &RuleMatch<'_>| hit.rule.cause.is_memory() && !hit.rule.summary && !is_silenced(&hit.rule.id);
     let log_says_why = ended.as_ref().is_some_and(|ended| ended.weak) && hits.iter().any(says_why);
     let (ended, ended_after) = if log_says_why { (None, ended) } else { (ended, None) };
     found.extend(ended);
@@ -67,9 +102,13 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     found.extend(unknown);
     let is_passed_over =
         |clue: &Clue| clues::hit_of(&hits, &clue.text).is_some_and(|hit| hit.log_order == LogOrder::Overcome);
+    for clue in found.iter_mut().filter(|clue| is_silenced(&clue.rule)) {
+        (clue.cause, clue.weak) = (None, true);
+    }
     let names_cause =
         |clue: &Clue| clue.cause.is_some_and(|cause| cause != Cause::Unknown) && !is_passed_over(clue);
-    let weighed = joined.weighed.filter(|_| !found.iter().any(names_cause));
+    let weighed = joined.weighed.filter(|weighed| !is_silenced(&of_words(weighed.cause())));
+    let weighed = weighed.filter(|_| !found.iter().any(names_cause));
     if let Some(weighed) = weighed {
         let line = joined.last_words.as_deref().or(joined.first_words.as_deref());
         let first_of_log =
@@ -80,12 +119,18 @@ pub fn classify(evidence: &Evidence, rules: &LogRules) -> Finding {
     let recorded = evidence.recorded.or_else(|| measured.and_then(RecordedCause::of));
     add_recorded(&mut found, recorded);
     let pass_chance = weighed.map(WeighedWords::pass_chance);
-    let finding = Finding { log_unread: is_log_unread(&joined), pass_chance, ..decide_cause(&found) };
+    let finding = Finding { log_unread: is_log_unread(joined), pass_chance, ..decide_cause(&found) };
     let finding = lowered_by_failed_test(finding, &hits);
+    with_first_line(finding, joined, &hits)
+}
+
+/// The finding with the line of the log with which the failure began.
+fn with_first_line(finding: Finding, joined: &ReportedEvidence, hits: &[RuleMatch<'_>]) -> Finding {
     if joined.log.is_empty() {
-        return Finding { last_words: joined.last_words, failure_line: joined.first_words, ..finding };
+        let (last_words, failure_line) = (joined.last_words.clone(), joined.first_words.clone());
+        return Finding { last_words, failure_line, ..finding };
     }
-    let first = signature::best_line(&finding).and_then(|line| clues::hit_of(&hits, line));
+    let first = signature::best_line(&finding).and_then(|line| clues::hit_of(hits, line));
     let refused = first.is_some_and(|hit| hit.rule.sign == Some(Sign::Alloc));
     let (failure_line, root) = first.map(|hit| (hit.first_line.clone(), hit.root.clone())).unzip();
     Finding { failure_line, memory_refused: refused, root: root.flatten(), ..finding }
@@ -231,6 +276,7 @@ fn not_failed_finding(measured: Option<&Summary>) -> Finding {
         pass_chance: None,
         own_is_test: false,
         by_rules: None,
+        spoken: Vec::new(),
         log_unread: false,
         memory_refused: false,
         clues: Vec::new(),
@@ -259,6 +305,11 @@ fn decide_cause(found: &[Clue]) -> Finding {
         text: clue.text.clone(),
         supports: clue.supports(cause),
     });
+    let spoken = winner
+        .as_ref()
+        .filter(|winner| is_rule_id(&winner.rule))
+        .map(|winner| SpokenRule { rule: winner.rule.clone(), cause });
+    let spoken = spoken.into_iter().collect();
     Finding {
         cause: Some(cause),
         confidence: confidence.clamp(0.05, most),
@@ -272,6 +323,7 @@ fn decide_cause(found: &[Clue]) -> Finding {
         pass_chance: None,
         own_is_test: false,
         by_rules: None,
+        spoken,
         log_unread: false,
         memory_refused: false,
         clues: found.to_vec(),

@@ -3,7 +3,7 @@
 
 use plimsoll_proto::evidence::source_in_words;
 
-use super::{finding::Clue, rule::Sign, rule_match::RuleMatch};
+use super::{finding::Clue, rule::Sign, rule_match::RuleMatch, rule_records};
 use crate::domain::{
     Cause, EvidenceSource as Source, Exit, LogOrder, Millis, OomOrigin, Outcome, RecordedCause, Summary,
     WeighedWords,
@@ -33,7 +33,16 @@ const STARVED_AT_END: Millis = Millis(60_000);
 const READER_GONE: &str = "the reader of its output had seen enough (SIGPIPE)";
 
 pub(super) fn make_clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
-    Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
+    Clue {
+        source,
+        cause: Some(cause),
+        confidence,
+        weak: false,
+        against: None,
+        text: text.into(),
+        mend: None,
+        rule: String::new(),
+    }
 }
 
 /// The clue of the general words of a log, if they speak for a cause. `line`: the last of the lines that they come from.
@@ -41,8 +50,8 @@ pub(super) fn words_clue(weighed: WeighedWords, line: Option<&str>) -> Option<Cl
     let cause = weighed.cause();
     let share = weighed.shares().into_iter().fold(0.0, f64::max);
     let text = format!("general words: {}", line.unwrap_or("the end of the log"));
-    (cause != Cause::Unknown)
-        .then(|| as_weak(make_clue(Source::Log, cause, share.min(WORDS_CONFIDENCE), text)))
+    let clue = make_clue(Source::Log, cause, share.min(WORDS_CONFIDENCE), text);
+    (cause != Cause::Unknown).then(|| Clue { weak: true, rule: rule_records::of_words(cause), ..clue })
 }
 
 pub(super) fn as_weak(clue: Clue) -> Clue {
@@ -295,5 +304,5 @@ fn line_clue(hit: &RuleMatch<'_>, measured: Option<&Summary>) -> Clue {
     };
     let weak = hit.rule.weak || is_overcome(hit);
     let clue = make_clue(Source::Log, cause, if weak { confidence.min(0.5) } else { confidence }, text);
-    Clue { weak, mend: hit.rule.mend.clone(), ..clue }
+    Clue { weak, mend: hit.rule.mend.clone(), rule: hit.rule.id.clone(), ..clue }
 }

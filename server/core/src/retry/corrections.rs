@@ -120,6 +120,11 @@ impl Corrections {
         }
     }
 
+    /// The correction of an attempt in a project.
+    pub(super) fn of(&self, attempt: &AttemptId, project: &str) -> Option<&VerdictCorrection> {
+        self.by_attempt.get(attempt).filter(|correction| correction.project == project)
+    }
+
     /// How often each rule was wrong, in the projects for which `sees` returns true; the most frequent first.
     pub fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
         let mut counts: BTreeMap<(&str, &str, &str), WrongVerdicts> = BTreeMap::new();
@@ -184,11 +189,15 @@ pub(super) fn completed_correction(
 fn rule_of(clues: &[Clue], found: Cause, source: Option<EvidenceSource>) -> String {
     let Some(source) = source else { return NO_RULE.to_owned() };
     let decided = clues.iter().find(|clue| clue.supports(found) && clue.source == source);
-    let of_log = decided.filter(|_line| source == EvidenceSource::Log);
-    let is_id = |rule: &&str| {
-        let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
-        !rule.is_empty() && rule.len() <= RULE_BYTES && rule.chars().all(letters)
-    };
-    let id = of_log.and_then(|line| line.text.split_once(": ")).map(|(rule, _line)| rule).filter(is_id);
-    id.unwrap_or(source.as_str()).to_owned()
+    decided
+        .map(|clue| clue.rule.as_str())
+        .filter(|rule| is_rule_id(rule))
+        .unwrap_or(source.as_str())
+        .to_owned()
+}
+
+/// Whether the text can be shown as the id of a rule.
+pub(super) fn is_rule_id(rule: &str) -> bool {
+    let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+    !rule.is_empty() && rule.len() <= RULE_BYTES && rule.chars().all(letters)
 }

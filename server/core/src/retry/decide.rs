@@ -182,7 +182,12 @@ fn build_verdict(
         },
         given_unix_ms: None,
         job: None,
-        basis: VerdictBasis { cause_source: case.finding.decided_by, correction, ..VerdictBasis::default() },
+        basis: VerdictBasis {
+            cause_source: case.finding.decided_by,
+            correction,
+            spoken: case.finding.spoken,
+            ..VerdictBasis::default()
+        },
     }
 }
 

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 
 use super::{
-    classify::classify,
+    classify::classify_here,
     clues,
     lines::{LogTail, NumberedLine, shown},
     mentioned_failures::went_well,
     reported::{reported, rule_matches},
     rule_match::RuleMatch,
+    rule_records::{RuleRecord, RuleRecords},
     rules::LogRules,
     signature,
 };
@@ -51,13 +52,14 @@ pub struct FiredRule {
     pub count: usize,
 }
 
-/// Explains the end of `log` by `rules`.
-pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
+/// Explains the end of `log` by `rules`, of which those do not count that have lost their say `here`.
+pub fn explain(log: &str, rules: &LogRules, here: RuleRecords<'_>) -> LogExplanation {
     let evidence = Evidence { log_tail: log.to_owned(), ..Evidence::about(AttemptId::unnamed()) };
-    let finding = classify(&evidence, rules);
-    let (mut known, _gone) = rule_matches(&reported(&evidence, rules), rules);
+    let finding = classify_here(&evidence, rules, here);
+    let (mut known, _gone) = rule_matches(&reported(&evidence, rules, here), rules);
     known.sort_by_key(clues::rank_hit);
     let winner = signature::best_line(&finding).and_then(|line| clues::hit_of(&known, line));
+    let winner = winner.filter(|winner| here(&winner.rule.id).has_say());
     let tail = LogTail::of(log);
     let mut lines = lines_by_rule(&tail, rules);
     let fired = |hit: &RuleMatch<'_>| {
@@ -68,7 +70,11 @@ pub fn explain(log: &str, rules: &LogRules) -> LogExplanation {
             cause: hit.rule.cause,
             weak: hit.rule.weak,
             decides,
-            why: if decides { why_it_decides(hit).to_owned() } else { why_not_deciding(hit, winner) },
+            why: if decides {
+                why_it_decides(hit).to_owned()
+            } else {
+                why_not_deciding(hit, winner, here(&hit.rule.id))
+            },
             lines: lines.into_iter().map(|line| (tail.place(line), shown(line.text))).collect(),
             count,
         }
@@ -121,7 +127,10 @@ fn why_it_decides(hit: &RuleMatch<'_>) -> &'static str {
     }
 }
 
-fn why_not_deciding(hit: &RuleMatch<'_>, winner: Option<&RuleMatch<'_>>) -> String {
+fn why_not_deciding(hit: &RuleMatch<'_>, winner: Option<&RuleMatch<'_>>, here: RuleRecord) -> String {
+    if !here.has_say() {
+        return format!("it was {}, so it does not count", here.in_words());
+    }
     let Some(winner) = winner else { return "the log decides nothing".to_owned() };
     let id = &winner.rule.id;
     if hit.line == winner.line {

@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use super::lineage;
-use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, Verdict};
+use super::{lineage, rule_records::RuleCases};
+use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, SpokenRule, Verdict};
 
 /// Most failures kept for one key and signature; the oldest are dropped.
 const PER_SIGNATURE: usize = 32;
@@ -23,6 +23,8 @@ pub struct KnownFailures {
     /// All failures, oldest first.
     oldest_first: BTreeSet<(FailurePosition, Arc<FailureId>)>,
     entries: HashMap<Arc<FailureId>, FailureRecord>,
+    /// The failures by the rules that spoke.
+    pub(super) rule_cases: RuleCases,
 }
 
 /// The failures of one key with one signature.
@@ -68,27 +70,29 @@ impl FailureRecord {
     }
 }
 
-type FailureId = (String, String);
+pub(super) type FailureId = (String, String);
 
 /// Time of a verdict, milliseconds since 1970, and its attempt: failures are ordered by it.
-type FailurePosition = (u64, AttemptId);
+pub(super) type FailurePosition = (u64, AttemptId);
 
 /// The failure of one attempt.
 #[derive(Debug, Clone)]
-struct FailedAttempt {
-    position: FailurePosition,
+pub(super) struct FailedAttempt {
+    pub(super) position: FailurePosition,
     /// Where the failure counts as repeated: the commit, else pipeline and job.
-    repeat_scope: Option<String>,
+    pub(super) repeat_scope: Option<String>,
     /// Which verdict a retry would follow; `None` if a retry shows nothing about the failure, because its size changed, or because better
     /// evidence than a log proved the cause.
-    retry_after: Option<RetryAfter>,
+    pub(super) retry_after: Option<RetryAfter>,
     /// Whether the verdict still has the log line that the signature was computed from.
     has_line: bool,
+    /// The rules that spoke in the verdict, if a trusted caller reported the log.
+    pub(super) spoken: Vec<SpokenRule>,
 }
 
 /// The verdict after which the attempt may have been retried unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RetryAfter {
+pub(super) enum RetryAfter {
     /// A verdict to retry unchanged.
     AsIs,
     /// A "no" based on the log alone: a person or the CI system may have retried all the same. Such retries count only once one of them
@@ -115,7 +119,12 @@ impl RetrySuccess {
 impl KnownFailures {
     /// An empty set for at most `capacity` failures (at least 1).
     pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), oldest_first: BTreeSet::new(), entries: HashMap::new() }
+        Self {
+            capacity: capacity.max(1),
+            oldest_first: BTreeSet::new(),
+            entries: HashMap::new(),
+            rule_cases: RuleCases::default(),
+        }
     }
 
     /// Records a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
@@ -136,7 +145,9 @@ impl KnownFailures {
             repeat_scope: lineage::repeat_scope(key),
             retry_after: RetryAfter::of(verdict),
             has_line: !signature.line.is_empty(),
+            spoken: if verdict.basis.by_untrusted { Vec::new() } else { verdict.basis.spoken.clone() },
         };
+        self.rule_cases.add(&failure.spoken, &key.project, &(position.clone(), Arc::clone(&name)));
         entry.add(failure, signature);
         let surplus = entry.failures.first().filter(|_| entry.failures.len() > PER_SIGNATURE);
         let surplus = surplus.map(|oldest| (oldest.position.clone(), Arc::clone(&name)));
@@ -156,6 +167,8 @@ impl KnownFailures {
         let (position, name) = failure;
         self.oldest_first.remove(failure);
         let Some(entry) = self.entries.get_mut(name) else { return };
+        let failed = entry.failures.iter().find(|failure| failure.position == *position);
+        self.rule_cases.remove(failed.map_or(&[], |failed| &failed.spoken), &entry.key.project, failure);
         entry.remove(position);
         if entry.failures.is_empty() {
             self.entries.remove(name);
@@ -232,6 +245,17 @@ impl KnownFailures {
             helped.passed += against.passed;
         }
         helped
+    }
+
+    /// A failure that is known, with what failed.
+    pub(super) fn failure(
+        &self,
+        position: &FailurePosition,
+        name: &FailureId,
+    ) -> Option<(&Key, &FailedAttempt)> {
+        let entry = self.entries.get(name)?;
+        let failed = entry.failures.iter().find(|failure| failure.position == *position)?;
+        Some((&entry.key, failed))
     }
 
     fn failures_of(&self, key: &Key, signature: &Signature) -> impl Iterator<Item = &FailedAttempt> {

@@ -14,6 +14,7 @@
 //! | | `corrections` | a person's correction, over what the rules found |
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
+//! | | `rule_records` | how often each rule was right here, and whether it has a say |
 //! | decide | `remedy` | the action for the cause |
 //! | | `next`, `cpu`, `evicted`, `pod_sizes`, `size_words` | the next sizes, and their reasons |
 //! | | `allow`, `policy` | whether budget, earlier failures and cost allow it |
@@ -54,6 +55,7 @@ mod remedy;
 mod reported;
 mod rule;
 mod rule_match;
+mod rule_records;
 mod rule_words;
 mod rules;
 mod signature;
@@ -65,7 +67,7 @@ mod word_weights;
 
 pub use self::{
     check::{RuleReport, check_files},
-    classify::{cause_of, classify, is_censored},
+    classify::{cause_of, classify, classify_here, is_censored},
     containers::{container_beside_build, reason_in_container},
     corrections::{Corrections, WrongVerdicts},
     decide::{VerdictInputs, judge},
@@ -76,6 +78,7 @@ pub use self::{
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
     policy::{Exception, RetryPolicy, Terms},
     reported::reported,
+    rule_records::{RuleExperience, RuleRecord, RuleRecords, SilencedRule, no_records},
     rules::LogRules,
     word_weights::{ByKind, WordWeights, general_words},
 };

@@ -8,6 +8,7 @@ use super::{
     lineage,
     lines::LogTail,
     rule_match::RuleMatch,
+    rule_records::RuleRecords,
     rules::LogRules,
     word_weights,
 };
@@ -22,14 +23,15 @@ const CONTAINER_OOM: &str = "container-oomkilled";
 /// Confidence in a stored line, if its rule no longer exists.
 const WITHOUT_RULE: f64 = 0.5;
 
-/// Extracts the evidence of a question that is stored; `rules` match its log.
-pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
+/// Extracts the evidence of a question that is stored; `rules` match its log. General words are weighed if no rule with a say `here` names
+/// a cause.
+pub fn reported(evidence: &Evidence, rules: &LogRules, here: RuleRecords<'_>) -> ReportedEvidence {
     let Evidence { attempt: _, key, number, measured, exit, log_tail, .. } = evidence;
     let one =
         |reason: &String| Some(reason.clone()).filter(|reason| !reason.is_empty()).into_iter().collect();
     let tail = LogTail::of(log_tail);
     let mut hits = rules.read_tail(&tail);
-    let weighed = weigh_words(&tail, rules, &mut hits);
+    let weighed = weigh_words(&tail, rules, &mut hits, here);
     let last = runners_last_word(&tail).unwrap_or_default();
     let last_hits = rules.read(&last);
     let says = |id: &str| last_hits.iter().any(|hit| hit.rule.id == id);
@@ -57,15 +59,21 @@ pub fn reported(evidence: &Evidence, rules: &LogRules) -> ReportedEvidence {
     }
 }
 
-/// Weighs the general words of a log in which no line names a cause with a reason. If they speak for a cause, they count before the lines
+/// Weighs the general words of a log in which no line of a rule with a say names a cause with a reason. If they speak for a cause, they count before the lines
 /// that only pass a failure on.
-fn weigh_words(tail: &LogTail, rules: &LogRules, hits: &mut [RuleMatch<'_>]) -> Option<WeighedWords> {
-    if !hits.iter().all(|hit| hit.rule.cause == Cause::Unknown || hit.is_echo()) {
+fn weigh_words(
+    tail: &LogTail,
+    rules: &LogRules,
+    hits: &mut [RuleMatch<'_>],
+    here: RuleRecords<'_>,
+) -> Option<WeighedWords> {
+    let says_no_reason = |hit: &RuleMatch<'_>| hit.rule.cause == Cause::Unknown || hit.is_echo();
+    if !hits.iter().all(|hit| says_no_reason(hit) || !here(&hit.rule.id).has_say()) {
         return None;
     }
     let weighed = word_weights::weigh(tail, rules)?;
     if weighed.cause() != Cause::Unknown {
-        for hit in hits {
+        for hit in hits.iter_mut().filter(|hit| says_no_reason(hit)) {
             hit.log_order = LogOrder::Overcome;
         }
     }
@@ -97,7 +105,8 @@ pub(super) fn rule_matches<'r>(
             });
         } else {
             let text = if rule.is_empty() { line } else { format!("{rule}: {line}") };
-            unknown.push(as_weak(make_clue(EvidenceSource::Log, *cause, WITHOUT_RULE, text)));
+            let clue = as_weak(make_clue(EvidenceSource::Log, *cause, WITHOUT_RULE, text));
+            unknown.push(Clue { rule: rule.clone(), ..clue });
         }
     }
     (hits, unknown)

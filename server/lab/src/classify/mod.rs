@@ -15,6 +15,8 @@ mod failure;
 mod judged;
 mod learn;
 mod lines;
+#[cfg(test)]
+mod lost_say;
 mod shortened;
 
 pub use failure::Failure;

@@ -7,7 +7,10 @@ use plimsoll_proto::{
     figures, reasons,
     shown::clean,
     sums,
-    v1::{ChangeKind, FailureGroup, Flaky, GetStatsResponse, MixedNeed, Regression, Variable, WrongVerdicts},
+    v1::{
+        ChangeKind, FailureGroup, Flaky, GetStatsResponse, MixedNeed, Regression, SilencedRule, Variable,
+        WrongVerdicts,
+    },
 };
 
 use super::table::{Cell, Column, Table};
@@ -27,6 +30,7 @@ pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalS
         + &failures_section(&stats.failures, look)
         + &flaky_section(&stats.flaky, look)
         + &wrong_rules_section(&stats.wrong, look)
+        + &silenced_rules_section(&stats.silenced, look)
 }
 
 fn section_head(text: &str, look: TerminalStyle) -> String {
@@ -178,6 +182,30 @@ fn wrong_rules_section(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
     section_head("causes that people corrected", look)
         + &table.render(look)
         + &more_line(wrong.len(), "rules")
+}
+
+/// A line for each rule and project in which it has lost its say.
+fn silenced_rules_section(silenced: &[SilencedRule], look: TerminalStyle) -> String {
+    if silenced.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::number_column("wrong", 0),
+        Column::text_column("rule", 0, 8),
+        Column::text_column("project", 0, 8),
+    ]);
+    for one in silenced.iter().take(SHOWN_ROWS) {
+        let [wrong, cases] = [one.wrong, one.cases].map(figures::count);
+        let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
+        table.add_row(vec![
+            format!("{wrong} of {cases}").into(),
+            clean(&one.rule).into(),
+            clean(project).into(),
+        ]);
+    }
+    section_head("rules that do not count here", look)
+        + &table.render(look)
+        + &more_line(silenced.len(), "rules")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub(crate) use counting::QuestionSlots;
 use plimsoll_core::{
     domain::{AttemptBrief, Bytes, FieldViolation, History, Outcome, Summary},
     placement::{Placement, Pool},
-    retry::{FailureGroup, FlakyFailure, WrongVerdicts},
+    retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
     shared_history::SharedHistory,
     stats::{AttemptPage, Filter, GroupBy, ListCursor, PageBuilder, PoolPrices, Price, Question, Report},
 };
@@ -58,6 +58,8 @@ pub(crate) struct StatisticsAnswer {
     pub(crate) failures: Vec<FailureGroup>,
     /// Rules with verdicts that people corrected, in the requested projects.
     pub(crate) wrong: Vec<WrongVerdicts>,
+    /// Rules that have lost their say in the requested projects.
+    pub(crate) silenced: Vec<SilencedRule>,
 }
 
 /// An attempt as an entry of a list.
@@ -112,9 +114,16 @@ impl StatisticsService {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
             let failures = ingest.failure_groups(takes, MAX_FAILURES);
-            Ok((stats.report(&question, &prices)?, ingest.flaky(MAX_FLAKY), failures))
+            let mut silenced = ingest.silenced();
+            silenced.retain(|rule| {
+                let is_everywhere = rule.project.is_empty() && !confined;
+                let is_asked = filter.project.is_empty() || filter.project == rule.project;
+                is_everywhere || (is_asked && reader.sees(&rule.project) && !rule.project.is_empty())
+            });
+            silenced.truncate(MAX_CORRECTED_RULES);
+            Ok((stats.report(&question, &prices)?, ingest.flaky(MAX_FLAKY), failures, silenced))
         };
-        let (report, mut flaky, mut failures) = self
+        let (report, mut flaky, mut failures, silenced) = self
             .question_slots
             .run(self.memory_needed(BYTES_PER_ATTEMPT), counting)
             .await?
@@ -127,7 +136,7 @@ impl StatisticsService {
             flaky.clear();
         }
         redactor.redact_flaky(&mut flaky);
-        Ok(StatisticsAnswer { report, flaky, failures, wrong })
+        Ok(StatisticsAnswer { report, flaky, failures, wrong, silenced })
     }
 
     /// Passes the attempts of a page to `take`, until it returns false.

@@ -93,9 +93,10 @@ impl VerdictCase {
 
     fn all_reports(&self, parts: &IngestParts) -> ReportedEvidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let mut asked = parts
-            .verdict_engine
-            .reported(&Evidence { measured: measured.clone(), ..self.asked_evidence.clone() });
+        let mut asked = parts.verdict_engine.reported(
+            &Evidence { measured: measured.clone(), ..self.asked_evidence.clone() },
+            &parts.history,
+        );
         if let Some(summary) = measured.filter(|_| asked.project.is_empty()) {
             asked.project.clone_from(&summary.key.project);
         }

@@ -13,7 +13,7 @@ use plimsoll_core::{
         Millis, Summary, Verdict,
     },
     mask,
-    retry::{FailureGroup, FlakyFailure, WrongVerdicts},
+    retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
 };
 
 use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
@@ -228,6 +228,11 @@ impl Ingest {
     ) -> Vec<FailureGroup> {
         let engine = &self.parts.verdict_engine;
         self.parts.history.read(|history| engine.failure_groups(history, takes, most))
+    }
+
+    /// Rules that have lost their say, by name.
+    pub(crate) fn silenced(&self) -> Vec<SilencedRule> {
+        self.parts.verdict_engine.silenced(&self.parts.history)
     }
 
     /// Rules with corrected causes in the projects for which `sees` returns true, most often

@@ -43,16 +43,25 @@ async fn before_and_after(store: &Store, talk: impl AsyncFnOnce(&Ingest)) -> [Pr
         let settings = predict::Settings::default();
         ingest.parts.history.read(|history| predict::predict_known(history, &key(), &settings))
     };
+    read_before_and_after(store, predicted, talk).await
+}
+
+/// What is read of a server after `talk` with it, and of the next one over the same store.
+async fn read_before_and_after<T>(
+    store: &Store,
+    read: impl Fn(&Ingest) -> T,
+    talk: impl AsyncFnOnce(&Ingest),
+) -> [T; 2] {
     let (ingest, mut worker) = fixture::ingest(store, 100);
     worker.resume().await.unwrap();
     tokio::select! {
         () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
         () = Box::pin(talk(&ingest)) => {}
     }
-    let before = predicted(&ingest);
+    let before = read(&ingest);
     let (ingest, mut worker) = fixture::ingest(store, 100);
     worker.resume().await.unwrap();
-    [before, predicted(&ingest)]
+    [before, read(&ingest)]
 }
 
 #[tokio::test]
@@ -124,5 +133,35 @@ async fn where_the_need_was_heading_makes_the_same_next_size_after_a_restart() {
     })
     .await;
     assert!(before.memory_limit.value > 630 * MIB, "{before:?}");
+    assert_eq!(after, before);
+}
+
+#[tokio::test]
+async fn a_rule_that_was_wrong_here_has_no_say_after_a_restart_either() {
+    let mut batch = Batch::default();
+    for n in 0..7 {
+        let of = |id: &str| test_summary(&format!("{id}-{n}"), &format!("package-{n}"), "1", 100);
+        let failed = Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), ..of("failed") };
+        let retried = Summary { retries: Some(failed.attempt.clone()), ..of("passed") };
+        store::put_summary(&mut batch, &failed).unwrap();
+        store::put_summary(&mut batch, &retried).unwrap();
+    }
+    let store = stored(batch).await;
+    let failed = |n: usize| {
+        let log_tail = format!("a.c:1:1: error: no such thing as {}\n", "x".repeat(n + 1));
+        Evidence { log_tail, ..Evidence::about(id(&format!("failed-{n}"))) }
+    };
+    let [before, after] = read_before_and_after(&store, Ingest::silenced, async |ingest| {
+        for n in 0..6 {
+            let verdict = Box::pin(ingest.judge(failed(n), Asker::TRUSTED)).await.unwrap();
+            assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
+        }
+        let verdict = Box::pin(ingest.judge(failed(6), Asker::TRUSTED)).await.unwrap();
+        assert_eq!(verdict.cause, Cause::Unknown, "{verdict:?}");
+        let says = "it was wrong here in 6 of 6 cases";
+        assert!(verdict.evidence.iter().any(|line| line.text.contains(says)), "{verdict:?}");
+    })
+    .await;
+    assert_eq!(before.iter().map(|one| (one.record.wrong, one.record.cases())).collect::<Vec<_>>(), [(7, 7)]);
     assert_eq!(after, before);
 }

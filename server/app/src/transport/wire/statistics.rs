@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     domain::Cause,
-    retry::{FailureGroup, FlakyFailure, WrongVerdicts},
+    retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
     stats::{
         ChangeKind, Coverage, Group, MixedNeed, PackageVariation, Regression, Report, StatsTotals, TimeStep,
     },
@@ -17,7 +17,8 @@ pub(crate) fn answer(counted: StatisticsAnswer) -> pb::GetStatsResponse {
     let flaky = counted.flaky.into_iter().map(flaky_failure).collect();
     let failures = counted.failures.into_iter().map(failure_group).collect();
     let wrong = counted.wrong.into_iter().map(wrong_verdicts).collect();
-    pb::GetStatsResponse { flaky, failures, wrong, ..sums(counted.report) }
+    let silenced = counted.silenced.into_iter().map(silenced_rule).collect();
+    pb::GetStatsResponse { flaky, failures, wrong, silenced, ..sums(counted.report) }
 }
 
 fn sums(report: Report) -> pb::GetStatsResponse {
@@ -173,6 +174,12 @@ fn wrong_verdicts(wrong: WrongVerdicts) -> pb::WrongVerdicts {
         cause: cause(wrong.cause).into(),
         attempts: wrong.count,
     }
+}
+
+fn silenced_rule(silenced: SilencedRule) -> pb::SilencedRule {
+    let SilencedRule { rule, project, record } = silenced;
+    let (wrong, cases) = (record.wrong.into(), record.cases().into());
+    pb::SilencedRule { rule, project, wrong, cases, share: record.share() }
 }
 
 fn regression(regression: Regression) -> pb::Regression {

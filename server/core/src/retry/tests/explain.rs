@@ -11,7 +11,7 @@ const LOG: &str = "cc -c a.c\n\
 
 #[test]
 fn an_explanation_names_every_rule_its_lines_and_why_one_decides() {
-    let explained = explain(LOG, &LogRules::built_in());
+    let explained = explain(LOG, &LogRules::built_in(), &no_records);
     assert_eq!(explained.cause, Cause::Undecided);
     let rule = |id: &str| explained.rules.iter().find(|fired| fired.rule == id).unwrap();
     let first = &explained.rules[0];
@@ -28,7 +28,8 @@ fn an_explanation_names_every_rule_its_lines_and_why_one_decides() {
 fn an_explanation_and_a_verdict_agree_on_every_example_of_every_rule() {
     let rules = LogRules::built_in();
     for line in rules::built_in().unwrap().iter().flat_map(|rule| &rule.matches) {
-        let (explained, verdict) = (explain(line, &rules), judged(&Evidence { exit: None, ..code(1, line) }));
+        let (explained, verdict) =
+            (explain(line, &rules, &no_records), judged(&Evidence { exit: None, ..code(1, line) }));
         assert_eq!(explained.cause, verdict.cause, "{line}");
         assert!(explained.rules.first().is_some_and(|rule| rule.decides), "{line}: {:?}", explained.rules);
     }
@@ -36,10 +37,10 @@ fn an_explanation_and_a_verdict_agree_on_every_example_of_every_rule() {
 
 #[test]
 fn a_log_that_no_rule_knows_is_explained_by_its_last_words_and_lines_are_bounded() {
-    let explained = explain("building\nfatal: the moon is full\n", &LogRules::built_in());
+    let explained = explain("building\nfatal: the moon is full\n", &LogRules::built_in(), &no_records);
     assert!(explained.rules.is_empty());
     assert_eq!(explained.last_words.as_deref(), Some("fatal: the moon is full"));
-    let many = explain(&"a.c:3:1: error: no\n".repeat(100), &LogRules::built_in());
+    let many = explain(&"a.c:3:1: error: no\n".repeat(100), &LogRules::built_in(), &no_records);
     assert_eq!((many.rules[0].lines.len(), many.rules[0].count), (5, 100));
 }
 

@@ -18,6 +18,7 @@ mod next_size;
 mod order;
 mod root;
 mod rpm;
+mod rule_records;
 mod sentences;
 mod short;
 mod strange;

@@ -111,7 +111,7 @@ fn a_failure_without_a_known_cause_says_what_is_not_known_and_how_to_make_it_kno
 
 #[test]
 fn a_log_that_shows_more_of_the_order_counts_whatever_was_asked_first() {
-    let asked = |log: &[&str]| reported(&code(1, &log.join("\n")), &LogRules::built_in());
+    let asked = |log: &[&str]| reported(&code(1, &log.join("\n")), &LogRules::built_in(), &no_records);
     let parts = [
         asked(&NETWORK[..1]),
         asked(&[NETWORK[0], "downloaded from mirror", OWN[0]]),

@@ -65,6 +65,7 @@ fn found(cause: Cause, source: EvidenceSource, text: &str) -> Finding {
         pass_chance: None,
         own_is_test: false,
         by_rules: None,
+        spoken: Vec::new(),
         log_unread: false,
         memory_refused: false,
         clues: Vec::new(),

@@ -237,7 +237,10 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     };
     loader.load().await.unwrap();
     assert_eq!(later.wrong_verdicts(|_| true).len(), 1);
-    assert_eq!(later.parts.verdict_engine.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
+    assert_eq!(
+        later.parts.verdict_engine.classify(&asked("b", BROKEN), &later.parts.history).cause,
+        Some(Cause::Infra)
+    );
     assert!(fixture::metrics(&later).encode().unwrap().contains("plimsoll_verdicts_wrong{rule="));
 }
 

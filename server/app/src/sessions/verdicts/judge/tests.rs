@@ -227,7 +227,7 @@ async fn ask_for_another_project(ingest: &Ingest) {
     let id = &question().attempt;
     assert_eq!(ingest.verdicts(id, "a/one").await.unwrap().len(), 1);
     assert_eq!(ingest.verdicts(id, "b/two").await, Ok(Vec::new()));
-    let (store, verdict_engine) = (&ingest.parts.store, &ingest.parts.verdict_engine);
+    let (store, engine) = (&ingest.parts.store, (&ingest.parts.verdict_engine, &ingest.parts.history));
     let of = |project: &str| {
         let failed = test_summary(id.as_str(), "zlib", "1", 100);
         let key = Key { project: project.into(), ..failed.key.clone() };
@@ -235,8 +235,8 @@ async fn ask_for_another_project(ingest: &Ingest) {
         Summary { key, outcome, exit, cause: Some(Cause::Unknown), ..failed }
     };
     let (mut own, mut foreign) = (of("a/one"), of("b/two"));
-    assert!(judged_early(store, verdict_engine, &mut own).await);
-    assert!(!judged_early(store, verdict_engine, &mut foreign).await);
+    assert!(judged_early(store, engine, &mut own).await);
+    assert!(!judged_early(store, engine, &mut foreign).await);
     assert_eq!((own.cause, foreign.cause), (Some(Cause::Oom), Some(Cause::Unknown)));
 }
 

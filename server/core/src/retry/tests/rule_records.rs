@@ -1,0 +1,236 @@
+//! Rules that were wrong here: their records, what speaks in their place, and what cannot turn them.
+
+use super::*;
+use crate::{
+    domain::VerdictCorrection,
+    retry::{Corrections, RuleExperience, RuleRecord, SilencedRule},
+};
+
+const BROKEN: &str = "a.c:1:1: error: no";
+const LOST: &str = "curl: (6) Could not resolve host: x";
+
+/// An installation: what verdicts depend on.
+struct Installation {
+    seen: KnownFailures,
+    history: History,
+    corrections: Corrections,
+}
+
+impl Installation {
+    fn new() -> Self {
+        Self {
+            seen: KnownFailures::new(1000),
+            history: History::new(1000),
+            corrections: Corrections::new(100),
+        }
+    }
+
+    fn record(&self, rule: &str, project: &str) -> RuleRecord {
+        self.experience().record(rule, project)
+    }
+
+    fn experience(&self) -> RuleExperience<'_> {
+        RuleExperience { seen: &self.seen, history: &self.history, corrections: &self.corrections }
+    }
+
+    fn judge(&self, evidence: &Evidence) -> Verdict {
+        let (settings, policy) = (Settings::default(), RetryPolicy::default());
+        let here = |rule: &str| self.record(rule, &evidence.key.project);
+        let finding = classify_here(evidence, &LogRules::built_in(), &here);
+        let known =
+            VerdictInputs { history: &self.history, seen: &self.seen, settings: &settings, policy: &policy };
+        super::super::judge(evidence, finding, &known)
+    }
+
+    /// A failure of this project at a commit of its own, with a retry that ended so; `None`: no retry.
+    fn fails(&mut self, id: &str, project: &str, log: &str, retry: Option<Outcome>) -> Verdict {
+        let asked = asked(id, project, id, log);
+        let verdict = Verdict { given_unix_ms: Some(1000), ..self.judge(&asked) };
+        self.seen.learn(&asked.key, &verdict);
+        if let Some(outcome) = retry {
+            self.retries(id, &asked.key, outcome);
+        }
+        verdict
+    }
+
+    fn retries(&mut self, of: &str, key: &Key, outcome: Outcome) {
+        let retry = test_summary(&format!("{of}-again"), "zlib", "1", 100);
+        let exit = Some(Exit::Code(i32::from(outcome != Outcome::Succeeded)));
+        let retries = AttemptId::parse(of).ok();
+        self.history.learn(Arc::new(Summary { key: key.clone(), outcome, exit, retries, ..retry }));
+    }
+}
+
+fn asked(id: &str, project: &str, commit: &str, log: &str) -> Evidence {
+    let mut evidence = Evidence { attempt: AttemptId::parse(id).unwrap(), ..code(1, log) };
+    evidence.key.project = project.into();
+    evidence.key.labels.insert("commit".into(), commit.into());
+    evidence
+}
+
+fn record(right: u32, wrong: u32) -> RuleRecord {
+    RuleRecord { right, wrong }
+}
+
+#[test]
+fn a_rule_loses_its_say_when_it_is_wrong_in_seven_of_nine_cases() {
+    for (right, wrong, has_say) in [
+        (0, 0, true),
+        (0, 5, true),
+        (0, 6, false),
+        (2, 6, true),
+        (2, 7, false),
+        (3, 7, true),
+        (20, 12, true),
+        (u32::MAX / 2, 3, true),
+    ] {
+        assert_eq!(record(right, wrong).has_say(), has_say, "{right} {wrong}");
+    }
+}
+
+#[test]
+fn retries_teach_which_rules_are_right_and_the_next_clue_speaks_for_one_that_is_not() {
+    use Outcome::{Failed, Lost, Succeeded};
+    for (log, wrong, right) in [(BROKEN, Succeeded, Failed), (LOST, Failed, Succeeded)] {
+        let mut here = Installation::new();
+        let natural = here.judge(&asked("x", "p", "x", log));
+        let rule = &natural.basis.spoken[0].rule;
+        for (n, outcome) in [right, wrong, wrong, wrong, right, wrong, wrong, Lost, wrong].iter().enumerate()
+        {
+            // another line each time, so that the same failure is not flaky
+            let log = format!("{log}{}\n", "y".repeat(n));
+            let verdict = here.fails(&format!("f{n}"), "p", &log, Some(*outcome));
+            assert_eq!(verdict.basis.spoken.len(), 1, "{:?}", verdict.evidence);
+        }
+        assert_eq!(here.record(rule, "p"), record(2, 6), "{rule}");
+        here.fails("last", "p", &format!("{log}w"), Some(wrong));
+        let next = here.fails("next", "p", &format!("{log}z"), None);
+        assert_eq!((next.cause, &next.basis.spoken), (Cause::Unknown, &natural.basis.spoken));
+        let says = "but it was wrong here in 7 of 9 cases, so it does not count";
+        assert!(next.evidence.iter().any(|line| line.text.contains(says)), "{:?}", next.evidence);
+        assert!(next.outlook.signature.is_some(), "later failures must be recognized, to get its say back");
+        assert_eq!(
+            here.judge(&asked("x", "q", "x", &format!("{log}z"))).cause,
+            natural.cause,
+            "in another project it has a say"
+        );
+    }
+}
+
+#[test]
+fn a_flood_of_one_project_turns_no_rule_in_another_and_one_failure_is_one_case() {
+    let mut here = Installation::new();
+    for n in 0..100 {
+        here.fails(&format!("f{n}"), "p", &format!("{BROKEN}{}", "y".repeat(n)), Some(Outcome::Succeeded));
+    }
+    let rule = here.judge(&asked("x", "q", "x", BROKEN)).basis.spoken[0].rule.clone();
+    assert_eq!((here.record(&rule, "p"), here.record(&rule, "q")), (record(0, 32), record(0, 3)));
+    let silenced = |here: &Installation| here.experience().silenced(&rule);
+    let of = |project: &str, wrong| SilencedRule {
+        rule: rule.clone(),
+        project: project.into(),
+        record: record(0, wrong),
+    };
+    assert_eq!(silenced(&here), [of("p", 32)]);
+    for n in 0..3 {
+        here.fails(&format!("g{n}"), "q", &format!("{BROKEN}{}", "y".repeat(n)), Some(Outcome::Succeeded));
+    }
+    assert_eq!(silenced(&here), [of("", 6), of("p", 35), of("q", 6)], "two projects agree");
+
+    let mut here = Installation::new();
+    for n in 0..40 {
+        let id = format!("f{n}");
+        let asked = asked(&id, "p", "one commit", BROKEN);
+        here.seen.learn(&asked.key, &here.judge(&asked));
+        here.retries(&id, &asked.key, if n == 20 { Outcome::Succeeded } else { Outcome::Failed });
+    }
+    assert_eq!(here.record(&rule, "p"), record(0, 1));
+}
+
+#[test]
+fn corrections_count_instead_of_retries_and_those_that_contradict_each_other_count_on_both_sides() {
+    let mut here = Installation::new();
+    let correct = |here: &mut Installation, id: &str, cause, at_unix_ms| {
+        let (found, by, why, rule) = (Cause::Unknown, "ann".into(), "I know".into(), String::new());
+        let mut verdict = here.judge(&asked(id, "p", id, BROKEN));
+        verdict.basis.correction = Some(Box::new(VerdictCorrection {
+            cause,
+            why,
+            by,
+            at_unix_ms,
+            project: "p".into(),
+            found,
+            found_source: None,
+            rule,
+            before: None,
+            before_source: None,
+            signature: None,
+            undone: false,
+        }));
+        here.corrections.record(&verdict);
+    };
+    for id in ["a", "b", "c"] {
+        here.fails(id, "p", BROKEN, Some(Outcome::Succeeded));
+    }
+    let rule = here.judge(&asked("x", "p", "x", BROKEN)).basis.spoken[0].rule.clone();
+    assert_eq!(here.record(&rule, "p"), record(0, 3));
+    for (id, cause, expected) in [
+        ("a", Cause::Deterministic, record(1, 2)),
+        ("b", Cause::Oom, record(1, 2)),
+        ("a", Cause::Infra, record(0, 3)),
+        ("a", Cause::Deterministic, record(1, 2)),
+        ("unknown", Cause::Infra, record(1, 2)),
+    ] {
+        correct(&mut here, id, cause, 1);
+        assert_eq!(here.record(&rule, "p"), expected, "{id} {cause:?}");
+    }
+}
+
+#[test]
+fn the_order_of_arrival_changes_no_record_and_untrusted_reports_teach_nothing() {
+    let failures: Vec<(Key, Verdict)> = (0..300)
+        .map(|n| {
+            let (id, commit) = (format!("f{n}"), format!("{}", n % 90));
+            let asked = asked(&id, ["p", "q", "r"][n % 3], &commit, BROKEN);
+            let mut verdict = judged(&asked);
+            verdict.given_unix_ms = Some(1000 + n as u64 / 4);
+            verdict.basis.by_untrusted = n % 5 == 0;
+            verdict.outlook.signature.as_mut().unwrap().id = format!("{}", n % 90);
+            (asked.key, verdict)
+        })
+        .collect();
+    let records = |step: usize| {
+        let mut here = Installation::new();
+        here.seen = KnownFailures::new(200);
+        for n in (0..300).map(|n| n * step % 300) {
+            let (key, verdict) = &failures[n];
+            if n % 2 == 0 {
+                here.seen.learn(key, verdict);
+            }
+            let outcome = if n % 90 % 4 == 1 { Outcome::Failed } else { Outcome::Succeeded };
+            here.retries(verdict.attempt.as_str(), key, outcome);
+            if n % 2 == 1 {
+                here.seen.learn(key, verdict);
+            }
+        }
+        let rule = &failures[0].1.basis.spoken[0].rule;
+        (["p", "q", "r", "s"].map(|project| here.record(rule, project)), here.seen.rules_with_cases())
+    };
+    let expected = records(1);
+    assert!(expected.0.iter().all(|record| record.cases() > 3 && record.right > 0), "{expected:?}");
+    for step in [299, 7, 113] {
+        assert_eq!(records(step), expected, "step {step}");
+    }
+    let mut all = KnownFailures::new(500);
+    for (key, verdict) in failures.iter().filter(|(_, verdict)| verdict.basis.by_untrusted) {
+        all.learn(key, verdict);
+    }
+    assert_eq!(all.rules_with_cases(), [""; 0]);
+    for (key, verdict) in &failures {
+        all.learn(key, verdict);
+    }
+    for (_, verdict) in &failures {
+        all.unlearn(&verdict.attempt, None);
+    }
+    assert_eq!(all.rules_with_cases(), [""; 0], "nothing is left");
+}
