@@ -39,7 +39,7 @@ const WHAT: &str = "rules and retry policy";
 const MAX_FAILURES: usize = 50_000;
 
 /// How often the metrics of rules that have lost their say are updated.
-const SILENCED_INTERVAL: Duration = Duration::from_secs(60);
+const SILENCED_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Most corrections kept, enough for some years: about 10 MB.
 const MAX_CORRECTIONS: usize = 10_000;

@@ -173,7 +173,7 @@ impl RuleExperience<'_> {
         let Some(by_project) = self.seen.rule_cases.0.get(rule) else { return RuleRecord::default() };
         let few = |project: &str, most| {
             let failures = by_project.get(project);
-            failures.map_or(RuleRecord::default(), |failures| {
+            failures.map_or_else(RuleRecord::default, |failures| {
                 RuleRecord::of(&self.cases(rule, failures, most), most)
             })
         };

@@ -88,7 +88,7 @@ fn commit_buckets(server: &Server) -> anyhow::Result<Vec<(f64, f64)>> {
 /// The bound that `percent` of 100 commits between two looks stay below, milliseconds.
 fn quantile_ms(before: &[(f64, f64)], after: &[(f64, f64)], percent: u32) -> f64 {
     let counts = || before.iter().zip(after).map(|((bound, before), (_, after))| (bound, after - before));
-    let all = counts().last().map_or(0.0, |(_, all)| all);
+    let all = counts().next_back().map_or(0.0, |(_, all)| all);
     let found = counts().find(|(_, count)| *count >= all * f64::from(percent) / 100.0);
     found.map_or(f64::NAN, |(bound, _)| bound * 1000.0)
 }

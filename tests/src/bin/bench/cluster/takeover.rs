@@ -10,7 +10,6 @@ use plimsoll_client::{
     delivery::{Delivery, Settings},
     trust::Trust,
 };
-use plimsoll_proto::v1::agent_message::Message;
 use plimsoll_support::postgres::PostgresServer;
 use plimsoll_tests::{
     Programs, QUIET, Server, eventually,
@@ -25,9 +24,9 @@ use tokio::{
 use crate::ROUNDS;
 
 /// Agents with a connection each: they run in this process, on the same two cores as servers and database.
-const AGENTS: u64 = 3000;
+const AGENTS: u32 = 3000;
 /// Agents that begin at once.
-const AT_ONCE: u64 = 200;
+const AT_ONCE: u32 = 200;
 /// Longest wait for the server that takes over.
 const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(20);
@@ -79,18 +78,18 @@ async fn start(
     writer: &Server,
 ) -> anyhow::Result<Vec<(String, Delivery)>> {
     const SAMPLES: &str = "plimsoll_ingest_samples_total";
-    let acknowledged = || anyhow::Ok(metric(&writer.get("/metrics")?.1, SAMPLES).unwrap_or_default() as u64);
+    let acknowledged = || anyhow::Ok(metric(&writer.get("/metrics")?.1, SAMPLES).unwrap_or_default());
     let (mut agents, before) = (Vec::new(), acknowledged()?);
     for agent in 0..AGENTS {
         let attempt = format!("agent-{round}-{agent}");
-        let Message::Hello(hello) = hello(&attempt, "bench") else { continue };
+        let hello = hello(&attempt, "bench");
         let settings = settings(servers, spools.join(&attempt));
         let mut delivery = Delivery::start(&settings, hello);
         delivery.push(sample(1));
         agents.push((attempt, delivery));
         if (agent + 1) % AT_ONCE == 0 {
             let reached = async || acknowledged().unwrap_or_default();
-            eventually("the agents stream", reached, |now| *now > before + agent).await;
+            eventually("the agents stream", reached, |now| *now > before + f64::from(agent)).await;
         }
     }
     Ok(agents)
@@ -103,7 +102,7 @@ fn settings(servers: &str, spool_dir: PathBuf) -> Settings {
 /// Ends an attempt whose server is gone; returns the time from then until another has all of it.
 async fn deliver(mut agent: Delivery, attempt: String, killed: Instant) -> anyhow::Result<Duration> {
     agent.push(sample(2));
-    let Message::Finish(finish) = finish(&attempt, 2, Some(0)) else { return Ok(Duration::ZERO) };
+    let finish = finish(&attempt, 2, Some(0));
     let report = agent.finish_with(finish, PATIENCE).await;
     ensure!(report.delivered, "{attempt}: {report:?}");
     Ok(killed.elapsed())
