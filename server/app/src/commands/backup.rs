@@ -30,7 +30,6 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = examples_text(&[
     "backup --data-dir data plimsoll.backup",
-    "backup --store-url postgres://ci@db/plimsoll night.backup",
     "backup --server ci:7411 --ca ca.crt night.backup",
 ]))]
 pub struct Backup {

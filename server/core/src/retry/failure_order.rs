@@ -53,7 +53,7 @@ static DOWNLOAD_CONSEQUENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i-u:no such|not found|could not find|can't find|cannot find (-l|package|module|crate)|cannot (open|stat)|can't open",
         r"|no module named|no rule to make|does not exist|missing|unable to locate|unmet|installation candidate|unresolved import|undeclared crate|unlinked crate",
-        r"|linker command failed|final link failed|is not in (std|GOROOT)|unable to select packages|download|fetch|network|resolve host|connect)"
+        r"|linker command failed|final link failed|skipped due to earlier|is not in (std|GOROOT)|unable to select packages|download|fetch|network|resolve host|connect)"
     ))
     .ok()
 });

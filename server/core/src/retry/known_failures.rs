@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{lineage, rule_records::RuleCases};
+use super::{
+    lineage,
+    rule_cases::{FailureId, FailurePosition, RuleCases},
+};
 use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, SpokenRule, Verdict};
 
 /// Most failures kept for one key and signature; the oldest are dropped.
@@ -70,11 +73,6 @@ impl FailureRecord {
     }
 }
 
-pub(super) type FailureId = (String, String);
-
-/// Time of a verdict, milliseconds since 1970, and its attempt: failures are ordered by it.
-pub(super) type FailurePosition = (u64, AttemptId);
-
 /// The failure of one attempt.
 #[derive(Debug, Clone)]
 pub(super) struct FailedAttempt {
@@ -117,6 +115,11 @@ impl RetrySuccess {
 }
 
 impl KnownFailures {
+    /// The rules that have a failure.
+    pub fn rules_with_cases(&self) -> Vec<String> {
+        self.rule_cases.0.keys().cloned().collect()
+    }
+
     /// An empty set for at most `capacity` failures (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self {

@@ -14,7 +14,7 @@
 //! | | `corrections` | a person's correction, over what the rules found |
 //! | compare | `signature` | identifies equal failures |
 //! | | `known_failures`, `lineage` | earlier failures and their retries; earlier attempts of the job |
-//! | | `rule_records` | how often each rule was right here, and whether it has a say |
+//! | | `rule_cases`, `rule_experience`, `rule_records` | how often each rule was right here, and whether it has a say |
 //! | decide | `remedy` | the action for the cause |
 //! | | `next`, `cpu`, `evicted`, `pod_sizes`, `size_words` | the next sizes, and their reasons |
 //! | | `allow`, `policy` | whether budget, earlier failures and cost allow it |
@@ -54,6 +54,8 @@ mod reasons;
 mod remedy;
 mod reported;
 mod rule;
+mod rule_cases;
+mod rule_experience;
 mod rule_match;
 mod rule_records;
 mod rule_words;
@@ -78,7 +80,8 @@ pub use self::{
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
     policy::{Exception, RetryPolicy, Terms},
     reported::reported,
-    rule_records::{RuleExperience, RuleRecord, RuleRecords, SilencedRule, no_records},
+    rule_experience::{RuleExperience, SilencedRule},
+    rule_records::{RuleRecord, RuleRecords, no_records},
     rules::LogRules,
     word_weights::{ByKind, WordWeights, general_words},
 };

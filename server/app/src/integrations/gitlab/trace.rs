@@ -25,7 +25,15 @@ pub(super) struct TraceEnd {
 
 /// The last `most` bytes of a log as text, no longer than its bytes: what is not UTF-8 becomes a question mark.
 pub(super) fn text(bytes: &[u8], most: usize) -> String {
-    let end = bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default();
+    let cut = bytes.len().saturating_sub(most);
+    // not in the middle of a character
+    let inside = bytes
+        .iter()
+        .skip(cut)
+        .take(if cut > 0 { 3 } else { 0 })
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count();
+    let end = bytes.get(cut + inside..).unwrap_or_default();
     end.utf8_chunks()
         .flat_map(|part| [part.valid(), if part.invalid().is_empty() { "" } else { "?" }])
         .collect()
@@ -131,7 +139,7 @@ mod tests {
     #[test]
     fn a_log_is_cut_at_a_character_and_a_build_that_was_not_needed_is_known() {
         assert_eq!(text("aäb".as_bytes(), 2), "b");
-        assert_eq!(text(b"a\xff", 100), "a\u{fffd}");
+        assert_eq!(text(b"a\xff", 100), "a?");
         for line in [
             "==> No need to rebuild zlib, found hash match at: ",
             "==> No need to rebuild zlib, found full hash match at:",

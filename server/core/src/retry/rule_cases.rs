@@ -1,0 +1,40 @@
+//! In which failures each rule spoke.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::domain::{AttemptId, SpokenRule};
+
+/// A key and the id of a signature: failures with the same are the same failure.
+pub(super) type FailureId = (String, String);
+/// Time of a verdict, and its attempt.
+pub(super) type FailurePosition = (u64, AttemptId);
+/// A failure in which a rule spoke.
+pub(super) type RuleCase = (FailurePosition, Arc<FailureId>);
+
+/// Failures by rule and project, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct RuleCases(pub(super) BTreeMap<String, BTreeMap<String, BTreeSet<RuleCase>>>);
+
+impl RuleCases {
+    pub(super) fn add(&mut self, spoken: &[SpokenRule], project: &str, case: &RuleCase) {
+        for SpokenRule { rule, .. } in spoken {
+            let by_project = self.0.entry(rule.clone()).or_default();
+            by_project.entry(project.to_owned()).or_default().insert(case.clone());
+        }
+    }
+
+    pub(super) fn remove(&mut self, spoken: &[SpokenRule], project: &str, case: &RuleCase) {
+        for SpokenRule { rule, .. } in spoken {
+            let Some(by_project) = self.0.get_mut(rule) else { continue };
+            if by_project.get_mut(project).is_some_and(|cases| cases.remove(case) && cases.is_empty()) {
+                by_project.remove(project);
+            }
+            if by_project.is_empty() {
+                self.0.remove(rule);
+            }
+        }
+    }
+}
