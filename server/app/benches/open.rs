@@ -25,6 +25,7 @@ use std::{
 use fleet::{Any, cpu_seconds, make, memory_mb};
 use plimsoll_core::domain::Bytes;
 use plimsoll_server::{App, Config};
+use tokio_util::sync::CancellationToken;
 
 const NUMBERS: [&str; 4] = ["10000", "100000", "1000000", "100000long"];
 /// Behind a number of attempts with long names.
@@ -43,7 +44,7 @@ async fn open(dir: &Path) -> Any<()> {
         history_attempts: 1_000_000,
         ..Config::default()
     };
-    let app = App::build(config).await?;
+    let app = App::build(config, &CancellationToken::new()).await?.ok_or("stopped")?;
     let seconds = begin.elapsed().as_secs_f64();
     let figures = [seconds, cpu_seconds()?, memory_mb("VmRSS")?, memory_mb("VmHWM")?];
     say(&figures)?;

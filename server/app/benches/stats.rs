@@ -19,6 +19,7 @@ use std::{
 use fleet::{Any, START_UNIX_MS, cpu_seconds, make, memory_mb};
 use plimsoll_proto::v1::{Filter, GetStatsRequest, GroupBy, stats_client::StatsClient};
 use plimsoll_server::{App, Config};
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 const NUMBER: u64 = 1_000_000;
@@ -87,7 +88,7 @@ async fn serve(dir: &Path) -> Any<bool> {
         http_listen: ([127, 0, 0, 1], 0).into(),
         ..Config::default()
     };
-    let app = App::build(config).await?;
+    let app = App::build(config, &CancellationToken::new()).await?.ok_or("stopped")?;
     writeln!(
         io::stdout(),
         "open: {:.0} MB of memory, {:.0} MB at the most",

@@ -21,6 +21,7 @@ use plimsoll_store::Store;
 use running::RunningServer;
 use standby::Standby;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{
@@ -122,9 +123,10 @@ pub struct Addresses {
 }
 
 impl App {
-    /// Binds all listeners, opens the store and reads the history.
+    /// Binds all listeners, opens the store and reads the history. `None` once `stop` is cancelled: the store is closed then, so that a
+    /// standby has it at once.
     /// Errors: an address is in use, or the data directory or the database cannot be used. The text names it and how to fix that.
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
+    pub async fn build(config: Config, stop: &CancellationToken) -> anyhow::Result<Option<Self>> {
         // first, so that an address in use is reported before any slow work
         let listeners = Listeners::bind(&config).await?;
         let secrets = Secrets::read(&config)?;
@@ -142,7 +144,8 @@ impl App {
         let verdict_engine = VerdictEngine::open(sources, Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
-        let (store, dir_lock) = opening::open_store(&config, standby.as_ref()).await?;
+        let opened = opening::open_store(&config, standby.as_ref(), stop).await?;
+        let Some((store, dir_lock)) = opened else { return Ok(None) };
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let (tickets, keeper) =
@@ -161,11 +164,18 @@ impl App {
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
-        worker.resume().await.context("the store: cannot read the history")?;
-        tickets.resume(worker.open()).await.context("the store: cannot read the tickets")?;
+        let resuming = async {
+            worker.resume().await.context("the store: cannot read the history")?;
+            tickets.resume(worker.open()).await.context("the store: cannot read the tickets")
+        };
+        let Some(resumed) = stop.run_until_cancelled(resuming).await else {
+            store.close().await.context("closing the store")?;
+            return Ok(None);
+        };
+        resumed?;
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
         let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
-        Ok(Self {
+        Ok(Some(Self {
             config,
             listeners,
             store,
@@ -184,7 +194,7 @@ impl App {
             guard,
             dir_lock,
             standby,
-        })
+        }))
     }
 
     /// The bound addresses. A port configured as 0 is replaced by the actual port.

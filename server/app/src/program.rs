@@ -4,6 +4,7 @@
 use std::{
     io::{ErrorKind, Write as _},
     path::Path,
+    pin::pin,
     process::ExitCode,
     time::Duration,
 };
@@ -14,6 +15,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Addresses, App, Cli, Config, Log, agent_threads,
@@ -96,21 +98,33 @@ async fn run_server(config: Config, agents: Handle) -> anyhow::Result<()> {
     tracing::info!(history_memory = %memory.history, from = memory.reason, "memory for the history");
     memory.check()?;
     tracing::info!(data_dir, store_url, "opening the store");
-    let app = tokio::select! {
-        built = App::build(config) => built?,
-        () = stop.next_signal() => {
-            tracing::info!("stopped before it served");
-            return Ok(());
-        }
+    let mut second = pin!(second_signal(async || again.next_signal().await));
+    let built = tokio::select! {
+        built = build(config, &mut stop) => built?,
+        () = &mut second => anyhow::bail!("ended by a second signal before the store was closed"),
+    };
+    let Some(app) = built else {
+        tracing::info!("stopped before it served");
+        return Ok(());
     };
     let Addresses { grpc, http, admission } = app.addresses()?;
     let admission = admission.map(tracing::field::display);
     tracing::info!(%grpc, %http, admission, data_dir, "serving");
-    let second = second_signal(async || again.next_signal().await);
     tokio::select! {
         ended = app.run(agents, stop.first_signal()) => ended,
-        () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
+        () = &mut second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
     }
+}
+
+/// Builds the server, unless a signal stops it before it can serve.
+async fn build(config: Config, stop: &mut StopSignals) -> anyhow::Result<Option<App>> {
+    let stopped = CancellationToken::new();
+    let mut building = pin!(App::build(config, &stopped));
+    tokio::select! {
+        built = &mut building => return built,
+        () = stop.next_signal() => stopped.cancel(),
+    }
+    building.await
 }
 
 /// Waits for a second signal to stop. A signal that follows the first immediately does not count: a

@@ -84,6 +84,8 @@ pub use sled::{
     StoreFiller, StoreSettings, bytes_below, repair, store_id_at, store_id_of, syncs,
 };
 pub use snapshot::Snapshot;
+#[cfg(feature = "postgres")]
+use tokio_util::sync::CancellationToken;
 pub use upstream::{
     delete_upstream_server, delete_upstream_ticket, load_upstream_servers, load_upstream_tickets,
     put_upstream_server, put_upstream_ticket,
@@ -122,14 +124,15 @@ impl Store {
     }
 
     /// Opens a store in a PostgreSQL database, but waits while another server has it open: until that one closes it, or has not beaten for
-    /// six seconds. `tell` gets the address and the start of that server. Dropping the future ends the wait.
+    /// six seconds. `tell` gets the address and the start of that server. `None` once `stop` is cancelled: the store is free for others.
     /// Errors: the error names the setting and says what to do.
     #[cfg(feature = "postgres")]
     pub async fn open_postgres_when_free(
         settings: &PostgresSettings,
         tell: impl Fn(&str) + Send + 'static,
-    ) -> Result<Self, PostgresError> {
-        PostgresStore::open_when_free(settings, tell).await.map(Self::Postgres)
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, PostgresError> {
+        Ok(PostgresStore::open_when_free(settings, tell, stop).await?.map(Self::Postgres))
     }
 
     /// Opens a store in a PostgreSQL database as it is now, to read it: commits are refused, and a server goes on writing. Until it is

@@ -5,6 +5,7 @@ use std::{fs::File, path::Path};
 use anyhow::Context as _;
 use plimsoll_proto::own_files;
 use plimsoll_store::{Store, StoreSettings};
+use tokio_util::sync::CancellationToken;
 
 use super::standby::Standby;
 use crate::runtime::settings::{Config, refuse_two_stores};
@@ -13,22 +14,27 @@ use crate::runtime::settings::{Config, refuse_two_stores};
 const LOCK_FILE: &str = "plimsoll.lock";
 
 /// Opens the store that the settings name. While another server has it, this one waits as `standby`. The file, if any, keeps other servers out of the data directory while it is open.
+/// `None` once `stop` is cancelled.
 /// Errors: it cannot be used. The text names the setting and says what to do.
 pub(super) async fn open_store(
     config: &Config,
     standby: Option<&Standby>,
-) -> anyhow::Result<(Store, Option<File>)> {
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<(Store, Option<File>)>> {
     if let (Some(_), Some(standby)) = (&config.store_url, standby) {
         refuse_two_stores(&config.data_dir)?;
         let lock = lock_hooks(&config.data_dir)?;
-        let store = open_database(config, standby).await?;
-        standby.note_taken();
-        return Ok((store, lock));
+        let store = open_database(config, standby, stop).await?;
+        return Ok(store.map(|store| {
+            standby.note_taken();
+            (store, lock)
+        }));
     }
     let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache.0 };
-    let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
+    let opening = tokio::task::spawn_blocking(move || Store::open(&settings));
+    let Some(opened) = stop.run_until_cancelled(opening).await else { return Ok(None) };
     let opened = opened.context("data_dir: opening the store failed unexpectedly")?;
-    Ok((opened.context("data_dir")?, None))
+    Ok(Some((opened.context("data_dir")?, None)))
 }
 
 /// Makes and locks the data directory, in which GitLab's job hooks wait. Without one they wait in memory, which is logged later.
@@ -45,11 +51,20 @@ fn lock_hooks(data_dir: &Path) -> anyhow::Result<Option<File>> {
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(config: &Config, standby: &Standby) -> anyhow::Result<Store> {
-    Store::open_postgres_when_free(&config.database()?, standby.holder_note()).await.context("store_url")
+async fn open_database(
+    config: &Config,
+    standby: &Standby,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<Store>> {
+    let note_holder = standby.holder_note();
+    Store::open_postgres_when_free(&config.database()?, note_holder, stop).await.context("store_url")
 }
 
 #[cfg(not(feature = "postgres"))]
-fn open_database(_config: &Config, _standby: &Standby) -> impl Future<Output = anyhow::Result<Store>> {
+fn open_database(
+    _config: &Config,
+    _standby: &Standby,
+    _stop: &CancellationToken,
+) -> impl Future<Output = anyhow::Result<Option<Store>>> {
     std::future::ready(Err(anyhow::anyhow!("store_url: {}", crate::runtime::settings::NO_DATABASE)))
 }

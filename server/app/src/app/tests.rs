@@ -21,6 +21,10 @@ fn config(dir: &tempfile::TempDir) -> Config {
     Config { data_dir, grpc_listen: free, http_listen: free, ..Config::default() }
 }
 
+async fn built(config: Config) -> App {
+    App::build(config, &CancellationToken::new()).await.unwrap().unwrap()
+}
+
 /// A server that serves, and the way to stop it.
 struct Server {
     _dir: tempfile::TempDir,
@@ -34,7 +38,7 @@ struct Server {
 impl Server {
     async fn start(drain_timeout: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let app = App::build(Config { drain_timeout, ..config(&dir) }).await.unwrap();
+        let app = built(Config { drain_timeout, ..config(&dir) }).await;
         let Addresses { grpc, http, .. } = app.addresses().unwrap();
         let metrics = Arc::clone(&app.metrics);
         let (stop, stopped) = oneshot::channel();
@@ -121,9 +125,19 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_dies_ends_the_server_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let mut running = RunningServer::start(App::build(config(&dir)).await.unwrap(), Handle::current());
+    let mut running = RunningServer::start(built(config(&dir)).await, Handle::current());
     running.worker_task = LongTask::new("ingest", TaskTracker::new().spawn(async { panic!("on purpose") }));
     let error = running.ended_early().await;
     let error = running.drain(Drain::begin(PLENTY, Some(error))).await.unwrap_err();
     assert!(error.to_string().starts_with("the ingest ended badly"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_stopped_before_it_serves_leaves_its_store_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    stop.cancel();
+    assert!(App::build(config(&dir), &stop).await.unwrap().is_none());
+    let opens = async || App::build(config(&dir), &CancellationToken::new()).await.is_ok();
+    eventually("the store is free", opens, |opens| *opens).await;
 }

@@ -29,11 +29,14 @@ pub(super) fn view_store(_config: &Config) -> impl Future<Output = anyhow::Resul
 pub(super) async fn open_free_store(config: &Config) -> anyhow::Result<Store> {
     use anyhow::Context as _;
     let settings = config.database()?;
-    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    let (tell, mut holders) = tokio::sync::mpsc::channel(1);
+    let never = tokio_util::sync::CancellationToken::new();
     let note_holder = move |holder: &str| drop(tell.try_send(holder.to_owned()));
     tokio::select! {
-        opened = Store::open_postgres_when_free(&settings, note_holder) => opened.context("store_url"),
-        Some(holder) = told.recv() => Err(anyhow::anyhow!(
+        opened = Store::open_postgres_when_free(&settings, note_holder, &never) => {
+            opened.context("store_url")?.context("store_url: not opened")
+        }
+        Some(holder) = holders.recv() => Err(anyhow::anyhow!(
             "store_url: the server {holder} has the store open: stop all servers of this store first, its standbys too"
         )),
     }

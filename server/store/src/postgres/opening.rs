@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     checks::{check_server, check_unpooled},
@@ -23,15 +24,32 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 pub(super) enum Takeover {
     /// It loses the store.
     AtOnce,
-    /// This server waits for its end, and passes its address to this function.
-    WhenFree(Box<dyn Fn(&str) + Send>),
+    /// This server waits for its end.
+    WhenFree {
+        /// Gets the address of the other server.
+        tell: Box<dyn Fn(&str) + Send>,
+        /// Ends the wait. A lease that is being taken then is taken: the caller gives it up.
+        ends: CancellationToken,
+    },
+}
+
+impl Takeover {
+    /// A step that waits, until it is to end.
+    async fn wait<T>(
+        &self,
+        step: impl Future<Output = Result<T, PostgresError>>,
+    ) -> Result<T, PostgresError> {
+        let Self::WhenFree { ends, .. } = self else { return step.await };
+        let stopped = || Err(PostgresError::lasting("stopped before the store was open"));
+        ends.run_until_cancelled(step).await.unwrap_or_else(stopped)
+    }
 }
 
 impl fmt::Debug for Takeover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AtOnce => "AtOnce",
-            Self::WhenFree(_) => "WhenFree",
+            Self::WhenFree { .. } => "WhenFree",
         })
     }
 }
@@ -41,18 +59,20 @@ pub(super) async fn open(
     target: &Target,
     takeover: Takeover,
 ) -> Result<(HeldStore, WriterSession), PostgresError> {
-    let mut connection = in_time(connect(target)).await?;
+    let mut connection = takeover.wait(in_time(connect(target))).await?;
     loop {
         let seen = match &takeover {
             Takeover::AtOnce => None,
-            Takeover::WhenFree(tell) => Some(wait_until_free(target, &mut connection, tell).await?),
+            Takeover::WhenFree { tell, .. } => {
+                Some(takeover.wait(wait_until_free(target, &mut connection, tell)).await?)
+            }
         };
         match in_time(schema::take_lease(&mut connection.client, seen)).await {
             Ok(None) => {}
             Ok(Some(held)) => return Ok((held, in_time(WriterSession::prepare(connection)).await?)),
             Err(error @ PostgresError::Passing(_)) if seen.is_some() => {
                 tracing::warn!(%error, "the store cannot be taken yet");
-                connection = reconnect(target).await?;
+                connection = takeover.wait(reconnect(target)).await?;
             }
             Err(error) => return Err(error),
         }

@@ -12,7 +12,7 @@ use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     errors::{PostgresError, describe, is_disconnect},
@@ -72,14 +72,28 @@ impl PostgresStore {
     }
 
     /// Opens the store like [`Self::open`], but waits while another server has it open. `tell` gets the address and the start of
-    /// that server, if there is one. Dropping the future ends the wait.
+    /// that server, if there is one. `None` once `stop` is cancelled; a lease that was taken then is given up first.
     /// Errors: the text names the setting and says what to do.
     pub async fn open_when_free(
         settings: &PostgresSettings,
         tell: impl Fn(&str) + Send + 'static,
-    ) -> Result<Self, PostgresError> {
-        let (opening, parts) = Self::begin_to_open(settings, Takeover::WhenFree(Box::new(tell)))?;
-        Self::with(opening.await, parts)
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, PostgresError> {
+        let ends = stop.child_token();
+        // also if this future is dropped
+        let _guard = ends.clone().drop_guard();
+        let takeover = Takeover::WhenFree { tell: Box::new(tell), ends };
+        let (opening, parts) = Self::begin_to_open(settings, takeover)?;
+        let opened = Self::with(opening.await, parts);
+        if !stop.is_cancelled() {
+            return opened.map(Some);
+        }
+        if let Ok(store) = opened
+            && let Err(error) = store.close().await
+        {
+            tracing::debug!(%error, "the store was not closed");
+        }
+        Ok(None)
     }
 
     /// Starts the thread that opens the store and writes to it.
@@ -291,7 +305,7 @@ fn run_writer(
     target: Target,
     messages: mpsc::Receiver<WriterMessage>,
     takeover: Takeover,
-    mut opened: oneshot::Sender<Opened>,
+    opened: oneshot::Sender<Opened>,
 ) {
     threads::yield_to_others();
     // a caller that has gone needs no answer
@@ -303,11 +317,7 @@ fn run_writer(
         Err(error) => return answer(opened, Err(no_threads(error))),
     };
     runtime.block_on(async {
-        let opening = tokio::select! {
-            opening = Writer::open(target, takeover) => opening,
-            () = opened.closed() => return,
-        };
-        match opening {
+        match Writer::open(target, takeover).await {
             Ok(writer) => {
                 let parts = (writer.identity(), writer.shared(), writer.readers(), Handle::current());
                 answer(opened, Ok(parts));

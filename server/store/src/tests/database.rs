@@ -7,7 +7,10 @@ use tokio::{
     sync::mpsc::{Receiver, channel},
     task::JoinSet,
 };
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 
 use super::fixture::one;
 use crate::{Batch, CommitError, PageLimit, PostgresSettings, Store, StoreMode};
@@ -93,7 +96,7 @@ fn wait_for(url: &str) -> (AbortOnDropHandle<Store>, Receiver<String>) {
     let (settings, (tell, held_by)) = (settings(url), channel(8));
     let waiting = async move {
         let tell = move |holder: &str| tell.try_send(holder.to_owned()).unwrap_or_default();
-        Store::open_postgres_when_free(&settings, tell).await.unwrap()
+        Store::open_postgres_when_free(&settings, tell, &CancellationToken::new()).await.unwrap().unwrap()
     };
     (AbortOnDropHandle::new(TaskTracker::new().spawn(waiting)), held_by)
 }

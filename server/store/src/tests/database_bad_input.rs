@@ -3,12 +3,13 @@
 use std::thread::{self, JoinHandle};
 
 use plimsoll_support::{patience::eventually, postgres::PostgresServer};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    database::{open, value},
+    database::{open, settings, value},
     fixture::{attempt, id, one, summary},
 };
-use crate::{Batch, CommitError, load_summaries, put_summary};
+use crate::{Batch, CommitError, Store, load_summaries, put_summary};
 
 #[tokio::test]
 async fn a_row_that_was_changed_by_hand_costs_at_most_that_record() {
@@ -122,4 +123,25 @@ async fn a_lock_that_is_held_for_long_makes_the_store_read_only_until_its_end() 
     let again = async || store.commit(one(b"k", b"after")).await.is_ok();
     eventually("the store is writable", again, |written| *written).await;
     assert_eq!(value(&store, b"k").await.unwrap(), b"after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_stopped_while_it_takes_the_lease_gives_it_up() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let database = server.new_database();
+    let settings = settings(&server.url(&database));
+    open(&settings.url).close().await.unwrap();
+    let foreign = ForeignSession::begin(server, &database, "SELECT * FROM plimsoll.lease FOR UPDATE").await;
+    let stop = CancellationToken::new();
+    let opening = async || Store::open_postgres_when_free(&settings, |_holder| (), &stop).await;
+    let stopping = async {
+        foreign.wait_for("wait_event_type = 'Lock'").await;
+        stop.cancel();
+        foreign.end();
+    };
+    let (opened, ()) = tokio::join!(opening(), stopping);
+    assert!(opened.unwrap().is_none());
+    let lease = "SELECT lease.epoch, beat.epoch, beat.n FROM plimsoll.lease, plimsoll.beat";
+    assert_eq!(server.sql(&database, lease), "2|2|-1");
+    assert!(opening().await.unwrap().is_none(), "it does not wait once it is stopped");
 }
