@@ -1,6 +1,6 @@
 //! Servers that serve, wait as standbys, refuse connections or are frozen, in every order.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 
 use plimsoll_support::collector::{CollectorFaults, FakeCollector};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -14,7 +14,7 @@ use super::*;
 struct FakeServer {
     url: String,
     health: HealthReporter,
-    _running: AbortOnDropHandle<Result<(), Error>>,
+    _running: AbortOnDropHandle<Result<(), tonic::transport::Error>>,
 }
 
 async fn start(serves: bool) -> FakeServer {
