@@ -93,7 +93,14 @@ fn classify_without(
     // a signal says that it was killed, and a line of the log may say for what
     let says_why =
         |hit: &RuleMatch<'_>| hit.rule.cause.is_memory() && !hit.rule.summary && !is_silenced(&hit.rule.id);
-    let log_says_why = ended.as_ref().is_some_and(|ended| ended.weak) && hits.iter().any(says_why);
+    // schedulers interrupt what is over its limit: then it was not canceled
+    let says_limit = |hit: &RuleMatch<'_>| {
+        !hit.rule.weak && (says_why(hit) || (hit.rule.cause == Cause::Timeout && !is_silenced(&hit.rule.id)))
+    };
+    let log_says_why = ended.as_ref().is_some_and(|ended| match ended.cause {
+        Some(Cause::Canceled) => hits.iter().any(says_limit),
+        _ => ended.weak && hits.iter().any(says_why),
+    });
     let (ended, ended_after) = if log_says_why { (None, ended) } else { (ended, None) };
     found.extend(ended);
     found.extend(ci);

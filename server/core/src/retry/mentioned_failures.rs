@@ -8,6 +8,7 @@
 //! | a comment, an option in a help text, a line of documentation that a search found | `// Killed`, `--retry  if it was reset` |
 //! | a check that passed or starts | `ok 3 - disk: No space left on device`, `=== RUN   TestReset` |
 //! | the title of a failed test: what failed is not what it is called | `1) retries if the connection was refused` |
+//! | a compiler's note beside a message | `x.py:4: note: Revealed type is ConnectionResetError` |
 //! | words in quotation marks in a line that reports no error | `handles 'Out of memory'` |
 //! | lines of the agent itself: messages and its report | `plimsoll: zlib ended with exit code 2`, `  killed    1 process` |
 
@@ -30,9 +31,13 @@ static MANUAL_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:\S+\.(?:md|rst|adoc|html?|pod|tex)[:-]|(?:-[A-Za-z0-9], )?--?[A-Za-z][A-Za-z0-9-]*(?:[ =][A-Z<\[]\S*)?(?:  +|\t)\S)").ok()
 });
 
-/// Matches the title of a failed test, as Mocha, `RSpec` and `ExUnit` number them.
+/// Matches what a compiler says beside a message: its reason is the message.
+static COMPILER_NOTE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^\S+:[0-9]+(?::[0-9]+)?: note: ").ok());
+
+/// Matches the title of a failed test, as Mocha, `RSpec` and `ExUnit` number them and Jest marks them.
 static TEST_TITLE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^[0-9]{1,4}\) (?:[^:]|:[^ ])*$").ok());
+    LazyLock::new(|| Regex::new(r"^(?:[0-9]{1,4}\) (?:[^:]|:[^ ])*$|[●✕✗✘×] [^:]* › )").ok());
 
 /// Matches a line in which a tool reports that it will retry.
 static TRIES_AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -75,6 +80,7 @@ impl<'l> LineBefore<'l> {
             || echo.iter().any(|mark| text.starts_with(mark))
             || matches_form(&MANUAL_LINE, text)
             || matches_form(&TEST_TITLE, text)
+            || matches_form(&COMPILER_NOTE, text)
     }
 }
 
@@ -130,7 +136,8 @@ pub(super) fn went_well(text: &str) -> bool {
     ];
     let starts = marks.iter().any(|mark| text.starts_with(mark))
         || text.starts_with("checking ")
-        || text.ends_with("(as expected)");
+        || text.contains("expected)")
+            && ["(as expected)", "(expected)"].iter().any(|mark| text.contains(mark));
     // a time may follow the word, as in `Passed    0.01 sec`
     let words = text.trim_end_matches(|c: char| c.is_ascii_digit() || ". %[](=)".contains(c));
     let words = words.strip_suffix("sec").or_else(|| words.strip_suffix("ms")).unwrap_or(words);
@@ -210,6 +217,9 @@ mod tests {
             " 3/10 Test  #3: out_of_memory ....   Passed    0.01 sec",
             "tests/x.py::test_killed PASSED     [ 50%]",
             "  1) test retries after connection refused (X.RolloutTest)",
+            "  \u{25cf} upload \u{203a} reports ENOSPC to the caller",
+            "client_test.go:60: injected: connection refused (expected), retry 1",
+            "src/errors.py:44: note: Revealed type is ConnectionResetError",
             "[       OK ] Disk.Full (12 ms)",
         ];
         for line in quoting {

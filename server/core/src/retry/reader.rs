@@ -63,10 +63,13 @@ static JSON_MESSAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         .ok()
 });
 
-/// The message of a line that a logger wrote as a JSON object, or as one field of it, with its wrappers; `None` for every other line. Line breaks in the message
+/// Longest name that stands before a JSON object in a line.
+const PREFIX_BYTES: usize = 80;
+
+/// The message of a line that a logger wrote as a JSON object, behind a name or alone, or as one field of it, with its wrappers; `None` for every other line. Line breaks in the message
 /// become carriage returns, so that the line keeps its number.
 pub(super) fn json_message(line: &str) -> Option<String> {
-    let object = unwrapped(line).trim_start();
+    let object = behind_prefix(unwrapped(line).trim_start());
     // a field of an object that takes several lines, or the object
     let is_field = object.starts_with('"')
         && JSON_MESSAGE.as_ref()?.find(object).is_some_and(|field| field.start() == 0);
@@ -76,6 +79,14 @@ pub(super) fn json_message(line: &str) -> Option<String> {
     let parts: Vec<String> =
         JSON_MESSAGE.as_ref()?.captures_iter(object).map(|found| unescaped(&found[1])).collect();
     (!parts.is_empty()).then(|| parts.join(": "))
+}
+
+/// The object that ends a line, behind the name of what wrote it; any other line as it is.
+fn behind_prefix(line: &str) -> &str {
+    let is_prefix = |at: &usize| *at <= PREFIX_BYTES && line.ends_with('}');
+    let at = line.find(" {\"").filter(is_prefix);
+    let object = at.and_then(|at| line.split_at_checked(at)).filter(|(prefix, _)| !prefix.contains('"'));
+    object.map_or(line, |(_, object)| object.trim_start())
 }
 
 /// The text of a JSON string. An escape that is cut or not known stays as it is.
