@@ -34,8 +34,9 @@ const OWN_CASES: usize = 32;
 const FOREIGN_CASES: usize = 3;
 /// Most other projects in a record, those with the newest cases.
 const FOREIGN_PROJECTS: usize = 64;
-/// Most failures of a rule and project that are examined for its cases, the newest.
-const EXAMINED: usize = 256;
+/// Failures that are examined for each case that may count, the newest: several may be one case. A verdict waits for them.
+const EXAMINED_FOR_CASE: usize = 8;
+
 /// A rule that has lost its say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SilencedRule {
@@ -74,12 +75,19 @@ impl RuleExperience<'_> {
     /// Where a rule has lost its say, by project.
     pub fn silenced(&self, rule: &str) -> Vec<SilencedRule> {
         let Some(by_project) = self.seen.rule_cases.0.get(rule) else { return Vec::new() };
-        let known = by_project.iter();
-        let known =
-            known.map(|(project, failures)| (project.as_str(), self.cases(rule, failures, OWN_CASES)));
-        let cases: BTreeMap<&str, Vec<bool>> = known.filter(|(_, cases)| !cases.is_empty()).collect();
-        let few = |project: &str, most| RuleRecord::of(cases.get(project).map_or(&[], Vec::as_slice), most);
-        let projects: BTreeSet<&str> = cases.keys().copied().chain([""]).collect();
+        let cases = |most: usize| -> BTreeMap<&str, RuleRecord> {
+            let all = by_project.iter();
+            let all = all.map(|(project, failures)| (project.as_str(), self.cases(rule, failures, most)));
+            all.filter(|(_, cases)| !cases.is_empty())
+                .map(|(project, cases)| (project, RuleRecord::of(&cases, most)))
+                .collect()
+        };
+        let (own, as_foreign) = (cases(OWN_CASES), cases(FOREIGN_CASES));
+        let few = |project: &str, most| {
+            let records = if most == OWN_CASES { &own } else { &as_foreign };
+            records.get(project).copied().unwrap_or_default()
+        };
+        let projects: BTreeSet<&str> = own.keys().copied().chain([""]).collect();
         let records = projects.into_iter().map(|project| (project, record_with(by_project, project, few)));
         let silenced = records.filter(|(_, record)| !record.has_say());
         let silenced = silenced.map(|(project, record)| SilencedRule {
@@ -94,7 +102,7 @@ impl RuleExperience<'_> {
     fn cases(&self, rule: &str, failures: &BTreeSet<RuleCase>, most: usize) -> Vec<bool> {
         let mut groups: Vec<Vec<(&Key, &FailedAttempt)>> = Vec::new();
         let mut at: HashMap<(&FailureId, &str), usize> = HashMap::new();
-        for (position, name) in failures.iter().rev().take(EXAMINED) {
+        for (position, name) in failures.iter().rev().take(most * EXAMINED_FOR_CASE) {
             let Some((key, failed)) = self.seen.failure(position, name) else { continue };
             let scope = failed.repeat_scope.as_deref().unwrap_or(position.1.as_str());
             let group = *at.entry((name, scope)).or_insert(groups.len());
