@@ -58,14 +58,19 @@ async fn what_a_job_writes_is_stored_as_its_own_whatever_its_opening_claims() {
 async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in_the_file() {
     let Attacked { issuer, site } = Attacked::start();
     let file = site.dir.path().join("token");
+    let reader = issuer.token(8, Value::Null);
+    // so that the server has the issuer's keys
+    drop(site.stream(&reader).await.unwrap());
     // the server adds a minute by which clocks may differ
-    let soon = plimsoll_tests::unix_now() - 60 + 3;
+    let soon = plimsoll_tests::unix_now() - 60 + 15;
     fs::write(&file, issuer.token(7, json!({"exp": soon}))).unwrap();
     let release = site.dir.path().join("release");
     let waits = format!("while ! test -e {}; do sleep 0.1; done", release.display());
     let token_file = file.display().to_string();
     let words = [
         "run",
+        "--patience",
+        "2m",
         "--token-file",
         &token_file,
         "--attempt",
@@ -78,10 +83,11 @@ async fn a_build_goes_on_without_loss_when_its_token_expires_and_a_new_one_is_in
         &waits,
     ];
     let build = site.agent.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let reader = issuer.token(8, Value::Null);
     let log = async || site.server.log().unwrap();
     eventually("the stream ends", log, |log| log.contains("a call that lasted")).await;
-    fs::write(&file, issuer.token(7, Value::Null)).unwrap();
+    let new_file = site.dir.path().join("token.new");
+    fs::write(&new_file, issuer.token(7, Value::Null)).unwrap();
+    fs::rename(&new_file, &file).unwrap();
     fs::write(&release, "").unwrap();
     let output = build.wait_with_output().unwrap();
     let seen = String::from_utf8_lossy(&output.stderr).into_owned();

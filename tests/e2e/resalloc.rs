@@ -179,7 +179,7 @@ fn a_ticket_that_its_client_took_without_seeing_the_answer_ends_by_itself_also_u
     let mut port = String::new();
     BufReader::new(upstream.stdout.take().unwrap()).read_line(&mut port).unwrap();
     let pools = format!(
-        "[[pool]]\nname = \"u\"\nat_once = 1\ntags = [\"x\"]\nupstream = \"http://127.0.0.1:{}\"\n[tickets]\nask_within = \"3s\"\n",
+        "[[pool]]\nname = \"u\"\nat_once = 1\ntags = [\"x\"]\nupstream = \"http://127.0.0.1:{}\"\n[tickets]\nask_within = \"15s\"\n",
         port.trim()
     );
     let site = Site::start_with(&[("--pools-file", &pools)], &[]).unwrap();

@@ -75,9 +75,10 @@ impl Agent {
         }
     }
 
-    /// Measures a shell script with `run` and these options, which hold no blanks.
+    /// Measures a shell script with `run` and these options, which hold no blanks. Waits for a slow server longer than a build does.
     pub fn run(&self, options: &str, script: &str) -> Answer {
-        let options: Vec<&str> = options.split_whitespace().collect();
+        let patience = if options.contains("--patience") { "" } else { "--patience 2m" };
+        let options: Vec<&str> = patience.split_whitespace().chain(options.split_whitespace()).collect();
         self.call(&[&["run"], &options[..], &["--", "sh", "-c", script]].concat())
     }
 

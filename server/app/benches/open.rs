@@ -44,7 +44,7 @@ async fn open(dir: &Path) -> Any<()> {
         history_attempts: 1_000_000,
         ..Config::default()
     };
-    let app = App::build(config, &CancellationToken::new()).await?.ok_or("stopped")?;
+    let app = Box::pin(App::build(config, &CancellationToken::new())).await?.ok_or("stopped")?;
     let seconds = begin.elapsed().as_secs_f64();
     let figures = [seconds, cpu_seconds()?, memory_mb("VmRSS")?, memory_mb("VmHWM")?];
     say(&figures)?;

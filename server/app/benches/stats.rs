@@ -88,7 +88,7 @@ async fn serve(dir: &Path) -> Any<bool> {
         http_listen: ([127, 0, 0, 1], 0).into(),
         ..Config::default()
     };
-    let app = App::build(config, &CancellationToken::new()).await?.ok_or("stopped")?;
+    let app = Box::pin(App::build(config, &CancellationToken::new())).await?.ok_or("stopped")?;
     writeln!(
         io::stdout(),
         "open: {:.0} MB of memory, {:.0} MB at the most",

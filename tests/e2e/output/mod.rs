@@ -100,7 +100,7 @@ async fn a_daemon_that_keeps_the_stream_open_is_not_waited_for() {
 #[test]
 fn what_is_written_behind_the_shells_back_comes_through() {
     let dir = tempfile::tempdir().unwrap();
-    let script = "mkfifo f; { sleep 0.1; cat f; } & exec >f; echo through";
+    let script = "mkfifo f; { sleep 0.1; cat f; } & exec >f; echo through; exec >&-; wait";
     let mut command = Agent::alone(dir.path()).command(&read(script));
     let ended = command.current_dir(dir.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "through\n");
@@ -139,6 +139,12 @@ async fn phases_reach_the_server_with_the_end_of_the_attempt() {
     // the other way: kept on disk first, delivered by a later run
     assert_eq!(call("kept", "0s").code, Some(0));
     assert_eq!(call("later", "1min").code, Some(0));
+    // a run waits a second at most for what an earlier one left
+    let is_there = async || {
+        let is_there = collector.attempt("kept").finish.is_some();
+        is_there || call("another", "1min").code.is_none()
+    };
+    eventually("the kept one is delivered", is_there, |there| *there).await;
     for attempt in ["direct", "kept", "later"] {
         let phases = collector.finish(attempt).phases;
         assert_eq!(phases.iter().map(|phase| phase.name.as_str()).collect::<Vec<_>>(), NAMES, "{attempt}");

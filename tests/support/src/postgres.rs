@@ -332,7 +332,11 @@ fn give_to_server(folder: &Path) {
 
 #[expect(clippy::unwrap_used, reason = "for tests")]
 fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    // below the range from which the system gives out ports: a server that is stopped and started again keeps its own
+    let first = process::id().wrapping_mul(31);
+    let ports = (0..20_000).map(|_try| 12_000 + first.wrapping_add(NUMBER.fetch_add(1, Relaxed)) % 20_000);
+    let mut ports = ports.filter_map(|port| u16::try_from(port).ok());
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// Removes folders of processes that have ended: the server of a whole process is never dropped.

@@ -293,9 +293,13 @@ fn without_cgroups_the_process_tree_is_measured_daemons_included() {
     let root = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/proc", root.path().join("proc")).unwrap();
     // the middle shell ends at once, and its pipe goes to the reaper of its descendants
-    let script = "( { head -c 104857600 /dev/zero; sleep 1.5; } | tail >/dev/null & ); sleep 1; exit 3";
+    let full = root.path().join("full");
+    let script = format!(
+        "( {{ head -c 104857600 /dev/zero; : >{0}; sleep 5; }} | tail >/dev/null & ); until [ -e {0} ]; do sleep 0.05; done; sleep 0.5; exit 3",
+        full.display()
+    );
     let limit = (1_u64 << 30).to_string();
-    let (code, _stdout, stderr) = run_agent(agent(script).env(ROOT, root.path()).env(LIMIT, limit));
+    let (code, _stdout, stderr) = run_agent(agent(&script).env(ROOT, root.path()).env(LIMIT, limit));
     assert_eq!(code, 3);
     assert!((100.0..130.0).contains(&mebibytes(&stderr, "needed")), "{stderr}");
     assert!(stderr.contains("runs without the memory limit"), "{stderr}");

@@ -90,17 +90,7 @@ fn classify_without(
     found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
     let logged = clues::log_clues(&hits, measured);
-    // a signal says that it was killed, and a line of the log may say for what
-    let says_why =
-        |hit: &RuleMatch<'_>| hit.rule.cause.is_memory() && !hit.rule.summary && !is_silenced(&hit.rule.id);
-    // schedulers interrupt what is over its limit: then it was not canceled
-    let says_limit = |hit: &RuleMatch<'_>| {
-        !hit.rule.weak && (says_why(hit) || (hit.rule.cause == Cause::Timeout && !is_silenced(&hit.rule.id)))
-    };
-    let log_says_why = ended.as_ref().is_some_and(|ended| match ended.cause {
-        Some(Cause::Canceled) => hits.iter().any(says_limit),
-        _ => ended.weak && hits.iter().any(says_why),
-    });
+    let log_says_why = log_says_why(ended.as_ref(), &hits, &is_silenced);
     let (ended, ended_after) = if log_says_why { (None, ended) } else { (ended, None) };
     found.extend(ended);
     found.extend(ci);
@@ -129,6 +119,21 @@ fn classify_without(
     let finding = Finding { log_unread: is_log_unread(joined), pass_chance, ..decide_cause(&found) };
     let finding = lowered_by_failed_test(finding, &hits);
     with_first_line(finding, joined, &hits)
+}
+
+/// Whether the log says better than the exit why the build ended. A signal says that it was killed, and a line may say for what;
+/// schedulers interrupt what is over its limit, which then was not canceled.
+fn log_says_why(ended: Option<&Clue>, hits: &[RuleMatch<'_>], is_silenced: &impl Fn(&str) -> bool) -> bool {
+    let Some(ended) = ended else { return false };
+    let speaks = |hit: &&RuleMatch<'_>| {
+        !is_silenced(&hit.rule.id) && (ended.cause != Some(Cause::Canceled) || !hit.rule.weak)
+    };
+    hits.iter().filter(speaks).any(|hit| match hit.rule.cause {
+        cause if cause.is_memory() => {
+            (ended.weak || ended.cause == Some(Cause::Canceled)) && !hit.rule.summary
+        }
+        cause => cause == Cause::Timeout && ended.cause == Some(Cause::Canceled),
+    })
 }
 
 /// The finding with the line of the log with which the failure began.

@@ -28,7 +28,7 @@ fn a_database_that_cannot_be_reached_or_used_is_refused_with_the_way_out() {
         &format!("CREATE DATABASE {database}_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"),
     );
     let cases = [
-        ("postgres://u@no-such-host.invalid/p".to_owned(), "check the host"),
+        ("postgres://u@no-such-host..invalid/p".to_owned(), "check the host"),
         ("postgres://u@127.0.0.1:1/p".to_owned(), "check host and port"),
         (server.url("no_such_database"), "CREATE DATABASE"),
         (url.replace("plimsoll@", "no_such_role@"), "check user and sslmode"),

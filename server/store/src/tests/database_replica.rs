@@ -87,6 +87,10 @@ async fn interrupt_commits(interruption: Interruption, rounds: u32) {
         let is_last = round + 1 == rounds;
         let ready = async || store.commit(one(b"ready", b"v")).await.is_ok();
         eventually("the store is writable", ready, |written| *written).await;
+        let safe = format!("{interruption:?} before {round}");
+        let with_standby = async || store.commit(one(safe.as_bytes(), b"v")).await.is_ok();
+        eventually("a commit is acknowledged", with_standby, |written| *written).await;
+        acknowledged.push(safe);
         pair.on_thread(|pair| pair.standby.crash()).await;
         let mut commit = begin_commit(&store, format!("{interruption:?} {round}"));
         let sent = pair.next_waiting(None).await;
@@ -97,17 +101,17 @@ async fn interrupt_commits(interruption: Interruption, rounds: u32) {
             pair.interrupt(interruption, asked.clone()).await;
             pair.next_waiting(Some(&asked)).await;
         }
-        let answer = commit.try_join_next();
-        assert!(answer.is_none(), "acknowledged without the standby: {answer:?}");
+        // after 10 s it is refused, on a slow machine before this point
+        let answer = commit.try_join_next().map(Result::unwrap);
+        assert!(!matches!(answer, Some(Ok(_))), "acknowledged without the standby: {answer:?}");
         if is_last {
             pair.on_thread(|pair| pair.primary.crash()).await;
         }
         pair.on_thread(|pair| pair.standby.start_again()).await;
-        if !is_last {
+        if let (false, None) = (is_last, answer) {
             acknowledged.extend(commit.join_next().await.unwrap().unwrap().ok());
         }
     }
-    assert!(!acknowledged.is_empty());
     let keys = "SELECT convert_from(k, 'UTF8') FROM plimsoll.entry";
     let kept =
         pair.on_thread(move |pair| (pair.standby.promote(), pair.standby.sql("postgres", keys)).1).await;

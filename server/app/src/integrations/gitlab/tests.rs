@@ -67,6 +67,14 @@ impl Fake {
     }
 
     fn client(&self, metrics: &Arc<Metrics>) -> (GitlabClient, tempfile::NamedTempFile) {
+        self.client_with(FAST, metrics)
+    }
+
+    fn client_with(
+        &self,
+        pace: PaceTerms,
+        metrics: &Arc<Metrics>,
+    ) -> (GitlabClient, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), TOKEN).unwrap();
         let settings = Settings {
@@ -74,7 +82,7 @@ impl Fake {
             token_file: Some(file.path().to_owned()),
             ca_file: None,
         };
-        (GitlabClient::open(&settings, FAST, Arc::clone(metrics)).unwrap().unwrap(), file)
+        (GitlabClient::open(&settings, pace, Arc::clone(metrics)).unwrap().unwrap(), file)
     }
 }
 
@@ -82,7 +90,7 @@ impl Fake {
 const FAST: PaceTerms = PaceTerms {
     spacing: Duration::ZERO,
     backoff: Duration::from_millis(1),
-    answer_within: Duration::from_millis(500),
+    answer_within: Duration::from_secs(30),
     patience: Duration::from_secs(90),
     pause: Duration::from_hours(1),
 };
@@ -124,7 +132,8 @@ async fn what_is_busy_cut_slow_or_broken_is_asked_again_and_then_left_alone() {
     ])
     .await;
     let metrics = Arc::new(Metrics::new());
-    let (client, _file) = fake.client(&metrics);
+    let hasty = PaceTerms { answer_within: Duration::from_secs(3), ..FAST };
+    let (client, _file) = fake.client_with(hasty, &metrics);
     assert_eq!(client.get("a", KeptPart::All(100)).await.unwrap().body, b"at last");
     assert_eq!(client.get("b", KeptPart::All(100)).await.unwrap().body, b"in time");
     assert_eq!(client.get("c", KeptPart::All(100)).await.unwrap_err(), RequestFailure::Away);
