@@ -28,7 +28,8 @@ pub mod spack;
 pub mod words;
 
 pub use words::{
-    evidence, figures, json, measured, reasons, recommendations, series, shown, sums, times, verdict, wrap,
+    evidence, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times, verdict,
+    wrap,
 };
 
 /// Messages, clients and servers of the package `plimsoll.v1`.

@@ -138,17 +138,19 @@ fn form_field(name: &str, words: &str, value: &str) -> Markup {
 
 /// A table with a row for each attempt.
 pub(super) fn table(attempts: &[Summary], view: &ReaderChoice, name: &str) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(name) {
-            table {
-                thead { tr {
-                    th scope="col" { "Package" } th scope="col" { "Attempt" } th scope="col" { "Outcome" } th scope="col" { "Ended" } th.n scope="col" { "Took" }
-                    th.n scope="col" { "Need" } th.n scope="col" { "Asked" } th.n scope="col" { "Limit" } th.n scope="col" { "Mean cores" } th.n scope="col" { "-j" }
-                } }
-                tbody { @for summary in attempts { (row(summary, view)) } }
-            }
-        }
-    }
+    let heads = [
+        "Package",
+        "Attempt",
+        "Outcome",
+        "Ended",
+        "#Took",
+        "#Need",
+        "#Asked",
+        "#Limit",
+        "#Mean cores",
+        "#-j",
+    ];
+    super::table::table(name, &heads, attempts.iter().map(|summary| row(summary, view)))
 }
 
 /// The need as a table cell, with a note if the measurement is incomplete.

@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures, sums,
+    figures,
+    sums::{self, OTHERS_GROUP},
     v1::{Group, StatsTotals},
 };
 
 use super::{
-    flow::OTHERS_GROUP,
     numbers::{amount, count, share_of, some_amount, some_percent},
     page::{empty_page, timed_page},
-    table::{Sort, head, pages},
+    table::{Sort, head, pages, scrolled},
     view::{Fields, ReaderChoice},
 };
 
@@ -124,17 +124,16 @@ fn packages_table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &Reade
     let link = |by: &str, order: &str| {
         view.link("/packages", &[("q", fields.get("q")), ("sort", by), ("order", order)])
     };
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Packages" {
-            table #packages {
-                thead { tr {
-                    (head("Package", "name", sort, link))
-                    @for (name, words, _) in COLUMNS { (head(words, name, sort, link)) }
-                } }
-                tbody { @for group in shown { (row(group, view)) } }
-            }
+    let whole = html! {
+        table #packages {
+            thead { tr {
+                (head("Package", "name", sort, link))
+                @for (name, words, _) in COLUMNS { (head(words, name, sort, link)) }
+            } }
+            tbody { @for group in shown { (row(group, view)) } }
         }
-    }
+    };
+    scrolled("Packages", &whole)
 }
 
 fn row(group: &Group, view: &ReaderChoice) -> Markup {

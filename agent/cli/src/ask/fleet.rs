@@ -30,7 +30,7 @@ pub async fn show_stats(
     let stats = client.stats(question.clone()).await?;
     Ok(match shown.format {
         Format::Text => CommandOutput::prose(text::render_stats(&question, &stats, shown.style)),
-        Format::Json => CommandOutput::data(json::render_stats(&stats)),
+        Format::Json => CommandOutput::data(json::render_message(&stats)),
     })
 }
 
@@ -57,7 +57,7 @@ pub async fn attempts(
     }
     Ok(match shown.format {
         Format::Text => CommandOutput::prose(text::render_attempts(&question, &page, shown.style)),
-        Format::Json => CommandOutput::data(json::render_attempts(&page)),
+        Format::Json => CommandOutput::data(json::render_message(&page)),
     })
 }
 
@@ -72,7 +72,7 @@ pub async fn recommend(
     let answer = client.recommend(question).await?;
     let patch = match format {
         ProposalFormat::Text => return Ok(CommandOutput::prose(recommendations::table(&answer))),
-        ProposalFormat::Json => Ok(json::render_recommendations(&answer)),
+        ProposalFormat::Json => Ok(json::render_message(&answer)),
         ProposalFormat::Csv => Ok(recommendations::csv(&answer)),
         ProposalFormat::Gitlab => recommendations::gitlab(&answer),
         ProposalFormat::Kubernetes => recommendations::kubernetes(&answer),
@@ -91,7 +91,7 @@ pub async fn show_attempt(
     let attempt = client.attempt(question).await?;
     Ok(match shown.format {
         Format::Text => CommandOutput::prose(text::render_attempt(&attempt, shown.style)),
-        Format::Json => CommandOutput::data(json::render_attempt(&attempt)),
+        Format::Json => CommandOutput::data(json::render_message(&attempt)),
     })
 }
 

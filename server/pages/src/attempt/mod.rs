@@ -11,7 +11,7 @@ use plimsoll_proto::{
     evidence::{self, NOTHING_TO_RETRY, is_of_success, source_in_words},
     figures, measured,
     reasons::{self, SizeKind},
-    v1::{Action, GetAttemptResponse, Outcome, Prediction, Summary, Verdict},
+    v1::{Action, GetAttemptResponse, Outcome, Phase, Prediction, Summary, Verdict},
     verdict,
 };
 
@@ -19,6 +19,7 @@ use super::{
     chart,
     numbers::{bytes, cores, cores_named, count, micros, millis, percent, plural, some_bytes, some_cores},
     page::{card, plain_page},
+    table::table,
     times,
     view::ReaderChoice,
     words,
@@ -232,53 +233,47 @@ fn sizes(next: &Prediction) -> Markup {
 
 /// Verdicts that were replaced by a later one.
 fn earlier(verdicts: &[Verdict]) -> Markup {
+    let heads = ["Given", "Verdict", "Cause", "#Confidence", "Reason"];
+    let row = |verdict: &Verdict| {
+        html! {
+            tr {
+                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
+                @if is_of_success(verdict) {
+                    td { (NOTHING_TO_RETRY) } td { (figures::DASH) } td.n { (figures::DASH) }
+                } @else {
+                    td { (verdict::answer(verdict)) }
+                    td { (words::cause(verdict.cause())) }
+                    td.n { @if verdict::is_cause_unknown(verdict) { (figures::DASH) } @else { (percent(verdict.confidence)) } }
+                }
+                td { (words::sentence(&verdict.reason)) }
+            }
+        }
+    };
     html! {
         @if !verdicts.is_empty() {
             h2 { "Earlier verdicts" }
-            div.scroll tabindex="0" role="region" aria-label="Earlier verdicts" {
-                table {
-                    thead { tr { th scope="col" { "Given" } th scope="col" { "Verdict" } th scope="col" { "Cause" } th.n scope="col" { "Confidence" } th scope="col" { "Reason" } } }
-                    tbody {
-                        @for verdict in verdicts {
-                            tr {
-                                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
-                                @if is_of_success(verdict) {
-                                    td { (NOTHING_TO_RETRY) } td { (figures::DASH) } td.n { (figures::DASH) }
-                                } @else {
-                                    td { (verdict::answer(verdict)) }
-                                    td { (words::cause(verdict.cause())) }
-                                    td.n { @if verdict::is_cause_unknown(verdict) { (figures::DASH) } @else { (percent(verdict.confidence)) } }
-                                }
-                                td { (words::sentence(&verdict.reason)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Earlier verdicts", &heads, verdicts.iter().map(row)))
         }
     }
 }
 
 fn phases(summary: &Summary) -> Markup {
+    let heads = ["Phase", "#Began at", "#Took", "#Highest need", "#Mean cores"];
+    let row = |phase: &Phase| {
+        html! {
+            tr {
+                th scope="row" { (phase.name) }
+                td.n { (millis(phase.started_ms)) }
+                td.n { (millis(phase.wall_ms)) }
+                td.n { (some_bytes(Some(phase.need_peak_bytes).filter(|need| *need > 0))) }
+                td.n { (some_cores(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0))) }
+            }
+        }
+    };
     html! {
         @if !summary.phases.is_empty() {
             h2 { "Phases" }
-            div.scroll tabindex="0" role="region" aria-label="Phases" {
-                table {
-                    thead { tr { th scope="col" { "Phase" } th.n scope="col" { "Began at" } th.n scope="col" { "Took" } th.n scope="col" { "Highest need" } th.n scope="col" { "Mean cores" } } }
-                    tbody {
-                        @for phase in &summary.phases {
-                            tr {
-                                th scope="row" { (phase.name) }
-                                td.n { (millis(phase.started_ms)) }
-                                td.n { (millis(phase.wall_ms)) }
-                                td.n { (some_bytes(Some(phase.need_peak_bytes).filter(|need| *need > 0))) }
-                                td.n { (some_cores(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0))) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Phases", &heads, summary.phases.iter().map(row)))
         }
     }
 }

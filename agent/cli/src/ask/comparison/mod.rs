@@ -15,7 +15,7 @@ use super::{numbers, text};
 pub(super) use table::render_comparison;
 
 /// One value of each of two attempts, as text; empty for an attempt that has no such value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct ComparisonRow {
     /// Name of the row: what is compared.
     pub(super) name: String,

@@ -2,21 +2,17 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::{shown, sums};
-
 use super::{
     ReportData,
     figures::{self, Figure},
     next,
 };
 use crate::ask::{
-    filter_words,
-    numbers::{self, amount, count},
+    filter_words, numbers,
     terminal_style::{Paint, TerminalStyle},
     text::{
-        calibration_line, notes, over_time, regressions,
-        table::{Cell, Column, Table},
-        would_have_been,
+        notes, over_time, regressions,
+        table::{Cell, Column, Table, render_facts},
     },
 };
 
@@ -39,9 +35,14 @@ pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
         ));
     }
     text.push_str(&over_time(&digest.stats.steps, digest.step_ms, look));
-    text.push_str(&section("packages that waste most", &wasters_section(digest, look), look));
+    text.push_str(&section(
+        "packages that waste most",
+        &render_facts(&digest.wasters_table(), usize::MAX, look),
+        look,
+    ));
     text.push_str(&regressions::finding_sections(&digest.stats, look));
-    text.push_str(&section("predictions", &predictions_section(digest), look));
+    let predictions: String = digest.about_predictions().into_iter().map(|line| line + "\n").collect();
+    text.push_str(&section("predictions", &predictions, look));
     text.push_str(&section("what to do next", &advice_sentences(digest, look), look));
     let notes = notes(&digest.stats, look);
     if notes.is_empty() { text } else { text + "\n" + &notes }
@@ -76,37 +77,6 @@ fn figures_table(figures: &[Figure], look: TerminalStyle) -> String {
         ]);
     }
     table.render(look)
-}
-
-fn wasters_section(digest: &ReportData, look: TerminalStyle) -> String {
-    let mut table = Table::new(vec![
-        Column::number_column("GiB·h", 0),
-        Column::number_column("of all", 1),
-        Column::number_column("used", 2),
-        Column::number_column("attempts", 3),
-        Column::number_column("failed", 3),
-        Column::text_column("package", 0, 8),
-    ]);
-    let mut any = false;
-    for (group, sums) in digest.wasters() {
-        any = true;
-        table.add_row(vec![
-            amount(sums.memory_wasted_gib_hours).into(),
-            numbers::share(sums.memory_wasted_gib_hours, digest.now.memory_wasted_gib_hours).into(),
-            sums::memory_used_share(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent).into(),
-            count(sums.attempts).into(),
-            count(sums.failed).into(),
-            shown::clean(&group.name).into(),
-        ]);
-    }
-    if any { table.render(look) } else { String::new() }
-}
-
-fn predictions_section(digest: &ReportData) -> String {
-    let held = digest.now.calibration.as_ref().and_then(calibration_line);
-    let would = digest.now.would_have_been.as_ref();
-    let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
-    held.into_iter().chain(would).map(|line| line + "\n").collect()
 }
 
 fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {

@@ -3,11 +3,13 @@
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::{
-    OTHERS_GROUP,
     packages::{PackagesPage, columns},
     view::ReaderChoice,
 };
-use plimsoll_proto::v1::{self as pb, Group, GroupBy};
+use plimsoll_proto::{
+    sums::OTHERS_GROUP,
+    v1::{self as pb, Group, GroupBy},
+};
 
 use super::{
     asking::{PageRefusal, Reader, RequestReader},
