@@ -12,7 +12,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    asking::{PageRefusal, Reader, RequestReader},
+    asking::{Reader, RequestReader},
     query,
     trouble::PageError,
 };
@@ -28,7 +28,7 @@ pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Resul
 
 /// The packages that waste most. If none of them has the name that is searched for, but another
 /// package has exactly this name, it is added.
-async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec<Group>, PageRefusal> {
+async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec<Group>, PageError> {
     let ask = |filter| {
         let group_by = GroupBy::Package.into();
         pb::GetStatsRequest { filter: Some(filter), group_by, ..pb::GetStatsRequest::default() }
