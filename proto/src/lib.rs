@@ -18,6 +18,7 @@ pub mod counters;
 pub mod fixtures;
 pub mod job;
 pub mod job_pod;
+pub mod key;
 pub mod limits;
 pub mod log_excerpt;
 pub mod log_filter;

@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{millis, some_bytes, some_cores},
+    numbers::{bytes, cell, cores, millis},
     page::{empty_page, timed_page},
     times,
     view::{Fields, ReaderChoice, TimeRange},
@@ -176,9 +176,9 @@ fn row(summary: &Summary, view: &ReaderChoice) -> Markup {
             td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
             td.n { (millis(summary.wall_ms)) }
             td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (need(summary)) }
-            td.n { (some_bytes(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes))) }
-            td.n { (some_bytes(resources.memory_limit_bytes)) }
-            td.n { (some_cores(measured::mean_cores(summary))) }
+            td.n { (cell(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes), bytes)) }
+            td.n { (cell(resources.memory_limit_bytes, bytes)) }
+            td.n { (cell(measured::mean_cores(summary), cores)) }
             td.n { @match jobs { Some(jobs) => (jobs), None => "–" } }
         }
     }

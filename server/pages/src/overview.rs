@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures::{self, NOT_KNOWN},
+    figures,
     sums::{self, named_groups},
     tables,
     v1::{self as pb, StatsTotals},
@@ -10,7 +10,7 @@ use plimsoll_proto::{
 
 use super::{
     flow::Flow,
-    numbers::{DASH, amount, count, percent, rate, share, share_of, some_amount},
+    numbers::{DASH, amount, cell, count, percent, rate, share, share_of},
     page::{card, empty_page, timed_page},
     table::{facts, table},
     view::ReaderChoice,
@@ -80,9 +80,9 @@ impl OverviewPage<'_> {
 }
 
 fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &ReaderChoice) -> Markup {
-    let known = |share: Option<f64>| share.map_or_else(|| NOT_KNOWN.to_owned(), percent);
-    let hours = |hours: Option<f64>| hours.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
-    let cpu = sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours);
+    let known = |share: Option<f64>| figures::known(share, percent);
+    let hours = |hours: Option<f64>| figures::known(hours, figures::gib_hours);
+    let cpu = figures::known(sums::cpu_time(totals), figures::core_hours);
     let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
     html! {
         dl.cards.eight {
@@ -195,7 +195,7 @@ fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
         html! {
             tr {
                 th scope="row" { a href=(view.package(name)) { (name) } }
-                td.n { (some_amount(known(totals))) }
+                td.n { (cell(known(totals), amount)) }
                 td.n {
                     @if known(totals).is_some() { (share(of(totals), of(&all))) } @else { (DASH) } " "
                     meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
@@ -225,7 +225,7 @@ fn choices_by(groups: &[pb::Group], field: &str, view: &ReaderChoice) -> Markup 
                 th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link) { (group.name) } } }
                 td.n { (count(totals.attempts)) }
                 td.n { (share_of(totals.failed, totals.attempts)) }
-                td.n { (some_amount(sums::memory_wasted_hours(&totals))) }
+                td.n { (cell(sums::memory_wasted_hours(&totals), amount)) }
             }
         }
     };

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use plimsoll_proto::{measured, v1 as pb};
 
 use super::{
-    numbers::{bytes, count, millis, some_bytes, some_cores},
+    numbers::{bytes, cell, cores, count, millis},
     page::reloading_page,
     table::table,
     view::ReaderChoice,
@@ -88,8 +88,8 @@ fn row(one: &pb::Running, view: &ReaderChoice) -> Markup {
                 }
             }
             td.n { (bytes(measured::running_memory(one))) }
-            td.n { (some_bytes(one.memory_limit_bytes)) }
-            td.n { (some_cores(measured::running_cores(one))) }
+            td.n { (cell(one.memory_limit_bytes, bytes)) }
+            td.n { (cell(measured::running_cores(one), cores)) }
             td {
                 @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
                 @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }

@@ -28,10 +28,7 @@ pub async fn show_stats(
     shown: Presentation<Format>,
 ) -> Result<CommandOutput, QuestionFailure> {
     let stats = client.stats(question.clone()).await?;
-    Ok(match shown.format {
-        Format::Text => CommandOutput::prose(text::render_stats(&question, &stats, shown.style)),
-        Format::Json => CommandOutput::data(json::render_message(&stats)),
-    })
+    Ok(CommandOutput::of(&stats, shown.format, |stats| text::render_stats(&question, stats, shown.style)))
 }
 
 /// Prints at most `limit` finished attempts, in the requested order.
@@ -55,10 +52,7 @@ pub async fn attempts(
         }
         asked.page_token = next.next_page_token;
     }
-    Ok(match shown.format {
-        Format::Text => CommandOutput::prose(text::render_attempts(&question, &page, shown.style)),
-        Format::Json => CommandOutput::data(json::render_message(&page)),
-    })
+    Ok(CommandOutput::of(&page, shown.format, |page| text::render_attempts(&question, page, shown.style)))
 }
 
 /// Prints proposed sizes for each job or package: as a table, for programs, or as a patch.
@@ -89,10 +83,7 @@ pub async fn show_attempt(
     shown: Presentation<Format>,
 ) -> Result<CommandOutput, QuestionFailure> {
     let attempt = client.attempt(question).await?;
-    Ok(match shown.format {
-        Format::Text => CommandOutput::prose(text::render_attempt(&attempt, shown.style)),
-        Format::Json => CommandOutput::data(json::render_message(&attempt)),
-    })
+    Ok(CommandOutput::of(&attempt, shown.format, |attempt| text::render_attempt(attempt, shown.style)))
 }
 
 /// Prints two attempts side by side.

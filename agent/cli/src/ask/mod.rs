@@ -32,6 +32,7 @@ use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_proto::v1::CorrectVerdictRequest;
 use plimsoll_proto::{
     evidence::is_retry,
+    json::ToJson,
     v1::{ExplainResponse, Key, PredictRequest, ShouldRetryRequest, Verdict},
 };
 #[cfg(feature = "people")]
@@ -93,6 +94,14 @@ impl CommandOutput {
     /// Output for people, with exit status 0.
     pub fn prose(output: String) -> Self {
         Self { output, status: 0, is_prose: true }
+    }
+
+    /// An answer of the server, as text or as JSON.
+    fn of<M: ToJson>(answer: &M, format: Format, text: impl FnOnce(&M) -> String) -> Self {
+        match format {
+            Format::Text => Self::prose(text(answer)),
+            Format::Json => Self::data(json::render_message(answer)),
+        }
     }
 
     /// Output for programs, or to be copied from the terminal, with exit status 0.
@@ -190,10 +199,7 @@ pub async fn should_retry(
 }
 
 fn verdict_output(verdict: &Verdict, format: Format) -> CommandOutput {
-    match format {
-        Format::Text => CommandOutput::prose(text::render_verdict(verdict)),
-        Format::Json => CommandOutput::data(json::render_message(verdict)),
-    }
+    CommandOutput::of(verdict, format, text::render_verdict)
 }
 
 /// Corrects the cause of a failure; returns the verdict in force.

@@ -23,6 +23,7 @@ use plimsoll_measure::clock;
 use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
 
 pub(crate) use advice::{Advice, AdviceRequest, ask};
+pub(crate) use curve::draw_curve;
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
 

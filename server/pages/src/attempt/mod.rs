@@ -17,7 +17,7 @@ use plimsoll_proto::{
 
 use super::{
     chart,
-    numbers::{bytes, cores, cores_named, count, micros, millis, percent, plural, some_bytes, some_cores},
+    numbers::{bytes, cell, cores, cores_named, count, micros, millis, percent, plural},
     page::{card, plain_page},
     table::table,
     times,
@@ -84,7 +84,7 @@ fn cards(summary: &Summary) -> Markup {
             (card("Highest need", &measured::need_words(summary), &html! {
                 @if summary.censored { "stopped for memory" }
                 @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
-                @else { "mean " (figures::known_bytes(measured::mean_need(summary))) }
+                @else { "mean " (figures::known(measured::mean_need(summary), figures::bytes)) }
                 @if let Some(note) = measured::need_note(summary) { "; " (note) }
             }))
             (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
@@ -108,12 +108,12 @@ fn cards(summary: &Summary) -> Markup {
                     }
                 }))
             }
-            (card("With page cache", &figures::known_bytes(measured::memory_peak(summary)), &html! {
+            (card("With page cache", &figures::known(measured::memory_peak(summary), figures::bytes), &html! {
                 "the kernel's high-water mark"
                 @if let Some(why) = measured::need_below_mark(summary) { ". " (why) }
             }))
             (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
-            (card("CPU", &measured::mean_cores(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), cores_named), &html! {
+            (card("CPU", &figures::known(measured::mean_cores(summary), cores_named), &html! {
                 @if let Some(peak) = measured::peak_cores(summary) { "on average, " (cores(peak)) " at most" }
                 @else if measured::mean_cores(summary).is_some() { "on average" }
                 @if let Some(asked) = measured::cpu_asked(resources) {
@@ -265,8 +265,8 @@ fn phases(summary: &Summary) -> Markup {
                 th scope="row" { (phase.name) }
                 td.n { (millis(phase.started_ms)) }
                 td.n { (millis(phase.wall_ms)) }
-                td.n { (some_bytes(Some(phase.need_peak_bytes).filter(|need| *need > 0))) }
-                td.n { (some_cores(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0))) }
+                td.n { (cell(Some(phase.need_peak_bytes).filter(|need| *need > 0), bytes)) }
+                td.n { (cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores)) }
             }
         }
     };
@@ -280,31 +280,18 @@ fn phases(summary: &Summary) -> Markup {
 
 /// What was built, and where it ran.
 fn facts(summary: &Summary) -> Markup {
-    let key = summary.key.clone().unwrap_or_default();
-    let jobs = key.hints.unwrap_or_default().build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default();
-    let compiler = format!("{} {}", key.compiler, key.compiler_version);
-    let named = [
-        ("Project", &key.project),
-        ("Stack", &key.stack),
-        ("Package", &key.package),
-        ("Version", &key.version),
-        ("Variants", &key.variants),
-        ("Compiler", &compiler),
-        ("Architecture", &key.arch),
-        ("Build system", &key.build_system),
-        ("Ref", &key.r#ref),
-        ("Owner", &key.owner),
-        ("Pool", &summary.pool),
-        ("Build jobs", &jobs),
-    ];
-    let mut labels: Vec<_> = key.labels.iter().collect();
-    labels.sort_unstable();
+    let mut facts = summary.key.clone().unwrap_or_default().facts();
+    if !summary.pool.is_empty() {
+        facts.push(("pool".to_owned(), summary.pool.clone()));
+    }
     html! {
         h2 { "What was built" }
         div.sheet {
             dl.facts {
-                @for (name, value) in named { @if !value.trim().is_empty() { dt { (name) } dd { (value) } } }
-                @for (name, value) in labels { dt { span.quiet { "label " } (name) } dd { (value) } }
+                @for (name, value) in facts {
+                    dt { @match name.strip_prefix("label ") { Some(label) => { span.quiet { "label " } (label) }, None => (words::title(&name)) } }
+                    dd { (value) }
+                }
                 @if summary.untrusted { dt { "Trust" } dd { "not trusted: it never lowers predictions for others" } }
             }
         }

@@ -8,7 +8,7 @@ use plimsoll_proto::{
 
 use crate::{
     chart::{Axis, Chart, Layer, Tone, thinned_points, without_outliers},
-    numbers::{self, bytes, count, float, millis, some_bytes},
+    numbers::{self, bytes, cell, count, float, millis},
     table::plain_table,
     times,
     view::ReaderChoice,
@@ -77,7 +77,7 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
 fn highest_need(newest: &[Summary]) -> String {
     // if two needs are equal, take the attempt that memory stopped, because it needs more than that
     let highest = newest.iter().max_by_key(|one| (measured::proven_need(one), one.censored));
-    highest.map_or_else(|| figures::NOT_KNOWN.to_owned(), measured::need_words)
+    figures::known(highest, measured::need_words)
 }
 
 /// Names the requests that are above the chart; empty if there are none.
@@ -106,8 +106,8 @@ fn attempts_table(newest: &[Summary]) -> Markup {
                 th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
                 td { (words::outcome(one.outcome())) }
                 td.n { (crate::attempts::need(one)) }
-                td.n { (some_bytes(asked_memory(one))) }
-                td.n { (some_bytes(predicted_memory(one))) }
+                td.n { (cell(asked_memory(one), bytes)) }
+                td.n { (cell(predicted_memory(one), bytes)) }
             }
         }
     };

@@ -6,7 +6,7 @@ mod groups;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures::{self, NOT_KNOWN},
+    figures,
     measured::{self, IncompleteNeed},
     reasons, recommendations, sums,
     v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary, UsedAttempt},
@@ -15,7 +15,7 @@ use plimsoll_proto::{
 use super::{
     attempts,
     flow::Flow,
-    numbers::{self, bytes, count, millis, percent, share_of, some_amount},
+    numbers::{self, amount, bytes, cell, count, millis, percent, share_of},
     overview,
     page::{card, empty_page, timed_page},
     table::{scrolled, table},
@@ -97,11 +97,11 @@ fn number_cards(totals: &StatsTotals) -> Markup {
             (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
                 (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
             }))
-            (card("Memory wasted", &sums::memory_wasted_hours(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours), &html! { (sums::memory_wasted_words(totals)) }))
+            (card("Memory wasted", &figures::known(sums::memory_wasted_hours(totals), figures::gib_hours), &html! { (sums::memory_wasted_words(totals)) }))
             (card("Highest need", &sums::highest_need_words(totals), &html! {
                 "need over ask: " (sums::need_over_ask_words(totals))
             }))
-            (card("CPU used", &sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours), &html! {
+            (card("CPU used", &figures::known(sums::cpu_time(totals), figures::core_hours), &html! {
                 (sums::cpu_over_words(totals).trim_start())
             }))
         }
@@ -207,7 +207,7 @@ fn by_version(versions: &GetStatsResponse) -> Markup {
                 td.n { (count(totals.attempts)) }
                 td.n { (share_of(totals.failed, totals.attempts)) }
                 td.n { (sums::highest_need_cell(totals)) }
-                td.n { (some_amount(sums::memory_wasted_hours(totals))) }
+                td.n { (cell(sums::memory_wasted_hours(totals), amount)) }
                 td.n { (millis(mean_ms(totals))) }
             }
         }

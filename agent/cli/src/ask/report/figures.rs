@@ -70,7 +70,7 @@ fn uncompared_figure(
     (now, before): (Option<f64>, Option<f64>),
     say: &dyn Fn(f64) -> String,
 ) -> Figure {
-    let say = |figure: Option<f64>| figure.map_or_else(|| numbers::DASH.to_owned(), say);
+    let say = |figure: Option<f64>| numbers::cell(figure, say);
     Figure { name: name.to_owned(), now: say(now), before: say(before), change: String::new(), better: None }
 }
 

@@ -74,7 +74,7 @@ fn steps_table(digest: &ReportData) -> FactTable {
         steps.iter().map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default())).collect();
     let most = sums.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1) as f64;
     table_of(["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD], sums, |(from, sums)| {
-        let wasted = sums::memory_wasted_hours(&sums).map_or_else(|| numbers::DASH.to_owned(), amount);
+        let wasted = numbers::cell(sums::memory_wasted_hours(&sums), amount);
         [
             Text(numbers::date(from)),
             Number(count(sums.attempts)),

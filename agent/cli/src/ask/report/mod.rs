@@ -135,8 +135,7 @@ impl ReportData {
         let columns = ["package", "GiB·h", BARS_HEAD, "of all", "used", "attempts", "failed"];
         table_of(columns, self.wasters(), |(group, sums)| {
             let wasted = sums.memory_wasted_gib_hours;
-            let used =
-                sums::memory_used_share(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
+            let used = numbers::cell(sums::memory_used_share(&sums), numbers::percent);
             [
                 FactCell::Text(group.name.clone()),
                 FactCell::Number(numbers::amount(wasted)),

@@ -107,7 +107,7 @@ fn waster_advice(digest: &ReportData) -> Option<String> {
             clean(&group.name),
             figures::gib_hours(wasted),
             numbers::share(wasted, all),
-            sums::memory_used_share(&sums).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::percent)
+            figures::known(sums::memory_used_share(&sums), figures::percent)
         )
     })
 }

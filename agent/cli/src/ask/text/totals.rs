@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     evidence::cause_name,
-    figures::{self, NOT_KNOWN},
-    sums,
+    figures, sums,
     v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen},
 };
 
@@ -99,7 +98,7 @@ fn retries_line(sums: &StatsTotals) -> Option<String> {
 fn memory_line(sums: &StatsTotals) -> String {
     let highest = sums::highest_need_words(sums);
     let over_time = sums::memory_over_time(sums);
-    let over_time = over_time.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
+    let over_time = figures::known(over_time, figures::gib_hours);
     let of_asked = if let Some(asked) = sums::memory_asked(sums).filter(|_| sums::is_nothing_built(sums)) {
         format!("of {} asked, none put to use: no attempt succeeded; ", figures::gib_hours(asked))
     } else if let Some(asked) = sums::memory_asked(sums) {
