@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use plimsoll_proto::key::{BUILD_TEXTS, KEY_TEXTS, TEXTS};
 use serde::{Deserialize, Serialize};
 
 use super::weight;
@@ -61,22 +62,24 @@ impl Key {
     /// The key without the fields that change between attempts of one build: branch, owner, labels and hints.
     #[must_use]
     pub fn build_key(&self) -> Self {
-        Self {
-            project: self.project.clone(),
-            stack: self.stack.clone(),
-            package: self.package.clone(),
-            version: self.version.clone(),
-            variants: self.variants.clone(),
-            compiler: self.compiler.clone(),
-            compiler_version: self.compiler_version.clone(),
-            arch: self.arch.clone(),
-            build_system: self.build_system.clone(),
-            ..Self::default()
-        }
+        Self::of_texts(self.build_key_texts())
+    }
+
+    /// A key with these texts, the first of [`KEY_TEXTS`], and nothing else.
+    pub fn of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+        let mut key = Self::default();
+        key.texts_mut().into_iter().zip(texts).for_each(|(to, from)| from.clone_into(to));
+        key
     }
 
     /// The texts of [`Self::build_key`].
-    pub fn build_key_texts(&self) -> [&str; 9] {
+    pub fn build_key_texts(&self) -> [&str; BUILD_TEXTS] {
+        let [built @ .., _ref, _owner] = self.texts();
+        built
+    }
+
+    /// All text fields of the key, in the order of [`KEY_TEXTS`].
+    pub fn texts(&self) -> [&str; TEXTS] {
         [
             &self.project,
             &self.stack,
@@ -87,30 +90,37 @@ impl Key {
             &self.compiler_version,
             &self.arch,
             &self.build_system,
+            &self.git_ref,
+            &self.owner,
+        ]
+    }
+
+    /// [`Self::texts`], to be changed.
+    pub fn texts_mut(&mut self) -> [&mut String; TEXTS] {
+        [
+            &mut self.project,
+            &mut self.stack,
+            &mut self.package,
+            &mut self.version,
+            &mut self.variants,
+            &mut self.compiler,
+            &mut self.compiler_version,
+            &mut self.arch,
+            &mut self.build_system,
+            &mut self.git_ref,
+            &mut self.owner,
         ]
     }
 
     /// All text fields of the key with their names, without labels and hints.
-    pub fn named_texts(&self) -> [(&'static str, &str); 11] {
-        [
-            ("project", &self.project),
-            ("stack", &self.stack),
-            ("package", &self.package),
-            ("version", &self.version),
-            ("variants", &self.variants),
-            ("compiler", &self.compiler),
-            ("compiler_version", &self.compiler_version),
-            ("arch", &self.arch),
-            ("build_system", &self.build_system),
-            ("ref", &self.git_ref),
-            ("owner", &self.owner),
-        ]
+    pub fn named_texts(&self) -> [(&'static str, &str); TEXTS] {
+        let mut names = KEY_TEXTS.into_iter();
+        self.texts().map(|text| (names.next().unwrap_or_default().0, text))
     }
 
     /// Bytes of memory that an `Arc` of the key takes, without labels.
     pub fn allocated_bytes(&self) -> usize {
-        let texts =
-            self.named_texts().iter().map(|(_, text)| weight::allocation_bytes(text.len())).sum::<usize>();
+        let texts = self.texts().iter().map(|text| weight::allocation_bytes(text.len())).sum::<usize>();
         weight::arc_bytes(size_of::<Self>()) + texts
     }
 
