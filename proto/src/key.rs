@@ -1,6 +1,6 @@
 //! The texts of a key, declared once, in the order of the wire and of the disk: the check, the conversions, the disk, the masks, the
-//! join of two keys and options on a command line go through these lists. A new text is added here, in the type of the server
-//! (`core/domain/key.rs`) and in the message of the store (`store/packed_summary/nested.rs`).
+//! join of two keys and options on a command line go through this list. A new text is added here, and as a field of the type of the server
+//! (`core/domain/key.rs`) and of the message of the store (`store/packed_summary/nested.rs`).
 
 use crate::{figures, limits, v1::Key};
 
@@ -22,25 +22,34 @@ pub const KEY_TEXTS: [(&str, usize); TEXTS] = [
     ("owner", limits::KEY_FIELD_BYTES),
 ];
 
+/// The texts of a key in the order of [`KEY_TEXTS`], borrowed as `&` or as `&mut`: of a message, of the server's type or of a record.
+/// `$git_ref` is how that type calls the branch or tag.
+#[macro_export]
+macro_rules! key_texts {
+    ($key:ident, $git_ref:ident, $($borrow:tt)+) => {
+        [
+            $($borrow)+ $key.project,
+            $($borrow)+ $key.stack,
+            $($borrow)+ $key.package,
+            $($borrow)+ $key.version,
+            $($borrow)+ $key.variants,
+            $($borrow)+ $key.compiler,
+            $($borrow)+ $key.compiler_version,
+            $($borrow)+ $key.arch,
+            $($borrow)+ $key.build_system,
+            $($borrow)+ $key.$git_ref,
+            $($borrow)+ $key.owner,
+        ]
+    };
+}
+
 /// So many texts, the first ones, say what is built. The others change between attempts of one build.
 pub const BUILD_TEXTS: usize = 9;
 
 impl Key {
     /// The texts, in the order of [`KEY_TEXTS`].
     pub fn texts_mut(&mut self) -> [&mut String; TEXTS] {
-        [
-            &mut self.project,
-            &mut self.stack,
-            &mut self.package,
-            &mut self.version,
-            &mut self.variants,
-            &mut self.compiler,
-            &mut self.compiler_version,
-            &mut self.arch,
-            &mut self.build_system,
-            &mut self.r#ref,
-            &mut self.owner,
-        ]
+        key_texts!(self, r#ref, &mut)
     }
 
     /// What is known of the build, for people: the name of each fact, and its value.

@@ -3,13 +3,11 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use plimsoll_proto::{
-    evidence::is_of_success,
     figures::{self, bytes},
     measured,
     reasons::{self, MIN_CONFIDENCE, SizeBound, SizeKind},
     shown::clean,
     v1::{Phase, Prediction},
-    verdict,
 };
 
 use super::{BuildFacts, advice, curve, words};
@@ -206,15 +204,9 @@ fn samples_words(facts: &BuildFacts) -> String {
 pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
-        page.line("verdict", &verdict::first_line(verdict));
-        for line in outlook::failure_lines(verdict) {
-            page.line("", &line);
-        }
-        if !verdict.reason.is_empty() && !is_of_success(verdict) {
-            page.line("", &clean(&verdict.reason));
-        }
-        for line in outlook::fact_lines(verdict) {
-            page.line("", &line);
+        let lines = outlook::answer_lines(verdict).into_iter().chain(outlook::fact_lines(verdict));
+        for (nth, line) in lines.enumerate() {
+            page.line(if nth == 0 { "verdict" } else { "" }, &line);
         }
     }
     page.0

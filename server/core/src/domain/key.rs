@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use plimsoll_proto::key::{BUILD_TEXTS, KEY_TEXTS, TEXTS};
+use plimsoll_proto::{
+    key::{BUILD_TEXTS, KEY_TEXTS, TEXTS},
+    key_texts,
+};
 use serde::{Deserialize, Serialize};
 
 use super::weight;
@@ -80,36 +83,12 @@ impl Key {
 
     /// All text fields of the key, in the order of [`KEY_TEXTS`].
     pub fn texts(&self) -> [&str; TEXTS] {
-        [
-            &self.project,
-            &self.stack,
-            &self.package,
-            &self.version,
-            &self.variants,
-            &self.compiler,
-            &self.compiler_version,
-            &self.arch,
-            &self.build_system,
-            &self.git_ref,
-            &self.owner,
-        ]
+        key_texts!(self, git_ref, &)
     }
 
     /// [`Self::texts`], to be changed.
     pub fn texts_mut(&mut self) -> [&mut String; TEXTS] {
-        [
-            &mut self.project,
-            &mut self.stack,
-            &mut self.package,
-            &mut self.version,
-            &mut self.variants,
-            &mut self.compiler,
-            &mut self.compiler_version,
-            &mut self.arch,
-            &mut self.build_system,
-            &mut self.git_ref,
-            &mut self.owner,
-        ]
+        key_texts!(self, git_ref, &mut)
     }
 
     /// All text fields of the key with their names, without labels and hints.

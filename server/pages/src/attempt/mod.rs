@@ -84,7 +84,7 @@ fn cards(summary: &Summary) -> Markup {
             (card("Highest need", &measured::need_words(summary), &html! {
                 @if summary.censored { "stopped for memory" }
                 @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
-                @else { "mean " (figures::known(measured::mean_need(summary), figures::bytes)) }
+                @else { "mean " (figures::known(measured::mean_need(summary), bytes)) }
                 @if let Some(note) = measured::need_note(summary) { "; " (note) }
             }))
             (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
@@ -108,7 +108,7 @@ fn cards(summary: &Summary) -> Markup {
                     }
                 }))
             }
-            (card("With page cache", &figures::known(measured::memory_peak(summary), figures::bytes), &html! {
+            (card("With page cache", &figures::known(measured::memory_peak(summary), bytes), &html! {
                 "the kernel's high-water mark"
                 @if let Some(why) = measured::need_below_mark(summary) { ". " (why) }
             }))

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, mem};
 
 use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Phase, PredictionSnapshot};
-use plimsoll_proto::key::TEXTS;
+use plimsoll_proto::{key::TEXTS, key_texts};
 use prost::Message;
 
 use super::Damage;
@@ -99,19 +99,7 @@ impl PackedKey {
 
     /// The texts, in the order of [`plimsoll_proto::key::KEY_TEXTS`].
     fn texts_mut(&mut self) -> [&mut String; TEXTS] {
-        [
-            &mut self.project,
-            &mut self.stack,
-            &mut self.package,
-            &mut self.version,
-            &mut self.variants,
-            &mut self.compiler,
-            &mut self.compiler_version,
-            &mut self.arch,
-            &mut self.build_system,
-            &mut self.git_ref,
-            &mut self.owner,
-        ]
+        key_texts!(self, git_ref, &mut)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_proto::wrap::wrapped;
+
 use super::{
     ReportData,
     figures::{self, Figure},
@@ -81,23 +83,7 @@ fn figures_table(figures: &[Figure], look: TerminalStyle) -> String {
 
 fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {
     let width = look.columns.unwrap_or(LINE_CELLS).clamp(20, LINE_CELLS);
-    next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
-}
-
-/// A sentence of a list, after a dash, wrapped between words.
-fn wrapped(sentence: &str, width: usize) -> String {
-    let mut text = String::new();
-    let mut line = "-".to_owned();
-    for word in sentence.split_whitespace() {
-        if crate::ask::text::text_columns(&line) + crate::ask::text::text_columns(word) + 1 > width {
-            text.push_str(&line);
-            text.push('\n');
-            " ".clone_into(&mut line);
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    text + &line + "\n"
+    next::next(digest).iter().map(|sentence| wrapped(&format!("- {sentence}\n"), width)).collect()
 }
 
 #[cfg(test)]
@@ -106,7 +92,6 @@ mod tests {
 
     #[test]
     fn sentences_are_broken_between_words() {
-        assert_eq!(wrapped("one two three", 9), "- one two\n  three\n");
         let look = TerminalStyle { columns: Some(40), colour: false };
         let text = render(&full(), look);
         let next = text.split("what to do next\n").nth(1).unwrap();
