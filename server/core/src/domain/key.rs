@@ -147,4 +147,15 @@ mod tests {
         key.hints.build_jobs = Some(4);
         assert_eq!(key.describe(), "zlib@1.3 %gcc@12 -j4");
     }
+
+    #[test]
+    fn each_text_has_the_name_of_its_field() {
+        let mut key = Key::default();
+        KEY_TEXTS.into_iter().zip(key.texts_mut()).for_each(|((name, _), text)| name.clone_into(text));
+        let fields = serde_json::to_value(&key).unwrap();
+        assert_eq!(
+            key.named_texts().map(|(name, _)| fields[name].as_str()),
+            KEY_TEXTS.map(|(name, _)| Some(name))
+        );
+    }
 }
