@@ -5,6 +5,7 @@
 
 #[cfg(feature = "people")]
 mod comparison;
+pub(crate) mod curve;
 #[cfg(feature = "people")]
 mod filter_words;
 #[cfg(feature = "people")]

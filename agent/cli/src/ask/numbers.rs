@@ -6,7 +6,7 @@ pub(super) use plimsoll_proto::figures::{
 pub(super) use plimsoll_proto::times::{date, date_time, rfc3339};
 use plimsoll_proto::{figures, shown};
 
-use crate::job_summary::draw_curve;
+use super::curve::draw_curve;
 
 /// An amount of money: `12.3 EUR`.
 pub(super) fn money(value: f64, currency: &str) -> String {

@@ -3,14 +3,13 @@
 //! | style | content |
 //! |---|---|
 //! | line | one line ([`line`]) |
-//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab, except for the verdict |
+//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`]); folded in GitLab, except for the verdict |
 //! | none | nothing |
 //! | a file | the same as JSON ([`json`]), in addition to one of the others |
 //!
 //! Plain text without colours, because a job's log may be read anywhere.
 
 mod advice;
-mod curve;
 mod json;
 mod line;
 mod text;
@@ -23,7 +22,6 @@ use plimsoll_measure::clock;
 use plimsoll_proto::v1::{Cause, Exit, OomOrigin, Outcome, Phase, Resources, Source, Summary, Totals};
 
 pub(crate) use advice::{Advice, AdviceRequest, ask};
-pub(crate) use curve::draw_curve;
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
 

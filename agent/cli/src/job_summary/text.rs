@@ -10,8 +10,8 @@ use plimsoll_proto::{
     v1::{Phase, Prediction},
 };
 
-use super::{BuildFacts, advice, curve, words};
-use crate::ask::outlook;
+use super::{BuildFacts, advice, words};
+use crate::ask::{curve, outlook};
 
 /// Most phases in the table; the others share one line.
 const MAX_PHASES: usize = 8;
