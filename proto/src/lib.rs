@@ -18,6 +18,7 @@ pub mod counters;
 pub mod fixtures;
 pub mod job;
 pub mod job_pod;
+pub mod key;
 pub mod limits;
 pub mod log_excerpt;
 pub mod log_filter;
@@ -28,7 +29,8 @@ pub mod spack;
 pub mod words;
 
 pub use words::{
-    evidence, figures, json, measured, reasons, recommendations, series, shown, sums, times, verdict, wrap,
+    evidence, figures, json, measured, reasons, recommendations, series, shown, sums, tables, times, verdict,
+    wrap,
 };
 
 /// Messages, clients and servers of the package `plimsoll.v1`.

@@ -24,14 +24,14 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats bytes for a sentence; [`NOT_KNOWN`] if there is no number.
-pub fn known_bytes(number: Option<u64>) -> String {
-    number.map_or_else(|| NOT_KNOWN.to_owned(), bytes)
+/// Formats a number for a sentence; [`NOT_KNOWN`] if there is none.
+pub fn known<T>(number: Option<T>, say: impl Fn(T) -> String) -> String {
+    number.map_or_else(|| NOT_KNOWN.to_owned(), say)
 }
 
-/// Formats bytes for a cell of a table; [`DASH`] if there is no number.
-pub fn cell_bytes(number: Option<u64>) -> String {
-    number.map_or_else(|| DASH.to_owned(), bytes)
+/// Formats a number for a cell of a table; [`DASH`] if there is none.
+pub fn cell<T>(number: Option<T>, say: impl Fn(T) -> String) -> String {
+    number.map_or_else(|| DASH.to_owned(), say)
 }
 
 /// Formats a duration: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. The last part is rounded.
@@ -225,12 +225,12 @@ pub fn bound(number: &str, is_lower: bool) -> String {
 
 /// A formatted number in a sentence, as [`bound`] writes it; [`NOT_KNOWN`] if there is no number.
 pub fn known_bound(number: Option<String>, is_lower: bool) -> String {
-    number.map_or_else(|| NOT_KNOWN.to_owned(), |number| bound(&number, is_lower))
+    known(number, |number| bound(&number, is_lower))
 }
 
 /// A formatted number in a cell of a table; if it is a lower bound: `> 114 MiB`. [`DASH`] if there is no number.
 pub fn cell_bound(number: Option<String>, is_lower: bool) -> String {
-    number.map_or_else(|| DASH.to_owned(), |number| format!("{}{number}", if is_lower { "> " } else { "" }))
+    cell(number, |number| format!("{}{number}", if is_lower { "> " } else { "" }))
 }
 
 /// A whole number as a float. Exact below 2^53.

@@ -116,7 +116,7 @@ pub fn peak_cores(summary: &Summary) -> Option<f64> {
 
 /// Words for the CPU time: `2.7 ms`, `not known`.
 pub fn cpu_time_words(summary: &Summary) -> String {
-    cpu_usec(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::micros)
+    figures::known(cpu_usec(summary), figures::micros)
 }
 
 /// Words for the CPU use: `0.38 cores on average, 0.97 at most`, `too short for a mean`, `not known`.

@@ -6,6 +6,7 @@
 //! | `figures`, `times` | formats numbers and points in time |
 //! | `measured`, `series` | the numbers of one attempt |
 //! | `sums` | the numbers of many attempts together |
+//! | `tables` | findings as tables |
 //! | `reasons`, `evidence`, `verdict` | the reasons for a size, the evidence for a verdict, the first line of a verdict |
 //! | `recommendations` | what jobs should request: table, CSV, patches |
 //! | `json` | messages as JSON |
@@ -20,6 +21,7 @@ pub mod recommendations;
 pub mod series;
 pub mod shown;
 pub mod sums;
+pub mod tables;
 pub mod times;
 pub mod verdict;
 pub mod wrap;

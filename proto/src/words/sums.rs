@@ -3,8 +3,25 @@
 
 use crate::{
     figures::{self, NOT_KNOWN, amount, count, counted, counted_as, float},
-    v1::{Calibration, ChangeKind, FailureGroup, Regression, StatsTotals, WouldHaveBeen},
+    v1::{
+        Calibration, Cause, CauseCount, ChangeKind, FailureGroup, Group, Regression, StatsTotals,
+        WouldHaveBeen,
+    },
 };
+
+/// Name of the group that combines all groups that the server does not list.
+pub const OTHERS_GROUP: &str = "(others)";
+
+/// The groups, without the one that combines all that the server does not list.
+pub fn named_groups(groups: &[Group]) -> impl Iterator<Item = &Group> {
+    groups.iter().filter(|group| group.name != OTHERS_GROUP)
+}
+
+/// Failures by cause, without those that do not occur. Canceled attempts have not failed.
+pub fn failures_by_cause(counts: &[CauseCount]) -> impl Iterator<Item = (Cause, u64)> {
+    let counts = counts.iter().map(|of| (of.cause(), of.count));
+    counts.filter(|(cause, count)| *cause != Cause::Canceled && *count > 0)
+}
 
 /// Requested memory multiplied by time, GiB x h; `None` if no attempt both requested memory and measured its need.
 pub fn memory_asked(totals: &StatsTotals) -> Option<f64> {

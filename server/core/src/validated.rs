@@ -2,7 +2,9 @@
 //!
 //! Each function returns a checked value, or a [`FieldViolation`] that names the field as the sender spells it.
 
-use plimsoll_proto::{limits, v1 as pb};
+use std::mem;
+
+use plimsoll_proto::{key::KEY_TEXTS, limits, v1 as pb};
 
 use crate::domain::{FieldViolation, Hints, Key};
 
@@ -39,50 +41,22 @@ pub fn key(wire: Option<pb::Key>) -> Validated<Key> {
 
 /// Checks a key that may be absent or without a package.
 pub fn key_or_empty(wire: Option<pb::Key>) -> Validated<Key> {
-    let Some(wire) = wire else { return Ok(Key::default()) };
-    let pb::Key {
-        project,
-        stack,
-        package,
-        version,
-        variants,
-        compiler,
-        compiler_version,
-        arch,
-        build_system,
-        r#ref: git_ref,
-        owner,
-        labels,
-        hints,
-    } = wire;
-    // field names are formatted only for an error, because every prediction runs this code
-    let field = |name: &str, value: String| {
-        text(name, value, limits::KEY_FIELD_BYTES).map_err(|fault| fault.within("key"))
-    };
-    if labels.len() > limits::LABELS {
-        let description = format!("has {} labels, at most {} are allowed", labels.len(), limits::LABELS);
+    let Some(mut wire) = wire else { return Ok(Key::default()) };
+    let mut key = Key::default();
+    if wire.labels.len() > limits::LABELS {
+        let description = format!("has {} labels, at most {} are allowed", wire.labels.len(), limits::LABELS);
         return Err(FieldViolation::new("key.labels", description));
     }
-    let mut checked = std::collections::BTreeMap::new();
-    for (name, value) in labels {
+    for (name, value) in mem::take(&mut wire.labels) {
         let (name, value) = label(name, value)?;
-        checked.insert(name, value);
+        key.labels.insert(name, value);
     }
-    Ok(Key {
-        project: field("project", project)?,
-        stack: field("stack", stack)?,
-        package: field("package", package)?,
-        version: field("version", version)?,
-        variants: text("key.variants", variants, limits::VARIANTS_BYTES)?,
-        compiler: field("compiler", compiler)?,
-        compiler_version: field("compiler_version", compiler_version)?,
-        arch: field("arch", arch)?,
-        build_system: field("build_system", build_system)?,
-        git_ref: field("ref", git_ref)?,
-        owner: field("owner", owner)?,
-        labels: checked,
-        hints: self::hints(hints.unwrap_or_default())?,
-    })
+    // field names are formatted only for an error, because every prediction runs this code
+    for (((name, most), from), to) in KEY_TEXTS.into_iter().zip(wire.texts_mut()).zip(key.texts_mut()) {
+        *to = text(name, mem::take(from), most).map_err(|fault| fault.within("key"))?;
+    }
+    key.hints = hints(wire.hints.unwrap_or_default())?;
+    Ok(key)
 }
 
 /// Checks a label of a key and its name.

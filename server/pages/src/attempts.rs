@@ -7,7 +7,7 @@ use plimsoll_proto::{
 };
 
 use super::{
-    numbers::{millis, some_bytes, some_cores},
+    numbers::{bytes, cell, cores, millis},
     page::{empty_page, timed_page},
     times,
     view::{Fields, ReaderChoice, TimeRange},
@@ -138,17 +138,19 @@ fn form_field(name: &str, words: &str, value: &str) -> Markup {
 
 /// A table with a row for each attempt.
 pub(super) fn table(attempts: &[Summary], view: &ReaderChoice, name: &str) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(name) {
-            table {
-                thead { tr {
-                    th scope="col" { "Package" } th scope="col" { "Attempt" } th scope="col" { "Outcome" } th scope="col" { "Ended" } th.n scope="col" { "Took" }
-                    th.n scope="col" { "Need" } th.n scope="col" { "Asked" } th.n scope="col" { "Limit" } th.n scope="col" { "Mean cores" } th.n scope="col" { "-j" }
-                } }
-                tbody { @for summary in attempts { (row(summary, view)) } }
-            }
-        }
-    }
+    let heads = [
+        "Package",
+        "Attempt",
+        "Outcome",
+        "Ended",
+        "#Took",
+        "#Need",
+        "#Asked",
+        "#Limit",
+        "#Mean cores",
+        "#-j",
+    ];
+    super::table::table(name, &heads, attempts.iter().map(|summary| row(summary, view)))
 }
 
 /// The need as a table cell, with a note if the measurement is incomplete.
@@ -174,9 +176,9 @@ fn row(summary: &Summary, view: &ReaderChoice) -> Markup {
             td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
             td.n { (millis(summary.wall_ms)) }
             td.n title=[summary.censored.then_some("It was stopped for memory: it needs more than this")] { (need(summary)) }
-            td.n { (some_bytes(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes))) }
-            td.n { (some_bytes(resources.memory_limit_bytes)) }
-            td.n { (some_cores(measured::mean_cores(summary))) }
+            td.n { (cell(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes), bytes)) }
+            td.n { (cell(resources.memory_limit_bytes, bytes)) }
+            td.n { (cell(measured::mean_cores(summary), cores)) }
             td.n { @match jobs { Some(jobs) => (jobs), None => "–" } }
         }
     }

@@ -11,6 +11,7 @@ use plimsoll_proto::{
 use super::{
     numbers::{amount, count},
     page::{card, empty_page, timed_page},
+    table::table,
     times,
     view::ReaderChoice,
     words,
@@ -90,26 +91,20 @@ impl FailuresPage<'_> {
 }
 
 fn by_cause(rows: &[CauseRow]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Failures by cause" {
-            table {
-                thead { tr {
-                    th scope="col" { "Cause" } th.n scope="col" { "Failures" } th.n scope="col" { "With a known line" } th.n scope="col" { "Retried" }
-                    th.n scope="col" { "Passed" } th.n scope="col" { "Retries, GiB·h" }
-                } }
-                tbody { @for row in rows {
-                    tr {
-                        th scope="row" { (words::cause(row.cause)) }
-                        td.n { (count(row.failures)) }
-                        td.n { (count(row.with_line)) }
-                        td.n { (count(row.retried)) }
-                        td.n { (share_of(row.passed, row.retried)) }
-                        td.n { (amount(row.retries_gib_hours)) }
-                    }
-                } }
+    let heads = ["Cause", "#Failures", "#With a known line", "#Retried", "#Passed", "#Retries, GiB·h"];
+    let row = |row: &CauseRow| {
+        html! {
+            tr {
+                th scope="row" { (words::cause(row.cause)) }
+                td.n { (count(row.failures)) }
+                td.n { (count(row.with_line)) }
+                td.n { (count(row.retried)) }
+                td.n { (share_of(row.passed, row.retried)) }
+                td.n { (amount(row.retries_gib_hours)) }
             }
         }
-    }
+    };
+    table("Failures by cause", &heads, rows.iter().map(row))
 }
 
 fn by_line(groups: &[FailureGroup], view: &ReaderChoice) -> Markup {
@@ -117,18 +112,14 @@ fn by_line(groups: &[FailureGroup], view: &ReaderChoice) -> Markup {
         @if groups.is_empty() {
             p.why { "No failure of this time is known by a line of its log. " code { "plimsoll run" } " in front of a build reads its log, and a server with " code { "gitlab_url" } " reads the logs of GitLab jobs." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Failures by failing line" {
-                table {
-                    thead { tr {
-                        th scope="col" { "Failing line" } th scope="col" { "Cause" } th.n scope="col" { "Failures" } th scope="col" { "Packages" }
-                        th.n scope="col" { "Retried" } th.n scope="col" { "Passed" } th.n scope="col" { "Retries, GiB·h" } th scope="col" { "Last" }
-                    } }
-                    tbody { @for group in groups { (group_row(group, view)) } }
-                }
-            }
+            (table("Failures by failing line", &LINE_HEADS, groups.iter().map(|group| group_row(group, view))))
         }
     }
 }
+
+/// The headings of the table of failing lines.
+const LINE_HEADS: [&str; 8] =
+    ["Failing line", "Cause", "#Failures", "Packages", "#Retried", "#Passed", "#Retries, GiB·h", "Last"];
 
 fn group_row(group: &FailureGroup, view: &ReaderChoice) -> Markup {
     let more = group.packages_total.saturating_sub(group.packages.len() as u64);

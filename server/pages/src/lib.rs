@@ -40,5 +40,3 @@ mod times;
 pub mod trouble;
 pub mod view;
 pub mod words;
-
-pub use flow::OTHERS_GROUP;

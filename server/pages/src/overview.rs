@@ -2,21 +2,27 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures::{self, NOT_KNOWN},
-    sums,
+    figures,
+    sums::{self, named_groups},
+    tables,
     v1::{self as pb, StatsTotals},
 };
 
 use super::{
-    flow::{Flow, named_groups},
-    numbers::{DASH, amount, bytes, count, percent, rate, share, share_of, some_amount},
+    flow::Flow,
+    numbers::{DASH, amount, cell, count, percent, rate, share, share_of},
     page::{card, empty_page, timed_page},
+    table::{facts, table},
     view::ReaderChoice,
     words,
 };
 
 /// Rows of each list of the worst packages.
 const WORST_ROWS: usize = 8;
+
+/// Why builds with groups of different needs are listed.
+const MIXED_NEEDS: &str =
+    "One size for all of them holds memory that most do not need. The most expensive first.";
 
 /// What the first page shows.
 #[derive(Debug, Clone, Copy)]
@@ -58,10 +64,14 @@ impl OverviewPage<'_> {
                 (worst_section(stats, view))
                 div.two { @for part in &parts_of { div { (part) } } }
                 (shifted_needs(&stats.regressions, view))
-                (mixed_needs(&stats.mixed, view))
+                (facts("Builds that hide groups with different needs", MIXED_NEEDS, &tables::mixed_needs(&stats.mixed), view))
                 div.two {
-                    div { (variable_packages(&stats.variable, view)) }
-                    div { (flaky_failures(&stats.flaky)) (wrong_rules(&stats.wrong)) (silenced_rules(&stats.silenced)) }
+                    div { (facts("Packages that vary most", "", &tables::variable_packages(&stats.variable), view)) }
+                    div {
+                        (facts("Failures that were retried as they were", "", &tables::flaky_failures(&stats.flaky), view))
+                        (facts("Causes that people corrected", "", &tables::wrong_rules(&stats.wrong), view))
+                        (facts("Rules that do not count here", "", &tables::silenced_rules(&stats.silenced), view))
+                    }
                 }
             }
         };
@@ -70,9 +80,9 @@ impl OverviewPage<'_> {
 }
 
 fn number_cards(totals: &StatsTotals, currency: &str, running: usize, view: &ReaderChoice) -> Markup {
-    let known = |share: Option<f64>| share.map_or_else(|| NOT_KNOWN.to_owned(), percent);
-    let hours = |hours: Option<f64>| hours.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
-    let cpu = sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours);
+    let known = |share: Option<f64>| figures::known(share, percent);
+    let hours = |hours: Option<f64>| figures::known(hours, figures::gib_hours);
+    let cpu = figures::known(sums::cpu_time(totals), figures::core_hours);
     let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
     html! {
         dl.cards.eight {
@@ -171,214 +181,64 @@ fn worst_section(stats: &pb::GetStatsResponse, view: &ReaderChoice) -> Markup {
     // without memory requests nothing counts as wasted: then show the use
     let wasted = all.memory_wasted_gib_hours > 0.0;
     let (title, head) = if wasted {
-        ("Packages that waste most", "Wasted GiB·h")
+        ("Packages that waste most", "#Wasted GiB·h")
     } else {
-        ("Packages that use most", "Used GiB·h")
+        ("Packages that use most", "#Used GiB·h")
     };
     let known = |totals: &StatsTotals| {
         if wasted { sums::memory_wasted_hours(totals) } else { sums::memory_over_time(totals) }
     };
     let of = |totals: &StatsTotals| known(totals).unwrap_or(0.0);
     groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
-    html! {
-        h2 { (title) }
-        div.scroll tabindex="0" role="region" aria-label=(title) {
-            table {
-                thead { tr {
-                    th scope="col" { "Package" } th.n scope="col" { (head) } th.n scope="col" { "Share of all" }
-                    th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
-                } }
-                tbody {
-                    @for (name, totals) in groups.into_iter().take(WORST_ROWS) {
-                        tr {
-                            th scope="row" { a href=(view.package(name)) { (name) } }
-                            td.n { (some_amount(known(totals))) }
-                            td.n {
-                                @if known(totals).is_some() { (share(of(totals), of(&all))) } @else { (DASH) } " "
-                                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
-                            }
-                            td.n { (count(totals.attempts)) }
-                            td.n { (count(totals.failed)) }
-                            td.n { (sums::highest_need_cell(totals)) }
-                        }
-                    }
+    let heads = ["Package", head, "#Share of all", "#Attempts", "#Failed", "#Highest need"];
+    let row = |(name, totals): (&str, &StatsTotals)| {
+        html! {
+            tr {
+                th scope="row" { a href=(view.package(name)) { (name) } }
+                td.n { (cell(known(totals), amount)) }
+                td.n {
+                    @if known(totals).is_some() { (share(of(totals), of(&all))) } @else { (DASH) } " "
+                    meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
                 }
+                td.n { (count(totals.attempts)) }
+                td.n { (count(totals.failed)) }
+                td.n { (sums::highest_need_cell(totals)) }
             }
         }
+    };
+    html! {
+        h2 { (title) }
+        (table(title, &heads, groups.into_iter().take(WORST_ROWS).map(row)))
         p { a href=(view.link("/packages", &[])) { "All packages" } }
     }
 }
 
 /// Links to choose a project or a stack; empty if there is only one.
 fn choices_by(groups: &[pb::Group], field: &str, view: &ReaderChoice) -> Markup {
-    let link = |name: &str| view.link("/", &[(field, name)]);
     let (title, head) = if field == "stack" { ("Stacks", "Stack") } else { ("Projects", "Project") };
+    let heads = [head, "#Attempts", "#Failed", "#Wasted GiB·h"];
+    let row = |group: &pb::Group| {
+        let totals = group.totals.clone().unwrap_or_default();
+        let link = view.link("/", &[(field, group.name.as_str())]);
+        html! {
+            tr {
+                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link) { (group.name) } } }
+                td.n { (count(totals.attempts)) }
+                td.n { (share_of(totals.failed, totals.attempts)) }
+                td.n { (cell(sums::memory_wasted_hours(&totals), amount)) }
+            }
+        }
+    };
     html! {
         @if groups.len() > 1 {
             h2 { (title) }
-            div.scroll tabindex="0" role="region" aria-label=(title) {
-                table {
-                    thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
-                    tbody {
-                        @for group in named_groups(groups).take(WORST_ROWS) {
-                            @let totals = group.totals.clone().unwrap_or_default();
-                            tr {
-                                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
-                                td.n { (count(totals.attempts)) }
-                                td.n { (share_of(totals.failed, totals.attempts)) }
-                                td.n { (some_amount(sums::memory_wasted_hours(&totals))) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table(title, &heads, named_groups(groups).take(WORST_ROWS).map(row)))
         }
     }
 }
 
 /// A table of builds with a changed need.
 pub(super) fn shifted_needs(regressions: &[pb::Regression], view: &ReaderChoice) -> Markup {
-    html! {
-        @if !regressions.is_empty() {
-            h2 { "Builds whose need has moved" }
-            p.why { "By 30 % or more, and it stayed there. The most expensive first." }
-            div.scroll tabindex="0" role="region" aria-label="Builds whose need has moved" {
-                table {
-                    thead { tr {
-                        th scope="col" { "Build" } th scope="col" { "Since" } th.n scope="col" { "Factor" } th.n scope="col" { "Before" }
-                        th.n scope="col" { "Now" } th scope="col" { "What changed with it" } th.n scope="col" { "Extra GiB·h" }
-                    } }
-                    tbody {
-                        @for one in regressions.iter().take(WORST_ROWS) {
-                            tr {
-                                th scope="row" { (one.key) }
-                                td { "attempt " a.id href=(view.attempt(&one.attempt)) { (one.attempt) } " " span.quiet { (sums::moved_over_words(one)) } }
-                                td.n { (figures::times(one.factor)) }
-                                td.n { (bytes(one.before_bytes)) }
-                                td.n { (bytes(one.now_bytes)) }
-                                td.text { @if one.changed.is_empty() { (words::change_words(one.kind())) ", nothing in its key" } @else { (one.changed) } }
-                                td.n { (amount(one.extra_gib_hours)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A table of builds that have groups of attempts with different needs.
-fn mixed_needs(builds: &[pb::MixedNeed], view: &ReaderChoice) -> Markup {
-    html! {
-        @if !builds.is_empty() {
-            h2 { "Builds that hide groups with different needs" }
-            p.why { "One size for all of them holds memory that most do not need. The most expensive first." }
-            div.scroll tabindex="0" role="region" aria-label="Builds that hide groups with different needs" {
-                table {
-                    thead { tr { th scope="col" { "Build" } th.n scope="col" { "Extra GiB·h" } th scope="col" { "Groups" } } }
-                    tbody {
-                        @for one in builds.iter().take(WORST_ROWS) {
-                            tr {
-                                th scope="row" { a href=(view.package(&one.package)) { (one.key) } }
-                                td.n { (amount(one.extra_gib_hours)) }
-                                td.text { (words::marked_up(one.groups.as_ref().map(|groups| groups.reason.as_str()).unwrap_or_default())) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn variable_packages(variable: &[pb::Variable], view: &ReaderChoice) -> Markup {
-    html! {
-        @if !variable.is_empty() {
-            h2 { "Packages that vary most" }
-            div.scroll tabindex="0" role="region" aria-label="Packages that vary most" {
-                table {
-                    thead { tr { th scope="col" { "Package" } th.n scope="col" { "Deviation" } th.n scope="col" { "Need from" } th.n scope="col" { "to" } } }
-                    tbody {
-                        @for one in variable.iter().take(WORST_ROWS) {
-                            tr {
-                                th scope="row" { a href=(view.package(&one.package)) { (one.package) } }
-                                td.n { (percent(one.variation)) }
-                                td.n { (bytes(one.need_min_bytes)) }
-                                td.n { (bytes(one.need_max_bytes)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn flaky_failures(flaky: &[pb::Flaky]) -> Markup {
-    html! {
-        @if !flaky.is_empty() {
-            h2 { "Failures that were retried as they were" }
-            div.scroll tabindex="0" role="region" aria-label="Failures that were retried as they were" {
-                table {
-                    thead { tr { th scope="col" { "Build" } th scope="col" { "Failure" } th.n scope="col" { "Retried" } th.n scope="col" { "Passed" } } }
-                    tbody {
-                        @for one in flaky.iter().take(WORST_ROWS) {
-                            tr {
-                                th scope="row" { (one.key) }
-                                td.text { code { (plimsoll_proto::reasons::failure_line(&one.failure_line, &one.signature_line)) } }
-                                td.n { (count(one.retried.into())) }
-                                td.n { (share_of(one.passed.into(), one.retried.into())) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn silenced_rules(silenced: &[pb::SilencedRule]) -> Markup {
-    html! {
-        @if !silenced.is_empty() {
-            h2 { "Rules that do not count here" }
-            div.scroll tabindex="0" role="region" aria-label="Rules that do not count here" {
-                table {
-                    thead { tr { th scope="col" { "Rule" } th scope="col" { "Project" } th.n scope="col" { "Wrong" } th.n scope="col" { "Of cases" } } }
-                    tbody {
-                        @for one in silenced.iter().take(WORST_ROWS) {
-                            tr {
-                                th scope="row" { (one.rule) }
-                                td.text { @if one.project.is_empty() { "all without cases of their own" } @else { (one.project) } }
-                                td.n { (count(one.wrong)) }
-                                td.n { (count(one.cases)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn wrong_rules(wrong: &[pb::WrongVerdicts]) -> Markup {
-    html! {
-        @if !wrong.is_empty() {
-            h2 { "Causes that people corrected" }
-            div.scroll tabindex="0" role="region" aria-label="Causes that people corrected" {
-                table {
-                    thead { tr { th scope="col" { "Rule" } th scope="col" { "Found" } th scope="col" { "Corrected to" } th.n scope="col" { "Attempts" } } }
-                    tbody {
-                        @for one in wrong.iter().take(WORST_ROWS) {
-                            tr {
-                                th scope="row" { (one.rule) }
-                                td.text { (words::cause(one.found())) }
-                                td.text { (words::cause(one.cause())) }
-                                td.n { (count(one.attempts)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let why = "By 30 % or more, and it stayed there. The most expensive first.";
+    facts("Builds whose need has moved", why, &tables::regressions(regressions), view)
 }

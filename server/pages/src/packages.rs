@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures, sums,
+    figures,
+    sums::{self, OTHERS_GROUP},
     v1::{Group, StatsTotals},
 };
 
 use super::{
-    flow::OTHERS_GROUP,
-    numbers::{amount, count, share_of, some_amount, some_percent},
+    numbers::{amount, cell, count, percent, share_of},
     page::{empty_page, timed_page},
-    table::{Sort, head, pages},
+    table::{Sort, head, pages, scrolled},
     view::{Fields, ReaderChoice},
 };
 
@@ -124,17 +124,16 @@ fn packages_table(shown: &[Group], sort: Sort<'_>, fields: &Fields, view: &Reade
     let link = |by: &str, order: &str| {
         view.link("/packages", &[("q", fields.get("q")), ("sort", by), ("order", order)])
     };
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Packages" {
-            table #packages {
-                thead { tr {
-                    (head("Package", "name", sort, link))
-                    @for (name, words, _) in COLUMNS { (head(words, name, sort, link)) }
-                } }
-                tbody { @for group in shown { (row(group, view)) } }
-            }
+    let whole = html! {
+        table #packages {
+            thead { tr {
+                (head("Package", "name", sort, link))
+                @for (name, words, _) in COLUMNS { (head(words, name, sort, link)) }
+            } }
+            tbody { @for group in shown { (row(group, view)) } }
         }
-    }
+    };
+    scrolled("Packages", &whole)
 }
 
 fn row(group: &Group, view: &ReaderChoice) -> Markup {
@@ -142,11 +141,11 @@ fn row(group: &Group, view: &ReaderChoice) -> Markup {
     html! {
         tr {
             th scope="row" { a href=(view.package(&group.name)) { (group.name) } }
-            td.n { (some_amount(sums::memory_wasted_hours(&totals))) }
-            td.n { (some_amount(sums::memory_asked(&totals))) }
-            td.n { (some_percent(sums::memory_used_share(&totals))) }
+            td.n { (cell(sums::memory_wasted_hours(&totals), amount)) }
+            td.n { (cell(sums::memory_asked(&totals), amount)) }
+            td.n { (cell(sums::memory_used_share(&totals), percent)) }
             td.n { (sums::highest_need_cell(&totals)) }
-            td.n { (some_amount(sums::cpu_time(&totals))) }
+            td.n { (cell(sums::cpu_time(&totals), amount)) }
             td.n { (count(totals.attempts)) }
             td.n {
                 @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }
@@ -161,7 +160,7 @@ fn others_row(others: &Group) -> Markup {
         p.quiet {
             "These are the packages that waste most. All others together wasted "
             (amount(totals.memory_wasted_gib_hours)) " GiB·h ("
-            (some_percent(sums::memory_wasted_share(&totals))) " of what they asked for) in "
+            (cell(sums::memory_wasted_share(&totals), percent)) " of what they asked for) in "
             (figures::counted(totals.attempts, "attempt")) ". Search for the whole name of one to see it."
         }
     }

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 use plimsoll_proto::{measured, v1 as pb};
 
 use super::{
-    numbers::{bytes, count, millis, some_bytes, some_cores},
+    numbers::{bytes, cell, cores, count, millis},
     page::reloading_page,
+    table::table,
     view::ReaderChoice,
     words,
 };
@@ -58,18 +59,18 @@ impl RunningPage<'_> {
 }
 
 fn running_table(running: &[pb::Running], view: &ReaderChoice) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Running attempts" {
-            table {
-                thead { tr {
-                    th scope="col" { "Package" } th scope="col" { "Attempt" } th.n scope="col" { "For" } th.n scope="col" { "Need now" }
-                    th.n scope="col" { "Highest need" } th.n scope="col" { "With page cache" } th.n scope="col" { "Limit" } th.n scope="col" { "Mean cores" }
-                    th scope="col" { "State" }
-                } }
-                tbody { @for one in running { (row(one, view)) } }
-            }
-        }
-    }
+    let heads = [
+        "Package",
+        "Attempt",
+        "#For",
+        "#Need now",
+        "#Highest need",
+        "#With page cache",
+        "#Limit",
+        "#Mean cores",
+        "State",
+    ];
+    table("Running attempts", &heads, running.iter().map(|one| row(one, view)))
 }
 
 fn row(one: &pb::Running, view: &ReaderChoice) -> Markup {
@@ -87,8 +88,8 @@ fn row(one: &pb::Running, view: &ReaderChoice) -> Markup {
                 }
             }
             td.n { (bytes(measured::running_memory(one))) }
-            td.n { (some_bytes(one.memory_limit_bytes)) }
-            td.n { (some_cores(measured::running_cores(one))) }
+            td.n { (cell(one.memory_limit_bytes, bytes)) }
+            td.n { (cell(measured::running_cores(one), cores)) }
             td {
                 @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
                 @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }

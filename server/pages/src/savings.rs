@@ -109,13 +109,13 @@ fn recommendation_row(row: &Recommendation, money: bool, view: &ReaderChoice) ->
         tr {
             th scope="row" { a href=(view.package(&row.package)) { (row.package) } " " span.quiet { (row.project) } }
             td.n data-name=(REQUEST_COLUMN) {
-                span.keep { (figures::cell_bytes(request.today)) } " → "
+                span.keep { (figures::cell(request.today, figures::bytes)) } " → "
                 @match reason {
                     Some(why) => span.quiet { (why) },
-                    None => span.keep { (figures::cell_bytes(request.proposed)) },
+                    None => span.keep { (figures::cell(request.proposed, figures::bytes)) },
                 }
             }
-            td.n data-name=(LIMIT_COLUMN) { span.keep { (figures::cell_bytes(limit.today)) } " → " span.keep { (known(new_limit)) } }
+            td.n data-name=(LIMIT_COLUMN) { span.keep { (figures::cell(limit.today, figures::bytes)) } " → " span.keep { (known(new_limit)) } }
             td.n data-name=(SAVED_COLUMN) { (known(words::saved(row, row.saved_gib_hours))) }
             @if money { td.n data-name=(MONEY_COLUMN) { (known(words::saved(row, row.saved_money))) } }
             td.n data-name=(ABOVE_COLUMN) { (known(words::risk_words(row.limit_risk.as_ref()))) }

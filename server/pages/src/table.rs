@@ -1,6 +1,74 @@
-//! Headings of tables that can be sorted, and links to the other pages of a table.
+//! Tables: with headings, of facts, with headings that sort, and links to the other pages of a table.
 
 use maud::{Markup, html};
+use plimsoll_proto::tables::{FactCell, FactTable};
+
+use super::{view::ReaderChoice, words};
+
+/// Most rows of a table of facts.
+const FACT_ROWS: usize = 8;
+
+/// A table. A heading that begins with `#` is of a column of numbers.
+pub(super) fn plain_table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    html! {
+        table {
+            thead { tr {
+                @for head in heads {
+                    @match head.strip_prefix('#') {
+                        Some(name) => th.n scope="col" { (name) },
+                        None => th scope="col" { (head) },
+                    }
+                }
+            } }
+            tbody { @for row in rows { (row) } }
+        }
+    }
+}
+
+/// A table that scrolls where the screen is narrow, also by keyboard; `name` is for readers who cannot see it.
+pub(super) fn scrolled(name: &str, table: &Markup) -> Markup {
+    html! { div.scroll tabindex="0" role="region" aria-label=(name) { (table) } }
+}
+
+/// A [`plain_table`] that is [`scrolled`].
+pub(super) fn table(name: &str, heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    scrolled(name, &plain_table(heads, rows))
+}
+
+/// A heading, an explanation and the first rows of a table of facts; nothing if there are none.
+pub(super) fn facts(heading: &str, why: &str, facts: &FactTable, view: &ReaderChoice) -> Markup {
+    let Some(first) = facts.rows.first() else { return Markup::default() };
+    let head = |(name, cell): (&&str, &FactCell)| {
+        format!("{}{}", if cell.is_number() { "#" } else { "" }, words::title(name))
+    };
+    let heads: Vec<String> = facts.columns.iter().zip(first).map(head).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows = facts.rows.iter().take(FACT_ROWS).map(|row| {
+        html! { tr { @for (nth, cell) in row.iter().enumerate() { (fact_cell(cell, nth == 0, view)) } } }
+    });
+    html! {
+        h2 { (heading) }
+        @if !why.is_empty() { p.why { (why) } }
+        (table(heading, &heads, rows))
+    }
+}
+
+fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
+    let content = match cell {
+        FactCell::Package(name) => html! { a href=(view.package(name)) { (name) } },
+        FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
+        FactCell::Attempt(id, note) => {
+            html! { "attempt " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
+        }
+        FactCell::LogLine(line) => html! { code { (line) } },
+        other => words::marked_up(&other.text()),
+    };
+    html! {
+        @if is_name { th scope="row" { (content) } }
+        @else if cell.is_number() { td.n { (content) } }
+        @else { td.text { (content) } }
+    }
+}
 
 /// How rows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 pub(super) use plimsoll_proto::evidence::{cause_words as cause, outcome_words as outcome};
-use plimsoll_proto::v1::{Cause, ChangeKind, Outcome, Source};
+use plimsoll_proto::v1::{Cause, Outcome, Source};
 
 /// All causes of a failure, each with its value in a form.
 pub fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
@@ -55,15 +55,6 @@ pub(super) fn title(name: &str) -> String {
     let name = name.replace("cpu ", "CPU ");
     let mut letters = name.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-pub(super) fn change_words(kind: ChangeKind) -> &'static str {
-    match kind {
-        ChangeKind::Unspecified => "changed",
-        ChangeKind::Step => "step",
-        ChangeKind::Back => "back again",
-        ChangeKind::Drift => "drift",
-    }
 }
 
 pub(super) fn source_words(source: Source) -> &'static str {

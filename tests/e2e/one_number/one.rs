@@ -85,13 +85,13 @@ fn agrees(summary: &pb::Summary, rows: &[pb::Sample]) {
 fn seen(site: &Numbers, id: &str, summary: &pb::Summary, series: &[pb::Sample]) {
     let text = site.output_of(&["show", id]);
     let page = site.page(&format!("/attempts/{id}"));
-    let mean = figures::known_bytes(measured::mean_need(summary));
+    let mean = figures::known(measured::mean_need(summary), figures::bytes);
     let parts =
         [measured::need_words(summary), figures::millis(summary.wall_ms), measured::cpu_time_words(summary)];
     has(&text, &parts, id);
     has(&page, &parts, id);
     has(&text, &[measured::memory_peak_words(summary).unwrap_or_default()], id);
-    has(&page, &[figures::known_bytes(measured::memory_peak(summary))], id);
+    has(&page, &[figures::known(measured::memory_peak(summary), figures::bytes)], id);
     curve(&text, &page, summary, series);
     has(&text, &[format!("mean {mean}"), measured::memory_asked_words(summary.resources.as_ref())], id);
     let asked = measured::memory_asked(summary.resources.as_ref());

@@ -28,10 +28,7 @@ pub async fn show_stats(
     shown: Presentation<Format>,
 ) -> Result<CommandOutput, QuestionFailure> {
     let stats = client.stats(question.clone()).await?;
-    Ok(match shown.format {
-        Format::Text => CommandOutput::prose(text::render_stats(&question, &stats, shown.style)),
-        Format::Json => CommandOutput::data(json::render_stats(&stats)),
-    })
+    Ok(CommandOutput::of(&stats, shown.format, |stats| text::render_stats(&question, stats, shown.style)))
 }
 
 /// Prints at most `limit` finished attempts, in the requested order.
@@ -55,10 +52,7 @@ pub async fn attempts(
         }
         asked.page_token = next.next_page_token;
     }
-    Ok(match shown.format {
-        Format::Text => CommandOutput::prose(text::render_attempts(&question, &page, shown.style)),
-        Format::Json => CommandOutput::data(json::render_attempts(&page)),
-    })
+    Ok(CommandOutput::of(&page, shown.format, |page| text::render_attempts(&question, page, shown.style)))
 }
 
 /// Prints proposed sizes for each job or package: as a table, for programs, or as a patch.
@@ -72,7 +66,7 @@ pub async fn recommend(
     let answer = client.recommend(question).await?;
     let patch = match format {
         ProposalFormat::Text => return Ok(CommandOutput::prose(recommendations::table(&answer))),
-        ProposalFormat::Json => Ok(json::render_recommendations(&answer)),
+        ProposalFormat::Json => Ok(json::render_message(&answer)),
         ProposalFormat::Csv => Ok(recommendations::csv(&answer)),
         ProposalFormat::Gitlab => recommendations::gitlab(&answer),
         ProposalFormat::Kubernetes => recommendations::kubernetes(&answer),
@@ -89,10 +83,7 @@ pub async fn show_attempt(
     shown: Presentation<Format>,
 ) -> Result<CommandOutput, QuestionFailure> {
     let attempt = client.attempt(question).await?;
-    Ok(match shown.format {
-        Format::Text => CommandOutput::prose(text::render_attempt(&attempt, shown.style)),
-        Format::Json => CommandOutput::data(json::render_attempt(&attempt)),
-    })
+    Ok(CommandOutput::of(&attempt, shown.format, |attempt| text::render_attempt(attempt, shown.style)))
 }
 
 /// Prints two attempts side by side.

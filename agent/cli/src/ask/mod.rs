@@ -5,6 +5,7 @@
 
 #[cfg(feature = "people")]
 mod comparison;
+pub(crate) mod curve;
 #[cfg(feature = "people")]
 mod filter_words;
 #[cfg(feature = "people")]
@@ -32,7 +33,8 @@ use plimsoll_client::questions::{Client, QuestionFailure};
 use plimsoll_proto::v1::CorrectVerdictRequest;
 use plimsoll_proto::{
     evidence::is_retry,
-    v1::{Key, PredictRequest, ShouldRetryRequest},
+    json::ToJson,
+    v1::{ExplainResponse, Key, PredictRequest, ShouldRetryRequest, Verdict},
 };
 #[cfg(feature = "people")]
 pub use terminal_style::TerminalStyle;
@@ -95,6 +97,14 @@ impl CommandOutput {
         Self { output, status: 0, is_prose: true }
     }
 
+    /// An answer of the server, as text or as JSON.
+    fn of<M: ToJson>(answer: &M, format: Format, text: impl FnOnce(&M) -> String) -> Self {
+        match format {
+            Format::Text => Self::prose(text(answer)),
+            Format::Json => Self::data(json::render_message(answer)),
+        }
+    }
+
     /// Output for programs, or to be copied from the terminal, with exit status 0.
     pub fn data(output: String) -> Self {
         Self { output, status: 0, is_prose: false }
@@ -118,7 +128,7 @@ pub async fn predict(
             let more = hint_other_projects(client, &key, Some(&prediction)).await;
             CommandOutput::prose(text::render_prediction(&prediction) + &more + &asked_for(&key))
         }
-        PredictFormat::Json => CommandOutput::data(json::render_prediction(&prediction)),
+        PredictFormat::Json => CommandOutput::data(json::render_message(&prediction)),
         PredictFormat::Env => {
             if let Some(why) = shell::missing_lines_reason(&prediction) {
                 write_line(&why);
@@ -156,18 +166,15 @@ pub async fn explain(
 ) -> Result<CommandOutput, QuestionFailure> {
     let key = build.key.clone();
     let explained = client.explain(predict_request(build)).await?;
-    let text = match (format, view) {
-        (Format::Text, ExplanationView::Whole) => text::render_explanation(&explained),
-        (Format::Text, ExplanationView::Jobs) => text::render_jobs(&explained),
-        (Format::Json, ExplanationView::Whole) => {
-            return Ok(CommandOutput::data(json::render_explanation(&explained)));
-        }
-        (Format::Json, ExplanationView::Jobs) => {
-            return Ok(CommandOutput::data(json::render_jobs(&explained)));
-        }
+    let render: [fn(&ExplainResponse) -> String; 2] = match view {
+        ExplanationView::Whole => [text::render_explanation, json::render_message],
+        ExplanationView::Jobs => [text::render_jobs, json::render_jobs],
     };
+    if format == Format::Json {
+        return Ok(CommandOutput::data(render[1](&explained)));
+    }
     let more = hint_other_projects(client, &key, explained.prediction.as_ref()).await;
-    Ok(CommandOutput::prose(text + &more + &asked_for(&key)))
+    Ok(CommandOutput::prose(render[0](&explained) + &more + &asked_for(&key)))
 }
 
 /// A line with the key that was asked for. If the answer is unexpected, a different key is a likely reason.
@@ -188,12 +195,12 @@ pub async fn should_retry(
     format: Format,
 ) -> Result<CommandOutput, QuestionFailure> {
     let verdict = client.should_retry(question).await?;
-    let answer = match format {
-        Format::Text => CommandOutput::prose(text::render_verdict(&verdict)),
-        Format::Json => CommandOutput::data(json::render_verdict(&verdict)),
-    };
     let status = if is_retry(verdict.action()) { 0 } else { DO_NOT_RETRY };
-    Ok(CommandOutput { status, ..answer })
+    Ok(CommandOutput { status, ..verdict_output(&verdict, format) })
+}
+
+fn verdict_output(verdict: &Verdict, format: Format) -> CommandOutput {
+    CommandOutput::of(verdict, format, text::render_verdict)
 }
 
 /// Corrects the cause of a failure; returns the verdict in force.
@@ -204,9 +211,5 @@ pub async fn correct_verdict(
     question: CorrectVerdictRequest,
     format: Format,
 ) -> Result<CommandOutput, QuestionFailure> {
-    let verdict = client.correct_verdict(question).await?;
-    Ok(match format {
-        Format::Text => CommandOutput::prose(text::render_verdict(&verdict)),
-        Format::Json => CommandOutput::data(json::render_verdict(&verdict)),
-    })
+    Ok(verdict_output(&client.correct_verdict(question).await?, format))
 }

@@ -1,10 +1,12 @@
 //! Formats numbers for a terminal: uses the shared crate's functions, and draws small charts.
 
 pub(super) use plimsoll_proto::figures::{
-    DASH, amount, bytes, cell_bytes, cores_named, count, counted, millicores, millis, percent, rate, share,
+    DASH, amount, bytes, cell, cores_named, count, counted, millicores, millis, percent, rate, share,
 };
 pub(super) use plimsoll_proto::times::{date, date_time, rfc3339};
 use plimsoll_proto::{figures, shown};
+
+use super::curve::draw_curve;
 
 /// An amount of money: `12.3 EUR`.
 pub(super) fn money(value: f64, currency: &str) -> String {
@@ -27,24 +29,9 @@ pub(super) fn length_words(ms: u64) -> String {
     }
 }
 
-/// Draws values as a line of at most `width` blocks. Each block covers a group of successive values, and its
-/// height is the largest value in the group. A value of `top` (or the largest value, if that is more) has full
-/// height.
+/// Draws values as a line of at most `width` blocks. A value of `top` (or the largest value, if that is more) has full height.
 pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> String {
-    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let largest = values.iter().copied().max().unwrap_or(0);
-    let top = top.unwrap_or(0).max(largest).max(1);
-    let block = |stretch: &[u64]| {
-        let value = u128::from(stretch.iter().copied().max().unwrap_or(0));
-        let level = (value * 8).div_ceil(u128::from(top)).saturating_sub(1);
-        BLOCKS.get(usize::try_from(level).unwrap_or(0)).copied().unwrap_or('█')
-    };
-    equal_pieces(values, width).map(block).collect()
-}
-
-/// Splits the values into at most `width` groups of equal length.
-pub(super) fn equal_pieces<T>(values: &[T], width: usize) -> std::slice::Chunks<'_, T> {
-    values.chunks(values.len().div_ceil(width.max(1)).max(1))
+    draw_curve(values, top.unwrap_or(0), width, true)
 }
 
 /// Like [`sparkline`], for fractions. Negative values count as 0. A value of `top` (or the largest value, if
@@ -66,15 +53,7 @@ mod tests {
 
     #[test]
     fn a_sparkline_keeps_its_width_and_its_peak() {
-        assert_eq!(sparkline(&[], 10, None), "");
-        assert_eq!(sparkline(&[0, 0], 10, None), "▁▁");
-        assert_eq!(sparkline(&[0, 1, 4, 8], 10, None), "▁▁▄█");
-        assert_eq!(sparkline(&[0, 1, 4, 8], 10, Some(16)), "▁▁▂▄");
-        assert_eq!(sparkline(&[u64::MAX, 1], 0, Some(3)), "█");
         assert_eq!(sparkline_of(&[0.0, -1.0, 0.25, 0.5], 10, 0.0), "▁▁▄█");
-        let values: Vec<u64> = (0..1000).collect();
-        let line = sparkline(&values, 60, None);
-        assert!(line.chars().count() <= 60 && line.ends_with('█'), "{line}");
     }
 
     #[test]

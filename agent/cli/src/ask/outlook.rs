@@ -1,9 +1,17 @@
 //! Describes a failure and its retry for people: the chance of a retry, its cost, and further facts.
 
-use plimsoll_proto::{figures, reasons, shown::clean, v1::Verdict};
+use plimsoll_proto::{evidence::is_of_success, figures, reasons, shown::clean, v1::Verdict, verdict};
 
 /// Most log lines shown that only pass the failure on.
 const MAX_CONSEQUENCES: usize = 3;
+
+/// The answer, the log line that identifies the failure, and what to do and why. An answer to `should-retry` and the report in the job's log
+/// show the same lines.
+pub(crate) fn answer_lines(verdict: &Verdict) -> Vec<String> {
+    let reason = clean(&verdict.reason);
+    let reason = (!reason.is_empty() && !is_of_success(verdict)).then_some(reason);
+    std::iter::once(verdict::first_line(verdict)).chain(failure_lines(verdict)).chain(reason).collect()
+}
 
 /// The log line that identifies the failure, with its place in the code; then the log lines that only pass it
 /// on.
@@ -19,8 +27,7 @@ pub(crate) fn failure_lines(verdict: &Verdict) -> Vec<String> {
     std::iter::once(first).chain(consequences.map(|line| format!("  then: {}", clean(line)))).collect()
 }
 
-/// One line for each further fact. An answer to `should-retry` and the report in the job's log show the same
-/// lines.
+/// One line for each further fact, as in [`answer_lines`].
 pub(crate) fn fact_lines(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let mut lines = Vec::new();

@@ -8,6 +8,7 @@ use plimsoll_client::questions::Client;
 use plimsoll_proto::{
     figures::counted,
     shown::clean,
+    sums::OTHERS_GROUP,
     v1::{Filter, GetStatsRequest, Group, GroupBy, Key, Prediction, Rung},
 };
 
@@ -44,7 +45,7 @@ fn attempts_of(group: &Group) -> u64 {
 /// The hint for a key with a project: the package is known in another project, or without a project.
 fn line_elsewhere(key: &Key, groups: &[Group]) -> String {
     let is_elsewhere =
-        |group: &&Group| group.name != key.project && group.name != "(others)" && attempts_of(group) > 0;
+        |group: &&Group| group.name != key.project && group.name != OTHERS_GROUP && attempts_of(group) > 0;
     let Some(most) = groups.iter().filter(is_elsewhere).max_by_key(|group| attempts_of(group)) else {
         return String::new();
     };

@@ -4,15 +4,13 @@ use std::{ffi::OsString, fmt, path::Path};
 
 use plimsoll_proto::{
     evidence::is_of_success,
-    figures, measured, shown,
+    figures::{self, bytes},
+    measured, shown,
     v1::{Cause, Key, OomOrigin},
     verdict,
 };
 
-use super::{
-    BuildFacts, MeasurementEnd,
-    words::{self, ByteCount, ProcessCount},
-};
+use super::{BuildFacts, MeasurementEnd, words};
 use crate::ask::outlook;
 
 /// A need counts as having reached a limit if the limit exceeds it by at most this part (one eighth) of the limit.
@@ -68,7 +66,7 @@ impl ReportHead<'_> {
             |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR_LIMIT_PART);
         match (totals.oom_origin(), self.0.resources.memory_limit_bytes) {
             (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => {
-                format!("at the limit of {}", ByteCount(limit))
+                format!("at the limit of {}", bytes(limit))
             }
             (origin, _limit) => words::limit_words(origin).to_owned(),
         }
@@ -78,7 +76,12 @@ impl ReportHead<'_> {
         let summary = self.0.summary();
         let kills = self.0.totals.oom_kill.unwrap_or(0);
         if kills > 0 {
-            write!(f, "; the kernel killed {} {}", ProcessCount(kills), self.killed_at())?;
+            write!(
+                f,
+                "; the kernel killed {} {}",
+                figures::counted_as(kills, "process", "processes"),
+                self.killed_at()
+            )?;
         }
         if measured::need(&summary).is_none() {
             return write!(f, "; memory was not measured");
@@ -93,7 +96,7 @@ impl ReportHead<'_> {
         if let Some(asked) = measured::memory_asked(Some(&self.0.resources)) {
             let of = if asked.is_limit { ", limit" } else { ", asked for" };
             let share = measured::need_of_ask_words(&summary).unwrap_or_default();
-            write!(f, "{of} {} ({share})", ByteCount(asked.bytes))?;
+            write!(f, "{of} {} ({share})", bytes(asked.bytes))?;
         }
         match measured::memory_peak_words(&summary) {
             Some(mark) => write!(f, ", {mark}"),

@@ -3,14 +3,13 @@
 //! | style | content |
 //! |---|---|
 //! | line | one line ([`line`]) |
-//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`], [`curve`]); folded in GitLab, except for the verdict |
+//! | text | a page: sizes, a memory curve, the phases, advice for the next run ([`text`]); folded in GitLab, except for the verdict |
 //! | none | nothing |
 //! | a file | the same as JSON ([`json`]), in addition to one of the others |
 //!
 //! Plain text without colours, because a job's log may be read anywhere.
 
 mod advice;
-mod curve;
 mod json;
 mod line;
 mod text;

@@ -1,21 +1,17 @@
 //! The report as a page, at the end of a job's log.
 
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use plimsoll_proto::{
-    evidence::is_of_success,
-    figures, measured,
+    figures::{self, bytes},
+    measured,
     reasons::{self, MIN_CONFIDENCE, SizeBound, SizeKind},
     shown::clean,
     v1::{Phase, Prediction},
-    verdict,
 };
 
-use super::{
-    BuildFacts, advice, curve,
-    words::{self, ByteCount, ProcessCount, TimeSpan},
-};
-use crate::ask::outlook;
+use super::{BuildFacts, advice, words};
+use crate::ask::{curve, outlook};
 
 /// Most phases in the table; the others share one line.
 const MAX_PHASES: usize = 8;
@@ -90,13 +86,13 @@ fn draw_curve(page: &mut ReportPage, facts: &BuildFacts, utf8: bool) {
     let top = limit.filter(|&limit| limit >= highest && limit / 2 <= highest).unwrap_or(highest);
     let line = curve::draw_curve(&facts.curve, top, CURVE_WIDTH, utf8);
     let edge = match limit {
-        Some(limit) if limit == top => format!("full height is the limit, {}", ByteCount(limit)),
-        Some(limit) => format!("full height is {}, the limit {}", ByteCount(top), ByteCount(limit)),
-        None => format!("full height is {}", ByteCount(top)),
+        Some(limit) if limit == top => format!("full height is the limit, {}", bytes(limit)),
+        Some(limit) => format!("full height is {}, the limit {}", bytes(top), bytes(limit)),
+        None => format!("full height is {}", bytes(top)),
     };
     page.line("", &format!("{line}  {edge}"));
     if let Some(phase) = facts.peak_phase() {
-        page.line("", &format!("most in {} ({})", phase.name, ByteCount(phase.need_peak_bytes)));
+        page.line("", &format!("most in {} ({})", phase.name, bytes(phase.need_peak_bytes)));
     }
 }
 
@@ -114,19 +110,22 @@ fn cpu_lines(page: &mut ReportPage, facts: &BuildFacts) {
         }
     }
     if let Some(usec) = facts.totals.throttled_usec.filter(|&usec| usec > 0) {
-        let _written = write!(text, "; held back by the limit for {}", TimeSpan(Duration::from_micros(usec)));
+        let _written = write!(text, "; held back by the limit for {}", figures::micros(usec));
     }
     page.line("cpu", &text);
 }
 
 fn problem_lines(page: &mut ReportPage, facts: &BuildFacts) {
     if let Some(ms) = facts.totals.starved_ms.filter(|&ms| ms > 0) {
-        let time = TimeSpan(Duration::from_millis(ms));
+        let time = figures::millis(ms);
         page.line("starved", &format!("{time} at its memory limit, busy with reclaiming memory"));
     }
     if let Some(kills) = facts.totals.oom_kill.filter(|&kills| kills > 0) {
         let origin = words::limit_words(facts.totals.oom_origin());
-        page.line("killed", &format!("{} by the kernel, {origin}", ProcessCount(kills)));
+        page.line(
+            "killed",
+            &format!("{} by the kernel, {origin}", figures::counted_as(kills, "process", "processes")),
+        );
     }
 }
 
@@ -145,8 +144,8 @@ fn phase_lines(page: &mut ReportPage, phases: &[Phase]) {
     let rest = rows.split_off(rows.len().min(MAX_PHASES));
     let mut row = |name: &str, sum: &PhaseSum| {
         let short: String = name.chars().take(NAME_WIDTH).collect();
-        let (wall, cpu) = (Duration::from_millis(sum.wall_ms), Duration::from_micros(sum.cpu_usec));
-        let (wall, cpu, need) = (TimeSpan(wall), TimeSpan(cpu), ByteCount(sum.need_peak_bytes));
+        let (wall, cpu) = (figures::millis(sum.wall_ms), figures::micros(sum.cpu_usec));
+        let need = bytes(sum.need_peak_bytes);
         page.line("", &format!("{short:<NAME_WIDTH$} {wall:>11} {need:>11} {cpu:>11}"));
     };
     for (name, sum) in rows {
@@ -205,15 +204,9 @@ fn samples_words(facts: &BuildFacts) -> String {
 pub(super) fn verdict_lines(facts: &BuildFacts) -> String {
     let mut page = ReportPage::default();
     if let Some(verdict) = &facts.advice.verdict {
-        page.line("verdict", &verdict::first_line(verdict));
-        for line in outlook::failure_lines(verdict) {
-            page.line("", &line);
-        }
-        if !verdict.reason.is_empty() && !is_of_success(verdict) {
-            page.line("", &clean(&verdict.reason));
-        }
-        for line in outlook::fact_lines(verdict) {
-            page.line("", &line);
+        let lines = outlook::answer_lines(verdict).into_iter().chain(outlook::fact_lines(verdict));
+        for (nth, line) in lines.enumerate() {
+            page.line(if nth == 0 { "verdict" } else { "" }, &line);
         }
     }
     page.0
@@ -243,11 +236,11 @@ fn next_sizes(page: &mut ReportPage, facts: &BuildFacts) {
         page.line("", &format!("no advice from the server: {}", clean(problem)));
     }
     if let Some(request) = advice::from_need(facts) {
-        page.line("next run", &format!("memory request {} ({})", ByteCount(request), advice::basis(request)));
+        page.line("next run", &format!("memory request {} ({})", bytes(request), advice::basis(request)));
     } else if let Some(need) =
         measured::proven_need(&facts.summary()).filter(|_| advice::was_held_back(facts))
     {
-        page.line("next run", &format!("more memory than {}: it was held back there", ByteCount(need)));
+        page.line("next run", &format!("more memory than {}: it was held back there", bytes(need)));
     }
 }
 

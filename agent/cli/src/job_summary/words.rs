@@ -1,9 +1,9 @@
 //! Formats numbers and results for a report.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use plimsoll_proto::{
-    evidence, figures,
+    evidence,
     v1::{Exit, OomOrigin},
 };
 
@@ -22,33 +22,6 @@ impl fmt::Display for MeasurementEnd {
             Self::Ended(how) => write!(f, "ended ({how}), exit status not known,"),
             Self::Followed(until) => write!(f, "was followed until {until}"),
         }
-    }
-}
-
-/// A number of processes, with the word `process` or `processes`.
-pub(super) struct ProcessCount(pub(super) u64);
-
-impl fmt::Display for ProcessCount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&figures::counted_as(self.0, "process", "processes"))
-    }
-}
-
-/// A number of bytes, in the usual format.
-pub(super) struct ByteCount(pub(super) u64);
-
-impl fmt::Display for ByteCount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&figures::bytes(self.0))
-    }
-}
-
-/// A length of time, in the usual format.
-pub(super) struct TimeSpan(pub(super) Duration);
-
-impl fmt::Display for TimeSpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&figures::micros(u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)))
     }
 }
 

@@ -15,8 +15,7 @@ pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
     if let Some(label) = name.strip_prefix("label.") {
         return assign_label(key, label, value);
     }
-    if let Some(field) = text_field(key, name) {
-        let most = if name == "variants" { limits::VARIANTS_BYTES } else { limits::KEY_FIELD_BYTES };
+    if let Some((field, most)) = key.text_mut(name) {
         check(name, value, most)?;
         value.clone_into(field);
         return Ok(());
@@ -34,23 +33,6 @@ pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
         _ => return Err(format!("--key {name:?} is not a part of a key; names are: {KEY_NAMES}")),
     }
     Ok(())
-}
-
-fn text_field<'a>(key: &'a mut Key, name: &str) -> Option<&'a mut String> {
-    Some(match name {
-        "project" => &mut key.project,
-        "stack" => &mut key.stack,
-        "package" => &mut key.package,
-        "version" => &mut key.version,
-        "variants" => &mut key.variants,
-        "compiler" => &mut key.compiler,
-        "compiler_version" => &mut key.compiler_version,
-        "arch" => &mut key.arch,
-        "build_system" => &mut key.build_system,
-        "ref" => &mut key.r#ref,
-        "owner" => &mut key.owner,
-        _ => return None,
-    })
 }
 
 fn assign_label(key: &mut Key, label: &str, value: &str) -> Result<(), String> {

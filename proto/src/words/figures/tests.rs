@@ -10,7 +10,7 @@ fn sizes_are_written_in_the_unit_that_people_use() {
     let expected = ["0 B", "1023 B", "2 KiB", "300 MiB", "1.00 GiB", "1.50 GiB", "100.00 GiB", "2.00 TiB"];
     assert_eq!(written, expected);
     assert_eq!(bytes((1 << 20) - 1), "1 MiB", "1024 of a unit is 1 of the next");
-    assert_eq!([known_bytes(None), cell_bytes(None), known_bytes(Some(0))], ["not known", "–", "0 B"]);
+    assert_eq!([known(None, bytes), cell(None, bytes), known(Some(0), bytes)], ["not known", "–", "0 B"]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn proposed_size(change: SizeChange) -> String {
 
 /// Formats a size as `8.00Gi`, which is two characters shorter than in a sentence.
 fn size_cell(bytes: Option<u64>) -> String {
-    figures::cell_bytes(bytes).replace(' ', "").replace("iB", "i")
+    figures::cell(bytes, figures::bytes).replace(' ', "").replace("iB", "i")
 }
 
 fn name_width(money: bool) -> usize {

@@ -13,7 +13,7 @@ use plimsoll_core::{
     placement::{NodePlacement, Placement, ResourceNeeds, RuleSubject, RuleTrace},
     predict,
 };
-use plimsoll_proto::{job, limits, quantity, shown::escaped_lines};
+use plimsoll_proto::{job, key::KEY_TEXTS, limits, quantity, shown::escaped_lines};
 use serde::Serialize;
 
 use super::{Output, line::examples_text, log_rules, print_note};
@@ -221,23 +221,13 @@ fn key(assignments: &[String]) -> anyhow::Result<Key> {
         if value.len() > limits::KEY_FIELD_BYTES {
             bail!("--key {name}: has {} bytes, at most {} are allowed", value.len(), limits::KEY_FIELD_BYTES);
         }
-        let field = match name {
-            "project" => &mut key.project,
-            "stack" => &mut key.stack,
-            "package" => &mut key.package,
-            "version" => &mut key.version,
-            "variants" => &mut key.variants,
-            "compiler" => &mut key.compiler,
-            "compiler_version" => &mut key.compiler_version,
-            "arch" => &mut key.arch,
-            "build_system" => &mut key.build_system,
-            "ref" => &mut key.git_ref,
-            "owner" => &mut key.owner,
-            other => match other.strip_prefix("label.").filter(|label| !label.is_empty()) {
-                Some(label) => key.labels.entry(label.to_owned()).or_default(),
-                None => bail!("--key {name:?} is not a part of a key; see --help"),
-            },
+        let nth = KEY_TEXTS.iter().position(|(known, _)| *known == name);
+        let field = match (nth, name.strip_prefix("label.").filter(|label| !label.is_empty())) {
+            (Some(nth), _) => key.texts_mut().into_iter().nth(nth),
+            (None, Some(label)) => Some(key.labels.entry(label.to_owned()).or_default()),
+            (None, None) => None,
         };
+        let field = field.with_context(|| format!("--key {name:?} is not a part of a key; see --help"))?;
         value.clone_into(field);
     }
     Ok(key)

@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use plimsoll_proto::{
+    key::{BUILD_TEXTS, KEY_TEXTS, TEXTS},
+    key_texts,
+};
 use serde::{Deserialize, Serialize};
 
 use super::weight;
@@ -61,56 +65,41 @@ impl Key {
     /// The key without the fields that change between attempts of one build: branch, owner, labels and hints.
     #[must_use]
     pub fn build_key(&self) -> Self {
-        Self {
-            project: self.project.clone(),
-            stack: self.stack.clone(),
-            package: self.package.clone(),
-            version: self.version.clone(),
-            variants: self.variants.clone(),
-            compiler: self.compiler.clone(),
-            compiler_version: self.compiler_version.clone(),
-            arch: self.arch.clone(),
-            build_system: self.build_system.clone(),
-            ..Self::default()
-        }
+        Self::of_texts(self.build_key_texts())
+    }
+
+    /// A key with these texts, the first of [`KEY_TEXTS`], and nothing else.
+    pub fn of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+        let mut key = Self::default();
+        key.texts_mut().into_iter().zip(texts).for_each(|(to, from)| from.clone_into(to));
+        key
     }
 
     /// The texts of [`Self::build_key`].
-    pub fn build_key_texts(&self) -> [&str; 9] {
-        [
-            &self.project,
-            &self.stack,
-            &self.package,
-            &self.version,
-            &self.variants,
-            &self.compiler,
-            &self.compiler_version,
-            &self.arch,
-            &self.build_system,
-        ]
+    pub fn build_key_texts(&self) -> [&str; BUILD_TEXTS] {
+        let [built @ .., _ref, _owner] = self.texts();
+        built
+    }
+
+    /// All text fields of the key, in the order of [`KEY_TEXTS`].
+    pub fn texts(&self) -> [&str; TEXTS] {
+        key_texts!(self, git_ref, &)
+    }
+
+    /// [`Self::texts`], to be changed.
+    pub fn texts_mut(&mut self) -> [&mut String; TEXTS] {
+        key_texts!(self, git_ref, &mut)
     }
 
     /// All text fields of the key with their names, without labels and hints.
-    pub fn named_texts(&self) -> [(&'static str, &str); 11] {
-        [
-            ("project", &self.project),
-            ("stack", &self.stack),
-            ("package", &self.package),
-            ("version", &self.version),
-            ("variants", &self.variants),
-            ("compiler", &self.compiler),
-            ("compiler_version", &self.compiler_version),
-            ("arch", &self.arch),
-            ("build_system", &self.build_system),
-            ("ref", &self.git_ref),
-            ("owner", &self.owner),
-        ]
+    pub fn named_texts(&self) -> [(&'static str, &str); TEXTS] {
+        let mut names = KEY_TEXTS.into_iter();
+        self.texts().map(|text| (names.next().unwrap_or_default().0, text))
     }
 
     /// Bytes of memory that an `Arc` of the key takes, without labels.
     pub fn allocated_bytes(&self) -> usize {
-        let texts =
-            self.named_texts().iter().map(|(_, text)| weight::allocation_bytes(text.len())).sum::<usize>();
+        let texts = self.texts().iter().map(|text| weight::allocation_bytes(text.len())).sum::<usize>();
         weight::arc_bytes(size_of::<Self>()) + texts
     }
 
@@ -157,5 +146,16 @@ mod tests {
         key.compiler_version = "12".into();
         key.hints.build_jobs = Some(4);
         assert_eq!(key.describe(), "zlib@1.3 %gcc@12 -j4");
+    }
+
+    #[test]
+    fn each_text_has_the_name_of_its_field() {
+        let mut key = Key::default();
+        KEY_TEXTS.into_iter().zip(key.texts_mut()).for_each(|((name, _), text)| name.clone_into(text));
+        let fields = serde_json::to_value(&key).unwrap();
+        assert_eq!(
+            key.named_texts().map(|(name, _)| fields[name].as_str()),
+            KEY_TEXTS.map(|(name, _)| Some(name))
+        );
     }
 }

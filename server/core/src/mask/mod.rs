@@ -23,7 +23,7 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, mem, sync::LazyLock};
 
 use regex::{Captures, Regex};
 use serde_json::Value;
@@ -115,14 +115,13 @@ pub fn evidence(mut evidence: Evidence) -> Evidence {
 /// Masks secrets in a key; every stored key goes through this function. In variants, plain words after a secret's name (`secret=vault`)
 /// stay, because predictions are requested with the same words.
 pub fn key(key: &mut Key) {
-    let Key { project, stack, package, version, variants, compiler, compiler_version, .. } = key;
-    let texts = [project, stack, package, version, compiler, compiler_version];
-    let rest = [&mut key.arch, &mut key.build_system, &mut key.git_ref, &mut key.owner];
-    texts.into_iter().chain(rest).for_each(mask);
+    let variants = mem::take(&mut key.variants);
+    key.texts_mut().into_iter().for_each(mask);
     let shown: [fn(&str) -> Cow<'_, str>; 3] = [blocks::mask, shapes::mask, named::mask_no_words];
-    if let Cow::Owned(masked) = shown.into_iter().fold(Cow::Borrowed(variants.as_str()), then) {
-        *variants = masked;
-    }
+    key.variants = match shown.into_iter().fold(Cow::Borrowed(variants.as_str()), then) {
+        Cow::Owned(masked) => masked,
+        Cow::Borrowed(_) => variants,
+    };
     for (name, value) in &mut key.labels {
         if named::is_secret(name, value) {
             MASK.clone_into(value);

@@ -147,19 +147,9 @@ fn with_gaps_filled(new: &Key, known: &Key) -> Key {
     let mut key = Key { labels, hints: new.hints, ..Key::default() };
     key.hints.build_jobs = key.hints.build_jobs.or(known.hints.build_jobs);
     key.hints.input_bytes = key.hints.input_bytes.or(known.hints.input_bytes);
-    let either = |new: &str, known: &str| if new.is_empty() { known.to_owned() } else { new.to_owned() };
-    let Key { project, stack, package, version, variants, compiler, .. } = &mut key;
-    *project = either(&new.project, &known.project);
-    *stack = either(&new.stack, &known.stack);
-    *package = either(&new.package, &known.package);
-    *version = either(&new.version, &known.version);
-    *variants = either(&new.variants, &known.variants);
-    *compiler = either(&new.compiler, &known.compiler);
-    key.compiler_version = either(&new.compiler_version, &known.compiler_version);
-    key.arch = either(&new.arch, &known.arch);
-    key.build_system = either(&new.build_system, &known.build_system);
-    key.git_ref = either(&new.git_ref, &known.git_ref);
-    key.owner = either(&new.owner, &known.owner);
+    for ((to, new), known) in key.texts_mut().into_iter().zip(new.texts()).zip(known.texts()) {
+        if new.is_empty() { known } else { new }.clone_into(to);
+    }
     key
 }
 

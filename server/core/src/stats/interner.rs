@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 /// The number that all texts share which did not fit.
 pub(super) const OTHERS: u16 = u16::MAX;
 /// Name shown for texts that did not fit.
-pub(super) const OTHERS_NAME: &str = "(others)";
+pub(super) const OTHERS_NAME: &str = plimsoll_proto::sums::OTHERS_GROUP;
 /// The number of the empty text.
 pub(super) const NONE: u16 = 0;
 

@@ -41,9 +41,7 @@ pub(super) struct CrowdedKeys {
 
 impl CrowdedKeys {
     pub(super) fn count(&mut self, key: &Key) {
-        let texts = [&key.project, &key.stack, &key.package, &key.version, &key.variants];
-        let how = [&key.compiler, &key.compiler_version, &key.arch, &key.build_system];
-        *self.row_count_by_key_hash.entry(self.hasher.hash_one((texts, how))).or_default() += 1;
+        *self.row_count_by_key_hash.entry(self.hasher.hash_one(key.build_key_texts())).or_default() += 1;
     }
 
     /// Number of keys with so many rows that a prediction reads only the newest of them.

@@ -2,7 +2,7 @@
 //! columns are not read.
 
 use plimsoll_core::domain::{AttemptId, Bytes, Key, Phase, Summary};
-use plimsoll_proto::limits;
+use plimsoll_proto::{key::KEY_TEXTS, limits};
 use serde_json::Value;
 
 use super::{draft::Record, refusals::Refusal};
@@ -36,11 +36,10 @@ fn check_key(key: &Key) -> Result<(), String> {
     if key.labels.len() > limits::LABELS {
         return Err(format!("key.labels: more than {}", limits::LABELS));
     }
-    let bound = |name| if name == "variants" { limits::VARIANTS_BYTES } else { limits::KEY_FIELD_BYTES };
-    let texts = key.named_texts().map(|(name, text)| (name, text, bound(name)));
+    let texts = KEY_TEXTS.into_iter().zip(key.texts()).map(|((name, most), text)| (name, text, most));
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
     let labels = labels.map(|text| ("labels", text.as_str(), limits::LABEL_BYTES));
-    for (name, text, most) in texts.into_iter().chain(labels) {
+    for (name, text, most) in texts.chain(labels) {
         if text.len() > most || text.chars().any(char::is_control) {
             return Err(format!("key.{name}: has control characters or more than {most} bytes"));
         }

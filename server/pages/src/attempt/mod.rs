@@ -11,14 +11,15 @@ use plimsoll_proto::{
     evidence::{self, NOTHING_TO_RETRY, is_of_success, source_in_words},
     figures, measured,
     reasons::{self, SizeKind},
-    v1::{Action, GetAttemptResponse, Outcome, Prediction, Summary, Verdict},
+    v1::{Action, GetAttemptResponse, Outcome, Phase, Prediction, Summary, Verdict},
     verdict,
 };
 
 use super::{
     chart,
-    numbers::{bytes, cores, cores_named, count, micros, millis, percent, plural, some_bytes, some_cores},
+    numbers::{bytes, cell, cores, cores_named, count, micros, millis, percent, plural},
     page::{card, plain_page},
+    table::table,
     times,
     view::ReaderChoice,
     words,
@@ -83,7 +84,7 @@ fn cards(summary: &Summary) -> Markup {
             (card("Highest need", &measured::need_words(summary), &html! {
                 @if summary.censored { "stopped for memory" }
                 @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
-                @else { "mean " (figures::known_bytes(measured::mean_need(summary))) }
+                @else { "mean " (figures::known(measured::mean_need(summary), bytes)) }
                 @if let Some(note) = measured::need_note(summary) { "; " (note) }
             }))
             (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
@@ -107,12 +108,12 @@ fn cards(summary: &Summary) -> Markup {
                     }
                 }))
             }
-            (card("With page cache", &figures::known_bytes(measured::memory_peak(summary)), &html! {
+            (card("With page cache", &figures::known(measured::memory_peak(summary), bytes), &html! {
                 "the kernel's high-water mark"
                 @if let Some(why) = measured::need_below_mark(summary) { ". " (why) }
             }))
             (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
-            (card("CPU", &measured::mean_cores(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), cores_named), &html! {
+            (card("CPU", &figures::known(measured::mean_cores(summary), cores_named), &html! {
                 @if let Some(peak) = measured::peak_cores(summary) { "on average, " (cores(peak)) " at most" }
                 @else if measured::mean_cores(summary).is_some() { "on average" }
                 @if let Some(asked) = measured::cpu_asked(resources) {
@@ -232,84 +233,65 @@ fn sizes(next: &Prediction) -> Markup {
 
 /// Verdicts that were replaced by a later one.
 fn earlier(verdicts: &[Verdict]) -> Markup {
+    let heads = ["Given", "Verdict", "Cause", "#Confidence", "Reason"];
+    let row = |verdict: &Verdict| {
+        html! {
+            tr {
+                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
+                @if is_of_success(verdict) {
+                    td { (NOTHING_TO_RETRY) } td { (figures::DASH) } td.n { (figures::DASH) }
+                } @else {
+                    td { (verdict::answer(verdict)) }
+                    td { (words::cause(verdict.cause())) }
+                    td.n { @if verdict::is_cause_unknown(verdict) { (figures::DASH) } @else { (percent(verdict.confidence)) } }
+                }
+                td { (words::sentence(&verdict.reason)) }
+            }
+        }
+    };
     html! {
         @if !verdicts.is_empty() {
             h2 { "Earlier verdicts" }
-            div.scroll tabindex="0" role="region" aria-label="Earlier verdicts" {
-                table {
-                    thead { tr { th scope="col" { "Given" } th scope="col" { "Verdict" } th scope="col" { "Cause" } th.n scope="col" { "Confidence" } th scope="col" { "Reason" } } }
-                    tbody {
-                        @for verdict in verdicts {
-                            tr {
-                                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
-                                @if is_of_success(verdict) {
-                                    td { (NOTHING_TO_RETRY) } td { (figures::DASH) } td.n { (figures::DASH) }
-                                } @else {
-                                    td { (verdict::answer(verdict)) }
-                                    td { (words::cause(verdict.cause())) }
-                                    td.n { @if verdict::is_cause_unknown(verdict) { (figures::DASH) } @else { (percent(verdict.confidence)) } }
-                                }
-                                td { (words::sentence(&verdict.reason)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Earlier verdicts", &heads, verdicts.iter().map(row)))
         }
     }
 }
 
 fn phases(summary: &Summary) -> Markup {
+    let heads = ["Phase", "#Began at", "#Took", "#Highest need", "#Mean cores"];
+    let row = |phase: &Phase| {
+        html! {
+            tr {
+                th scope="row" { (phase.name) }
+                td.n { (millis(phase.started_ms)) }
+                td.n { (millis(phase.wall_ms)) }
+                td.n { (cell(Some(phase.need_peak_bytes).filter(|need| *need > 0), bytes)) }
+                td.n { (cell(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0), cores)) }
+            }
+        }
+    };
     html! {
         @if !summary.phases.is_empty() {
             h2 { "Phases" }
-            div.scroll tabindex="0" role="region" aria-label="Phases" {
-                table {
-                    thead { tr { th scope="col" { "Phase" } th.n scope="col" { "Began at" } th.n scope="col" { "Took" } th.n scope="col" { "Highest need" } th.n scope="col" { "Mean cores" } } }
-                    tbody {
-                        @for phase in &summary.phases {
-                            tr {
-                                th scope="row" { (phase.name) }
-                                td.n { (millis(phase.started_ms)) }
-                                td.n { (millis(phase.wall_ms)) }
-                                td.n { (some_bytes(Some(phase.need_peak_bytes).filter(|need| *need > 0))) }
-                                td.n { (some_cores(measured::cores_over(phase.cpu_usec, phase.wall_ms).filter(|cores| *cores > 0.0))) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Phases", &heads, summary.phases.iter().map(row)))
         }
     }
 }
 
 /// What was built, and where it ran.
 fn facts(summary: &Summary) -> Markup {
-    let key = summary.key.clone().unwrap_or_default();
-    let jobs = key.hints.unwrap_or_default().build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default();
-    let compiler = format!("{} {}", key.compiler, key.compiler_version);
-    let named = [
-        ("Project", &key.project),
-        ("Stack", &key.stack),
-        ("Package", &key.package),
-        ("Version", &key.version),
-        ("Variants", &key.variants),
-        ("Compiler", &compiler),
-        ("Architecture", &key.arch),
-        ("Build system", &key.build_system),
-        ("Ref", &key.r#ref),
-        ("Owner", &key.owner),
-        ("Pool", &summary.pool),
-        ("Build jobs", &jobs),
-    ];
-    let mut labels: Vec<_> = key.labels.iter().collect();
-    labels.sort_unstable();
+    let mut facts = summary.key.clone().unwrap_or_default().facts();
+    if !summary.pool.is_empty() {
+        facts.push(("pool".to_owned(), summary.pool.clone()));
+    }
     html! {
         h2 { "What was built" }
         div.sheet {
             dl.facts {
-                @for (name, value) in named { @if !value.trim().is_empty() { dt { (name) } dd { (value) } } }
-                @for (name, value) in labels { dt { span.quiet { "label " } (name) } dd { (value) } }
+                @for (name, value) in facts {
+                    dt { @match name.strip_prefix("label ") { Some(label) => { span.quiet { "label " } (label) }, None => (words::title(&name)) } }
+                    dd { (value) }
+                }
                 @if summary.untrusted { dt { "Trust" } dd { "not trusted: it never lowers predictions for others" } }
             }
         }

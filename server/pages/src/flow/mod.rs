@@ -18,14 +18,6 @@ use super::{
 /// Number of causes with a colour of their own; rarer causes are drawn together.
 const DRAWN_CAUSES: usize = 5;
 
-/// The server's name for the group that combines all groups it does not list.
-pub const OTHERS_GROUP: &str = "(others)";
-
-/// The groups, without the group that combines all that the server does not list.
-pub(super) fn named_groups(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
-    groups.iter().filter(|group| group.name != OTHERS_GROUP)
-}
-
 /// The unit of charts that count attempts.
 const ATTEMPTS_UNIT: &str = "attempts";
 
@@ -202,16 +194,10 @@ fn cause_title(cause: Cause) -> String {
     if cause == Cause::Unspecified { "without a cause".to_owned() } else { words::cause(cause).to_owned() }
 }
 
-/// Failures by cause. If the server does not count by cause, the counts of the two causes that it has.
-fn failures_by_cause(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<> {
-    let known: u64 = totals.causes.iter().map(|one| one.count).sum();
-    let mut counts: Vec<(Cause, u64)> = totals.causes.iter().map(|one| (one.cause(), one.count)).collect();
-    if known == 0 {
-        counts.extend([(Cause::Oom, totals.oom), (Cause::Starved, totals.starved)]);
-        counts.push((Cause::Unspecified, totals.failed.saturating_sub(totals.oom + totals.starved)));
-    }
-    // canceled attempts have not failed
-    counts.into_iter().filter(|(cause, _)| *cause != Cause::Canceled)
+/// Failures by cause; without a cause if none of them has one.
+fn failures_by_cause(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> {
+    let is_unknown = totals.causes.iter().all(|one| one.count == 0);
+    sums::failures_by_cause(&totals.causes).chain(is_unknown.then_some((Cause::Unspecified, totals.failed)))
 }
 
 #[cfg(test)]
@@ -263,9 +249,9 @@ mod tests {
 
     #[test]
     fn failures_without_counts_by_cause_are_not_hidden() {
-        let totals = pb::StatsTotals { failed: 5, oom: 2, ..pb::StatsTotals::default() };
+        let totals = pb::StatsTotals { failed: 5, ..pb::StatsTotals::default() };
         let counts: Vec<_> = failures_by_cause(&totals).filter(|(_, count)| *count > 0).collect();
-        assert_eq!(counts, [(Cause::Oom, 2), (Cause::Unspecified, 3)]);
+        assert_eq!(counts, [(Cause::Unspecified, 5)]);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 use plimsoll_proto::{
     figures, measured,
-    v1::{JobsCurve, Outcome, Summary},
+    v1::{JobsCurve, JobsPoint, Outcome, Summary},
 };
 
 use crate::{
     chart::{Axis, Chart, Layer, Tone, thinned_points, without_outliers},
-    numbers::{self, bytes, count, float, millis, some_bytes},
+    numbers::{self, bytes, cell, count, float, millis},
+    table::plain_table,
     times,
     view::ReaderChoice,
     words,
@@ -76,7 +77,7 @@ pub(super) fn need_chart(newest: &[Summary], view: &ReaderChoice) -> Chart {
 fn highest_need(newest: &[Summary]) -> String {
     // if two needs are equal, take the attempt that memory stopped, because it needs more than that
     let highest = newest.iter().max_by_key(|one| (measured::proven_need(one), one.censored));
-    highest.map_or_else(|| figures::NOT_KNOWN.to_owned(), measured::need_words)
+    figures::known(highest, measured::need_words)
 }
 
 /// Names the requests that are above the chart; empty if there are none.
@@ -99,20 +100,18 @@ fn predicted_memory(summary: &Summary) -> Option<u64> {
 }
 
 fn attempts_table(newest: &[Summary]) -> Markup {
-    html! {
-        table {
-            thead { tr { th scope="col" { "Ended" } th scope="col" { "Outcome" } th.n scope="col" { "Need" } th.n scope="col" { "Asked for" } th.n scope="col" { "Predicted limit" } } }
-            tbody { @for one in newest {
-                tr {
-                    th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
-                    td { (words::outcome(one.outcome())) }
-                    td.n { (crate::attempts::need(one)) }
-                    td.n { (some_bytes(asked_memory(one))) }
-                    td.n { (some_bytes(predicted_memory(one))) }
-                }
-            } }
+    let row = |one: &Summary| {
+        html! {
+            tr {
+                th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
+                td { (words::outcome(one.outcome())) }
+                td.n { (crate::attempts::need(one)) }
+                td.n { (cell(asked_memory(one), bytes)) }
+                td.n { (cell(predicted_memory(one), bytes)) }
+            }
         }
-    }
+    };
+    plain_table(&["Ended", "Outcome", "#Need", "#Asked for", "#Predicted limit"], newest.iter().map(row))
 }
 
 /// The chart of the need at each number of build jobs.
@@ -121,7 +120,7 @@ pub(super) fn jobs_chart(curve: &JobsCurve) -> Chart {
     let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
     let top = limit.unwrap_or(0.0).max(highest);
     let (scale, unit) = if top >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
-    let line = |need: fn(&plimsoll_proto::v1::JobsPoint) -> u64| {
+    let line = |need: fn(&JobsPoint) -> u64| {
         curve
             .points
             .iter()
@@ -159,21 +158,20 @@ pub(super) fn jobs_chart(curve: &JobsCurve) -> Chart {
 
 /// The numbers of the curve as a table; without a curve, the numbers of jobs that were tried.
 pub(super) fn jobs_table(curve: &JobsCurve) -> Markup {
-    html! {
-        table {
-            thead { tr { th.n scope="col" { "-j" } th.n scope="col" { "Attempts" } th.n scope="col" { "Stopped for memory" } th.n scope="col" { "Half need" } th.n scope="col" { "95 % need" } th.n scope="col" { "Half take" } } }
-            tbody { @for point in &curve.points {
-                tr {
-                    th.n scope="row" { (point.jobs) }
-                    td.n { (count(point.attempts.into())) }
-                    td.n { (count(point.stopped.into())) }
-                    td.n { (bytes(point.need_p50_bytes)) }
-                    td.n { (bytes(point.need_p95_bytes)) }
-                    td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
-                }
-            } }
+    let heads = ["#-j", "#Attempts", "#Stopped for memory", "#Half need", "#95 % need", "#Half take"];
+    let row = |point: &JobsPoint| {
+        html! {
+            tr {
+                th.n scope="row" { (point.jobs) }
+                td.n { (count(point.attempts.into())) }
+                td.n { (count(point.stopped.into())) }
+                td.n { (bytes(point.need_p50_bytes)) }
+                td.n { (bytes(point.need_p95_bytes)) }
+                td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
+            }
         }
-    }
+    };
+    plain_table(&heads, curve.points.iter().map(row))
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 use plimsoll_proto::{
     reasons,
-    v1::{NeedGroups, Prediction},
+    v1::{NeedGroup, NeedGroups, Prediction},
 };
 
 use crate::{
     numbers::{bytes, count, percent},
+    table::table,
     words,
 };
 
@@ -16,28 +17,32 @@ pub(super) fn show(prediction: &Prediction) -> Markup {
     let Some(groups) = prediction.need_groups.as_ref().filter(|groups| !groups.groups.is_empty()) else {
         return Markup::default();
     };
+    let heads = [
+        "#Attempts",
+        "#Of these",
+        "#Least need",
+        "#Median",
+        "#Highest",
+        "With the sizes above",
+        distinguishing_field(groups),
+    ];
+    let row = |(at, group): (usize, &NeedGroup)| {
+        html! {
+            tr {
+                th.n scope="row" { (count(group.attempts.into())) }
+                td.n { (percent(group.share)) }
+                td.n { (bytes(group.need_least_bytes)) }
+                td.n { (bytes(group.need_median_bytes)) }
+                td.n { (bytes(group.need_most_bytes)) }
+                td.text { (reasons::group_coverage(group)) }
+                td.text { (values(groups, at)) }
+            }
+        }
+    };
     html! {
         h2 { "Groups with different needs" }
         p.why { "Among " (reasons::grouped_attempts(groups)) ". " (words::marked_up(&words::sentence(&groups.reason))) }
-        div.scroll tabindex="0" role="region" aria-label="Groups with different needs" {
-            table {
-                thead { tr {
-                    th.n scope="col" { "Attempts" } th.n scope="col" { "Of these" } th.n scope="col" { "Least need" } th.n scope="col" { "Median" }
-                    th.n scope="col" { "Highest" } th scope="col" { "With the sizes above" } th scope="col" { (distinguishing_field(groups)) }
-                } }
-                tbody { @for (at, group) in groups.groups.iter().enumerate() {
-                    tr {
-                        th.n scope="row" { (count(group.attempts.into())) }
-                        td.n { (percent(group.share)) }
-                        td.n { (bytes(group.need_least_bytes)) }
-                        td.n { (bytes(group.need_median_bytes)) }
-                        td.n { (bytes(group.need_most_bytes)) }
-                        td.text { (reasons::group_coverage(group)) }
-                        td.text { (values(groups, at)) }
-                    }
-                } }
-            }
-        }
+        (table("Groups with different needs", &heads, groups.groups.iter().enumerate().map(row)))
     }
 }
 
@@ -58,7 +63,7 @@ fn values(groups: &NeedGroups, at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{DistinctValues, Distinction, NeedGroup};
+    use plimsoll_proto::v1::{DistinctValues, Distinction};
 
     use super::*;
 

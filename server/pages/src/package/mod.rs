@@ -6,18 +6,19 @@ mod groups;
 
 use maud::{Markup, html};
 use plimsoll_proto::{
-    figures::{self, NOT_KNOWN},
+    figures,
     measured::{self, IncompleteNeed},
     reasons, recommendations, sums,
-    v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary},
+    v1::{ExplainResponse, GetStatsResponse, Recommendation, Rung, StatsTotals, Summary, UsedAttempt},
 };
 
 use super::{
     attempts,
-    flow::{self, Flow},
-    numbers::{self, bytes, count, millis, percent, share_of, some_amount},
+    flow::Flow,
+    numbers::{self, amount, bytes, cell, count, millis, percent, share_of},
     overview,
     page::{card, empty_page, timed_page},
+    table::{scrolled, table},
     view::{ReaderChoice, TimeRange},
     words,
 };
@@ -96,11 +97,11 @@ fn number_cards(totals: &StatsTotals) -> Markup {
             (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
                 (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
             }))
-            (card("Memory wasted", &sums::memory_wasted_hours(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours), &html! { (sums::memory_wasted_words(totals)) }))
+            (card("Memory wasted", &figures::known(sums::memory_wasted_hours(totals), figures::gib_hours), &html! { (sums::memory_wasted_words(totals)) }))
             (card("Highest need", &sums::highest_need_words(totals), &html! {
                 "need over ask: " (sums::need_over_ask_words(totals))
             }))
-            (card("CPU used", &sums::cpu_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::core_hours), &html! {
+            (card("CPU used", &figures::known(sums::cpu_time(totals), figures::core_hours), &html! {
                 (sums::cpu_over_words(totals).trim_start())
             }))
         }
@@ -187,38 +188,34 @@ fn jobs_section(explained: &ExplainResponse) -> Markup {
         @if measured::is_curve(curve) { (charts::jobs_chart(curve).figure()) } @else {
             p.why { (words::sentence(&curve.reason)) }
             @if !curve.points.is_empty() {
-                div.scroll tabindex="0" role="region" aria-label="Build jobs that were tried" { (charts::jobs_table(curve)) }
+                (scrolled("Build jobs that were tried", &charts::jobs_table(curve)))
             }
         }
     }
 }
 
 fn by_version(versions: &GetStatsResponse) -> Markup {
-    let mut groups: Vec<_> = flow::named_groups(&versions.groups)
+    let mut groups: Vec<_> = sums::named_groups(&versions.groups)
         .filter_map(|group| Some((&group.name, group.totals.as_ref()?)))
         .collect();
     groups.sort_by(|a, b| b.0.cmp(a.0));
+    let heads = ["Version", "#Attempts", "#Failed", "#Highest need", "#Wasted GiB·h", "#Mean time"];
+    let row = |(name, totals): (&String, &StatsTotals)| {
+        html! {
+            tr {
+                th scope="row" { @if name.is_empty() { span.quiet { "not known" } } @else { (name) } }
+                td.n { (count(totals.attempts)) }
+                td.n { (share_of(totals.failed, totals.attempts)) }
+                td.n { (sums::highest_need_cell(totals)) }
+                td.n { (cell(sums::memory_wasted_hours(totals), amount)) }
+                td.n { (millis(mean_ms(totals))) }
+            }
+        }
+    };
     html! {
         @if groups.len() > 1 {
             h2 { "Versions" }
-            div.scroll tabindex="0" role="region" aria-label="Versions" {
-                table {
-                    thead { tr {
-                        th scope="col" { "Version" } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
-                        th.n scope="col" { "Wasted GiB·h" } th.n scope="col" { "Mean time" }
-                    } }
-                    tbody { @for (name, totals) in groups.into_iter().take(50) {
-                        tr {
-                            th scope="row" { @if name.is_empty() { span.quiet { "not known" } } @else { (name) } }
-                            td.n { (count(totals.attempts)) }
-                            td.n { (share_of(totals.failed, totals.attempts)) }
-                            td.n { (sums::highest_need_cell(totals)) }
-                            td.n { (some_amount(sums::memory_wasted_hours(totals))) }
-                            td.n { (millis(mean_ms(totals))) }
-                        }
-                    } }
-                }
-            }
+            (table("Versions", &heads, groups.into_iter().take(50).map(row)))
         }
     }
 }
@@ -236,6 +233,23 @@ fn is_default(explained: &ExplainResponse) -> bool {
 
 /// A table of the attempts that the prediction is based on.
 fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
+    let heads = ["Attempt", "Attempt of", "#Weight", "#Need", "#Counted as", "#-j", "#Took"];
+    let row = |used: &UsedAttempt| {
+        html! {
+            tr {
+                th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
+                td { (reasons::rung_scope(used.rung())) }
+                td.n { (percent(used.weight)) }
+                td.n {
+                    @if used.censored { "> " } (bytes(used.measured_bytes))
+                    @if let Some(need) = IncompleteNeed::of(used.incomplete()) { br; span.quiet { (need.note()) } }
+                }
+                td.n { (bytes(used.need_bytes)) }
+                td.n { @match used.build_jobs { Some(jobs) => (jobs), None => "–" } }
+                td.n { (millis(used.wall_ms)) }
+            }
+        }
+    };
     html! {
         @if !explained.attempts.is_empty() {
             h2 { "What the prediction learnt from" }
@@ -243,28 +257,7 @@ fn used_attempts(explained: &ExplainResponse, view: &ReaderChoice) -> Markup {
                 "The heaviest " (explained.attempts.len().min(LISTED_USED_ATTEMPTS)) " attempts "
                 @if is_default(explained) { "that are known. They say too little about this build, so its memory is the default." } @else { "behind the numbers above." }
             }
-            div.scroll tabindex="0" role="region" aria-label="What the prediction learnt from" {
-                table {
-                    thead { tr {
-                        th scope="col" { "Attempt" } th scope="col" { "Attempt of" } th.n scope="col" { "Weight" } th.n scope="col" { "Need" }
-                        th.n scope="col" { "Counted as" } th.n scope="col" { "-j" } th.n scope="col" { "Took" }
-                    } }
-                    tbody { @for used in explained.attempts.iter().take(LISTED_USED_ATTEMPTS) {
-                        tr {
-                            th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
-                            td { (reasons::rung_scope(used.rung())) }
-                            td.n { (percent(used.weight)) }
-                            td.n {
-                                @if used.censored { "> " } (bytes(used.measured_bytes))
-                                @if let Some(need) = IncompleteNeed::of(used.incomplete()) { br; span.quiet { (need.note()) } }
-                            }
-                            td.n { (bytes(used.need_bytes)) }
-                            td.n { @match used.build_jobs { Some(jobs) => (jobs), None => "–" } }
-                            td.n { (millis(used.wall_ms)) }
-                        }
-                    } }
-                }
-            }
+            (table("What the prediction learnt from", &heads, explained.attempts.iter().take(LISTED_USED_ATTEMPTS).map(row)))
         }
     }
 }

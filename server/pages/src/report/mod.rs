@@ -4,7 +4,12 @@
 //! The report comes as plain data: the caller decides on its figures, this module on their look.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use plimsoll_proto::shown;
+use plimsoll_proto::{
+    shown,
+    tables::{FactCell, FactTable},
+};
+
+use super::words::marked_up;
 
 /// The stylesheet of the report.
 const STYLE: &str = include_str!("style.css");
@@ -37,10 +42,8 @@ pub enum ReportSection {
     Table {
         /// Heading of the table.
         heading: &'static str,
-        /// The headings of all columns.
-        columns: Vec<&'static str>,
-        /// The rows of the table, in order.
-        rows: Vec<ReportRow>,
+        /// The table.
+        table: FactTable,
     },
     /// Sentences, one paragraph each.
     Paragraphs {
@@ -49,29 +52,6 @@ pub enum ReportSection {
         /// The text of each paragraph.
         lines: Vec<String>,
     },
-}
-
-/// A row of a table.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReportRow {
-    /// Text of the first column.
-    pub name: String,
-    /// Cells of the other columns.
-    pub cells: Vec<ReportCell>,
-}
-
-/// A cell of a table.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ReportCell {
-    /// Text or a number.
-    Text(String),
-    /// A change for the better.
-    Better(String),
-    /// A change for the worse.
-    Worse(String),
-    /// A bar that is this share of the column long. It shows the number before it again, so screen readers skip
-    /// it.
-    Bar(f64),
 }
 
 impl ReportPage {
@@ -94,7 +74,7 @@ impl ReportPage {
                         p.faint { (self.about) }
                         section {
                             h2 { "What to do next" }
-                            ol { @for sentence in &self.advice { li { (with_commands(sentence)) } } }
+                            ol { @for sentence in &self.advice { li { (marked_up(sentence)) } } }
                         }
                         @for section in &self.sections { (section.draw()) }
                         @for note in &self.notes { p.faint { "Note: " (note) } }
@@ -107,25 +87,19 @@ impl ReportPage {
     }
 }
 
-fn with_commands(sentence: &str) -> Markup {
-    html! {
-        @for (nth, piece) in sentence.split('`').enumerate() {
-            @if nth % 2 == 0 { (piece) } @else { code { (piece) } }
-        }
-    }
-}
-
 impl ReportSection {
     fn draw(&self) -> Markup {
         match self {
-            Self::Table { heading, columns, rows } if !rows.is_empty() => html! {
+            Self::Table { heading, table: FactTable { columns, rows } } if !rows.is_empty() => html! {
                 section {
                     h2 { (heading) }
                     // on a narrow screen the table scrolls; `tabindex` lets a keyboard scroll it too
                     div.wide tabindex="0" role="region" aria-label=(heading) {
                         table {
                             thead { tr { @for column in columns { th scope="col" class=[(*column == BARS_HEAD).then_some(BARS_HEAD)] { (column) } } } }
-                            tbody { @for row in rows { (row.draw()) } }
+                            tbody { @for row in rows {
+                                tr { @for (nth, cell) in row.iter().enumerate() { @if nth == 0 { th scope="row" { (cell.text()) } } @else { (draw_cell(cell)) } } }
+                            } }
                         }
                     }
                 }
@@ -138,42 +112,35 @@ impl ReportSection {
     }
 }
 
-impl ReportRow {
-    fn draw(&self) -> Markup {
-        html! { tr { th scope="row" { (self.name) } @for cell in &self.cells { (cell.draw()) } } }
-    }
-}
-
-impl ReportCell {
-    fn draw(&self) -> Markup {
-        match self {
-            Self::Text(text) => html! { td { (text) } },
-            Self::Better(text) => html! { td.better { (text) } },
-            Self::Worse(text) => html! { td.worse { (text) } },
-            Self::Bar(share) => {
-                let percent = if share.is_finite() { (share * 100.0).clamp(0.0, 100.0) } else { 0.0 };
-                let width = format!("width:{percent:.1}%");
-                html! { td.drawn { span.bar aria-hidden="true" { span style=(width) {} } } }
-            }
+fn draw_cell(cell: &FactCell) -> Markup {
+    match cell {
+        FactCell::Better(text) => html! { td.better { (text) } },
+        FactCell::Worse(text) => html! { td.worse { (text) } },
+        FactCell::Bar(share) => {
+            let percent = if share.is_finite() { (share * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+            let width = format!("width:{percent:.1}%");
+            html! { td.drawn { span.bar aria-hidden="true" { span style=(width) {} } } }
         }
+        other => html! { td { (marked_up(&other.text())) } },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::tables::table_of;
+
     use super::*;
 
-    fn table(cells: Vec<ReportCell>) -> ReportPage {
-        let row = ReportRow { name: "<b>".to_owned(), cells };
-        let table =
-            ReportSection::Table { heading: "Figures", columns: vec!["name", "now"], rows: vec![row] };
-        ReportPage { sections: vec![table], ..ReportPage::default() }
+    fn table(cell: FactCell) -> ReportPage {
+        let table = table_of(["name", "now"], [cell], |cell| [FactCell::Text("<b>".to_owned()), cell]);
+        let sections = vec![ReportSection::Table { heading: "Figures", table }];
+        ReportPage { sections, ..ReportPage::default() }
     }
 
     #[test]
     fn text_of_others_stays_text() {
-        let cell = ReportCell::Text("<script>alert(\"&'\")</script>\u{1b}[2J\u{202e}".to_owned());
-        let html = table(vec![cell]).draw();
+        let cell = FactCell::Text("<script>alert(\"&'\")</script>\u{1b}[2J\u{202e}".to_owned());
+        let html = table(cell).draw();
         let expected = "&lt;b&gt;</th><td>&lt;script&gt;alert(&quot;&amp;'&quot;)&lt;/script&gt;\\u{1b}[2J\\u{202e}</td>";
         assert!(html.contains(expected), "{html}");
     }
@@ -181,7 +148,7 @@ mod tests {
     #[test]
     fn a_bar_is_never_longer_than_its_cell() {
         for (share, width) in [(0.5, "50.0%"), (7.0, "100.0%"), (-1.0, "0.0%"), (f64::NAN, "0.0%")] {
-            let html = table(vec![ReportCell::Bar(share)]).draw();
+            let html = table(FactCell::Bar(share)).draw();
             assert!(html.contains(&format!("style=\"width:{width}\"")), "{share}: {html}");
         }
     }
@@ -189,7 +156,7 @@ mod tests {
     #[test]
     fn a_section_without_rows_or_lines_is_left_out() {
         let empty = vec![
-            ReportSection::Table { heading: "Figures", columns: vec!["name"], rows: Vec::new() },
+            ReportSection::Table { heading: "Figures", table: FactTable::default() },
             ReportSection::Paragraphs { heading: "Predictions", lines: Vec::new() },
         ];
         let html = ReportPage {

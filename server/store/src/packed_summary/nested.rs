@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, mem};
 
 use plimsoll_core::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Phase, PredictionSnapshot};
+use plimsoll_proto::{key::TEXTS, key_texts};
 use prost::Message;
 
 use super::Damage;
@@ -69,22 +70,14 @@ pub(super) struct PackedPhase {
 
 impl PackedKey {
     pub(super) fn of(key: &Key) -> Self {
-        Self {
-            project: key.project.clone(),
-            stack: key.stack.clone(),
-            package: key.package.clone(),
-            version: key.version.clone(),
-            variants: key.variants.clone(),
-            compiler: key.compiler.clone(),
-            compiler_version: key.compiler_version.clone(),
-            arch: key.arch.clone(),
-            build_system: key.build_system.clone(),
-            git_ref: key.git_ref.clone(),
-            owner: key.owner.clone(),
+        let mut packed = Self {
             labels: key.labels.clone(),
             build_jobs: key.hints.build_jobs,
             input_bytes: key.hints.input_bytes,
-        }
+            ..Self::default()
+        };
+        packed.texts_mut().into_iter().zip(key.texts()).for_each(|(to, from)| from.clone_into(to));
+        packed
     }
 
     /// Returns the key; moves the texts out of this message.
@@ -92,41 +85,21 @@ impl PackedKey {
         if *self == Self::default() {
             return Err(Damage::new("has no key"));
         }
-        Ok(Key {
-            project: mem::take(&mut self.project),
-            stack: mem::take(&mut self.stack),
-            package: mem::take(&mut self.package),
-            version: mem::take(&mut self.version),
-            variants: mem::take(&mut self.variants),
-            compiler: mem::take(&mut self.compiler),
-            compiler_version: mem::take(&mut self.compiler_version),
-            arch: mem::take(&mut self.arch),
-            build_system: mem::take(&mut self.build_system),
-            git_ref: mem::take(&mut self.git_ref),
-            owner: mem::take(&mut self.owner),
-            labels: mem::take(&mut self.labels),
-            hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
-        })
+        let hints = Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes };
+        let mut key = Key { labels: mem::take(&mut self.labels), hints, ..Key::default() };
+        key.texts_mut().into_iter().zip(self.texts_mut()).for_each(|(to, from)| mem::swap(to, from));
+        Ok(key)
     }
 
     /// Takes back the texts of `key`, so that the next key is decoded into their allocations.
-    pub(super) fn keep(&mut self, key: Key) {
-        *self = Self {
-            project: key.project,
-            stack: key.stack,
-            package: key.package,
-            version: key.version,
-            variants: key.variants,
-            compiler: key.compiler,
-            compiler_version: key.compiler_version,
-            arch: key.arch,
-            build_system: key.build_system,
-            git_ref: key.git_ref,
-            owner: key.owner,
-            labels: key.labels,
-            build_jobs: None,
-            input_bytes: None,
-        };
+    pub(super) fn keep(&mut self, mut key: Key) {
+        *self = Self { labels: mem::take(&mut key.labels), ..Self::default() };
+        key.texts_mut().into_iter().zip(self.texts_mut()).for_each(|(from, to)| mem::swap(to, from));
+    }
+
+    /// The texts, in the order of [`plimsoll_proto::key::KEY_TEXTS`].
+    fn texts_mut(&mut self) -> [&mut String; TEXTS] {
+        key_texts!(self, git_ref, &mut)
     }
 }
 

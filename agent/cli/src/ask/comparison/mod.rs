@@ -15,7 +15,7 @@ use super::{numbers, text};
 pub(super) use table::render_comparison;
 
 /// One value of each of two attempts, as text; empty for an attempt that has no such value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct ComparisonRow {
     /// Name of the row: what is compared.
     pub(super) name: String,
@@ -70,29 +70,7 @@ fn named_value(name: &str, value: impl Into<String>) -> (String, String) {
 }
 
 fn key_facts(key: &Key) -> Vec<(String, String)> {
-    let hints = key.hints.unwrap_or_default();
-    let compiler = [key.compiler.as_str(), key.compiler_version.as_str()];
-    let compiler: Vec<&str> = compiler.into_iter().filter(|part| !part.is_empty()).collect();
-    let mut facts = vec![
-        named_value("package", clean(&key.package)),
-        named_value("version", clean(&key.version)),
-        named_value("variants", clean(&key.variants)),
-        named_value("compiler", clean(&compiler.join("@"))),
-        named_value("arch", clean(&key.arch)),
-        named_value("build system", clean(&key.build_system)),
-        named_value("project", clean(&key.project)),
-        named_value("stack", clean(&key.stack)),
-        named_value("ref", clean(&key.r#ref)),
-        named_value("owner", clean(&key.owner)),
-        named_value("build jobs", hints.build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default()),
-        named_value("input", hints.input_bytes.map(figures::bytes).unwrap_or_default()),
-    ];
-    let mut labels: Vec<_> = key.labels.iter().collect();
-    labels.sort();
-    facts.extend(
-        labels.into_iter().map(|(name, value)| named_value(&format!("label {}", clean(name)), clean(value))),
-    );
-    facts
+    key.facts().into_iter().map(|(name, value)| (clean(&name), clean(&value))).collect()
 }
 
 fn usage_facts(summary: &Summary) -> Vec<(String, String)> {
@@ -108,11 +86,8 @@ fn usage_facts(summary: &Summary) -> Vec<(String, String)> {
     vec![
         named_value("result", text::attempt_result(summary)),
         named_value("need", need_text(summary)),
-        named_value("mean need", figures::known_bytes(measured::mean_need(summary))),
-        named_value(
-            "peak",
-            measured::memory_peak(summary).map_or_else(|| NOT_KNOWN.to_owned(), figures::bytes),
-        ),
+        named_value("mean need", figures::known(measured::mean_need(summary), figures::bytes)),
+        named_value("peak", figures::known(measured::memory_peak(summary), figures::bytes)),
         named_value("memory request", size(resources.memory_request_bytes).unwrap_or_else(none)),
         named_value("memory limit", size(resources.memory_limit_bytes).unwrap_or_else(none)),
         named_value("CPU request", cores(resources.cpu_request_cores).unwrap_or_else(none)),

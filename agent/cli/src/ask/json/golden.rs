@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     fixtures::{Fill, message},
-    v1::Prediction,
+    v1::{GetStatsResponse, ListAttemptsResponse, Prediction, RecommendResponse, Verdict},
 };
 
 use super::*;
@@ -18,15 +18,15 @@ fn programs_read_the_same_bytes_as_ever() {
     for fill in [Fill::Rich, Fill::Zero, Fill::Empty] {
         let explained = message("ExplainResponse", fill);
         let answers = [
-            ("prediction", render_prediction(&message::<Prediction>("Prediction", fill))),
-            ("explanation", render_explanation(&explained)),
+            ("prediction", render_message(&message::<Prediction>("Prediction", fill))),
+            ("explanation", render_message(&explained)),
             ("jobs", render_jobs(&explained)),
-            ("verdict", render_verdict(&message("Verdict", fill))),
-            ("stats", render_stats(&message("GetStatsResponse", fill))),
-            ("attempts", render_attempts(&message("ListAttemptsResponse", fill))),
-            ("attempt", render_attempt(&message("GetAttemptResponse", fill))),
+            ("verdict", render_message(&message::<Verdict>("Verdict", fill))),
+            ("stats", render_message(&message::<GetStatsResponse>("GetStatsResponse", fill))),
+            ("attempts", render_message(&message::<ListAttemptsResponse>("ListAttemptsResponse", fill))),
+            ("attempt", render_message(&message::<GetAttemptResponse>("GetAttemptResponse", fill))),
             ("watch", render_watch(&message("WatchResponse", fill))),
-            ("recommendations", render_recommendations(&message("RecommendResponse", fill))),
+            ("recommendations", render_message(&message::<RecommendResponse>("RecommendResponse", fill))),
         ];
         for (name, json) in answers {
             let _written = writeln!(all, "## {name} {fill:?}");

@@ -14,9 +14,8 @@ use plimsoll_proto::{
     json::{Fields, Json, Message, ToJson, Word as _, on_the_wire},
     measured, reasons, shown,
     v1::{
-        CauseCount, Exit, ExplainResponse, GetAttemptResponse, GetStatsResponse, Hints, Key,
-        ListAttemptsResponse, Outlook, Prediction, RecommendResponse, Resources, StatsTotals, Summary,
-        Verdict, WatchResponse,
+        CauseCount, Exit, ExplainResponse, GetAttemptResponse, Hints, Key, Outlook, Resources, StatsTotals,
+        Summary, WatchResponse,
     },
 };
 use serde::Serialize;
@@ -24,12 +23,9 @@ use serde::Serialize;
 #[cfg(feature = "people")]
 use super::comparison::ComparisonRow;
 
-pub(crate) fn render_prediction(prediction: &Prediction) -> String {
-    render(&to_json(prediction))
-}
-
-pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
-    render(&to_json(explained))
+/// A message as JSON text.
+pub(crate) fn render_message(message: &impl ToJson) -> String {
+    render(&to_json(message))
 }
 
 /// The prediction and the need at other numbers of build jobs, without the attempts.
@@ -39,26 +35,6 @@ pub(super) fn render_jobs(explained: &ExplainResponse) -> String {
     render(&Json::Object(fields))
 }
 
-pub(crate) fn render_verdict(verdict: &Verdict) -> String {
-    render(&to_json(verdict))
-}
-
-pub(super) fn render_stats(stats: &GetStatsResponse) -> String {
-    render(&to_json(stats))
-}
-
-pub(super) fn render_attempts(attempts: &ListAttemptsResponse) -> String {
-    render(&to_json(attempts))
-}
-
-pub(super) fn render_recommendations(answer: &RecommendResponse) -> String {
-    render(&to_json(answer))
-}
-
-pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
-    render(&to_json(shown))
-}
-
 /// Both attempts, and the rows in which they differ, as JSON.
 #[cfg(feature = "people")]
 pub(super) fn render_comparison(
@@ -66,20 +42,17 @@ pub(super) fn render_comparison(
     second: &GetAttemptResponse,
     rows: &[ComparisonRow],
 ) -> String {
-    let text = |name: &'static str, text: &str| (name.into(), Json::Text(text.to_owned()));
-    let row = |row: &ComparisonRow| {
-        Json::Object(Fields(vec![
-            text("name", &row.name),
-            text("first", &row.first),
-            text("second", &row.second),
-        ]))
-    };
-    let differences = rows.iter().filter(|row| row.differs()).map(row).collect();
-    render(&Json::Object(Fields(vec![
-        ("first".into(), to_json(first)),
-        ("second".into(), to_json(second)),
-        ("differences".into(), Json::List(differences)),
-    ])))
+    let differences: Vec<_> = rows.iter().filter(|row| row.differs()).collect();
+    render(&ComparisonJson { first: to_json(first), second: to_json(second), differences })
+}
+
+/// The JSON of a comparison.
+#[cfg(feature = "people")]
+#[derive(Serialize)]
+struct ComparisonJson<'a> {
+    first: Json,
+    second: Json,
+    differences: Vec<&'a ComparisonRow>,
 }
 
 /// One message of the watch as one line of JSON.

@@ -70,7 +70,7 @@ fn uncompared_figure(
     (now, before): (Option<f64>, Option<f64>),
     say: &dyn Fn(f64) -> String,
 ) -> Figure {
-    let say = |figure: Option<f64>| figure.map_or_else(|| numbers::DASH.to_owned(), say);
+    let say = |figure: Option<f64>| numbers::cell(figure, say);
     Figure { name: name.to_owned(), now: say(now), before: say(before), change: String::new(), better: None }
 }
 
@@ -132,27 +132,16 @@ fn failure_rate(name: &str, now: &StatsTotals, before: &StatsTotals) -> Figure {
 /// Failures by cause, the most frequent cause of this period first.
 pub(super) fn cause_figures(digest: &ReportData) -> Vec<Figure> {
     let mut both: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
-    for (cause, failures) in cause_counts(&digest.now) {
-        both.entry(cause).or_default().0 += failures;
+    for (cause, failures) in sums::failures_by_cause(&digest.now.causes) {
+        both.entry(cause.into()).or_default().0 += failures;
     }
-    for (cause, failures) in cause_counts(&digest.before) {
-        both.entry(cause).or_default().1 += failures;
+    for (cause, failures) in sums::failures_by_cause(&digest.before.causes) {
+        both.entry(cause.into()).or_default().1 += failures;
     }
-    let mut rows: Vec<(i32, (u64, u64))> =
-        both.into_iter().filter(|(_, (now, before))| now + before > 0).collect();
-    rows.sort_by_key(|(cause, (now, before))| (std::cmp::Reverse((*now, *before)), *cause));
+    let mut rows: Vec<_> = both.into_iter().collect();
+    rows.sort_by_key(|(cause, both)| (std::cmp::Reverse(*both), *cause));
     let name = |cause| cause_name(Cause::try_from(cause).unwrap_or_default());
     rows.into_iter().map(|(cause, both)| counted_figure(&name(cause), both, Increase::Bad)).collect()
-}
-
-/// Failures by cause. A server that does not count by cause gives the counts of two causes.
-pub(super) fn cause_counts(totals: &StatsTotals) -> Vec<(i32, u64)> {
-    if totals.causes.is_empty() {
-        return vec![(Cause::Oom.into(), totals.oom), (Cause::Starved.into(), totals.starved)];
-    }
-    // canceled attempts have not failed
-    let failed = totals.causes.iter().filter(|of| of.cause() != Cause::Canceled);
-    failed.map(|of| (of.cause, of.count)).collect()
 }
 
 #[cfg(test)]

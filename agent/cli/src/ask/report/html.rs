@@ -1,10 +1,15 @@
 //! A report as one HTML file for a browser or a printer, drawn by `plimsoll-pages`.
 
-use plimsoll_pages::report::{BARS_HEAD, ReportCell, ReportPage, ReportRow, ReportSection};
+use plimsoll_pages::report::{BARS_HEAD, ReportPage, ReportSection};
 use plimsoll_proto::{
     evidence::cause_words,
     reasons, sums,
-    v1::{ChangeKind, FailureGroup, MixedNeed, Regression},
+    tables::{
+        self, FactCell,
+        FactCell::{Number, Text},
+        FactTable, table_of,
+    },
+    v1::FailureGroup,
 };
 
 use super::{
@@ -15,7 +20,6 @@ use super::{
 use crate::ask::{
     filter_words,
     numbers::{self, amount, count},
-    text::{calibration_line, would_have_been},
 };
 
 /// The whole HTML file.
@@ -33,13 +37,18 @@ pub(super) fn render(digest: &ReportData) -> String {
         sections.push(comparison_table("Figures", "figure", figures::figures(digest)));
         sections.push(comparison_table("Failures by cause", "cause", figures::cause_figures(digest)));
     }
+    let stats = &digest.stats;
+    let named = |heading, mut table: FactTable| {
+        table.rows.truncate(MAX_NAMED_PACKAGES);
+        ReportSection::Table { heading, table }
+    };
     sections.extend([
-        failures_section(&digest.stats.failures),
-        steps_section(digest),
-        wasters_section(digest),
-        regressions_section(&digest.stats.regressions),
-        mixed_section(&digest.stats.mixed),
-        predictions_section(digest),
+        named("Failures by the line that they are known by", failures_table(&stats.failures)),
+        ReportSection::Table { heading: "Over time", table: steps_table(digest) },
+        named("Packages that waste most", digest.wasters_table()),
+        named("Needs that have moved", tables::regressions(&stats.regressions)),
+        named("Builds that hide groups with different needs", tables::mixed_needs(&stats.mixed)),
+        ReportSection::Paragraphs { heading: "Predictions", lines: digest.about_predictions() },
     ]);
     ReportPage { title, about, advice: next::next(digest), sections, notes: digest.stats.notes.clone() }
         .draw()
@@ -47,131 +56,48 @@ pub(super) fn render(digest: &ReportData) -> String {
 
 /// A section with a table of figures. The first column has the names of the figures, or the causes of failures.
 fn comparison_table(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
-    let rows = figures.into_iter().map(|figure| {
+    let table = table_of([of, "now", "before", "change"], figures, |figure| {
         let change = match figure.better {
-            Some(true) => ReportCell::Better(figure.change),
-            Some(false) => ReportCell::Worse(figure.change),
-            None => ReportCell::Text(figure.change),
+            Some(true) => FactCell::Better,
+            Some(false) => FactCell::Worse,
+            None => Number,
         };
-        row(figure.name, [ReportCell::Text(figure.now), ReportCell::Text(figure.before), change])
+        [Text(figure.name), Number(figure.now), Number(figure.before), change(figure.change)]
     });
-    ReportSection::Table { heading, columns: vec![of, "now", "before", "change"], rows: rows.collect() }
-}
-
-fn row(name: impl Into<String>, cells: impl Into<Vec<ReportCell>>) -> ReportRow {
-    ReportRow { name: name.into(), cells: cells.into() }
+    ReportSection::Table { heading, table }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "drawn as bars of some hundred dots")]
-fn steps_section(digest: &ReportData) -> ReportSection {
+fn steps_table(digest: &ReportData) -> FactTable {
     let steps = &digest.stats.steps;
-    let sums = steps.iter().map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default()));
-    let sums: Vec<_> = sums.collect();
+    let sums: Vec<_> =
+        steps.iter().map(|step| (step.from_unix_ms, step.totals.clone().unwrap_or_default())).collect();
     let most = sums.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1) as f64;
-    let rows = sums.iter().map(|(from, sums)| {
-        let wasted = sums::memory_wasted_hours(sums).map_or_else(|| numbers::DASH.to_owned(), amount);
-        let texts = [count(sums.attempts), wasted, count(sums.failed)];
-        row_with_bar(numbers::date(*from), texts, sums.failed as f64 / most)
-    });
-    ReportSection::Table {
-        heading: "Over time",
-        columns: vec!["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD],
-        rows: rows.collect(),
-    }
+    table_of(["from (UTC)", "attempts", "wasted GiB·h", "failed", BARS_HEAD], sums, |(from, sums)| {
+        let wasted = numbers::cell(sums::memory_wasted_hours(&sums), amount);
+        [
+            Text(numbers::date(from)),
+            Number(count(sums.attempts)),
+            Number(wasted),
+            Number(count(sums.failed)),
+            FactCell::Bar(sums.failed as f64 / most),
+        ]
+    })
 }
 
-/// A row of a table. Its last number is drawn as a bar that fills this share of the column.
-fn row_with_bar<const COLUMNS: usize>(
-    name: impl Into<String>,
-    texts: [String; COLUMNS],
-    share: f64,
-) -> ReportRow {
-    let mut cells: Vec<ReportCell> = texts.into_iter().map(ReportCell::Text).collect();
-    cells.push(ReportCell::Bar(share));
-    row(name, cells)
-}
-
-fn wasters_section(digest: &ReportData) -> ReportSection {
-    let all = digest.now.memory_wasted_gib_hours;
-    let most =
-        digest.wasters().map(|(_, sums)| sums.memory_wasted_gib_hours).fold(f64::MIN_POSITIVE, f64::max);
-    let rows = digest.wasters().map(|(group, sums)| {
-        let wasted = sums.memory_wasted_gib_hours;
-        let used = sums::memory_used_share(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
-        let (attempts, failed) = (count(sums.attempts), count(sums.failed));
-        let texts = [numbers::share(wasted, all), used, attempts, failed, amount(wasted)];
-        row_with_bar(&group.name, texts, wasted / most)
-    });
-    ReportSection::Table {
-        heading: "Packages that waste most",
-        columns: vec!["package", "of all", "used of asked", "attempts", "failed", "wasted GiB·h", BARS_HEAD],
-        rows: rows.collect(),
-    }
-}
-
-fn failures_section(groups: &[FailureGroup]) -> ReportSection {
-    let rows = groups.iter().take(MAX_NAMED_PACKAGES).map(|group| {
-        let texts = [
-            cause_words(group.cause()).to_owned(),
-            count(group.attempts),
-            sums::packages_words(group),
-            count(group.retried),
-            count(group.passed),
-            amount(group.retries_gib_hours),
-        ];
-        row(reasons::failure_line(&group.failure_line, &group.signature_line), texts.map(ReportCell::Text))
-    });
-    ReportSection::Table {
-        heading: "Failures by the line that they are known by",
-        columns: vec!["failing line", "cause", "failures", "packages", "retried", "passed", "retries GiB·h"],
-        rows: rows.collect(),
-    }
-}
-
-fn regressions_section(regressions: &[Regression]) -> ReportSection {
-    let rows = regressions.iter().take(MAX_NAMED_PACKAGES).map(|moved| {
-        let since = match moved.kind() {
-            ChangeKind::Drift => format!("little by little since attempt {}", moved.attempt),
-            ChangeKind::Back => format!("back since attempt {}", moved.attempt),
-            ChangeKind::Step | ChangeKind::Unspecified => format!("attempt {}", moved.attempt),
-        };
-        let factor = plimsoll_proto::figures::times(moved.factor);
-        let factor = if moved.factor > 1.0 { ReportCell::Worse(factor) } else { ReportCell::Better(factor) };
-        let mut cells = vec![factor];
-        let texts = [
-            numbers::bytes(moved.before_bytes),
-            numbers::bytes(moved.now_bytes),
-            amount(moved.extra_gib_hours),
-            since,
-            moved.changed.clone(),
-        ];
-        cells.extend(texts.map(ReportCell::Text));
-        row(&moved.key, cells)
-    });
-    ReportSection::Table {
-        heading: "Needs that have moved",
-        columns: vec!["build", "factor", "before", "now", "extra GiB·h", "since", "with it changed"],
-        rows: rows.collect(),
-    }
-}
-
-fn mixed_section(builds: &[MixedNeed]) -> ReportSection {
-    let rows = builds.iter().take(MAX_NAMED_PACKAGES).map(|build| {
-        let reason = build.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
-        row(&build.key, [amount(build.extra_gib_hours), reason].map(ReportCell::Text))
-    });
-    ReportSection::Table {
-        heading: "Builds that hide groups with different needs",
-        columns: vec!["build", "extra GiB·h", "groups"],
-        rows: rows.collect(),
-    }
-}
-
-fn predictions_section(digest: &ReportData) -> ReportSection {
-    let held = digest.now.calibration.as_ref().and_then(calibration_line);
-    let would = digest.now.would_have_been.as_ref();
-    let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
-    ReportSection::Paragraphs { heading: "Predictions", lines: held.into_iter().chain(would).collect() }
+fn failures_table(groups: &[FailureGroup]) -> FactTable {
+    let columns = ["failing line", "cause", "failures", "packages", "retried", "passed", "retries GiB·h"];
+    table_of(columns, groups, |group| {
+        [
+            Text(reasons::failure_line(&group.failure_line, &group.signature_line).to_owned()),
+            Text(cause_words(group.cause()).to_owned()),
+            Number(count(group.attempts)),
+            Text(sums::packages_words(group)),
+            Number(count(group.retried)),
+            Number(count(group.passed)),
+            Number(amount(group.retries_gib_hours)),
+        ]
+    })
 }
 
 #[cfg(test)]

@@ -9,9 +9,19 @@ mod next;
 mod text;
 
 use plimsoll_client::questions::{Client, QuestionFailure};
-use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals};
+use plimsoll_pages::report::BARS_HEAD;
+use plimsoll_proto::{
+    sums,
+    tables::{FactCell, FactTable, table_of},
+    v1::{Filter, GetStatsRequest, GetStatsResponse, Group, GroupBy, StatsTotals},
+};
 
-use super::{CommandOutput, fleet::Presentation};
+use super::{
+    CommandOutput,
+    fleet::Presentation,
+    numbers,
+    text::{calibration_line, would_have_been},
+};
 
 /// Most packages, and most changes of need, that a report names.
 const MAX_NAMED_PACKAGES: usize = 10;
@@ -112,9 +122,38 @@ pub async fn digest(
 impl ReportData {
     /// The packages that waste the most memory.
     fn wasters(&self) -> impl Iterator<Item = (&Group, StatsTotals)> {
-        let named = self.stats.groups.iter().filter(|group| group.name != "(others)");
-        let sums = named.map(|group| (group, group.totals.clone().unwrap_or_default()));
+        let sums = sums::named_groups(&self.stats.groups)
+            .map(|group| (group, group.totals.clone().unwrap_or_default()));
         sums.filter(|(_, sums)| sums.memory_wasted_gib_hours > 0.0).take(MAX_NAMED_PACKAGES)
+    }
+
+    /// The [`Self::wasters`] as a table.
+    fn wasters_table(&self) -> FactTable {
+        let all = self.now.memory_wasted_gib_hours;
+        let most =
+            self.wasters().map(|(_, sums)| sums.memory_wasted_gib_hours).fold(f64::MIN_POSITIVE, f64::max);
+        let columns = ["package", "GiB·h", BARS_HEAD, "of all", "used", "attempts", "failed"];
+        table_of(columns, self.wasters(), |(group, sums)| {
+            let wasted = sums.memory_wasted_gib_hours;
+            let used = numbers::cell(sums::memory_used_share(&sums), numbers::percent);
+            [
+                FactCell::Text(group.name.clone()),
+                FactCell::Number(numbers::amount(wasted)),
+                FactCell::Bar(wasted / most),
+                FactCell::Number(numbers::share(wasted, all)),
+                FactCell::Number(used),
+                FactCell::Number(numbers::count(sums.attempts)),
+                FactCell::Number(numbers::count(sums.failed)),
+            ]
+        })
+    }
+
+    /// How well predictions fitted, and what they would have changed: one sentence each.
+    fn about_predictions(&self) -> Vec<String> {
+        let held = self.now.calibration.as_ref().and_then(calibration_line);
+        let would = self.now.would_have_been.as_ref();
+        let would = would.and_then(|would| would_have_been(would, &self.stats.currency));
+        held.into_iter().chain(would).collect()
     }
 }
 

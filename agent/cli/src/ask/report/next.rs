@@ -9,7 +9,7 @@ use plimsoll_proto::{
     v1::{Cause, StatsTotals},
 };
 
-use super::{ReportData, figures as rows};
+use super::ReportData;
 use crate::ask::numbers::{self, count};
 
 /// A package with at least this share of all waste is named in a suggestion.
@@ -56,8 +56,8 @@ fn memory_advice(digest: &ReportData) -> Option<String> {
         return None;
     }
     let hurt = |totals: &StatsTotals| totals.oom + totals.starved;
-    let groups = digest.stats.groups.iter().filter(|group| group.name != "(others)");
-    let sums = groups.filter_map(|group| Some((group, group.totals.as_ref()?)));
+    let sums =
+        sums::named_groups(&digest.stats.groups).filter_map(|group| Some((group, group.totals.as_ref()?)));
     let worst = sums.max_by_key(|(_, sums)| hurt(sums)).filter(|(_, sums)| hurt(sums) > 0);
     let of = worst.map(|(group, sums)| match hurt(sums) {
         all if all == now => format!(", all of {}", clean(&group.name)),
@@ -77,25 +77,23 @@ fn builds_words(number: u64) -> String {
 
 /// The cause, other than memory, with the largest increase of failures.
 fn rising_cause_advice(digest: &ReportData) -> Option<String> {
-    let before = rows::cause_counts(&digest.before);
-    let earlier =
-        |cause: i32| before.iter().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| *failures);
-    let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified].map(i32::from);
+    let before = || sums::failures_by_cause(&digest.before.causes);
+    let earlier = |cause: Cause| before().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| failures);
+    let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified];
     #[expect(clippy::cast_precision_loss, reason = "compared with half as much again")]
-    let rose = |(cause, now): &(i32, u64)| {
+    let rose = |(cause, now): &(Cause, u64)| {
         !memory.contains(cause)
             && *now >= FAILURE_RISE.0
             && *now as f64 >= earlier(*cause) as f64 * FAILURE_RISE.1
     };
-    let now = rows::cause_counts(&digest.now);
-    let (cause, now) = now.into_iter().filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
-    let of = Cause::try_from(cause).unwrap_or_default();
-    let name = cause_name(of);
+    let now = sums::failures_by_cause(&digest.now.causes);
+    let (cause, now) = now.filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
+    let name = cause_name(cause);
     let earlier = count(earlier(cause));
     Some(format!(
         "Failures with cause \"{name}\" rose from {earlier} to {}: `plimsoll attempts --cause {}` lists them.",
         count(now),
-        of.word()
+        cause.word()
     ))
 }
 
@@ -109,7 +107,7 @@ fn waster_advice(digest: &ReportData) -> Option<String> {
             clean(&group.name),
             figures::gib_hours(wasted),
             numbers::share(wasted, all),
-            sums::memory_used_share(&sums).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::percent)
+            figures::known(sums::memory_used_share(&sums), figures::percent)
         )
     })
 }

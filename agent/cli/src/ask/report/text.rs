@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::{shown, sums};
+use plimsoll_proto::wrap::wrapped;
 
 use super::{
     ReportData,
@@ -10,13 +10,11 @@ use super::{
     next,
 };
 use crate::ask::{
-    filter_words,
-    numbers::{self, amount, count},
+    filter_words, numbers,
     terminal_style::{Paint, TerminalStyle},
     text::{
-        calibration_line, notes, over_time, regressions,
-        table::{Cell, Column, Table},
-        would_have_been,
+        notes, over_time, regressions,
+        table::{Cell, Column, Table, render_facts},
     },
 };
 
@@ -39,9 +37,14 @@ pub(super) fn render(digest: &ReportData, look: TerminalStyle) -> String {
         ));
     }
     text.push_str(&over_time(&digest.stats.steps, digest.step_ms, look));
-    text.push_str(&section("packages that waste most", &wasters_section(digest, look), look));
+    text.push_str(&section(
+        "packages that waste most",
+        &render_facts(&digest.wasters_table(), usize::MAX, look),
+        look,
+    ));
     text.push_str(&regressions::finding_sections(&digest.stats, look));
-    text.push_str(&section("predictions", &predictions_section(digest), look));
+    let predictions: String = digest.about_predictions().into_iter().map(|line| line + "\n").collect();
+    text.push_str(&section("predictions", &predictions, look));
     text.push_str(&section("what to do next", &advice_sentences(digest, look), look));
     let notes = notes(&digest.stats, look);
     if notes.is_empty() { text } else { text + "\n" + &notes }
@@ -78,56 +81,9 @@ fn figures_table(figures: &[Figure], look: TerminalStyle) -> String {
     table.render(look)
 }
 
-fn wasters_section(digest: &ReportData, look: TerminalStyle) -> String {
-    let mut table = Table::new(vec![
-        Column::number_column("GiB·h", 0),
-        Column::number_column("of all", 1),
-        Column::number_column("used", 2),
-        Column::number_column("attempts", 3),
-        Column::number_column("failed", 3),
-        Column::text_column("package", 0, 8),
-    ]);
-    let mut any = false;
-    for (group, sums) in digest.wasters() {
-        any = true;
-        table.add_row(vec![
-            amount(sums.memory_wasted_gib_hours).into(),
-            numbers::share(sums.memory_wasted_gib_hours, digest.now.memory_wasted_gib_hours).into(),
-            sums::memory_used_share(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent).into(),
-            count(sums.attempts).into(),
-            count(sums.failed).into(),
-            shown::clean(&group.name).into(),
-        ]);
-    }
-    if any { table.render(look) } else { String::new() }
-}
-
-fn predictions_section(digest: &ReportData) -> String {
-    let held = digest.now.calibration.as_ref().and_then(calibration_line);
-    let would = digest.now.would_have_been.as_ref();
-    let would = would.and_then(|would| would_have_been(would, &digest.stats.currency));
-    held.into_iter().chain(would).map(|line| line + "\n").collect()
-}
-
 fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {
     let width = look.columns.unwrap_or(LINE_CELLS).clamp(20, LINE_CELLS);
-    next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
-}
-
-/// A sentence of a list, after a dash, wrapped between words.
-fn wrapped(sentence: &str, width: usize) -> String {
-    let mut text = String::new();
-    let mut line = "-".to_owned();
-    for word in sentence.split_whitespace() {
-        if crate::ask::text::text_columns(&line) + crate::ask::text::text_columns(word) + 1 > width {
-            text.push_str(&line);
-            text.push('\n');
-            " ".clone_into(&mut line);
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    text + &line + "\n"
+    next::next(digest).iter().map(|sentence| wrapped(&format!("- {sentence}\n"), width)).collect()
 }
 
 #[cfg(test)]
@@ -136,7 +92,6 @@ mod tests {
 
     #[test]
     fn sentences_are_broken_between_words() {
-        assert_eq!(wrapped("one two three", 9), "- one two\n  three\n");
         let look = TerminalStyle { columns: Some(40), colour: false };
         let text = render(&full(), look);
         let next = text.split("what to do next\n").nth(1).unwrap();

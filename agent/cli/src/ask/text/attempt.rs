@@ -176,7 +176,7 @@ fn memory_line(summary: &Summary) -> String {
     let mut text = format!(
         "needed {}{note} (mean {}){}; asked for {}",
         measured::need_words(summary),
-        figures::known_bytes(measured::mean_need(summary)),
+        figures::known(measured::mean_need(summary), figures::bytes),
         measured::memory_peak_words(summary).map(|mark| format!(", {mark}")).unwrap_or_default(),
         measured::memory_asked_words(summary.resources.as_ref()),
     );

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    evidence::{is_of_success, is_retry},
+    evidence::is_retry,
     reasons::{self, SizeKind},
     shown::clean,
     v1::{Prediction, Verdict},
-    verdict,
 };
 
 use super::groups;
@@ -71,12 +70,9 @@ fn sizes(prediction: &Prediction) -> String {
 /// A verdict: the answer, the log line that identifies the failure, and what to do and why. Then the evidence
 /// (`+` supports the verdict, `-` speaks against it), what a retry would mean, and the sizes for it.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
-    let mut text = format!("{}\n", verdict::first_line(verdict));
-    for line in outlook::failure_lines(verdict) {
+    let mut text = String::new();
+    for line in outlook::answer_lines(verdict) {
         let _written = writeln!(text, "{line}");
-    }
-    if !verdict.reason.is_empty() && !is_of_success(verdict) {
-        let _written = writeln!(text, "{}", clean(&verdict.reason));
     }
     for line in &verdict.evidence {
         let mark = if line.supports { '+' } else { '-' };

@@ -7,13 +7,11 @@ use plimsoll_proto::{
     figures, reasons,
     shown::clean,
     sums,
-    v1::{
-        ChangeKind, FailureGroup, Flaky, GetStatsResponse, MixedNeed, Regression, SilencedRule, Variable,
-        WrongVerdicts,
-    },
+    tables::{self, FactTable},
+    v1::{ChangeKind, FailureGroup, GetStatsResponse, MixedNeed, Regression},
 };
 
-use super::table::{Cell, Column, Table};
+use super::table::render_facts;
 use crate::ask::{
     numbers,
     terminal_style::{Paint, TerminalStyle},
@@ -24,13 +22,25 @@ const SHOWN_ROWS: usize = 10;
 
 /// The findings as text: a section for each kind of finding.
 pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
+    let table = |head: &str, facts: &FactTable, rest: &str| match facts.rows.len() {
+        0 => String::new(),
+        all => section_head(head, look) + &render_facts(facts, SHOWN_ROWS, look) + &more_line(all, rest),
+    };
     regressions_section(&stats.regressions, look)
         + &mixed_section(&stats.mixed, look)
-        + &variable_section(&stats.variable, look)
+        + &table(
+            "packages whose need varies most",
+            &tables::variable_packages(&stats.variable),
+            "that vary less",
+        )
         + &failures_section(&stats.failures, look)
-        + &flaky_section(&stats.flaky, look)
-        + &wrong_rules_section(&stats.wrong, look)
-        + &silenced_rules_section(&stats.silenced, look)
+        + &table(
+            "failures that were retried as they were (over all attempts)",
+            &tables::flaky_failures(&stats.flaky),
+            "with fewer retries",
+        )
+        + &table("causes that people corrected", &tables::wrong_rules(&stats.wrong), "rules")
+        + &table("rules that do not count here", &tables::silenced_rules(&stats.silenced), "rules")
 }
 
 fn section_head(text: &str, look: TerminalStyle) -> String {
@@ -92,30 +102,6 @@ fn mixed_section(builds: &[MixedNeed], look: TerminalStyle) -> String {
     text + &more_line(builds.len(), "that cost less")
 }
 
-fn variable_section(packages: &[Variable], look: TerminalStyle) -> String {
-    if packages.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(vec![
-        Column::number_column("varies by", 0),
-        Column::number_column("need from", 1),
-        Column::number_column("to", 1),
-        Column::number_column("attempts", 2),
-        Column::text_column("package", 0, 8),
-    ]);
-    for package in packages.iter().take(SHOWN_ROWS) {
-        table.add_row(vec![
-            numbers::percent(package.variation).into(),
-            numbers::bytes(package.need_min_bytes).into(),
-            numbers::bytes(package.need_max_bytes).into(),
-            Cell::from(figures::count(package.attempts.into())),
-            clean(&package.package).into(),
-        ]);
-    }
-    let text = section_head("packages whose need varies most", look) + &table.render(look);
-    text + &more_line(packages.len(), "that vary less")
-}
-
 /// Two lines for each group of equal failures; the second line is the log line that identifies them.
 fn failures_section(groups: &[FailureGroup], look: TerminalStyle) -> String {
     if groups.is_empty() {
@@ -141,75 +127,10 @@ fn failures_section(groups: &[FailureGroup], look: TerminalStyle) -> String {
     text + &more_line(groups.len(), "with fewer failures")
 }
 
-fn flaky_section(failures: &[Flaky], look: TerminalStyle) -> String {
-    if failures.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(vec![
-        Column::number_column("passed on retry", 0),
-        Column::text_column("what", 0, 8),
-        Column::text_column("failure", 1, 12),
-    ]);
-    for failure in failures.iter().take(SHOWN_ROWS) {
-        let share = figures::share_of(failure.passed.into(), failure.retried.into());
-        table.add_row(vec![
-            format!("{} of {} ({share})", failure.passed, failure.retried).into(),
-            clean(&failure.key).into(),
-            clean(reasons::failure_line(&failure.failure_line, &failure.signature_line)).into(),
-        ]);
-    }
-    let text = section_head("failures that were retried as they were (over all attempts)", look)
-        + &table.render(look);
-    text + &more_line(failures.len(), "with fewer retries")
-}
-
-/// A line for each rule with verdicts that people corrected.
-fn wrong_rules_section(wrong: &[WrongVerdicts], look: TerminalStyle) -> String {
-    if wrong.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(vec![
-        Column::number_column("attempts", 0),
-        Column::text_column("rule", 0, 8),
-        Column::text_column("cause found", 0, 8),
-        Column::text_column("corrected to", 0, 8),
-    ]);
-    for one in wrong.iter().take(SHOWN_ROWS) {
-        let word = |cause| cause_words(cause).to_owned().into();
-        let attempts = figures::count(one.attempts);
-        table.add_row(vec![attempts.into(), clean(&one.rule).into(), word(one.found()), word(one.cause())]);
-    }
-    section_head("causes that people corrected", look)
-        + &table.render(look)
-        + &more_line(wrong.len(), "rules")
-}
-
-/// A line for each rule and project in which it has lost its say.
-fn silenced_rules_section(silenced: &[SilencedRule], look: TerminalStyle) -> String {
-    if silenced.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(vec![
-        Column::number_column("wrong", 0),
-        Column::text_column("rule", 0, 8),
-        Column::text_column("project", 0, 8),
-    ]);
-    for one in silenced.iter().take(SHOWN_ROWS) {
-        let [wrong, cases] = [one.wrong, one.cases].map(figures::count);
-        let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
-        table.add_row(vec![
-            format!("{wrong} of {cases}").into(),
-            clean(&one.rule).into(),
-            clean(project).into(),
-        ]);
-    }
-    section_head("rules that do not count here", look)
-        + &table.render(look)
-        + &more_line(silenced.len(), "rules")
-}
-
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::{Flaky, Variable};
+
     use super::*;
 
     #[test]
@@ -278,7 +199,7 @@ mod tests {
         let stats = GetStatsResponse { variable: vec![variable], flaky: vec![flaky], ..Default::default() };
         let text = finding_sections(&stats, TerminalStyle::default());
         assert!(text.contains("     42 %   1.00 GiB  3.00 GiB         9  llvm\n"), "{text}");
-        assert!(text.contains("3 of 4 (75 %)  zlib@1.3  connection \\u{9b}reset\n"), "{text}");
+        assert!(text.contains("      4    75 %  connection \\u{9b}reset  zlib@1.3\n"), "{text}");
         assert_eq!(finding_sections(&GetStatsResponse::default(), TerminalStyle::default()), "");
     }
 }

@@ -114,27 +114,21 @@ fn groups_table(stats: &GetStatsResponse, by: &str, look: TerminalStyle) -> Stri
     text
 }
 
-/// A total; a dash if it is unknown.
-fn sum_or_dash(sum: Option<f64>) -> String {
-    sum.map_or_else(|| numbers::DASH.to_owned(), amount)
-}
-
 fn row(group: &Group, wasted: bool, money: bool) -> Vec<Cell> {
     let sums = group.totals.clone().unwrap_or_default();
     let used = sums::memory_used_share(&sums);
     let slack = used.is_some_and(|used| used < 0.5);
-    let cell = |share: Option<f64>| share.map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
+    let sum = |sum: Option<f64>| numbers::cell(sum, amount);
     let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
     let mut cells = vec![
-        sum_or_dash(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) })
-            .into(),
-        Cell::painted(cell(used), if slack { Paint::Warn } else { Paint::Plain }),
+        sum(if wasted { sums::memory_wasted_hours(&sums) } else { sums::memory_over_time(&sums) }).into(),
+        Cell::painted(numbers::cell(used, numbers::percent), if slack { Paint::Warn } else { Paint::Plain }),
         sums::need_over_ask_cell(&sums).into(),
-        sum_or_dash(sums::cpu_asked(&sums).map(|_| sums.cpu_wasted_core_hours)).into(),
+        sum(sums::cpu_asked(&sums).map(|_| sums.cpu_wasted_core_hours)).into(),
     ];
     if money {
         let any = sums::memory_asked(&sums).or_else(|| sums::cpu_asked(&sums));
-        cells.push(sum_or_dash(any.map(|_| sums.wasted_money)).into());
+        cells.push(sum(any.map(|_| sums.wasted_money)).into());
     }
     cells.extend([
         count(sums.attempts).into(),

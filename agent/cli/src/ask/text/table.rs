@@ -3,6 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_proto::{
+    shown::clean,
+    tables::{FactCell, FactTable},
+};
+
 use super::cells;
 use crate::ask::terminal_style::{Paint, TerminalStyle};
 
@@ -164,6 +169,25 @@ impl Table {
         }
         shown
     }
+}
+
+/// A table of facts with at most `most` rows. The names of the rows come last, because the last column is cut first.
+pub(in crate::ask) fn render_facts(facts: &FactTable, most: usize, look: TerminalStyle) -> String {
+    let Some(first) = facts.rows.first() else { return String::new() };
+    let mut order: Vec<usize> =
+        (0..first.len()).filter(|nth| !matches!(first.get(*nth), Some(FactCell::Bar(_)))).collect();
+    order.rotate_left(1);
+    let column = |nth: &usize| {
+        let (head, rank) = (facts.columns.get(*nth)?, u8::try_from(nth.saturating_sub(1)).unwrap_or(u8::MAX));
+        let is_number = first.get(*nth)?.is_number();
+        Some(if is_number { Column::number_column(head, rank) } else { Column::text_column(head, rank, 8) })
+    };
+    let mut table = Table::new(order.iter().filter_map(column).collect());
+    for row in facts.rows.iter().take(most) {
+        let cells = order.iter().filter_map(|nth| row.get(*nth)).map(|cell| clean(&cell.text()).into());
+        table.add_row(cells.collect());
+    }
+    table.render(look)
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     evidence::cause_name,
-    figures::{self, NOT_KNOWN},
-    sums,
-    v1::{Calibration, Cause, CauseCount, StatsTotals, WouldHaveBeen},
+    figures, sums,
+    v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen},
 };
 
 use super::titled_line;
@@ -33,7 +32,7 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
             figures::counted_as(*retries, "was a retry", "were retries")
         ),
     );
-    let failures = causes_line(sums);
+    let failures = by_cause(&sums.causes);
     if !failures.is_empty() {
         text.push_str(&titled_line("failures", &look.paint(Paint::Bad, &failures)));
     }
@@ -72,21 +71,11 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
 }
 
 /// Failures by cause, the most frequent cause first.
-fn causes_line(sums: &StatsTotals) -> String {
-    if !sums.causes.is_empty() {
-        return by_cause(&sums.causes);
-    }
-    // a server that does not count by cause gives the counts of these two causes
-    let known = [("oom", sums.oom), ("starved", sums.starved)].into_iter().filter(|(_, count)| *count > 0);
-    known.map(|(cause, failures)| format!("{cause} {}", count(failures))).collect::<Vec<_>>().join(", ")
-}
-
 fn by_cause(counts: &[CauseCount]) -> String {
-    // canceled attempts have not failed
-    let failed = |of: &&CauseCount| of.count > 0 && of.cause() != Cause::Canceled;
-    let mut counts: Vec<&CauseCount> = counts.iter().filter(failed).collect();
-    counts.sort_by_key(|cause| std::cmp::Reverse(cause.count));
-    let parts = counts.into_iter().map(|of| format!("{} {}", cause_name(of.cause()), count(of.count)));
+    let mut counts: Vec<_> = sums::failures_by_cause(counts).collect();
+    counts.sort_by_key(|(_, failures)| std::cmp::Reverse(*failures));
+    let parts =
+        counts.into_iter().map(|(cause, failures)| format!("{} {}", cause_name(cause), count(failures)));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -109,7 +98,7 @@ fn retries_line(sums: &StatsTotals) -> Option<String> {
 fn memory_line(sums: &StatsTotals) -> String {
     let highest = sums::highest_need_words(sums);
     let over_time = sums::memory_over_time(sums);
-    let over_time = over_time.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
+    let over_time = figures::known(over_time, figures::gib_hours);
     let of_asked = if let Some(asked) = sums::memory_asked(sums).filter(|_| sums::is_nothing_built(sums)) {
         format!("of {} asked, none put to use: no attempt succeeded; ", figures::gib_hours(asked))
     } else if let Some(asked) = sums::memory_asked(sums) {
@@ -175,6 +164,8 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::Cause;
+
     use super::*;
 
     #[test]
@@ -256,7 +247,7 @@ mod tests {
             assert!(text.contains(line), "{line:?} in {text}");
         }
         let plain = totals_lines(
-            &StatsTotals { attempts: 1, oom: 1, ..StatsTotals::default() },
+            &StatsTotals { attempts: 1, causes: full().causes, ..StatsTotals::default() },
             "",
             TerminalStyle::default(),
         );

@@ -218,7 +218,7 @@ impl RunningRow {
                 measured::mark(self.running.source())
             )
             .into(),
-            numbers::cell_bytes(self.running.memory_limit_bytes).into(),
+            numbers::cell(self.running.memory_limit_bytes, numbers::bytes).into(),
             self.millicores
                 .map_or_else(|| numbers::DASH.to_owned(), |cores| numbers::millicores(cores / 10 * 10))
                 .into(),

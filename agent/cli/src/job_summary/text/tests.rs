@@ -1,5 +1,7 @@
 //! The page at the end of a build, in both looks.
 
+use std::time::Duration;
+
 use plimsoll_client::delivery::DeliveryReport;
 use plimsoll_proto::v1::{
     Action, Basis, Cause, Exit, OomOrigin, Outlook, Quantity, Resources, Source, Totals, Verdict,
@@ -220,7 +222,7 @@ fn many_phases_are_eight_rows_and_a_sum() {
     assert_eq!(rows.len(), 8 + 1, "{page}");
     assert!(rows[1].contains("phase 19") && rows[1].contains("2.0 s"), "{page}");
     let rest: u64 = (0..12).map(|n| 2 * (1000 + n)).sum();
-    assert!(page.contains(&format!("(12 more){:>35}", TimeSpan(Duration::from_millis(rest)))), "{page}");
+    assert!(page.contains(&format!("(12 more){:>35}", figures::millis(rest))), "{page}");
 }
 
 #[test]

@@ -8,10 +8,10 @@
 use std::io::Write;
 
 use anyhow::Context as _;
-use plimsoll_core::domain::{AttemptId, Cause, Outcome, Sample, Summary};
+use plimsoll_core::domain::{AttemptId, Cause, Key, Outcome, Sample, Summary};
 use plimsoll_proto::counters::PageCounters;
 use plimsoll_store::{self as store, LoadReport, SampleRun, Store, StoreError, UnreadableRange};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Samples in one line of series.
 const LINE_SAMPLES: usize = 1000;
@@ -20,17 +20,8 @@ const LINE_SAMPLES: usize = 1000;
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     attempt: &'a AttemptId,
-    project: &'a str,
-    stack: &'a str,
-    package: &'a str,
-    version: &'a str,
-    variants: &'a str,
-    compiler: &'a str,
-    compiler_version: &'a str,
-    arch: &'a str,
-    build_system: &'a str,
-    r#ref: &'a str,
-    owner: &'a str,
+    #[serde(flatten)]
+    key: KeyTexts<'a>,
     build_jobs: Option<u32>,
     input_bytes: Option<u64>,
     submitted_ms: u64,
@@ -49,17 +40,7 @@ impl<'a> Row<'a> {
         let key = &summary.key;
         Self {
             attempt: &summary.attempt,
-            project: &key.project,
-            stack: &key.stack,
-            package: &key.package,
-            version: &key.version,
-            variants: &key.variants,
-            compiler: &key.compiler,
-            compiler_version: &key.compiler_version,
-            arch: &key.arch,
-            build_system: &key.build_system,
-            r#ref: &key.git_ref,
-            owner: &key.owner,
+            key: KeyTexts(key),
             build_jobs: key.hints.build_jobs,
             input_bytes: key.hints.input_bytes,
             submitted_ms: summary.started_unix_ms,
@@ -71,6 +52,16 @@ impl<'a> Row<'a> {
             outcome: outcome_word(summary),
             summary,
         }
+    }
+}
+
+/// The texts of a key, each with its name.
+#[derive(Debug)]
+struct KeyTexts<'a>(&'a Key);
+
+impl Serialize for KeyTexts<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.named_texts())
     }
 }
 

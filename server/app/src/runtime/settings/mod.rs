@@ -146,7 +146,7 @@ pub struct Config {
 }
 
 /// A setting in force, as it is shown to people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct InForce {
     /// Name of the setting in the file.
     pub name: &'static str,

@@ -7,7 +7,7 @@
 //! blocking thread.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     hash::BuildHasher as _,
     mem,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -20,6 +20,7 @@ use plimsoll_core::{
     predict,
     shared_history::SharedHistory,
 };
+use plimsoll_proto::key::BUILD_TEXTS;
 
 use super::SizingService;
 
@@ -210,38 +211,18 @@ impl CacheTable {
 /// computed from [`Self::key`], so the other fields cannot affect them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct BuildKey<'k> {
-    texts: [&'k str; 9],
+    texts: [&'k str; BUILD_TEXTS],
     hints: Hints,
 }
 
 impl<'k> BuildKey<'k> {
     fn of(key: &'k Key) -> Self {
-        let Key { project, stack, package, version, variants, hints, .. } = key;
-        let Key { compiler, compiler_version, arch, build_system, .. } = key;
-        let texts =
-            [project, stack, package, version, variants, compiler, compiler_version, arch, build_system];
-        Self { texts: texts.map(String::as_str), hints: *hints }
+        Self { texts: key.build_key_texts(), hints: key.hints }
     }
 
     /// A key that has only the fields of this value; all others are empty.
     fn key(&self) -> Key {
-        let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system] =
-            self.texts.map(str::to_owned);
-        Key {
-            project,
-            stack,
-            package,
-            version,
-            variants,
-            compiler,
-            compiler_version,
-            arch,
-            build_system,
-            git_ref: String::new(),
-            owner: String::new(),
-            labels: BTreeMap::new(),
-            hints: self.hints,
-        }
+        Key { hints: self.hints, ..Key::of_texts(self.texts) }
     }
 }
 

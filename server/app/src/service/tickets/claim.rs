@@ -254,22 +254,8 @@ fn upstream_tags(pool: &Pool, tags: &[String]) -> Result<Vec<String>, FieldViola
 fn fingerprint(asked: &TicketQuestion) -> u64 {
     let TicketQuestion { key, kind, owner, pool, tags } = asked;
     let kind = kind.map_or("", BuildKind::as_str);
-    let fields = [
-        &key.project,
-        &key.stack,
-        &key.package,
-        &key.version,
-        &key.variants,
-        &key.compiler,
-        &key.compiler_version,
-        &key.arch,
-        &key.build_system,
-        &key.git_ref,
-        &key.owner,
-        owner,
-        pool,
-    ];
+    let fields = key.texts().into_iter().chain([owner.as_str(), pool.as_str()]);
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
-    let parts = fields.into_iter().chain(labels).chain(tags).map(String::as_str).chain([kind]);
+    let parts = fields.chain(labels.chain(tags).map(String::as_str)).chain([kind]);
     parts.fold(Fnv::default(), Fnv::with_part).value()
 }

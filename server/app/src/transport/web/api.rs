@@ -4,7 +4,7 @@
 use axum::{
     extract::Path,
     http::{StatusCode, Uri, header},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::{running::SHOWN_ATTEMPTS, words};
@@ -27,46 +27,50 @@ use super::{
 /// Most attempts in one answer.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// A message or other JSON as an answer; fields are sorted by name.
-fn json_answer(message: &impl Serialize) -> Response {
-    match serde_json::to_value(message) {
-        Ok(json) => {
-            let text = shown::escaped_json(&format!("{json:#}\n")).into_owned();
-            ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], text).into_response()
-        }
-        Err(error) => PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).json(),
+/// An answer or an error, both as JSON.
+type Answer = Result<Response, JsonError>;
+
+/// An error that is answered as JSON, not as a page.
+pub(super) struct JsonError(PageError);
+
+impl<E: Into<PageError>> From<E> for JsonError {
+    fn from(error: E) -> Self {
+        Self(error.into())
     }
 }
 
-/// An answer or an error, both as JSON.
-fn as_response(answer: Result<Response, PageError>) -> Response {
-    answer.unwrap_or_else(|trouble| trouble.json())
+impl IntoResponse for JsonError {
+    fn into_response(self) -> Response {
+        self.0.json()
+    }
+}
+
+/// A message or other JSON as an answer; fields are sorted by name.
+fn json_answer(message: &impl Serialize) -> Answer {
+    let json = serde_json::to_value(message)
+        .map_err(|error| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let text = shown::escaped_json(&format!("{json:#}\n")).into_owned();
+    Ok(([(header::CONTENT_TYPE, "application/json; charset=utf-8")], text).into_response())
 }
 
 /// `GET /api/stats`: `GetStats`, by `group_by` and in steps of `step_ms`; without them only the
 /// total.
-pub(super) async fn stats(RequestReader(parts): RequestReader, uri: Uri) -> Response {
-    let answer = async {
-        let query = Query::of(&uri)?;
-        let mut asked = GetStatsRequest { filter: Some(filter(&query, &uri)?), ..GetStatsRequest::default() };
-        asked.step_ms = query.number("step_ms")?.unwrap_or(0);
-        asked.group_label = query.get("group_label").to_owned();
-        asked.group_by = group_by(query.get("group_by"))?.into();
-        Ok(json_answer(&parts.get_stats(asked).await?))
-    };
-    as_response(answer.await)
+pub(super) async fn stats(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+    let query = Query::of(&uri)?;
+    let mut asked = GetStatsRequest { filter: Some(filter(&query, &uri)?), ..GetStatsRequest::default() };
+    asked.step_ms = query.number("step_ms")?.unwrap_or(0);
+    asked.group_label = query.get("group_label").to_owned();
+    asked.group_by = group_by(query.get("group_by"))?.into();
+    json_answer(&parts.get_stats(asked).await?)
 }
 
 /// `GET /api/packages`: `GetStats` by package.
-pub(super) async fn packages(RequestReader(parts): RequestReader, uri: Uri) -> Response {
-    let answer = async {
-        let query = Query::of(&uri)?;
-        let group_by = GroupBy::Package.into();
-        let asked =
-            GetStatsRequest { filter: Some(filter(&query, &uri)?), group_by, ..GetStatsRequest::default() };
-        Ok(json_answer(&parts.get_stats(asked).await?))
-    };
-    as_response(answer.await)
+pub(super) async fn packages(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+    let query = Query::of(&uri)?;
+    let group_by = GroupBy::Package.into();
+    let asked =
+        GetStatsRequest { filter: Some(filter(&query, &uri)?), group_by, ..GetStatsRequest::default() };
+    json_answer(&parts.get_stats(asked).await?)
 }
 
 /// `GET /api/packages/NAME`: `Explain` for the newest build of a package.
@@ -74,75 +78,51 @@ pub(super) async fn package(
     RequestReader(parts): RequestReader,
     Path(name): Path<String>,
     uri: Uri,
-) -> Response {
-    let answer = async {
-        let (_query, view) = query::asked(&uri)?;
-        let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
-        let asked =
-            ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
-        let newest = parts.list_attempts(asked).await?.attempts;
-        Ok(json_answer(&package::explained(&parts, &name, &newest).await?))
-    };
-    as_response(answer.await)
+) -> Answer {
+    let (_query, view) = query::asked(&uri)?;
+    let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
+    let asked = ListAttemptsRequest { filter: Some(filter), page_size: 1, ..ListAttemptsRequest::default() };
+    let newest = parts.list_attempts(asked).await?.attempts;
+    json_answer(&package::explained(&parts, &name, &newest).await?)
 }
 
 /// `GET /api/recommendations`: `Recommend`.
-pub(super) async fn recommendations(RequestReader(parts): RequestReader, uri: Uri) -> Response {
-    let answer = async {
-        let (query, view) = query::asked(&uri)?;
-        Ok(json_answer(&parts.recommend(savings::question(&query, &view)?).await?))
-    };
-    as_response(answer.await)
+pub(super) async fn recommendations(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+    let (query, view) = query::asked(&uri)?;
+    json_answer(&parts.recommend(savings::question(&query, &view)?).await?)
 }
 
 /// `GET /api/attempts`: `ListAttempts`.
-pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> Response {
-    let answer = async {
-        let (query, view) = query::asked(&uri)?;
-        let size = match query.number("page_size")? {
-            None => MAX_ATTEMPTS,
-            Some(size) => u32::try_from(size).unwrap_or(u32::MAX),
-        };
-        let asked =
-            ListAttemptsRequest { filter: Some(filter(&query, &uri)?), ..question(&query, &view, size)? };
-        Ok(json_answer(&parts.list_attempts(asked).await?))
+pub(super) async fn attempts(RequestReader(parts): RequestReader, uri: Uri) -> Answer {
+    let (query, view) = query::asked(&uri)?;
+    let size = match query.number("page_size")? {
+        None => MAX_ATTEMPTS,
+        Some(size) => u32::try_from(size).unwrap_or(u32::MAX),
     };
-    as_response(answer.await)
+    let asked = ListAttemptsRequest { filter: Some(filter(&query, &uri)?), ..question(&query, &view, size)? };
+    json_answer(&parts.list_attempts(asked).await?)
 }
 
 /// `GET /api/attempts/ID`: `GetAttempt` with its series.
-pub(super) async fn attempt(
-    RequestReader(parts): RequestReader,
-    Path(id): Path<String>,
-    uri: Uri,
-) -> Response {
-    let answer = async {
-        let max_samples = match Query::of(&uri)?.number("max_samples")? {
-            None => limits::SHOWN_SAMPLES_DEFAULT,
-            Some(most) => u32::try_from(most).unwrap_or(u32::MAX),
-        };
-        let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
-        Ok(json_answer(&parts.get_attempt(asked).await?))
+pub(super) async fn attempt(RequestReader(parts): RequestReader, Path(id): Path<String>, uri: Uri) -> Answer {
+    let max_samples = match Query::of(&uri)?.number("max_samples")? {
+        None => limits::SHOWN_SAMPLES_DEFAULT,
+        Some(most) => u32::try_from(most).unwrap_or(u32::MAX),
     };
-    as_response(answer.await)
+    let asked = GetAttemptRequest { attempt: id, with_series: true, max_samples };
+    json_answer(&parts.get_attempt(asked).await?)
 }
 
 /// `GET /api/running`: the running attempts.
-pub(super) async fn running(RequestReader(parts): RequestReader) -> Response {
-    let answer = async {
-        let (watched, _count) = parts.running(SHOWN_ATTEMPTS).await?;
-        Ok(json_answer(&watched))
-    };
-    as_response(answer.await)
+pub(super) async fn running(RequestReader(parts): RequestReader) -> Answer {
+    let (watched, _count) = parts.running(SHOWN_ATTEMPTS).await?;
+    json_answer(&watched)
 }
 
 /// `GET /api/settings`: the settings in force.
-pub(super) async fn settings(RequestReader(parts): RequestReader) -> Response {
-    if let Err(trouble) = super::settings::allowed(&parts) {
-        return trouble.json();
-    }
-    let row = |row: &crate::runtime::settings::InForce| json!({ "name": row.name, "value": row.value, "place": row.place, "meaning": row.meaning });
-    json_answer(&json!({ "settings": parts.settings_in_force.iter().map(row).collect::<Vec<_>>() }))
+pub(super) async fn settings(RequestReader(parts): RequestReader) -> Answer {
+    super::settings::allowed(&parts)?;
+    json_answer(&json!({ "settings": *parts.settings_in_force }))
 }
 
 /// The filter of a page. `from_unix_ms` and `to_unix_ms` replace its time range.
@@ -220,7 +200,7 @@ mod tests {
         }
         let mut all = String::new();
         for (head, answer) in answers {
-            let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+            let body = axum::body::to_bytes(answer.into_response().into_body(), 1 << 20).await.unwrap();
             all.extend([head.as_str(), std::str::from_utf8(&body).unwrap()]);
         }
         assert_pinned(&all, include_str!("golden/api.txt"), "server_api");

@@ -2,11 +2,14 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use axum::{extract::FromRequestParts, http::request};
-use plimsoll_core::domain::FieldViolation;
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, request},
+};
 use plimsoll_pages::view::{ReaderChoice, TimeRange};
 use plimsoll_proto::v1 as pb;
 
+use super::trouble::PageError;
 use crate::{
     access::{
         guard::AdmittedCaller,
@@ -14,7 +17,6 @@ use crate::{
     },
     runtime::settings::InForce,
     service::{Refusal, VerdictService, verdicts::CorrectionRequest},
-    sessions,
     transport::{read_api::ReadApi, state::HttpState},
 };
 
@@ -41,60 +43,6 @@ pub(super) struct Reader {
     pub(super) settings_in_force: Arc<Vec<InForce>>,
 }
 
-/// Why a page gets no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PageRefusal {
-    /// The request breaks a rule; the text names the field.
-    Wrong(String),
-    /// The reader may not see the data. `projects`: projects that the reader may ask for instead.
-    Forbidden { text: String, projects: Vec<String> },
-    /// The object is unknown.
-    Unknown(String),
-    /// The server is busy; the request may be repeated later.
-    Busy(String),
-    /// An internal error.
-    Broken(String),
-}
-
-impl From<FieldViolation> for PageRefusal {
-    fn from(fault: FieldViolation) -> Self {
-        Self::Wrong(fault.to_string())
-    }
-}
-
-impl From<Refusal> for PageRefusal {
-    fn from(refusal: Refusal) -> Self {
-        let text = refusal.to_string();
-        match refusal {
-            Refusal::Fault(_) => Self::Wrong(text),
-            Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Self::Forbidden { text, projects: Vec::new() },
-            Refusal::NotFound(_) => Self::Unknown(text),
-            Refusal::Crowded { .. }
-            | Refusal::TooLittleMemory(_)
-            | Refusal::Exceeded(_)
-            | Refusal::Store(_)
-            | Refusal::Stopping => Self::Busy(text),
-            Refusal::Panicked(_) => Self::Broken(text),
-            Refusal::Writer(refusal) => Self::of_session_refusal(&refusal),
-        }
-    }
-}
-
-impl PageRefusal {
-    fn of_session_refusal(refusal: &sessions::Refusal) -> Self {
-        use sessions::Refusal as Writer;
-        let text = refusal.to_string();
-        match refusal {
-            Writer::Fault(_) | Writer::NotOpen(_) | Writer::Gap { .. } | Writer::Running(_) => {
-                Self::Wrong(text)
-            }
-            Writer::Forbidden(_) => Self::Forbidden { text, projects: Vec::new() },
-            Writer::Held(_) | Writer::TakenOver(_) | Writer::Replaced(_) => Self::Broken(text),
-            _ => Self::Busy(text),
-        }
-    }
-}
-
 impl Reader {
     /// Whether the reader may see every project.
     pub(super) fn is_for_all(&self) -> bool {
@@ -112,19 +60,19 @@ impl Reader {
         &self,
         verdicts: &VerdictService,
         asked: CorrectionRequest,
-    ) -> Result<(), PageRefusal> {
+    ) -> Result<(), PageError> {
         let caller = AdmittedCaller::new(Arc::clone(&self.caller), None);
         self.naming_projects(verdicts.correct(&caller, asked).await.map(drop))
     }
 
     /// Adds the projects that the reader may ask for to a refusal.
-    fn naming_projects<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageRefusal> {
-        answer.map_err(|refusal| match refusal.into() {
-            PageRefusal::Forbidden { text, .. } => PageRefusal::Forbidden {
-                text,
-                projects: self.caller.projects.whole_names().map(str::to_owned).collect(),
-            },
-            refused => refused,
+    fn naming_projects<T>(&self, answer: Result<T, Refusal>) -> Result<T, PageError> {
+        answer.map_err(|refusal| {
+            let mut error = PageError::from(refusal);
+            if error.status == StatusCode::FORBIDDEN {
+                error.allowed_projects = self.caller.projects.whole_names().map(str::to_owned).collect();
+            }
+            error
         })
     }
 
@@ -132,7 +80,7 @@ impl Reader {
     pub(super) async fn get_stats(
         &self,
         asked: pb::GetStatsRequest,
-    ) -> Result<pb::GetStatsResponse, PageRefusal> {
+    ) -> Result<pb::GetStatsResponse, PageError> {
         self.naming_projects(self.api.get_stats(&self.caller, asked).await)
     }
 
@@ -144,7 +92,7 @@ impl Reader {
         view: &ReaderChoice,
         filter: pb::Filter,
         group_by: pb::GroupBy,
-    ) -> Result<(pb::GetStatsResponse, u64), PageRefusal> {
+    ) -> Result<(pb::GetStatsResponse, u64), PageError> {
         let group_by = group_by.into();
         let ask = |step_ms| pb::GetStatsRequest {
             filter: Some(filter.clone()),
@@ -154,7 +102,7 @@ impl Reader {
         };
         let step = view.range.step_ms();
         match self.get_stats(ask(step)).await {
-            Err(PageRefusal::Wrong(_)) if view.range == TimeRange::All => {
+            Err(error) if error.status == StatusCode::BAD_REQUEST && view.range == TimeRange::All => {
                 Ok((self.get_stats(ask(TimeRange::WIDER_MS)).await?, TimeRange::WIDER_MS))
             }
             answer => Ok((answer?, step)),
@@ -165,7 +113,7 @@ impl Reader {
     pub(super) async fn list_attempts(
         &self,
         asked: pb::ListAttemptsRequest,
-    ) -> Result<pb::ListAttemptsResponse, PageRefusal> {
+    ) -> Result<pb::ListAttemptsResponse, PageError> {
         self.naming_projects(self.api.list_attempts(&self.caller, asked).await)
     }
 
@@ -173,7 +121,7 @@ impl Reader {
     pub(super) async fn recommend(
         &self,
         asked: pb::RecommendRequest,
-    ) -> Result<pb::RecommendResponse, PageRefusal> {
+    ) -> Result<pb::RecommendResponse, PageError> {
         self.naming_projects(self.api.recommend(&self.caller, asked).await)
     }
 
@@ -181,44 +129,24 @@ impl Reader {
     pub(super) async fn get_attempt(
         &self,
         asked: pb::GetAttemptRequest,
-    ) -> Result<pb::GetAttemptResponse, PageRefusal> {
+    ) -> Result<pb::GetAttemptResponse, PageError> {
         self.naming_projects(self.api.get_attempt(&self.caller, asked).await)
     }
 
     /// Explains a prediction, like the rpc `Explain`. It requires the role caller, in addition to
     /// the reader's.
-    pub(super) async fn explain(
-        &self,
-        asked: pb::PredictRequest,
-    ) -> Result<pb::ExplainResponse, PageRefusal> {
+    pub(super) async fn explain(&self, asked: pb::PredictRequest) -> Result<pb::ExplainResponse, PageError> {
         if !self.caller.roles.has(Role::Caller) {
             let text =
                 format!("{} may not ask for predictions: that takes the role caller", self.caller.name);
-            return Err(PageRefusal::Forbidden { text, projects: Vec::new() });
+            return Err(PageError::new(StatusCode::FORBIDDEN, text));
         }
         self.naming_projects(self.api.explain(&self.caller, asked).await)
     }
 
     /// The first messages of the rpc `Watch`, for the `most` running attempts with the highest
     /// memory need, and the number of running attempts.
-    pub(super) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), PageRefusal> {
+    pub(super) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), PageError> {
         Ok(self.api.running(&self.caller, most).await?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mistakes_in_a_question_are_distinguished_from_failures_of_the_server() {
-        let of = |refusal: Refusal| PageRefusal::from(refusal);
-        let fault = Refusal::Fault(FieldViolation::new("page_size", "is 7000"));
-        assert_eq!(of(fault), PageRefusal::Wrong("page_size: is 7000".into()));
-        assert_eq!(of(Refusal::NotFound("no".into())), PageRefusal::Unknown("no".into()));
-        let forbidden = PageRefusal::Forbidden { text: "not yours".into(), projects: Vec::new() };
-        assert_eq!(of(Refusal::NotAllowed("not yours".into())), forbidden);
-        assert!(matches!(of(Refusal::Crowded { what: "watchers", most: 5 }), PageRefusal::Busy(_)));
-        assert!(matches!(of(Refusal::Writer(sessions::Refusal::Stopping)), PageRefusal::Busy(_)));
     }
 }

@@ -4,11 +4,7 @@ use axum::{http::Uri, response::Html};
 use plimsoll_pages::{overview::OverviewPage, view::ReaderChoice};
 use plimsoll_proto::v1::{self as pb, GroupBy};
 
-use super::{
-    asking::{PageRefusal, Reader},
-    query,
-    trouble::PageError,
-};
+use super::{asking::Reader, query, trouble::PageError};
 
 pub(super) async fn show(parts: &Reader, uri: &Uri) -> Result<Html<String>, PageError> {
     let (_query, view) = query::asked(uri)?;
@@ -27,7 +23,7 @@ async fn by(
     view: &ReaderChoice,
     chosen: &str,
     group_by: GroupBy,
-) -> Result<Vec<pb::Group>, PageRefusal> {
+) -> Result<Vec<pb::Group>, PageError> {
     if !chosen.is_empty() {
         return Ok(Vec::new());
     }

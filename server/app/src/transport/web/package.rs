@@ -1,7 +1,11 @@
 //! The page of one package: need against request over time, other numbers of build jobs, versions,
 //! and reasons of the next size.
 
-use axum::{extract::Path, http::Uri, response::Html};
+use axum::{
+    extract::Path,
+    http::{StatusCode, Uri},
+    response::Html,
+};
 use plimsoll_pages::{
     package::{DRAWN_ATTEMPTS, PackagePage},
     view::ReaderChoice,
@@ -12,7 +16,7 @@ use plimsoll_proto::v1::{
 };
 
 use super::{
-    asking::{PageRefusal, Reader, RequestReader},
+    asking::{Reader, RequestReader},
     query::{self, Query},
     savings,
     trouble::PageError,
@@ -30,7 +34,7 @@ pub(super) async fn show(
     let newest = newest_attempts(&parts, filter).await?;
     let explained = match explained(&parts, &name, &newest).await {
         // the role reader may see past attempts, but not predictions
-        Err(PageRefusal::Forbidden { .. }) => None,
+        Err(error) if error.status == StatusCode::FORBIDDEN => None,
         answer => Some(answer?),
     };
     let proposal = proposal(&parts, (&query, &view), &name, newest.first()).await;
@@ -47,7 +51,7 @@ pub(super) async fn show(
     Ok(Html(page.draw().into_string()))
 }
 
-async fn newest_attempts(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageRefusal> {
+async fn newest_attempts(parts: &Reader, filter: Filter) -> Result<Vec<Summary>, PageError> {
     let asked = ListAttemptsRequest {
         filter: Some(filter),
         page_size: DRAWN_ATTEMPTS,
@@ -62,7 +66,7 @@ pub(super) async fn explained(
     parts: &Reader,
     name: &str,
     newest: &[Summary],
-) -> Result<ExplainResponse, PageRefusal> {
+) -> Result<ExplainResponse, PageError> {
     let key = newest.first().and_then(|summary| summary.key.clone());
     let key = key.unwrap_or_else(|| pb::Key { package: name.to_owned(), ..pb::Key::default() });
     parts.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await

@@ -3,14 +3,16 @@
 use axum::{http::Uri, response::Html};
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::{
-    OTHERS_GROUP,
     packages::{PackagesPage, columns},
     view::ReaderChoice,
 };
-use plimsoll_proto::v1::{self as pb, Group, GroupBy};
+use plimsoll_proto::{
+    sums::OTHERS_GROUP,
+    v1::{self as pb, Group, GroupBy},
+};
 
 use super::{
-    asking::{PageRefusal, Reader, RequestReader},
+    asking::{Reader, RequestReader},
     query,
     trouble::PageError,
 };
@@ -26,7 +28,7 @@ pub(super) async fn show(RequestReader(parts): RequestReader, uri: Uri) -> Resul
 
 /// The packages that waste most. If none of them has the name that is searched for, but another
 /// package has exactly this name, it is added.
-async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec<Group>, PageRefusal> {
+async fn groups(parts: &Reader, view: &ReaderChoice, sought: &str) -> Result<Vec<Group>, PageError> {
     let ask = |filter| {
         let group_by = GroupBy::Package.into();
         pb::GetStatsRequest { filter: Some(filter), group_by, ..pb::GetStatsRequest::default() }

@@ -7,7 +7,7 @@ use axum::{
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::trouble::TroublePage;
 
-use super::asking::PageRefusal;
+use crate::{service::Refusal, sessions};
 
 /// Why a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,17 +30,33 @@ impl PageError {
     }
 }
 
-impl From<PageRefusal> for PageError {
-    fn from(refused: PageRefusal) -> Self {
-        match refused {
-            PageRefusal::Wrong(text) => Self::new(StatusCode::BAD_REQUEST, text),
-            PageRefusal::Forbidden { text, projects } => {
-                Self { allowed_projects: projects, ..Self::new(StatusCode::FORBIDDEN, text) }
-            }
-            PageRefusal::Unknown(text) => Self::new(StatusCode::NOT_FOUND, text),
-            PageRefusal::Busy(text) => Self::new(StatusCode::SERVICE_UNAVAILABLE, text),
-            PageRefusal::Broken(text) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, text),
+impl From<Refusal> for PageError {
+    fn from(refusal: Refusal) -> Self {
+        let status = match &refusal {
+            Refusal::Fault(_) => StatusCode::BAD_REQUEST,
+            Refusal::Forbidden(_) | Refusal::NotAllowed(_) => StatusCode::FORBIDDEN,
+            Refusal::NotFound(_) => StatusCode::NOT_FOUND,
+            Refusal::Crowded { .. }
+            | Refusal::TooLittleMemory(_)
+            | Refusal::Exceeded(_)
+            | Refusal::Store(_)
+            | Refusal::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Refusal::Writer(refusal) => writer_status(refusal),
+        };
+        Self::new(status, refusal.to_string())
+    }
+}
+
+fn writer_status(refusal: &sessions::Refusal) -> StatusCode {
+    use sessions::Refusal as Writer;
+    match refusal {
+        Writer::Fault(_) | Writer::NotOpen(_) | Writer::Gap { .. } | Writer::Running(_) => {
+            StatusCode::BAD_REQUEST
         }
+        Writer::Forbidden(_) => StatusCode::FORBIDDEN,
+        Writer::Held(_) | Writer::TakenOver(_) | Writer::Replaced(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -73,11 +89,25 @@ mod tests {
     #[tokio::test]
     async fn who_may_see_only_some_projects_is_led_to_them() {
         let projects = vec!["group/a&b".to_owned()];
-        let answer = PageError::from(PageRefusal::Forbidden { text: "names no project".into(), projects })
-            .into_response();
+        let error = PageError::new(StatusCode::FORBIDDEN, "names no project");
+        let answer = PageError { allowed_projects: projects, ..error }.into_response();
         assert_eq!(answer.status(), StatusCode::FORBIDDEN);
         let page = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
         let page = String::from_utf8(page.to_vec()).unwrap();
         assert!(page.contains("href=\"?project=group%2Fa%26b\""), "{page}");
+    }
+
+    #[test]
+    fn mistakes_in_a_question_are_distinguished_from_failures_of_the_server() {
+        let of = |refusal: Refusal| {
+            let error = PageError::from(refusal);
+            (error.status.as_u16(), error.text)
+        };
+        let fault = Refusal::Fault(FieldViolation::new("page_size", "is 7000"));
+        assert_eq!(of(fault), (400, "page_size: is 7000".into()));
+        assert_eq!(of(Refusal::NotFound("no".into())), (404, "no".into()));
+        assert_eq!(of(Refusal::NotAllowed("not yours".into())), (403, "not yours".into()));
+        assert_eq!(of(Refusal::Crowded { what: "watchers", most: 5 }).0, 503);
+        assert_eq!(of(Refusal::Writer(sessions::Refusal::Stopping)).0, 503);
     }
 }

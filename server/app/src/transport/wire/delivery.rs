@@ -5,7 +5,7 @@
 //! message with an invalid id of the attempt or session, project, package or sample number is
 //! refused, because access and the order of the delivery depend on these.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem};
 
 use plimsoll_core::{
     domain::{
@@ -14,7 +14,7 @@ use plimsoll_core::{
     },
     validated::{self, Validated, text},
 };
-use plimsoll_proto::{limits, v1 as pb};
+use plimsoll_proto::{key::KEY_TEXTS, limits, v1 as pb};
 
 use super::{at_most, attempt_id, check_cores, check_memory, known, read_exit, ticket_id};
 use crate::{
@@ -41,37 +41,18 @@ fn read_resources(wire: Option<pb::Resources>, skipped: &mut SkippedFacts) -> Re
 
 /// Parses the key. Invalid fields other than project and package are skipped.
 fn read_key(wire: Option<pb::Key>, skipped: &mut SkippedFacts) -> Validated<Key> {
-    let wire = wire.map(|wire| {
-        let mut usable = |name: &str, value: String, limit: usize| {
-            let fact = text(name, value, limit).map_err(|fault| fault.within("hello.key"));
-            skipped.keep(fact).unwrap_or_default()
-        };
-        let mut field = |name: &str, value: String| usable(name, value, limits::KEY_FIELD_BYTES);
-        let (stack, version) = (field("stack", wire.stack), field("version", wire.version));
-        let compiler = field("compiler", wire.compiler);
-        let compiler_version = field("compiler_version", wire.compiler_version);
-        let (arch, build_system) = (field("arch", wire.arch), field("build_system", wire.build_system));
-        let (r#ref, owner) = (field("ref", wire.r#ref), field("owner", wire.owner));
-        let variants = usable("variants", wire.variants, limits::VARIANTS_BYTES);
-        let hints = wire.hints.map(|hints| validated::hints(hints).map(|_| hints));
-        let hints = hints.and_then(|hints| skipped.keep(hints.map_err(|fault| fault.within("hello"))));
-        let labels = read_labels(wire.labels, skipped);
-        let pb::Key { project, package, .. } = wire;
-        pb::Key {
-            project,
-            stack,
-            package,
-            version,
-            variants,
-            compiler,
-            compiler_version,
-            arch,
-            build_system,
-            r#ref,
-            owner,
-            labels,
-            hints,
+    let wire = wire.map(|mut wire| {
+        let needed = ["project", "package"];
+        for ((name, most), value) in KEY_TEXTS.into_iter().zip(wire.texts_mut()) {
+            if !needed.contains(&name) {
+                let fact = text(name, mem::take(value), most).map_err(|fault| fault.within("hello.key"));
+                *value = skipped.keep(fact).unwrap_or_default();
+            }
         }
+        let hints = wire.hints.map(|hints| validated::hints(hints).map(|_| hints));
+        wire.hints = hints.and_then(|hints| skipped.keep(hints.map_err(|fault| fault.within("hello"))));
+        wire.labels = read_labels(wire.labels, skipped);
+        wire
     });
     validated::key(wire).map_err(|fault| fault.within("hello"))
 }

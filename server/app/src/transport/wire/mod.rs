@@ -88,21 +88,13 @@ fn read_exit(wire: Option<pb::Exit>) -> Validated<Option<Exit>> {
 }
 
 pub(crate) fn key(key: &Key) -> pb::Key {
-    pb::Key {
-        project: key.project.clone(),
-        stack: key.stack.clone(),
-        package: key.package.clone(),
-        version: key.version.clone(),
-        variants: key.variants.clone(),
-        compiler: key.compiler.clone(),
-        compiler_version: key.compiler_version.clone(),
-        arch: key.arch.clone(),
-        build_system: key.build_system.clone(),
-        r#ref: key.git_ref.clone(),
-        owner: key.owner.clone(),
+    let mut wire = pb::Key {
         labels: key.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         hints: Some(pb::Hints { build_jobs: key.hints.build_jobs, input_bytes: key.hints.input_bytes }),
-    }
+        ..pb::Key::default()
+    };
+    wire.texts_mut().into_iter().zip(key.texts()).for_each(|(to, from)| from.clone_into(to));
+    wire
 }
 
 pub(crate) fn cause(cause: Cause) -> pb::Cause {

@@ -1,0 +1,152 @@
+//! Findings of the statistics as tables. A table is made once from the messages; the terminal, the page and the report draw it, and make
+//! its text safe to show.
+
+use crate::{
+    evidence::cause_words,
+    figures::{self, amount, bytes, count, percent, share_of},
+    reasons,
+    sums::moved_over_words,
+    v1::{ChangeKind, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
+};
+
+/// A table of facts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FactTable {
+    /// The heading of each column, in lower case.
+    pub columns: Vec<&'static str>,
+    /// The rows, each with a cell for each column. The first cell names the row.
+    pub rows: Vec<Vec<FactCell>>,
+}
+
+/// A cell of a [`FactTable`]. All cells of a column are of one kind, but a change may be good or bad.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FactCell {
+    /// Text; names between backquotes are marked, where that is possible.
+    Text(String),
+    /// A number with its unit.
+    Number(String),
+    /// A change for the better, as a number.
+    Better(String),
+    /// A change for the worse, as a number.
+    Worse(String),
+    /// The name of a package, which has a page.
+    Package(String),
+    /// The key of a build, and the name of its package.
+    Build(String, String),
+    /// The id of an attempt, which has a page, and a note.
+    Attempt(String, String),
+    /// A line of a log.
+    LogLine(String),
+    /// A bar that is this share of the column long. It shows the number before it again, so a terminal leaves it out.
+    Bar(f64),
+}
+
+impl FactCell {
+    /// The text of the cell in one line; empty for a bar.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text)
+            | Self::Number(text)
+            | Self::Better(text)
+            | Self::Worse(text)
+            | Self::Package(text)
+            | Self::Build(text, _)
+            | Self::LogLine(text) => text.clone(),
+            Self::Attempt(id, note) => format!("attempt {id} ({note})"),
+            Self::Bar(_) => String::new(),
+        }
+    }
+
+    /// Whether the cell is aligned as a number.
+    pub fn is_number(&self) -> bool {
+        matches!(self, Self::Number(_) | Self::Better(_) | Self::Worse(_))
+    }
+}
+
+use FactCell::{Attempt, Better, Build, LogLine, Number, Package, Text, Worse};
+
+/// A table with a row for each of `items`.
+pub fn table_of<T, const COLUMNS: usize>(
+    columns: [&'static str; COLUMNS],
+    items: impl IntoIterator<Item = T>,
+    row: impl Fn(T) -> [FactCell; COLUMNS],
+) -> FactTable {
+    FactTable { columns: columns.to_vec(), rows: items.into_iter().map(|item| row(item).to_vec()).collect() }
+}
+
+/// Builds with a changed need.
+pub fn regressions(moved: &[Regression]) -> FactTable {
+    let columns = ["build", "since", "factor", "before", "now", "what changed with it", "extra GiB·h"];
+    table_of(columns, moved, |one| {
+        let change = match one.kind() {
+            ChangeKind::Unspecified => "changed",
+            ChangeKind::Step => "step",
+            ChangeKind::Back => "back again",
+            ChangeKind::Drift => "drift",
+        };
+        let factor = if one.factor > 1.0 { Worse } else { Better };
+        [
+            Text(one.key.clone()),
+            Attempt(one.attempt.clone(), moved_over_words(one)),
+            factor(figures::times(one.factor)),
+            Number(bytes(one.before_bytes)),
+            Number(bytes(one.now_bytes)),
+            Text(match (one.changed.as_str(), one.kind()) {
+                ("", _) => format!("{change}, nothing in its key"),
+                (changed, ChangeKind::Back) => format!("{change}; {changed}"),
+                (changed, _) => changed.to_owned(),
+            }),
+            Number(amount(one.extra_gib_hours)),
+        ]
+    })
+}
+
+/// Builds that have groups of attempts with different needs.
+pub fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
+    table_of(["build", "extra GiB·h", "groups"], builds, |one| {
+        let reason = one.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
+        [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Text(reason)]
+    })
+}
+
+/// Packages whose need varies between attempts of one build.
+pub fn variable_packages(packages: &[Variable]) -> FactTable {
+    table_of(["package", "varies by", "need from", "to", "attempts"], packages, |one| {
+        [
+            Package(one.package.clone()),
+            Number(percent(one.variation)),
+            Number(bytes(one.need_min_bytes)),
+            Number(bytes(one.need_max_bytes)),
+            Number(count(one.attempts.into())),
+        ]
+    })
+}
+
+/// Failures that were retried as they were.
+pub fn flaky_failures(failures: &[Flaky]) -> FactTable {
+    table_of(["build", "retried", "passed", "failure"], failures, |one| {
+        [
+            Text(one.key.clone()),
+            Number(count(one.retried.into())),
+            Number(share_of(one.passed.into(), one.retried.into())),
+            LogLine(reasons::failure_line(&one.failure_line, &one.signature_line).to_owned()),
+        ]
+    })
+}
+
+/// Rules with verdicts that people corrected.
+pub fn wrong_rules(wrong: &[WrongVerdicts]) -> FactTable {
+    table_of(["rule", "attempts", "cause found", "corrected to"], wrong, |one| {
+        let [found, cause] = [one.found(), one.cause()].map(|cause| Text(cause_words(cause).to_owned()));
+        [Text(one.rule.clone()), Number(count(one.attempts)), found, cause]
+    })
+}
+
+/// Rules and the projects in which they have lost their say.
+pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
+    table_of(["rule", "wrong", "of cases", "project"], silenced, |one| {
+        let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
+        let [wrong, cases] = [one.wrong, one.cases].map(|number| Number(count(number)));
+        [Text(one.rule.clone()), wrong, cases, Text(project.to_owned())]
+    })
+}
