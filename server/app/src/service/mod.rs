@@ -11,7 +11,6 @@
 //! | [`admission`] | sizes and placement of new pods |
 //! | [`demand`] | demand of each pool |
 //! | [`reports`] | who may report on a CI job |
-//! | [`refusal`] | why a request is refused |
 
 pub(crate) mod admission;
 pub(crate) mod attempt_names;
@@ -20,7 +19,6 @@ pub(crate) mod demand;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod redaction;
-pub(crate) mod refusal;
 pub(crate) mod reports;
 pub(crate) mod sizing;
 pub(crate) mod statistics;
@@ -30,11 +28,12 @@ pub(crate) mod verdicts;
 pub(crate) use admission::AdmissionService;
 pub(crate) use attempts::AttemptService;
 pub(crate) use demand::Demands;
-pub(crate) use refusal::Refusal;
 pub(crate) use sizing::SizingService;
 pub(crate) use statistics::StatisticsService;
 pub(crate) use tickets::TicketService;
 pub(crate) use verdicts::VerdictService;
+
+pub(crate) use crate::access::Refusal;
 
 /// All services. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -61,12 +61,11 @@ impl VerdictService {
         if !learns_nothing(caller) {
             question.attempt = self.meant_attempt(caller, &question, newest_run).await?;
         }
-        let verdict = match self.scope(caller, &mut question).await? {
+        match self.scope(caller, &mut question).await? {
             (VerdictScope::Kept, asker) => self.ingest.judge(question, asker).await,
             (VerdictScope::NotKept, asker) => self.ingest.judge_without_storing(question, asker).await,
             (VerdictScope::WithoutAttempt, _) => self.ingest.judge_unseen(question).await,
-        };
-        Ok(verdict?)
+        }
     }
 
     /// Stores a person's correction of the cause, and returns the corrected verdict. It is on disk
@@ -102,7 +101,7 @@ impl VerdictService {
             by: caller.reporter_for(&project),
         };
         let correcting = CorrectionJob { attempt, project, cause, why, signature_for_ms, asker };
-        Ok(Box::pin(self.ingest.correct(correcting)).await?)
+        Box::pin(self.ingest.correct(correcting)).await
     }
 
     /// The attempt that a question is about. An id without host is not matched to an attempt of

@@ -26,7 +26,6 @@ pub(crate) mod fixture;
 pub(crate) mod job_pods;
 pub(crate) mod open_quota;
 pub(crate) mod opening;
-pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod resume;
 mod run_ids;
@@ -54,7 +53,6 @@ use plimsoll_core::{
     shared_history::SharedHistory,
 };
 use plimsoll_store::{self as store, Store, StoreError};
-pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Append, AttemptChange, Finish, OpenedAttempt, RunningAttempt};
 pub(crate) use stream_handle::StreamHandle;
@@ -66,6 +64,7 @@ pub(crate) use verdicts::{
 pub(crate) use worker::Worker;
 
 pub(crate) use crate::{
+    access::refusal::{Refusal, unwritable},
     ci_outcomes::OutcomeStatus,
     verdict_records::known::{Asker, ReadableWords},
 };
@@ -242,7 +241,7 @@ impl Ingest {
     /// Reads the summary of an ended attempt from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;
-        Ok(summary.map_err(|error| Refusal::Unreadable(error.to_string()))?.map(Arc::new))
+        Ok(summary?.map(Arc::new))
     }
 
     /// Passes the stored samples of an attempt to `take`, in order; returns their number.

@@ -24,12 +24,7 @@ use plimsoll_store as store;
 
 use crate::{
     runtime::{audit::AUDIT, metrics::KindLabel},
-    sessions::{
-        refusal::{Refusal, unwritable},
-        request::AttemptChange,
-        session::Session,
-        worker::Worker,
-    },
+    sessions::{Refusal, request::AttemptChange, session::Session, unwritable, worker::Worker},
 };
 
 impl Worker {

@@ -12,9 +12,10 @@ use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
 
 use crate::{
     sessions::{
-        refusal::{Refusal, unwritable},
+        Refusal,
         request::{Answer, OpenedAttempt},
         session::Session,
+        unwritable,
     },
     verdict_records::causes::CauseChange,
 };

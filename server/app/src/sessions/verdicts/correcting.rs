@@ -16,7 +16,7 @@ use plimsoll_store as store;
 use super::{case::VerdictCase, judge::Known};
 use crate::{
     runtime::{audit::AUDIT, metrics::KindLabel},
-    sessions::{Asker, Ingest, Refusal, refusal::unreadable},
+    sessions::{Asker, Ingest, Refusal},
     verdict_records::known::in_order,
 };
 
@@ -74,7 +74,7 @@ impl Ingest {
 
     /// The projects for which verdicts on an attempt were requested, that of the verdict in force first.
     pub(crate) async fn judged_projects(&self, attempt: &AttemptId) -> Result<Vec<String>, Refusal> {
-        let mut given = in_order(&self.parts.store, attempt).await.map_err(|error| unreadable(&error))?;
+        let mut given = in_order(&self.parts.store, attempt).await?;
         given.reverse();
         Ok(given.into_iter().map(|verdict| verdict.basis.reported.project).collect())
     }

@@ -18,7 +18,7 @@ use plimsoll_core::{
 
 use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
 use crate::{
-    sessions::{Asker, Ingest, Refusal, refusal::unreadable},
+    sessions::{Asker, Ingest, Refusal},
     verdict_records::known::{KnownVerdicts, VERDICTS},
 };
 
@@ -276,9 +276,7 @@ impl Ingest {
             return Err(FieldViolation::new("key.project", description).into());
         }
         let known_project = (project.unwrap_or(&asked.key.project), project.is_some());
-        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project)
-            .await
-            .map_err(|error| unreadable(&error))?;
+        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project).await?;
         let is_over = shows_end(asked) || known.in_force().is_some();
         match found {
             Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),

@@ -14,7 +14,7 @@ pub(crate) mod rejudging;
 use plimsoll_core::domain::{AttemptId, Verdict};
 use plimsoll_store as store;
 
-use super::{Ingest, Refusal, refusal::unreadable};
+use super::{Ingest, Refusal};
 use crate::{runtime::audit::AUDIT, verdict_records::known::in_order};
 
 impl Ingest {
@@ -22,7 +22,7 @@ impl Ingest {
     /// force first. Verdicts that were requested for another project, or by a caller that may not
     /// report on the project, are left out.
     pub(crate) async fn verdicts(&self, id: &AttemptId, project: &str) -> Result<Vec<Verdict>, Refusal> {
-        let mut given = in_order(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
+        let mut given = in_order(&self.parts.store, id).await?;
         given.retain(|verdict| verdict.counts_for(project));
         given.reverse();
         Ok(given)

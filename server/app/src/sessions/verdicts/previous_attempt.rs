@@ -7,7 +7,7 @@ use plimsoll_core::domain::{AttemptId, Bytes, Evidence, NamedSizes, Summary};
 use plimsoll_store::{Store, StoreError};
 
 use crate::{
-    sessions::{Ingest, Refusal, refusal::unreadable},
+    sessions::{Ingest, Refusal},
     verdict_records::known::in_order,
 };
 
@@ -29,7 +29,7 @@ impl Ingest {
         match before {
             Some(before) => {
                 let named = named_for_next(&self.parts.store, &before, &project).await;
-                named.map_err(|error| unreadable(&error))
+                named.map_err(Refusal::from)
             }
             None => Ok(None),
         }

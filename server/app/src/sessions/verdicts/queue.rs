@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     runtime::metrics::{KindLabel, Metrics},
-    sessions::{Ingest, refusal::Refusal},
+    sessions::{Ingest, Refusal},
 };
 
 /// Most requests that run or wait: the longest logs take 0.15 s each on one of two cores, so the
@@ -68,7 +68,7 @@ impl VerdictQueue {
         let is_room = self.slots.available_permits() > kept_free;
         let place = Arc::clone(&self.slots).try_acquire_owned().ok().filter(|_place| is_room);
         let Some(place) = place else {
-            return Err(self.count_refusal(Refusal::Crowded(MAX_QUESTIONS - kept_free)));
+            return Err(self.count_refusal(Refusal::TooManyVerdicts(MAX_QUESTIONS - kept_free)));
         };
         self.metrics.verdicts_asked.inc();
         Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), slot: place })

@@ -102,7 +102,7 @@ impl Predictor for PredictorService {
         let newest_run = asked.newest_run;
         let question = wire::verdicts::question(asked).map_err(|fault| status::of_fault(&fault))?;
         let verdict = Box::pin(self.verdicts.should_retry(&caller, (question, newest_run))).await;
-        let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
+        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
@@ -114,7 +114,7 @@ impl Predictor for PredictorService {
         let correction = wire::verdicts::correction_request(request.into_inner())
             .map_err(|fault| status::of_fault(&fault))?;
         let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await;
-        let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
+        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::CorrectVerdictResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
@@ -126,7 +126,7 @@ impl Predictor for PredictorService {
         let (key, limit) =
             wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         let explained = self.sizing.explain(&caller, key, limit).await;
-        let explained = explained.map_err(|refusal| status::of_service(&refusal))?;
+        let explained = explained.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(wire::sizing::explanation(explained)))
     }
 }

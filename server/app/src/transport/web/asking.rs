@@ -14,7 +14,6 @@ use crate::{
     },
     runtime::settings::InForce,
     service::{Refusal, VerdictService, verdicts::CorrectionRequest},
-    sessions,
     transport::{read_api::ReadApi, state::HttpState},
 };
 
@@ -66,30 +65,14 @@ impl From<Refusal> for PageRefusal {
     fn from(refusal: Refusal) -> Self {
         let text = refusal.to_string();
         match refusal {
-            Refusal::Fault(_) => Self::Wrong(text),
-            Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Self::Forbidden { text, projects: Vec::new() },
-            Refusal::NotFound(_) => Self::Unknown(text),
-            Refusal::Crowded { .. }
-            | Refusal::TooLittleMemory(_)
-            | Refusal::Exceeded(_)
-            | Refusal::Store(_)
-            | Refusal::Stopping => Self::Busy(text),
-            Refusal::Panicked(_) => Self::Broken(text),
-            Refusal::Writer(refusal) => Self::of_session_refusal(&refusal),
-        }
-    }
-}
-
-impl PageRefusal {
-    fn of_session_refusal(refusal: &sessions::Refusal) -> Self {
-        use sessions::Refusal as Writer;
-        let text = refusal.to_string();
-        match refusal {
-            Writer::Fault(_) | Writer::NotOpen(_) | Writer::Gap { .. } | Writer::Running(_) => {
+            Refusal::Fault(_) | Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => {
                 Self::Wrong(text)
             }
-            Writer::Forbidden(_) => Self::Forbidden { text, projects: Vec::new() },
-            Writer::Held(_) | Writer::TakenOver(_) | Writer::Replaced(_) => Self::Broken(text),
+            Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Self::Forbidden { text, projects: Vec::new() },
+            Refusal::NotFound(_) => Self::Unknown(text),
+            Refusal::Held(_) | Refusal::TakenOver(_) | Refusal::Replaced(_) | Refusal::Panicked(_) => {
+                Self::Broken(text)
+            }
             _ => Self::Busy(text),
         }
     }
@@ -219,6 +202,6 @@ mod tests {
         let forbidden = PageRefusal::Forbidden { text: "not yours".into(), projects: Vec::new() };
         assert_eq!(of(Refusal::NotAllowed("not yours".into())), forbidden);
         assert!(matches!(of(Refusal::Crowded { what: "watchers", most: 5 }), PageRefusal::Busy(_)));
-        assert!(matches!(of(Refusal::Writer(sessions::Refusal::Stopping)), PageRefusal::Busy(_)));
+        assert!(matches!(of(Refusal::Stopping), PageRefusal::Busy(_)));
     }
 }
