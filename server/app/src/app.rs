@@ -38,8 +38,8 @@ use crate::{
     state::{
         pools::PoolRegistry,
         tickets::{Keeper, TicketRegistry},
-        verdict_engine::{RuleSources, VerdictEngine},
     },
+    verdicts::engine::{RuleSources, VerdictEngine},
 };
 
 /// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and

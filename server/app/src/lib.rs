@@ -21,8 +21,8 @@
 //! | `retention` | downsamples and deletes old data |
 //! | `ci_outcomes` | outcomes of attempts according to the CI system, and when they are counted |
 //! | `startup` | reads the state from disk at a start |
-//! | `verdict_records` | stored verdicts of an attempt, and the cause that follows from them |
-//! | `state` | shared state: rules and pools in force, tickets |
+//! | `verdicts` | whether a failed attempt should be retried: rules, evidence, corrections, stored verdicts |
+//! | `state` | shared state: pools in force, tickets |
 //! | `access` | identity and permissions of callers, and what only some see ([`privacy`]) |
 //! | `runtime` | settings, clock, logs, metrics, reloaded files, connections |
 //! | `fuzz` | fuzz targets: every parser of untrusted bytes |
@@ -42,7 +42,7 @@ mod sessions;
 mod startup;
 mod state;
 mod transport;
-mod verdict_records;
+mod verdicts;
 
 pub use access::privacy;
 pub use app::{Addresses, App};

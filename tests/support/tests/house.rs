@@ -20,22 +20,22 @@ use plimsoll_support::house::{
 /// reason; one that is gone leaves the table.
 const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
-    ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport"]),
+    ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport", "verdicts"]),
     ("ci_outcomes", &["runtime"]),
-    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state"]),
+    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state", "verdicts"]),
     ("fuzz", &["access", "integrations", "runtime", "transport"]),
     ("integrations", &["runtime", "service", "sessions"]),
     ("program", &["app", "commands", "runtime"]),
-    ("retention", &["runtime", "state", "verdict_records"]),
+    ("retention", &["runtime", "state", "verdicts"]),
     (
         "sessions",
-        &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdict_records"],
+        &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdicts"],
     ),
     ("service", &["access", "runtime", "sessions", "state"]),
-    ("startup", &["runtime", "state", "verdict_records"]),
+    ("startup", &["runtime", "state", "verdicts"]),
     ("state", &["access", "runtime"]),
     ("transport", &["access", "commands", "integrations", "runtime", "service", "sessions", "state"]),
-    ("verdict_records", &["runtime", "state"]),
+    ("verdicts", &["runtime", "state"]),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;

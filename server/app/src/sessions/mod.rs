@@ -66,7 +66,7 @@ pub(crate) use worker::Worker;
 pub(crate) use crate::{
     access::refusal::{Refusal, unwritable},
     ci_outcomes::OutcomeStatus,
-    verdict_records::known::{Asker, ReadableWords},
+    verdicts::known::{Asker, ReadableWords},
 };
 
 use crate::{
@@ -76,8 +76,8 @@ use crate::{
         metrics::{KindLabel, Metrics},
     },
     sealing::start_time::start,
-    state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    state::{pools::PoolRegistry, tickets::TicketRegistry},
+    verdicts::{engine::VerdictEngine, jobs_short_of_memory::JobsShortOfMemory},
 };
 
 /// Capacity of the worker's queue, in requests. While it is full, no more messages are read from

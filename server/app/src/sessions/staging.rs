@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     runtime::skipped_facts::SkippedFacts,
-    verdict_records::causes::{self, CauseChange},
+    verdicts::causes::{self, CauseChange},
 };
 
 impl Worker {

@@ -28,7 +28,7 @@ use crate::{
     ci_outcomes::FleetCounters,
     retention::{self, Retention},
     sealing::compaction::{CompactionQueue, EndedCompaction},
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    verdicts::jobs_short_of_memory::JobsShortOfMemory,
 };
 
 /// Most requests taken from the queue at once: as many appends of one fragment as fit into a

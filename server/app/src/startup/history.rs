@@ -13,14 +13,15 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, LoadReport, Store, StoreError};
 
-use super::{
-    newest::NewestAttempts,
-    unmeasured::UnmeasuredVerdicts,
-    verdicts::{LearnableVerdicts, VerdictsInForce, is_learnable},
-};
+use super::newest::NewestAttempts;
 use crate::{
-    runtime::metrics::Metrics, state::verdict_engine::VerdictEngine,
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    runtime::metrics::Metrics,
+    verdicts::{
+        engine::VerdictEngine,
+        in_force::{LearnableVerdicts, VerdictsInForce, is_learnable},
+        jobs_short_of_memory::JobsShortOfMemory,
+        unmeasured::UnmeasuredVerdicts,
+    },
 };
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by

@@ -17,7 +17,7 @@ use crate::{
         session::Session,
         unwritable,
     },
-    verdict_records::causes::CauseChange,
+    verdicts::causes::CauseChange,
 };
 
 /// Operations and bytes reserved for one more request: a batch of samples as fragments, or the

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     sessions::{Asker, IngestParts},
-    verdict_records::known::KnownVerdicts,
+    verdicts::known::KnownVerdicts,
 };
 
 /// A question with everything known about its attempt.

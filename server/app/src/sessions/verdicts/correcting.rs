@@ -17,7 +17,7 @@ use super::{case::VerdictCase, judge::Known};
 use crate::{
     runtime::{audit::AUDIT, metrics::KindLabel},
     sessions::{Asker, Ingest, Refusal},
-    verdict_records::known::in_order,
+    verdicts::known::in_order,
 };
 
 /// A correction that a person makes.

@@ -19,7 +19,7 @@ use plimsoll_core::{
 use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
 use crate::{
     sessions::{Asker, Ingest, Refusal},
-    verdict_records::known::{KnownVerdicts, VERDICTS},
+    verdicts::known::{KnownVerdicts, VERDICTS},
 };
 
 /// Whether a verdict may use what the server knows about the attempt.

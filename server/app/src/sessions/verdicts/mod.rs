@@ -15,7 +15,7 @@ use plimsoll_core::domain::{AttemptId, Verdict};
 use plimsoll_store as store;
 
 use super::{Ingest, Refusal};
-use crate::{runtime::audit::AUDIT, verdict_records::known::in_order};
+use crate::{runtime::audit::AUDIT, verdicts::known::in_order};
 
 impl Ingest {
     /// All verdicts on an attempt of this project (without project if it is empty), the one in

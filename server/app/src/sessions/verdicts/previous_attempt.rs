@@ -8,7 +8,7 @@ use plimsoll_store::{Store, StoreError};
 
 use crate::{
     sessions::{Ingest, Refusal},
-    verdict_records::known::in_order,
+    verdicts::known::in_order,
 };
 
 impl Ingest {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     sessions::{Ingest, Refusal, worker::Worker},
-    verdict_records::known::Asker,
+    verdicts::known::Asker,
 };
 
 /// Most attempts that wait for a new verdict. An attempt that does not fit is counted, and gets its

@@ -6,9 +6,9 @@ use plimsoll_core::domain::{Cause, History, HistoryLimits, JobName, OpeningRecor
 use plimsoll_core::stats::Stats;
 use plimsoll_store::{Batch, Store};
 
-use super::super::unmeasured::UnmeasuredBound;
 use super::*;
 use crate::sessions::{Ingest, fixture};
+use crate::verdicts::unmeasured::UnmeasuredBound;
 
 /// What a server with room for `capacity` attempts knows after its start.
 async fn started(store: &Store, capacity: usize) -> Ingest {

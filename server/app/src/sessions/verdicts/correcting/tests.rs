@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     sessions::{ReadableWords, fixture},
     startup::history::HistoryLoader,
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    verdicts::jobs_short_of_memory::JobsShortOfMemory,
 };
 
 const BROKEN: &str = "a.c:1:1: error: no such thing\n";

@@ -13,7 +13,7 @@ use crate::{
     runtime::metrics::KindLabel,
     sessions::{IngestParts, fixture},
     state::pools::PoolRegistry,
-    verdict_records::causes::judged_early,
+    verdicts::causes::judged_early,
 };
 
 fn question() -> Evidence {
