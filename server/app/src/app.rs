@@ -34,12 +34,12 @@ use crate::{
     },
     runtime::{clock::Clock, metrics::Metrics, net::tls::certificates, settings::Config},
     service::Demands,
-    sessions::{self, Ingest, JobPods, Worker},
+    sessions::{self, Ingest, Worker},
     state::{
         pools::PoolRegistry,
         tickets::{Keeper, TicketRegistry},
     },
-    verdicts::engine::{RuleSources, VerdictEngine},
+    verdicts::{VerdictEngine, Verdicts, engine::RuleSources},
 };
 
 /// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and
@@ -56,7 +56,7 @@ pub struct App {
     metrics: Arc<Metrics>,
     ingest: Ingest,
     worker: Worker,
-    verdict_engine: VerdictEngine,
+    verdicts: Verdicts,
     pools: PoolRegistry,
     tickets: TicketRegistry,
     keeper: Keeper,
@@ -156,10 +156,9 @@ impl App {
             metrics: Arc::clone(&metrics),
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
-            verdict_engine: verdict_engine.clone(),
+            verdict_engine,
             pools: pools.clone(),
             tickets: tickets.clone(),
-            pods: JobPods::default(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
@@ -174,7 +173,8 @@ impl App {
         };
         resumed?;
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
-        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
+        let verdicts = ingest.verdicts(Arc::new(config.private.clone()));
+        let (hooks, follower) = Hooks::new((ingest.clone(), verdicts.clone()), gitlab, kept);
         Ok(Some(Self {
             config,
             listeners,
@@ -183,7 +183,7 @@ impl App {
             metrics,
             ingest,
             worker,
-            verdict_engine,
+            verdicts,
             demands: Demands::new(pools.clone()),
             pools,
             tickets,

@@ -24,18 +24,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ci_outcomes", &["runtime"]),
     ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state", "verdicts"]),
     ("fuzz", &["access", "integrations", "runtime", "transport"]),
-    ("integrations", &["runtime", "service", "sessions"]),
+    ("integrations", &["runtime", "service", "sessions", "verdicts"]),
     ("program", &["app", "commands", "runtime"]),
-    ("retention", &["runtime", "state", "verdicts"]),
+    ("retention", &["runtime", "verdicts"]),
     (
         "sessions",
         &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdicts"],
     ),
-    ("service", &["access", "runtime", "sessions", "state"]),
-    ("startup", &["runtime", "state", "verdicts"]),
+    ("service", &["access", "runtime", "sessions", "state", "verdicts"]),
+    ("startup", &["runtime", "verdicts"]),
     ("state", &["access", "runtime"]),
-    ("transport", &["access", "commands", "integrations", "runtime", "service", "sessions", "state"]),
-    ("verdicts", &["runtime", "state"]),
+    (
+        "transport",
+        &["access", "commands", "integrations", "runtime", "service", "sessions", "state", "verdicts"],
+    ),
+    ("verdicts", &["access", "runtime", "state"]),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;

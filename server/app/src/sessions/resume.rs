@@ -23,7 +23,7 @@ impl Worker {
     /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
-        self.parts.pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
+        self.parts.verdict_engine.pods().load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
         let swept = store::sweep_late_fragments(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
@@ -52,7 +52,6 @@ impl Worker {
             history: history.clone(),
             metrics: Arc::clone(metrics),
             verdict_engine: verdict_engine.clone(),
-            short_of_memory: Arc::clone(&self.short_of_memory),
             now_unix_ms: clock.now_unix_ms(),
         }
     }

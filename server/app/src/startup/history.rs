@@ -19,7 +19,6 @@ use crate::{
     verdicts::{
         engine::VerdictEngine,
         in_force::{LearnableVerdicts, VerdictsInForce, is_learnable},
-        jobs_short_of_memory::JobsShortOfMemory,
         unmeasured::UnmeasuredVerdicts,
     },
 };
@@ -74,7 +73,6 @@ pub(crate) struct HistoryLoader {
     pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verdict_engine: VerdictEngine,
-    pub(crate) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
     pub(crate) now_unix_ms: u64,
 }
 
@@ -92,8 +90,7 @@ impl HistoryLoader {
         let mut judged = LearnableVerdicts::of(room[0].attempts);
         let stats = self.history.stats();
         let take = |verdict: Verdict, is_only: bool| {
-            self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).note(&verdict);
-            self.verdict_engine.recall_correction(&verdict);
+            self.verdict_engine.recall(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);

@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     access::identity::{Bound, Identity},
-    service::{SizingService, VerdictService},
+    service::SizingService,
     transport::wire,
+    verdicts::Verdicts,
 };
 
 /// Most streams. For a client that does not read its answers, HTTP/2 buffers at most 400 KiB.
@@ -26,7 +27,7 @@ pub(super) const BATCHES: StreamLimit = StreamLimit { what: "batches of question
 #[derive(Debug, Clone)]
 pub(super) struct PredictorService {
     pub(super) sizing: SizingService,
-    pub(super) verdicts: VerdictService,
+    pub(super) verdicts: Verdicts,
     pub(super) batches: Streams,
 }
 
