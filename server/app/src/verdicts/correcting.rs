@@ -13,7 +13,7 @@ use plimsoll_core::{
 };
 use plimsoll_store as store;
 
-use super::{Asker, Verdicts, case::VerdictCase, judge::Known};
+use super::{Asker, Verdicts, case::VerdictCase, judge::VerdictScope};
 use crate::{
     access::Refusal,
     runtime::{audit::AUDIT, metrics::KindLabel},
@@ -43,7 +43,7 @@ impl Verdicts {
         let _turn = self.queue.wait_for_turn(&correcting.attempt).await;
         let key = Key { project: correcting.project.clone(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(correcting.attempt.clone()) };
-        let mut case = Box::pin(self.case(asked, correcting.asker.clone(), Known::Here)).await?;
+        let mut case = Box::pin(self.case(asked, correcting.asker.clone(), VerdictScope::Kept)).await?;
         check_failed(&case)?;
         let now = self.parts.clock.now_unix_ms();
         let Some(correction) = correcting.correction(&case, now)? else {

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use plimsoll_core::{
     domain::{
-        AttemptId, Bytes, Cause, Evidence, FieldViolation, Fnv, JobName, Key, MemoryGrowth, Millis, Sample,
+        AttemptId, Bytes, Cause, Evidence, FieldViolation, JobName, Key, MemoryGrowth, Millis, Sample,
         Summary, Verdict,
     },
     mask,
@@ -21,16 +21,20 @@ use super::{
     answer::WeighedVerdict,
     case::VerdictCase,
     known::{KnownVerdicts, VERDICTS},
-    numbers::fingerprint,
+    numbers::{fingerprint, record_number},
 };
 use crate::access::Refusal;
 
-/// Whether a verdict may use what the server knows about the attempt.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Known {
-    Here,
-    /// No: the caller must not learn that the attempt exists.
-    Nowhere,
+/// How the verdict for a caller is made, and whether it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VerdictScope {
+    /// The verdict is stored.
+    Kept,
+    /// The verdict is not stored.
+    NotKept,
+    /// The verdict is made without the attempt, as if it were unknown: the caller must not learn
+    /// that the attempt exists.
+    WithoutAttempt,
 }
 
 /// Growth of the memory need is measured over this time before the end: a few samples at the
@@ -67,7 +71,7 @@ impl Verdicts {
         // the one before
         let _turn = self.queue.wait_for_turn(&asked.attempt).await;
         // boxed, because the future is large and many callers wait in it
-        let case = Box::pin(self.case(asked, asker, Known::Here)).await?;
+        let case = Box::pin(self.case(asked, asker, VerdictScope::Kept)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
         let time = case.known_verdicts.next_time(self.parts.clock.now_unix_ms());
         let earlier = case.known_verdicts.in_force().cloned();
@@ -98,9 +102,7 @@ impl Verdicts {
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.build_key()));
-        // the record gets a key of its own: the same evidence may lead to another verdict later
-        let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
-        let verdict = self.writer.record(record, verdict).await?;
+        let verdict = self.writer.record(record_number(number, time), verdict).await?;
         if !evidence.is_untrusted() {
             self.parts.engine.learn_new(&evidence.key, &verdict, earlier);
         }
@@ -114,28 +116,14 @@ impl Verdicts {
     /// The verdict for a caller that may not store reports: the verdict in force if the report adds
     /// nothing, else a new one. It does not affect predictions or later verdicts, and does not
     /// count toward the limit of verdicts.
-    pub(crate) async fn judge_without_storing(
+    pub(super) async fn judge_without_storing(
         &self,
         asked: Evidence,
         asker: Asker,
-    ) -> Result<Verdict, Refusal> {
-        self.judge_and_forget(asked, asker, Known::Here).await
-    }
-
-    /// The verdict for a caller that may not see this attempt: computed as if the server knew
-    /// nothing about it. Nothing is stored.
-    pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
-        self.judge_and_forget(asked, Asker::stranger(), Known::Nowhere).await
-    }
-
-    async fn judge_and_forget(
-        &self,
-        asked: Evidence,
-        asker: Asker,
-        known: Known,
+        scope: VerdictScope,
     ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        let case = self.case(asked, asker, known).await?;
+        let case = self.case(asked, asker, scope).await?;
         let weighed = self.weighed(case).await?;
         if weighed.new.is_none() {
             return Ok(weighed.answer());
@@ -148,7 +136,8 @@ impl Verdicts {
     pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
         let key = Key { project: project.to_owned(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(attempt) };
-        let case = self.case(asked, Asker { sees_all: false, ..Asker::TRUSTED }, Known::Here).await?;
+        let case =
+            self.case(asked, Asker { sees_all: false, ..Asker::TRUSTED }, VerdictScope::NotKept).await?;
         Ok(self.weighed(case).await?.verdict)
     }
 
@@ -169,13 +158,13 @@ impl Verdicts {
         &self,
         asked: Evidence,
         asker: Asker,
-        known: Known,
+        scope: VerdictScope,
     ) -> Result<VerdictCase, Refusal> {
         let question = fingerprint(&asked);
-        let (known, measured) = match known {
-            Known::Here => self.known(&asked, &asker).await?,
-            Known::Nowhere if !shows_end(&asked) => return Err(not_measured(&asked).into()),
-            Known::Nowhere => (KnownVerdicts::default(), None),
+        let (known, measured) = match scope {
+            VerdictScope::Kept | VerdictScope::NotKept => self.known(&asked, &asker).await?,
+            VerdictScope::WithoutAttempt if !shows_end(&asked) => return Err(not_measured(&asked).into()),
+            VerdictScope::WithoutAttempt => (KnownVerdicts::default(), None),
         };
         let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
         let ended = measured.as_ref().map(|(summary, _running)| Arc::clone(summary));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Cause, Evidence, Verdict};
 
-use super::{Asker, AttemptNames, CorrectionJob, ReadableWords, Verdicts};
+use super::{Asker, AttemptNames, CorrectionJob, ReadableWords, Verdicts, judge::VerdictScope};
 use crate::access::{
     Refusal,
     guard::AdmittedCaller,
@@ -21,18 +21,6 @@ pub(crate) struct CorrectionRequest {
     /// How long the correction applies to other failures with the same signature, milliseconds;
     /// `None`: it applies only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
-}
-
-/// How the verdict for a caller is made, and whether it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VerdictScope {
-    /// The verdict is stored.
-    Kept,
-    /// The verdict is not stored.
-    NotKept,
-    /// The verdict is made without the attempt, as if it were unknown: the caller must not learn
-    /// that the attempt exists.
-    WithoutAttempt,
 }
 
 impl Verdicts {
@@ -52,8 +40,7 @@ impl Verdicts {
         }
         match self.scope(caller, &mut question).await? {
             (VerdictScope::Kept, asker) => self.judge(question, asker).await,
-            (VerdictScope::NotKept, asker) => self.judge_without_storing(question, asker).await,
-            (VerdictScope::WithoutAttempt, _) => self.judge_unseen(question).await,
+            (scope, asker) => self.judge_without_storing(question, asker, scope).await,
         }
     }
 
@@ -140,7 +127,7 @@ impl Verdicts {
             return Ok((VerdictScope::Kept, Asker { readable_words: ReadableWords::ALL, ..asker }));
         }
         if learns_nothing(caller) {
-            return Ok((VerdictScope::WithoutAttempt, asker));
+            return Ok((VerdictScope::WithoutAttempt, Asker::stranger()));
         }
         let found = self.writer.find(&question.attempt).await?;
         let seen = found.as_ref().map(|(summary, _running)| caller.sees(&summary.key.project));
@@ -164,7 +151,7 @@ impl Verdicts {
         let teaches = measured.is_some_and(|summary| !summary.opening.untrusted);
         let is_own = seen.is_some() && !teaches && is_own_job;
         let scope = match seen {
-            Some(false) => VerdictScope::WithoutAttempt,
+            Some(false) => return Ok((VerdictScope::WithoutAttempt, Asker::stranger())),
             _ if caller.trusted || is_own => VerdictScope::Kept,
             _ => VerdictScope::NotKept,
         };

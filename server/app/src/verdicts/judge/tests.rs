@@ -121,7 +121,7 @@ async fn ask_aside(verdicts: &Verdicts, store: &Store) {
     for code in 1..=65 {
         assert!(
             verdicts
-                .judge_without_storing(asked(code), Asker::TRUSTED)
+                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept)
                 .await
                 .unwrap()
                 .given_unix_ms
@@ -130,7 +130,7 @@ async fn ask_aside(verdicts: &Verdicts, store: &Store) {
     }
     assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
     let kept = verdicts.judge(asked(1), Asker::TRUSTED).await.unwrap();
-    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED).await;
+    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept).await;
     assert_eq!(aside, Ok(kept), "the same question, the same verdict");
 }
 
@@ -141,7 +141,8 @@ async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
 }
 
 async fn last_of_three(verdicts: &Verdicts, store: &Store) {
-    let weighed = verdicts.judge_without_storing(question(), Asker::TRUSTED).await.unwrap();
+    let weighed =
+        verdicts.judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept).await.unwrap();
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
@@ -169,8 +170,10 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
     let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
     let verdict = verdicts.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-    let aside =
-        verdicts.judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED).await.unwrap();
+    let aside = verdicts
+        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept)
+        .await
+        .unwrap();
     let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
     let shown = format!("{verdict:?} {aside:?} {kept:?}");
     assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");
