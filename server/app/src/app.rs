@@ -34,12 +34,12 @@ use crate::{
     },
     runtime::{clock::Clock, metrics::Metrics, net::tls::certificates, settings::Config},
     service::Demands,
-    sessions::{self, Ingest, JobPods, Worker},
+    sessions::{self, Ingest, Worker},
     state::{
         pools::PoolRegistry,
         tickets::{Keeper, TicketRegistry},
-        verdict_engine::{RuleSources, VerdictEngine},
     },
+    verdicts::{VerdictEngine, Verdicts, engine::RuleSources},
 };
 
 /// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and
@@ -56,7 +56,7 @@ pub struct App {
     metrics: Arc<Metrics>,
     ingest: Ingest,
     worker: Worker,
-    verdict_engine: VerdictEngine,
+    verdicts: Verdicts,
     pools: PoolRegistry,
     tickets: TicketRegistry,
     keeper: Keeper,
@@ -136,15 +136,10 @@ impl App {
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         // before the store: a server that waits for it must not find at its turn that a file is wrong
-        let sources = RuleSources {
-            rules_dir: config.rules_dir.clone(),
-            policy_file: config.retry_policy.clone(),
-            policy: config.retry.clone(),
-        };
-        let verdict_engine = VerdictEngine::open(sources, Arc::clone(&metrics))?;
+        let verdict_engine = VerdictEngine::open(rule_sources(&config), Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
-        let opened = opening::open_store(&config, standby.as_ref(), stop).await?;
+        let opened = Box::pin(opening::open_store(&config, standby.as_ref(), stop)).await?;
         let Some((store, dir_lock)) = opened else { return Ok(None) };
         let stats = Stats::new(config.stats.clone());
         let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
@@ -156,25 +151,21 @@ impl App {
             metrics: Arc::clone(&metrics),
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
-            verdict_engine: verdict_engine.clone(),
+            verdict_engine,
             pools: pools.clone(),
             tickets: tickets.clone(),
-            pods: JobPods::default(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
-        let resuming = async {
-            worker.resume().await.context("the store: cannot read the history")?;
-            tickets.resume(worker.open()).await.context("the store: cannot read the tickets")
-        };
-        let Some(resumed) = stop.run_until_cancelled(resuming).await else {
-            store.close().await.context("closing the store")?;
-            return Ok(None);
-        };
-        resumed?;
+        let reading = Box::pin(read_store(&mut worker, &tickets));
+        match stop.run_until_cancelled(reading).await {
+            Some(read) => read?,
+            None => return store.close().await.context("closing the store").map(|()| None),
+        }
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
-        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
+        let verdicts = ingest.verdicts(Arc::new(config.private.clone()));
+        let (hooks, follower) = Hooks::new((ingest.clone(), verdicts.clone()), gitlab, kept);
         Ok(Some(Self {
             config,
             listeners,
@@ -183,7 +174,7 @@ impl App {
             metrics,
             ingest,
             worker,
-            verdict_engine,
+            verdicts,
             demands: Demands::new(pools.clone()),
             pools,
             tickets,
@@ -224,6 +215,20 @@ impl App {
         tracing::info!(why, "stopping");
         running.drain(Drain::begin(limit, trouble)).await
     }
+}
+
+fn rule_sources(config: &Config) -> RuleSources {
+    RuleSources {
+        rules_dir: config.rules_dir.clone(),
+        policy_file: config.retry_policy.clone(),
+        policy: config.retry.clone(),
+    }
+}
+
+/// Reads what the store has of attempts, failures and tickets.
+async fn read_store(worker: &mut Worker, tickets: &TicketRegistry) -> anyhow::Result<()> {
+    worker.resume().await.context("the store: cannot read the history")?;
+    tickets.resume(worker.open()).await.context("the store: cannot read the tickets")
 }
 
 /// Opens the spool of job hooks. If that fails, the server still accepts hooks, but a crash loses

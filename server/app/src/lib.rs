@@ -5,7 +5,7 @@
 //! [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files). Everything that
 //! needs a clock, a network or a command line is here.
 //!
-//! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `state`
+//! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `verdicts` -> `state`
 //! -> (`access`, `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` lists which module may use which.
 //!
 //! | module | content |
@@ -15,14 +15,14 @@
 //! | `commands` | commands other than serving |
 //! | `transport` | gRPC, HTTP and the web page: convert, call, convert |
 //! | `integrations` | other systems: GitLab's job hooks ([`gitlab`]), pods of CI jobs ([`kubernetes`]), KEDA's triggers, Prometheus |
-//! | `service` | the logic of every answer, once: sizes, verdicts, attempts, statistics, tickets, pods |
-//! | `sessions` | the only writer except for tickets: open attempts, commits, acknowledgements, verdicts |
+//! | `service` | the logic of every answer, once: sizes, attempts, statistics, tickets, pods |
+//! | `sessions` | the only writer except for tickets: open attempts, commits, acknowledgements |
 //! | `sealing` | compacts samples into sealed blocks |
 //! | `retention` | downsamples and deletes old data |
 //! | `ci_outcomes` | outcomes of attempts according to the CI system, and when they are counted |
 //! | `startup` | reads the state from disk at a start |
-//! | `verdict_records` | stored verdicts of an attempt, and the cause that follows from them |
-//! | `state` | shared state: rules and pools in force, tickets |
+//! | `verdicts` | the only home of a verdict: questions, evidence, rules in force, corrections, records |
+//! | `state` | shared state: pools in force, tickets |
 //! | `access` | identity and permissions of callers, and what only some see ([`privacy`]) |
 //! | `runtime` | settings, clock, logs, metrics, reloaded files, connections |
 //! | `fuzz` | fuzz targets: every parser of untrusted bytes |
@@ -42,7 +42,7 @@ mod sessions;
 mod startup;
 mod state;
 mod transport;
-mod verdict_records;
+mod verdicts;
 
 pub use access::privacy;
 pub use app::{Addresses, App};

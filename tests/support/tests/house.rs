@@ -20,22 +20,25 @@ use plimsoll_support::house::{
 /// reason; one that is gone leaves the table.
 const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
-    ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport"]),
+    ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport", "verdicts"]),
     ("ci_outcomes", &["runtime"]),
-    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state"]),
+    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state", "verdicts"]),
     ("fuzz", &["access", "integrations", "runtime", "transport"]),
-    ("integrations", &["runtime", "service", "sessions"]),
+    ("integrations", &["runtime", "service", "sessions", "verdicts"]),
     ("program", &["app", "commands", "runtime"]),
-    ("retention", &["runtime", "state", "verdict_records"]),
+    ("retention", &["runtime", "verdicts"]),
     (
         "sessions",
-        &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdict_records"],
+        &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdicts"],
     ),
-    ("service", &["access", "runtime", "sessions", "state"]),
-    ("startup", &["runtime", "state", "verdict_records"]),
+    ("service", &["access", "runtime", "sessions", "state", "verdicts"]),
+    ("startup", &["runtime", "verdicts"]),
     ("state", &["access", "runtime"]),
-    ("transport", &["access", "commands", "integrations", "runtime", "service", "sessions", "state"]),
-    ("verdict_records", &["runtime", "state"]),
+    (
+        "transport",
+        &["access", "commands", "integrations", "runtime", "service", "sessions", "state", "verdicts"],
+    ),
+    ("verdicts", &["access", "runtime", "state"]),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;

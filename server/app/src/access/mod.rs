@@ -1,6 +1,9 @@
-//! Identity and permissions of callers, and which parts of attempts are hidden from some of them.
+//! Identity and permissions of callers, why a request is refused, and which parts of attempts are hidden from some of them.
 
 pub(crate) mod guard;
 pub(crate) mod identity;
 pub mod privacy;
+pub(crate) mod refusal;
 pub(crate) mod shared_secret;
+
+pub(crate) use refusal::Refusal;

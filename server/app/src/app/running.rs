@@ -21,13 +21,14 @@ use crate::{
         files::{self, ConnectionLimits},
         response_budget::ResponseBudget,
     },
-    sessions::{Ingest, Rejudging, Worker},
+    sessions::Worker,
     state::tickets::Keeper,
     transport::{
         calls::Calls,
         grpc, http,
         state::{HttpParts, HttpState},
     },
+    verdicts::{Rejudging, Verdicts},
 };
 
 /// Time that open connections get to send their data when the server stops.
@@ -107,10 +108,10 @@ impl RunningServer {
             stopping: stopping.clone(),
         };
         let serving_http = serve_http(http, webhook, Arc::new(http_parts), connections);
-        let ingest_task = tasks.spawn(end_work(worker, app.ingest, keeper, ingesting.clone(), app.dir_lock));
+        let writing = tasks.spawn(end_work(worker, app.verdicts, keeper, ingesting.clone(), app.dir_lock));
         let grpc_task = tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()));
         Self {
-            worker_task: LongTask::new("ingest", ingest_task),
+            worker_task: LongTask::new("ingest", writing),
             grpc_task: LongTask::new("gRPC listener", grpc_task),
             http_task: LongTask::new("HTTP listener", tasks.spawn(serving_http)),
             store_watch: LongTask::new("watch over the store", tasks.spawn(watch)),
@@ -167,12 +168,13 @@ impl RunningServer {
 /// also end their tickets.
 async fn end_work(
     mut worker: Worker,
-    ingest: Ingest,
+    verdicts: Verdicts,
     keeper: Keeper,
     work_end: CancellationToken,
     dir_lock: Option<File>,
 ) -> anyhow::Result<()> {
-    let rejudging = Rejudging::new(ingest, &mut worker);
+    let (rejudging, ended) = Rejudging::new(verdicts);
+    worker.judged_early = Some(ended);
     let ended = CancellationToken::new();
     let ingesting = async {
         worker.run(work_end.clone()).await;

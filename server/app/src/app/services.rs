@@ -8,14 +8,14 @@ use crate::{
     runtime::answer_memory::AnswerMemory,
     service::{
         AdmissionService, AttemptService, Services, SizingService, StatisticsService, TicketService,
-        VerdictService,
         statistics::{ProposalSlots, QuestionSlots},
     },
 };
 
 /// The services shared by all transports.
 pub(super) fn services(app: &App) -> Services {
-    let (ingest, private) = (app.ingest.clone(), Arc::new(app.config.private.clone()));
+    let (ingest, verdicts) = (app.ingest.clone(), app.verdicts.clone());
+    let private = Arc::clone(&verdicts.private);
     let sizing = SizingService {
         history: app.history.clone(),
         private: Arc::clone(&private),
@@ -29,17 +29,22 @@ pub(super) fn services(app: &App) -> Services {
         unmatched_projects: Arc::default(),
     };
     Services {
-        verdicts: VerdictService { ingest: ingest.clone(), private: Arc::clone(&private) },
-        attempts: AttemptService { ingest: ingest.clone(), private: Arc::clone(&private) },
+        attempts: AttemptService {
+            ingest: ingest.clone(),
+            verdicts: verdicts.clone(),
+            private: Arc::clone(&private),
+        },
         statistics: StatisticsService {
             history: app.history.clone(),
             ingest,
+            verdicts: verdicts.clone(),
             pools: app.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
             proposal_slots: ProposalSlots::default(),
             private,
         },
         tickets: TicketService { sizing: sizing.clone(), registry: app.tickets.clone() },
+        verdicts,
         demands: app.demands.clone(),
         sizing,
     }
@@ -54,7 +59,11 @@ pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
         ..app.config.admission.clone()
     };
     PodReviewer {
-        admission: AdmissionService { sizing: services.sizing.clone(), ingest: app.ingest.clone() },
+        admission: AdmissionService {
+            sizing: services.sizing.clone(),
+            ingest: app.ingest.clone(),
+            verdicts: app.verdicts.clone(),
+        },
         settings: Arc::new(settings),
         metrics: Arc::clone(&app.metrics),
     }

@@ -15,7 +15,7 @@ use plimsoll_store::{self as store, CommitError, SealError, Store, StoreError};
 use tokio::task::JoinSet;
 
 use super::{Retention, aging::PAUSE_MS, trusted_clock::whole_ms};
-use crate::verdict_records::known::STORED;
+use crate::verdicts::known::STORED;
 
 /// Attempts deleted at the same time: they wait for the disk, and their commits share a sync.
 const DELETES_AT_ONCE: usize = 16;

@@ -10,7 +10,10 @@ use plimsoll_core::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{SizingService, sizing::WithheldAnswer};
-use crate::sessions::{AfterMemoryEnd, Ingest};
+use crate::{
+    sessions::Ingest,
+    verdicts::{AfterMemoryEnd, Verdicts},
+};
 
 /// Time reserved for writing the answer.
 const ANSWER_MARGIN: Duration = Duration::from_millis(20);
@@ -44,6 +47,7 @@ pub(crate) struct AnswerTerms {
 pub(crate) struct AdmissionService {
     pub(crate) sizing: SizingService,
     pub(crate) ingest: Ingest,
+    pub(crate) verdicts: Verdicts,
 }
 
 impl AdmissionService {
@@ -59,7 +63,7 @@ impl AdmissionService {
         // leaves enough time to answer with the prediction alone
         let again = timeout_at(
             terms.deadline - ANSWER_MARGIN.min(terms.time_limit / 4),
-            self.ingest.after_memory_end(&key),
+            self.verdicts.after_memory_end(&key),
         );
         let next = match again.await {
             Ok(Ok(next)) => next,

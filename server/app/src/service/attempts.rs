@@ -5,16 +5,18 @@ use std::sync::Arc;
 use plimsoll_core::domain::{AttemptId, Sample, Summary, Verdict};
 use tokio::sync::broadcast;
 
-use super::{Refusal, attempt_names::AttemptNames, redaction::Redactor};
+use super::{Refusal, redaction::Redactor};
 use crate::{
     access::{identity::Identity, privacy::Private},
     sessions::{AttemptChange, Ingest, RunningAttempt},
+    verdicts::{AttemptNames, Verdicts},
 };
 
 /// Shows attempts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptService {
     pub(crate) ingest: Ingest,
+    pub(crate) verdicts: Verdicts,
     pub(crate) private: Arc<Private>,
 }
 
@@ -39,7 +41,7 @@ impl AttemptService {
     /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
     /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
-        let full = AttemptNames { ingest: &self.ingest, caller }.full_id(id).await?;
+        let full = AttemptNames { verdicts: &self.verdicts, caller }.full_id(id).await?;
         let shown = self.show_named(caller, &full).await?;
         shown.ok_or_else(|| Refusal::NotFound(format!("no attempt {id} is known here")))
     }
@@ -55,7 +57,7 @@ impl AttemptService {
         let Some((summary, is_running)) = seen else { return Ok(None) };
         let redactor = self.redactor(caller);
         let project = &summary.key.project;
-        let verdicts = self.ingest.verdicts(id, project).await?;
+        let verdicts = self.verdicts.given(id, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
         let summary = redactor.summary(self.ingest.related(&summary).into_owned());
         Ok(Some(ShownAttempt { summary, is_running, verdicts }))

@@ -7,7 +7,7 @@ use plimsoll_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    AttemptService, SizingService, StatisticsService, VerdictService,
+    AttemptService, SizingService, StatisticsService,
     statistics::{ProposalSlots, QuestionSlots},
 };
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     sessions::fixture,
     state::pools::PoolRegistry,
     transport::read_api::ReadApi,
+    verdicts::Verdicts,
 };
 
 /// The service over these pools, with an empty history and without a writer.
@@ -45,24 +46,26 @@ pub(crate) async fn sizing(store: &Store) -> SizingService {
 }
 
 /// The service for verdicts over what is on disk.
-pub(crate) async fn verdicts(store: &Store) -> VerdictService {
-    VerdictService { ingest: sizing(store).await.ingest, private: Arc::default() }
+pub(crate) async fn verdicts(store: &Store) -> Verdicts {
+    fixture::verdicts(&sizing(store).await.ingest)
 }
 
 /// What may be read over what is on disk.
 pub(crate) async fn read_api(store: &Store) -> ReadApi {
     let sizing = sizing(store).await;
+    let verdicts = fixture::verdicts(&sizing.ingest);
     let (ingest, private) = (sizing.ingest.clone(), Arc::clone(&sizing.private));
     ReadApi {
         statistics: StatisticsService {
             history: sizing.history.clone(),
             ingest: ingest.clone(),
+            verdicts: verdicts.clone(),
             pools: sizing.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
             proposal_slots: ProposalSlots::default(),
             private: Arc::clone(&private),
         },
-        attempts: AttemptService { ingest, private },
+        attempts: AttemptService { ingest, verdicts, private },
         sizing,
     }
 }

@@ -4,43 +4,39 @@
 //! | module | content |
 //! |---|---|
 //! | [`sizing`] | sizes for an attempt |
-//! | [`verdicts`] | whether a failed attempt should be retried |
 //! | [`attempts`], [`statistics`] | single attempts, and totals over attempts |
 //! | [`redaction`] | removes what is private |
 //! | [`tickets`] | slots in pools with a limit |
 //! | [`admission`] | sizes and placement of new pods |
 //! | [`demand`] | demand of each pool |
 //! | [`reports`] | who may report on a CI job |
-//! | [`refusal`] | why a request is refused |
 
 pub(crate) mod admission;
-pub(crate) mod attempt_names;
 pub(crate) mod attempts;
 pub(crate) mod demand;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod redaction;
-pub(crate) mod refusal;
 pub(crate) mod reports;
 pub(crate) mod sizing;
 pub(crate) mod statistics;
 pub(crate) mod tickets;
-pub(crate) mod verdicts;
 
 pub(crate) use admission::AdmissionService;
 pub(crate) use attempts::AttemptService;
 pub(crate) use demand::Demands;
-pub(crate) use refusal::Refusal;
 pub(crate) use sizing::SizingService;
 pub(crate) use statistics::StatisticsService;
 pub(crate) use tickets::TicketService;
-pub(crate) use verdicts::VerdictService;
+
+pub(crate) use crate::access::Refusal;
+use crate::verdicts::Verdicts;
 
 /// All services. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     pub(crate) sizing: SizingService,
-    pub(crate) verdicts: VerdictService,
+    pub(crate) verdicts: Verdicts,
     pub(crate) attempts: AttemptService,
     pub(crate) statistics: StatisticsService,
     pub(crate) tickets: TicketService,

@@ -10,11 +10,12 @@ use plimsoll_core::{
 };
 
 use super::{
-    refusal::{Refusal, unwritable},
+    Refusal,
     request::{Answer, AttemptChange, EndRequest, Finish},
     seal_queue::{ClosedAttempt, SealQueue, SealedAttempt},
     session::Session,
     stream_handle::StreamHandle,
+    unwritable,
     worker::Worker,
 };
 use crate::{

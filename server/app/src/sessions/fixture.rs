@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
     sessions::{Finish, Ingest, IngestParts, Worker},
-    state::{
-        pools::PoolRegistry,
-        tickets::TicketRegistry,
-        verdict_engine::{RuleSources, VerdictEngine},
+    state::{pools::PoolRegistry, tickets::TicketRegistry},
+    verdicts::{
+        Verdicts,
+        engine::{RuleSources, VerdictEngine},
     },
 };
 
@@ -42,11 +42,20 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),
-        pods: crate::sessions::JobPods::default(),
         open_attempts: 10,
         retain: RetentionPolicy::default(),
         abandon_after: PATIENCE,
     })
+}
+
+/// The verdicts on what the writer behind `ingest` keeps.
+pub(crate) fn verdicts(ingest: &Ingest) -> Verdicts {
+    ingest.verdicts(Arc::default())
+}
+
+/// Runs `story` with the verdicts of a server that starts over this store.
+pub(crate) async fn with_verdicts(store: &Store, story: impl AsyncFnOnce(&Verdicts)) {
+    with_server(store, 10, async |ingest| Box::pin(story(&verdicts(ingest))).await).await;
 }
 
 /// Runs `story` beside the writer of a server that starts over this store.

@@ -23,10 +23,8 @@ pub(crate) mod compaction;
 pub(crate) mod ending;
 #[cfg(test)]
 pub(crate) mod fixture;
-pub(crate) mod job_pods;
 pub(crate) mod open_quota;
 pub(crate) mod opening;
-pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod resume;
 mod run_ids;
@@ -36,49 +34,36 @@ pub(crate) mod staging;
 pub(crate) mod stream_handle;
 pub(crate) mod table;
 pub(crate) mod takeover;
-pub(crate) mod verdicts;
 pub(crate) mod worker;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-pub(crate) use job_pods::JobPods;
 use plimsoll_core::{
-    domain::{
-        Attempt, AttemptBrief, AttemptId, FinalTotals, History, RetentionPolicy, Sample, Summary, TicketId,
-        Verdict,
-    },
+    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, TicketId, Verdict},
     mask, predict,
     shared_history::SharedHistory,
 };
 use plimsoll_store::{self as store, Store, StoreError};
-pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Append, AttemptChange, Finish, OpenedAttempt, RunningAttempt};
 pub(crate) use stream_handle::StreamHandle;
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
-use verdicts::queue::VerdictQueue;
-pub(crate) use verdicts::{
-    after_memory_end::AfterMemoryEnd, correcting::CorrectionJob, rejudging::Rejudging,
-};
+use tokio::sync::{broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
 
 pub(crate) use crate::{
+    access::refusal::{Refusal, unwritable},
     ci_outcomes::OutcomeStatus,
-    verdict_records::known::{Asker, ReadableWords},
 };
 
 use crate::{
-    access::identity::Identity,
+    access::{identity::Identity, privacy::Private},
     runtime::{
         clock::Clock,
         metrics::{KindLabel, Metrics},
     },
     sealing::start_time::start,
-    state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    state::{pools::PoolRegistry, tickets::TicketRegistry},
+    verdicts::{AttemptWriter, VerdictEngine, VerdictParts, Verdicts, WriterAnswer},
 };
 
 /// Capacity of the worker's queue, in requests. While it is full, no more messages are read from
@@ -87,10 +72,6 @@ pub(crate) const QUEUE_CAPACITY: usize = 1024;
 
 /// Number of changes by which a watcher may lag behind.
 const CHANGES_CAPACITY: usize = 1024;
-
-/// Verdicts computed at once; others are queued. Matching a log uses a core, and more of them would
-/// take the cores from predictions.
-const WEIGHED_AT_ONCE: usize = 2;
 
 /// What the worker and [`Ingest`] work with.
 #[derive(Debug, Clone)]
@@ -103,8 +84,6 @@ pub(crate) struct IngestParts {
     pub(crate) verdict_engine: VerdictEngine,
     pub(crate) pools: PoolRegistry,
     pub(crate) tickets: TicketRegistry,
-    /// Sizes of pods of CI jobs.
-    pub(crate) pods: JobPods,
     /// Most open attempts.
     pub(crate) open_attempts: usize,
     /// Retention of samples, summaries and log lines.
@@ -117,9 +96,6 @@ pub(crate) struct IngestParts {
 #[derive(Debug, Clone)]
 pub(crate) struct Ingest {
     pub(crate) requests: mpsc::Sender<Request>,
-    weighing_slots: Arc<Semaphore>,
-    verdict_queue: VerdictQueue,
-    short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
     pub(crate) parts: IngestParts,
 }
 
@@ -127,12 +103,22 @@ impl Ingest {
     /// Creates an [`Ingest`], and the worker, which the caller must run.
     pub(crate) fn new(parts: IngestParts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE_CAPACITY);
-        let short_of_memory = Arc::default();
-        let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES_CAPACITY));
-        worker.short_of_memory = Arc::clone(&short_of_memory);
-        let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
-        let line = VerdictQueue::new(Arc::clone(&parts.metrics));
-        (Self { requests, weighing_slots: weighing, verdict_queue: line, short_of_memory, parts }, worker)
+        let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES_CAPACITY));
+        (Self { requests, parts }, worker)
+    }
+
+    /// The verdicts on the attempts that this writer keeps, with a queue of questions of their own.
+    pub(crate) fn verdicts(&self, private: Arc<Private>) -> Verdicts {
+        let parts = VerdictParts {
+            store: self.parts.store.clone(),
+            history: self.parts.history.clone(),
+            metrics: Arc::clone(&self.parts.metrics),
+            clock: self.parts.clock,
+            predict: Arc::clone(&self.parts.predict),
+            engine: self.parts.verdict_engine.clone(),
+            pools: self.parts.pools.clone(),
+        };
+        Verdicts::new(parts, Arc::new(self.clone()), private)
     }
 
     /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
@@ -231,18 +217,10 @@ impl Ingest {
         self.parts.history.related(summary)
     }
 
-    pub(crate) fn ids_in_history(&self, fits: impl Fn(&AttemptBrief) -> bool) -> Vec<AttemptId> {
-        let ids = |history: &History| {
-            let fitting = history.newest_first().filter(|brief| fits(brief));
-            fitting.map(|brief| brief.attempt.clone()).collect()
-        };
-        self.parts.history.read(ids)
-    }
-
     /// Reads the summary of an ended attempt from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;
-        Ok(summary.map_err(|error| Refusal::Unreadable(error.to_string()))?.map(Arc::new))
+        Ok(summary?.map(Arc::new))
     }
 
     /// Passes the stored samples of an attempt to `take`, in order; returns their number.
@@ -255,10 +233,17 @@ impl Ingest {
         Ok(read.await?.samples)
     }
 
-    /// Writes a verdict to disk. If the same question was answered meanwhile, returns the verdict
-    /// in force instead.
-    async fn record_verdict(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
-        self.ask_worker(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
+    /// Keeps the sizes of a job's pod. Never blocks: if the queue is full, they are kept only in
+    /// memory.
+    pub(crate) fn note_pod(&self, pod: JobPod) {
+        let pod = JobPod { seen_unix_ms: self.parts.clock.now_unix_ms(), ..pod };
+        let Some(id) = pod.id() else { return };
+        let Some(forgotten) = self.parts.verdict_engine.pods().note(id, pod.clone()) else { return };
+        let request = Request::NotePod { pod: Box::new(pod), forgotten };
+        if self.requests.try_send(request).is_err() {
+            self.parts.metrics.pods_not_on_disk.inc();
+            tracing::warn!("the sizes of a pod are not stored: too many requests wait for the writer");
+        }
     }
 
     async fn ask_worker<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
@@ -275,6 +260,25 @@ impl Ingest {
             Ok(()) => Ok(pending),
             Err(_stopped) => pending.count_refusal(Err(Refusal::Stopping)),
         }
+    }
+}
+
+impl AttemptWriter for Ingest {
+    fn find<'a>(&'a self, id: &'a AttemptId) -> WriterAnswer<'a, Option<(Arc<Summary>, bool)>> {
+        Box::pin(Self::find(self, id))
+    }
+
+    fn record(&self, number: u64, verdict: Verdict) -> WriterAnswer<'_, Verdict> {
+        let record =
+            move |answer| Request::Record { fingerprint: number, verdict: Box::new(verdict), answer };
+        Box::pin(self.ask_worker(record))
+    }
+
+    fn open_ids(&self, most: usize, caller: Arc<Identity>) -> WriterAnswer<'_, Vec<AttemptId>> {
+        Box::pin(async move {
+            let (running, _) = self.highest(most, caller).await?;
+            Ok(running.into_iter().map(|running| running.attempt.id.clone()).collect())
+        })
     }
 }
 

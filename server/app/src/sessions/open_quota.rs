@@ -7,7 +7,7 @@ use plimsoll_core::domain::Attempt;
 
 use crate::{
     access::identity::{Bound, UsageSlot},
-    sessions::{refusal::Refusal, stream_handle::StreamHandle},
+    sessions::{Refusal, stream_handle::StreamHandle},
 };
 
 /// One in this many attempts is reserved for trusted callers.

@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, oneshot};
 use crate::{
     access::identity::Identity,
     ci_outcomes::OutcomeStatus,
-    sessions::{refusal::Refusal, stream_handle::StreamHandle},
+    sessions::{Refusal, stream_handle::StreamHandle},
 };
 
 /// Where an answer is sent; sending does nothing if the caller no longer waits.

@@ -6,10 +6,12 @@ use plimsoll_core::domain::Attempt;
 use plimsoll_store::{self as store, StoreError};
 
 use super::{IngestParts, session::Session, worker::Worker};
-use crate::startup::{
-    history::{HistoryLoader, LoadedHistory},
-    open_attempts::{StoredProgress, read_open},
-    unmeasured::{MAX_KEPT, UnmeasuredBound},
+use crate::{
+    startup::{
+        history::{HistoryLoader, LoadedHistory},
+        open_attempts::{StoredProgress, read_open},
+    },
+    verdicts::unmeasured::{MAX_KEPT, UnmeasuredBound},
 };
 
 impl Worker {
@@ -21,7 +23,7 @@ impl Worker {
     /// Errors: the store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
         let LoadedHistory { report, unmeasured } = self.history_loader().load().await?;
-        self.parts.pods.load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
+        self.parts.verdict_engine.pods().load(&self.parts.store, self.parts.clock.now_unix_ms()).await?;
         let swept = store::sweep_late_fragments(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
@@ -50,7 +52,6 @@ impl Worker {
             history: history.clone(),
             metrics: Arc::clone(metrics),
             verdict_engine: verdict_engine.clone(),
-            short_of_memory: Arc::clone(&self.short_of_memory),
             now_unix_ms: clock.now_unix_ms(),
         }
     }

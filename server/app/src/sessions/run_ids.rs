@@ -8,7 +8,7 @@
 use plimsoll_core::domain::{Attempt, AttemptId, FieldViolation};
 use plimsoll_proto::job;
 
-use super::{refusal::Refusal, worker::Worker};
+use super::{Refusal, worker::Worker};
 
 impl Worker {
     /// Returns the attempt with its requested id, or with the first following id that no other run

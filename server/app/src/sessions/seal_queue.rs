@@ -6,7 +6,7 @@ use plimsoll_store::{self as store, SealError};
 use tokio::task::JoinSet;
 
 use super::{IngestParts, request::Answer, session::Session};
-use crate::verdict_records::causes::judged_early;
+use crate::verdicts::causes::judged_early;
 
 /// Attempts sealed at the same time: while one reads and packs, others wait for the disk, and their
 /// commits share a sync.

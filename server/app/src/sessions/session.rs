@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::{
     runtime::skipped_facts::SkippedFacts,
     sessions::{
+        Refusal,
         open_quota::QuotaShare,
-        refusal::Refusal,
         request::{Append, Finish, NewSamples, RunningAttempt},
         stream_handle::StreamHandle,
     },

@@ -7,16 +7,17 @@ use plimsoll_core::domain::{Attempt, AttemptId, Summary, Verdict};
 use plimsoll_store as store;
 
 use super::{
+    Refusal,
     commit::staged::PromisedAnswer,
-    refusal::{Refusal, unreadable, unwritable},
     request::{Answer, Append, OpenedAttempt},
     session::Session,
     stream_handle::StreamHandle,
+    unwritable,
     worker::Worker,
 };
 use crate::{
     runtime::skipped_facts::SkippedFacts,
-    verdict_records::causes::{self, CauseChange},
+    verdicts::causes::{self, CauseChange},
 };
 
 impl Worker {
@@ -119,7 +120,7 @@ impl Worker {
     }
 
     pub(super) async fn sealed_summary(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
-        let summary = store::read_summary(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
+        let summary = store::read_summary(&self.parts.store, id).await?;
         Ok(summary.map(Arc::new))
     }
 
@@ -165,7 +166,7 @@ impl Worker {
     pub(super) async fn stage_verdict(&mut self, evidence: u64, verdict: &Verdict, answer: Answer<Verdict>) {
         self.commit_earlier_verdict(&verdict.attempt).await;
         let stored = store::read_verdict(&self.parts.store, &verdict.attempt, evidence).await;
-        let staged = match stored.map_err(|error| unreadable(&error)) {
+        let staged = match stored.map_err(Refusal::from) {
             Ok(Some(first)) => return drop(answer.send(Ok(first))),
             Ok(None) => self.change_by_verdict(verdict).await,
             Err(refusal) => Err(refusal),
@@ -199,7 +200,7 @@ impl Worker {
             return Ok(None);
         }
         let change = causes::change_by_verdict(&self.parts.store, verdict).await;
-        change.map_err(|error| unreadable(&error))
+        change.map_err(Refusal::from)
     }
 
     /// Releases attempts held by a stream that has ended.

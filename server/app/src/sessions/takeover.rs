@@ -17,19 +17,12 @@
 //! crashes in between, the rest is found under the same id. The agent got no answer, so it connects
 //! again, and the takeover is repeated. Only data that is to be dropped is incomplete in between.
 
-use std::sync::PoisonError;
-
 use plimsoll_core::domain::{Attempt, AttemptId};
 use plimsoll_store as store;
 
 use crate::{
     runtime::{audit::AUDIT, metrics::KindLabel},
-    sessions::{
-        refusal::{Refusal, unwritable},
-        request::AttemptChange,
-        session::Session,
-        worker::Worker,
-    },
+    sessions::{Refusal, request::AttemptChange, session::Session, unwritable, worker::Worker},
 };
 
 impl Worker {
@@ -66,7 +59,6 @@ impl Worker {
         store::forget_attempt(&self.parts.store, id).await.map_err(unwritable)?;
         self.retention.attempt_dropped();
         self.parts.verdict_engine.unlearn(id);
-        self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).forget(id, "");
         Ok(())
     }
 

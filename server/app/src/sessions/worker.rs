@@ -1,9 +1,6 @@
 //! The worker: the task that owns the open attempts. Only this task writes attempts.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::domain::AttemptId;
 use plimsoll_store::BATCH_OPERATIONS;
@@ -28,7 +25,6 @@ use crate::{
     ci_outcomes::FleetCounters,
     retention::{self, Retention},
     sealing::compaction::{CompactionQueue, EndedCompaction},
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
 };
 
 /// Most requests taken from the queue at once: as many appends of one fragment as fit into a
@@ -73,11 +69,9 @@ pub(crate) struct Worker {
     pub(super) compactions: Compactions,
     /// Deletion of old data.
     pub(crate) retention: Retention,
-    /// Jobs that ran out of memory; shared with [`Ingest`](super::Ingest).
-    pub(super) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
     /// Sends attempts that ended and have a verdict from before their end, so that they get a new
     /// one.
-    pub(super) judged_early: Option<mpsc::Sender<AttemptId>>,
+    pub(crate) judged_early: Option<mpsc::Sender<AttemptId>>,
 }
 
 impl Worker {
@@ -103,7 +97,6 @@ impl Worker {
                 clock: parts.clock,
                 policy: parts.retain,
             }),
-            short_of_memory: Arc::default(),
             judged_early: None,
             parts,
             queue,

@@ -13,14 +13,14 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, LoadReport, Store, StoreError};
 
-use super::{
-    newest::NewestAttempts,
-    unmeasured::UnmeasuredVerdicts,
-    verdicts::{LearnableVerdicts, VerdictsInForce, is_learnable},
-};
+use super::newest::NewestAttempts;
 use crate::{
-    runtime::metrics::Metrics, state::verdict_engine::VerdictEngine,
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    runtime::metrics::Metrics,
+    verdicts::{
+        engine::VerdictEngine,
+        in_force::{LearnableVerdicts, VerdictsInForce, is_learnable},
+        unmeasured::UnmeasuredVerdicts,
+    },
 };
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
@@ -73,7 +73,6 @@ pub(crate) struct HistoryLoader {
     pub(crate) history: SharedHistory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verdict_engine: VerdictEngine,
-    pub(crate) short_of_memory: Arc<Mutex<JobsShortOfMemory>>,
     pub(crate) now_unix_ms: u64,
 }
 
@@ -91,8 +90,7 @@ impl HistoryLoader {
         let mut judged = LearnableVerdicts::of(room[0].attempts);
         let stats = self.history.stats();
         let take = |verdict: Verdict, is_only: bool| {
-            self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).note(&verdict);
-            self.verdict_engine.recall_correction(&verdict);
+            self.verdict_engine.recall(&verdict);
             let refuses = verdict.avoids_retry();
             if refuses || !is_only {
                 stats.expect_refused(&verdict.attempt, &verdict.basis.reported.project, refuses);

@@ -4,5 +4,3 @@
 pub(crate) mod history;
 mod newest;
 pub(crate) mod open_attempts;
-pub(crate) mod unmeasured;
-mod verdicts;

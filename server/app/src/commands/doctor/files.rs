@@ -19,10 +19,8 @@ use crate::{
         net::tls::{Certificate, ClientCertificates, certificates},
         settings::Config,
     },
-    state::{
-        pools::PoolRegistry,
-        verdict_engine::{RuleSources, VerdictEngine},
-    },
+    state::pools::PoolRegistry,
+    verdicts::engine::{RuleSources, VerdictEngine},
 };
 
 /// Days: a certificate that expires sooner should be renewed now.

@@ -39,7 +39,8 @@ use crate::{
         metrics::{KindLabel, Metrics},
         net::outgoing::KeptPart,
     },
-    sessions::{Asker, Ingest, OutcomeStatus},
+    sessions::{Ingest, OutcomeStatus},
+    verdicts::{Asker, Verdicts},
 };
 
 /// Most jobs processed at once.
@@ -61,6 +62,7 @@ pub(super) struct FollowerParts {
     /// `None` if no GitLab is configured: then only the hooks themselves are used.
     pub(super) client: Option<GitlabClient>,
     pub(super) ingest: Ingest,
+    pub(super) verdicts: Verdicts,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -282,7 +284,7 @@ impl FollowerParts {
             listed,
             ..Evidence::about(attempt)
         };
-        match Box::pin(self.ingest.judge(evidence, asker)).await {
+        match Box::pin(self.verdicts.judge(evidence, asker)).await {
             Ok(verdict) => {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     runtime::metrics::{KindLabel, Metrics},
     sessions::Ingest,
+    verdicts::Verdicts,
 };
 
 /// How long the answer to a hook waits for the disk: GitLab gives up after ten seconds.
@@ -54,11 +55,11 @@ impl Hooks {
     /// Creates the handle, and the [`Follower`], which the caller must run. `kept`: the spool, with
     /// the hooks accepted before the server started.
     pub(crate) fn new(
-        ingest: Ingest,
+        (ingest, verdicts): (Ingest, Verdicts),
         client: Option<GitlabClient>,
         kept: Option<(Spool, Vec<FoundHook>)>,
-        metrics: Arc<Metrics>,
     ) -> (Self, Follower) {
+        let metrics = Arc::clone(&ingest.parts.metrics);
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (known, asks) = (Arc::<Mutex<KnownHooks>>::default(), client.is_some());
         let (spool, found) = kept.map_or((None, Vec::new()), |(spool, found)| (Some(spool), found));
@@ -66,7 +67,7 @@ impl Hooks {
             let name = HookClaim::claim(&known, hook_hashes(&ended, kept.record.delivery.as_deref()))?;
             Some(QueuedHook { ended, name, kept: Some(kept), applied_since, answer: None })
         });
-        let parts = FollowerParts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
+        let parts = FollowerParts { client, ingest: ingest.clone(), verdicts, metrics: Arc::clone(&metrics) };
         let follower = Follower::new(parts, waiting, found.collect());
         (Self { claimed_hashes: known, ingest, queue, asks_gitlab: asks, spool, metrics }, follower)
     }

@@ -225,7 +225,7 @@ impl House {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
-        let (hooks, follower) = Hooks::new(ingest.clone(), Some(client), kept, Arc::clone(&metrics));
+        let (hooks, follower) = Hooks::new((ingest.clone(), fixture::verdicts(&ingest)), Some(client), kept);
         let stop = CancellationToken::new();
         let working = TaskTracker::new().spawn(worker.run(stop.clone()));
         let following = TaskTracker::new().spawn(follower.run(stop.clone()));
@@ -259,7 +259,7 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     let house = House::of(&fake);
     let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
     let key = plimsoll_core::validated::key(Some(hook.job.key.clone())).unwrap();
-    assert_eq!(house.ingest.after_memory_end(&key).await.unwrap(), None);
+    assert_eq!(fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap(), None);
     for n in 0..100 {
         let taken = house.hooks.accept(hook.clone(), Some("delivery")).await;
         assert_eq!(taken, if n == 0 { HookResult::Later } else { HookResult::Repeated });
@@ -269,10 +269,10 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     let verdicts = store::read_verdicts(&house.store, &attempt, 10).await.unwrap();
     let [verdict] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
-    let next = house.ingest.after_memory_end(&key).await.unwrap().unwrap().next;
+    let next = fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap().unwrap().next;
     assert!(next.memory_limit.value > plimsoll_core::predict::Settings::default().memory_limit.0);
     let other = Key { project: "c/d".into(), ..key };
-    assert_eq!(house.ingest.after_memory_end(&other).await.unwrap(), None);
+    assert_eq!(fixture::verdicts(&house.ingest).after_memory_end(&other).await.unwrap(), None);
     assert_eq!(fake.asked().len(), 4, "{:?}", fake.asked());
     house.end().await;
 }
@@ -305,7 +305,7 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_reported
     let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
     let metrics = Arc::new(Metrics::new());
     let (client, _file) = fake.client(&metrics);
-    let (hooks, follower) = Hooks::new(ingest, Some(client), None, Arc::clone(&metrics));
+    let (hooks, follower) = Hooks::new((ingest.clone(), fixture::verdicts(&ingest)), Some(client), None);
     let hook = |job| ended(job, "canceled", "x");
     let stop = CancellationToken::new();
     stop.cancel();

@@ -55,7 +55,7 @@ impl QuestionSlots {
             let _places = (held, working, memory);
             work()
         });
-        counted.await.map_err(Refusal::Panicked)
+        counted.await.map_err(|error| Refusal::Panicked(error.to_string()))
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
     runtime::answer_memory::AnswerMemory,
     sessions::Ingest,
     state::pools::PoolRegistry,
+    verdicts::Verdicts,
 };
 
 /// Memory of an answer over all attempts, bytes: its groups and steps with their texts, and the message.
@@ -41,6 +42,7 @@ const MAX_CORRECTED_RULES: usize = 100;
 pub(crate) struct StatisticsService {
     pub(crate) history: SharedHistory,
     pub(crate) ingest: Ingest,
+    pub(crate) verdicts: Verdicts,
     pub(crate) pools: PoolRegistry,
     pub(crate) question_slots: QuestionSlots,
     pub(crate) proposal_slots: ProposalSlots,
@@ -101,11 +103,11 @@ impl StatisticsService {
         let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let (stats, ingest) = (self.history.stats().clone(), self.ingest.clone());
+        let (stats, verdicts) = (self.history.stats().clone(), self.verdicts.clone());
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
         let mut wrong = self
-            .ingest
+            .verdicts
             .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(MAX_CORRECTED_RULES);
         // a million attempts take a while, so the work runs on a blocking thread
@@ -113,15 +115,15 @@ impl StatisticsService {
         let counting = move || {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
-            let failures = ingest.failure_groups(takes, MAX_FAILURES);
-            let mut silenced = ingest.silenced();
+            let failures = verdicts.failure_groups(takes, MAX_FAILURES);
+            let mut silenced = verdicts.silenced();
             silenced.retain(|rule| {
                 let is_everywhere = rule.project.is_empty() && !confined;
                 let is_asked = filter.project.is_empty() || filter.project == rule.project;
                 is_everywhere || (is_asked && reader.sees(&rule.project) && !rule.project.is_empty())
             });
             silenced.truncate(MAX_CORRECTED_RULES);
-            Ok((stats.report(&question, &prices)?, ingest.flaky(MAX_FLAKY), failures, silenced))
+            Ok((stats.report(&question, &prices)?, verdicts.flaky(MAX_FLAKY), failures, silenced))
         };
         let (report, mut flaky, mut failures, silenced) = self
             .question_slots
@@ -173,7 +175,7 @@ impl StatisticsService {
             return Ok(String::new());
         }
         let project = &summary.key.project;
-        let in_force = self.ingest.verdicts(&summary.attempt, project).await?.into_iter().next();
+        let in_force = self.verdicts.given(&summary.attempt, project).await?.into_iter().next();
         let shown = in_force.map(|verdict| redactor.verdict(verdict, project));
         let signature = shown.and_then(|verdict| verdict.outlook.signature);
         Ok(signature.map_or_else(String::new, |known| failure_line(&known.first, &known.line).to_owned()))

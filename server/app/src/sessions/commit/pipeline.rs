@@ -15,7 +15,7 @@ use super::{
     in_flight::{CommitInFlight, CommitOutcome, SentCommit},
     staged::{StagedCommit, StagedSession},
 };
-use crate::{runtime::metrics::Metrics, sessions::refusal::Refusal};
+use crate::{runtime::metrics::Metrics, sessions::Refusal};
 
 /// The two commits of the worker.
 #[derive(Debug)]

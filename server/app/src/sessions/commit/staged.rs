@@ -12,11 +12,12 @@ use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
 
 use crate::{
     sessions::{
-        refusal::{Refusal, unwritable},
+        Refusal,
         request::{Answer, OpenedAttempt},
         session::Session,
+        unwritable,
     },
-    verdict_records::causes::CauseChange,
+    verdicts::causes::CauseChange,
 };
 
 /// Operations and bytes reserved for one more request: a batch of samples as fragments, or the

@@ -11,7 +11,10 @@ use plimsoll_proto::reasons::SizeBound;
 use plimsoll_store::{self as store, Batch, Store};
 use tokio_util::sync::CancellationToken;
 
-use crate::sessions::{Asker, Ingest, ReadableWords, fixture};
+use crate::{
+    sessions::{Ingest, fixture},
+    verdicts::{Asker, ReadableWords},
+};
 
 const HOUR_MS: u64 = 3_600_000;
 const MIB: u64 = 1 << 20;
@@ -73,12 +76,13 @@ async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_
     store::put_attempt(&mut batch, &open).unwrap();
     let store = stored(batch).await;
     let [before, after] = before_and_after(&store, async |ingest| {
+        let verdicts = fixture::verdicts(ingest);
         let killed = Evidence {
             exit: Some(Exit::Signal(9)),
             container_reason: "OOMKilled".into(),
             ..Evidence::about(id("open"))
         };
-        let verdict = Box::pin(ingest.judge(killed, Asker::TRUSTED)).await.unwrap();
+        let verdict = Box::pin(verdicts.judge(killed, Asker::TRUSTED)).await.unwrap();
         assert_eq!((verdict.cause, verdict.outlook.stopped_at), (Cause::Oom, Some(LIMIT)), "{verdict:?}");
         // the job itself has a word, too: its verdict is in force, and its word changes no prediction
         let own = Asker {
@@ -92,7 +96,7 @@ async fn a_kill_of_an_attempt_that_is_not_sealed_makes_the_same_next_size_after_
             log_tail: "a.c:1:1: error: no such thing\n".into(),
             ..Evidence::about(id("open"))
         };
-        Box::pin(ingest.judge(log, own)).await.unwrap();
+        Box::pin(verdicts.judge(log, own)).await.unwrap();
     })
     .await;
     assert!(before.memory_limit.value >= 630 * MIB && before.lower_bound.is_some(), "{before:?}");
@@ -126,7 +130,8 @@ async fn where_the_need_was_heading_makes_the_same_next_size_after_a_restart() {
         let (samples, mut batch) = ((1..=60).map(sample).collect::<Vec<_>>(), Batch::default());
         store::append_fragment(&mut batch, &killed.attempt, 1, 0, samples).unwrap();
         store.commit(batch).await.unwrap();
-        let judged = ingest.judge(Evidence::about(id("killed")), Asker::TRUSTED);
+        let verdicts = fixture::verdicts(ingest);
+        let judged = verdicts.judge(Evidence::about(id("killed")), Asker::TRUSTED);
         let verdict = Box::pin(judged).await.unwrap();
         let limit = verdict.next.unwrap().memory_limit;
         assert!(matches!(limit.basis.bound, SizeBound::Grown(_)), "{limit:?}");
@@ -151,16 +156,21 @@ async fn a_rule_that_was_wrong_here_has_no_say_after_a_restart_either() {
         let log_tail = format!("a.c:1:1: error: no such thing as {}\n", "x".repeat(n + 1));
         Evidence { log_tail, ..Evidence::about(id(&format!("failed-{n}"))) }
     };
-    let [before, after] = read_before_and_after(&store, Ingest::silenced, async |ingest| {
-        for n in 0..6 {
-            let verdict = Box::pin(ingest.judge(failed(n), Asker::TRUSTED)).await.unwrap();
-            assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-        }
-        let verdict = Box::pin(ingest.judge(failed(6), Asker::TRUSTED)).await.unwrap();
-        assert_eq!(verdict.cause, Cause::Unknown, "{verdict:?}");
-        let says = "it was wrong here in 6 of 6 cases";
-        assert!(verdict.evidence.iter().any(|line| line.text.contains(says)), "{verdict:?}");
-    })
+    let [before, after] = read_before_and_after(
+        &store,
+        |ingest| fixture::verdicts(ingest).silenced(),
+        async |ingest| {
+            let verdicts = fixture::verdicts(ingest);
+            for n in 0..6 {
+                let verdict = Box::pin(verdicts.judge(failed(n), Asker::TRUSTED)).await.unwrap();
+                assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
+            }
+            let verdict = Box::pin(verdicts.judge(failed(6), Asker::TRUSTED)).await.unwrap();
+            assert_eq!(verdict.cause, Cause::Unknown, "{verdict:?}");
+            let says = "it was wrong here in 6 of 6 cases";
+            assert!(verdict.evidence.iter().any(|line| line.text.contains(says)), "{verdict:?}");
+        },
+    )
     .await;
     assert_eq!(before.iter().map(|one| (one.record.wrong, one.record.cases())).collect::<Vec<_>>(), [(7, 7)]);
     assert_eq!(after, before);

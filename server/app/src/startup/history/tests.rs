@@ -6,9 +6,9 @@ use plimsoll_core::domain::{Cause, History, HistoryLimits, JobName, OpeningRecor
 use plimsoll_core::stats::Stats;
 use plimsoll_store::{Batch, Store};
 
-use super::super::unmeasured::UnmeasuredBound;
 use super::*;
 use crate::sessions::{Ingest, fixture};
+use crate::verdicts::unmeasured::UnmeasuredBound;
 
 /// What a server with room for `capacity` attempts knows after its start.
 async fn started(store: &Store, capacity: usize) -> Ingest {
@@ -51,7 +51,7 @@ async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() 
     assert_eq!(newest, [retry.attempt, failed.attempt]);
     assert_eq!(ingest.parts.metrics.history_attempts.get(), 2);
     assert!(!ingest.parts.history.knows(&old.attempt));
-    let flaky = ingest.flaky(10);
+    let flaky = fixture::verdicts(&ingest).flaky(10);
     assert_eq!(flaky.len(), 1, "{flaky:?}");
     assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
     assert_eq!(ingest.listed(&old.attempt).await.unwrap(), Some(old), "it is still on disk");
@@ -80,7 +80,7 @@ async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries()
     let ingest = started(&store, 2).await;
     assert!(trusted.iter().all(|summary| ingest.parts.history.knows(&summary.attempt)));
     assert_eq!(ingest.parts.history.newest_first().len(), 2 + 1, "one untrusted one beside them");
-    assert_eq!(ingest.flaky(10), []);
+    assert_eq!(fixture::verdicts(&ingest).flaky(10), []);
 }
 
 #[test]
@@ -161,9 +161,12 @@ async fn a_start_knows_the_unmeasured_jobs_that_memory_ended() {
     }
     store.commit(batch).await.unwrap();
     let ingest = started(&store, 2).await;
-    let next = ingest.after_memory_end(&key).await.unwrap().unwrap().next;
+    let next = fixture::verdicts(&ingest).after_memory_end(&key).await.unwrap().unwrap().next;
     assert_eq!(next.memory_limit.value, 96 << 30, "the last one counts");
-    assert_eq!(ingest.after_memory_end(&Key { project: "c/d".into(), ..key }).await.unwrap(), None);
+    assert_eq!(
+        fixture::verdicts(&ingest).after_memory_end(&Key { project: "c/d".into(), ..key }).await.unwrap(),
+        None
+    );
 }
 
 #[tokio::test]
@@ -172,7 +175,7 @@ async fn a_damaged_summary_costs_itself_alone() {
     fixture::damage_summary(&store, &failed.attempt).await;
     let ingest = started(&store, 10).await;
     assert_eq!(ingest.parts.history.newest_first().len(), 2);
-    assert_eq!(ingest.flaky(10), []);
+    assert_eq!(fixture::verdicts(&ingest).flaky(10), []);
     assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
 }
 

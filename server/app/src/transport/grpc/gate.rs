@@ -155,7 +155,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::identity::{Identity, Role},
+        access::{
+            Refusal,
+            identity::{Identity, Role},
+        },
         transport::grpc::guarded::tests::OneStream,
     };
 
@@ -189,7 +192,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_is_refused_is_counted_by_its_code() {
-        let crowd = async |_: http::Request<Body>| Ok(status::of_crowd("watchers", 5).into_http());
+        let crowd = async |_: http::Request<Body>| {
+            Ok(status::of_refusal(&Refusal::Crowded { what: "watchers", most: 5 }).into_http())
+        };
         let gate = Arc::new(gate(service_fn(crowd)));
         call(&gate, "Predict").await;
         let text = gate.metrics.encode().unwrap();

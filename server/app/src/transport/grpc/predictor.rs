@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     access::identity::{Bound, Identity},
-    service::{SizingService, VerdictService},
+    service::SizingService,
     transport::wire,
+    verdicts::Verdicts,
 };
 
 /// Most streams. For a client that does not read its answers, HTTP/2 buffers at most 400 KiB.
@@ -26,7 +27,7 @@ pub(super) const BATCHES: StreamLimit = StreamLimit { what: "batches of question
 #[derive(Debug, Clone)]
 pub(super) struct PredictorService {
     pub(super) sizing: SizingService,
-    pub(super) verdicts: VerdictService,
+    pub(super) verdicts: Verdicts,
     pub(super) batches: Streams,
 }
 
@@ -102,7 +103,7 @@ impl Predictor for PredictorService {
         let newest_run = asked.newest_run;
         let question = wire::verdicts::question(asked).map_err(|fault| status::of_fault(&fault))?;
         let verdict = Box::pin(self.verdicts.should_retry(&caller, (question, newest_run))).await;
-        let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
+        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
@@ -114,7 +115,7 @@ impl Predictor for PredictorService {
         let correction = wire::verdicts::correction_request(request.into_inner())
             .map_err(|fault| status::of_fault(&fault))?;
         let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await;
-        let verdict = verdict.map_err(|refusal| status::of_service(&refusal))?;
+        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::CorrectVerdictResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
@@ -126,7 +127,7 @@ impl Predictor for PredictorService {
         let (key, limit) =
             wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         let explained = self.sizing.explain(&caller, key, limit).await;
-        let explained = explained.map_err(|refusal| status::of_service(&refusal))?;
+        let explained = explained.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(wire::sizing::explanation(explained)))
     }
 }

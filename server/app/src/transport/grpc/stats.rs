@@ -60,7 +60,7 @@ impl Stats for StatsService {
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let watch = self.api.attempts.watch(&caller(&request));
-        let watch = watch.map_err(|refusal| status::of_service(&refusal))?;
+        let watch = watch.map_err(|refusal| status::of_refusal(&refusal))?;
         let stream = self.watchers.reserve(admitted(&request))?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(watch::send_to_watcher(watch, outbound)))))
     }

@@ -1,7 +1,5 @@
 //! Maps errors to gRPC statuses, with the details of `google.rpc`.
 
-use std::time::Duration;
-
 use plimsoll_core::domain::FieldViolation;
 use tonic::{
     Code, Response, Status,
@@ -9,10 +7,7 @@ use tonic::{
 };
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::{access::identity::ExceededBound, service, sessions::Refusal};
-
-/// When to try again after a limit of concurrent streams was reached.
-const CROWD_RETRY: Duration = Duration::from_secs(30);
+use crate::access::{Refusal, identity::ExceededBound};
 
 /// The name of a code in metrics: as gRPC names it, in lower case.
 pub(super) fn name(code: Code) -> &'static str {
@@ -48,19 +43,24 @@ pub(super) fn forbidden(fault: &FieldViolation) -> Status {
     Status::permission_denied(fault.to_string())
 }
 
-/// The status for a refusal by the sessions, with `RetryInfo` if a retry may succeed.
+/// The status for a refusal, with `RetryInfo` if a retry may succeed.
 pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return of_fault(fault),
-        Refusal::Forbidden(_) => Code::PermissionDenied,
+        Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Code::PermissionDenied,
+        Refusal::NotFound(_) => Code::NotFound,
         Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
         Refusal::Held(_) | Refusal::TakenOver(_) => Code::AlreadyExists,
         Refusal::Replaced(_) => Code::Aborted,
-        Refusal::Full(_) | Refusal::FullOfUntrusted(_) | Refusal::Crowded(_) | Refusal::Judged { .. } => {
-            Code::ResourceExhausted
-        }
+        Refusal::Full(_)
+        | Refusal::FullOfUntrusted(_)
+        | Refusal::TooManyVerdicts(_)
+        | Refusal::Crowded { .. }
+        | Refusal::TooLittleMemory(_)
+        | Refusal::Judged { .. } => Code::ResourceExhausted,
         Refusal::Exceeded(exceeded) => return of_exceeded(exceeded),
         Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
+        Refusal::Panicked(_) => Code::Internal,
     };
     match refusal.retry_after() {
         Some(after) => {
@@ -70,36 +70,9 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     }
 }
 
-/// The status for a refusal by a service.
-pub(super) fn of_service(refusal: &service::Refusal) -> Status {
-    match refusal {
-        service::Refusal::Fault(fault) => of_fault(fault),
-        service::Refusal::Forbidden(fault) => forbidden(fault),
-        service::Refusal::NotAllowed(text) => Status::permission_denied(text),
-        service::Refusal::NotFound(text) => Status::not_found(text),
-        service::Refusal::Crowded { what, most } => of_crowd(what, *most),
-        service::Refusal::TooLittleMemory(refused) => of_short_time(refused.to_string()),
-        service::Refusal::Exceeded(exceeded) => of_exceeded(exceeded),
-        service::Refusal::Writer(refusal) => of_refusal(refusal),
-        service::Refusal::Store(_) | service::Refusal::Stopping => Status::unavailable(refusal.to_string()),
-        service::Refusal::Panicked(_) => Status::internal(refusal.to_string()),
-    }
-}
-
 /// The answer of a service as a response, or the status for its refusal.
-pub(super) fn answered<T>(answer: Result<T, service::Refusal>) -> Result<Response<T>, Status> {
-    answer.map(Response::new).map_err(|refusal| of_service(&refusal))
-}
-
-/// The status `RESOURCE_EXHAUSTED` for a limit that is reached. `what` names what is limited.
-pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
-    of_short_time(format!("limit of {bound} {what} reached; retry later"))
-}
-
-/// The status `RESOURCE_EXHAUSTED` for a shortage that ends soon, so that a retry may succeed.
-fn of_short_time(text: String) -> Status {
-    let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
-    Status::with_error_details(Code::ResourceExhausted, text, details)
+pub(super) fn answered<T>(answer: Result<T, Refusal>) -> Result<Response<T>, Status> {
+    answer.map(Response::new).map_err(|refusal| of_refusal(&refusal))
 }
 
 /// The status `RESOURCE_EXHAUSTED` for a caller that exceeds one of its bounds.
@@ -145,6 +118,8 @@ fn unread(text: &str) -> Option<FieldViolation> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -58,7 +58,7 @@ impl Streams {
     pub(super) fn reserve(&self, admitted: CallAdmission) -> Result<ReservedStream<'_>, Status> {
         let StreamLimit { what, most } = self.at_once;
         let place = Arc::clone(&self.slots).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd(what, most))?;
+        let place = place.map_err(|_full| status::of_refusal(&Refusal::Crowded { what, most }))?;
         let own = admitted.within(|caller| caller.place(Bound::Streams))?;
         Ok(ReservedStream { streams: self, admitted, places: (place, own) })
     }

@@ -16,8 +16,9 @@ use crate::{
         identity::{Identity, Role},
     },
     runtime::settings::InForce,
-    service::{Refusal, VerdictService, verdicts::CorrectionRequest},
+    service::Refusal,
     transport::{read_api::ReadApi, state::HttpState},
+    verdicts::{CorrectionRequest, Verdicts},
 };
 
 /// Extracts from a request the caller who reads the page: a page shows only what this caller may
@@ -58,7 +59,7 @@ impl Reader {
     /// Corrects a verdict, like the rpc `CorrectVerdict`.
     pub(super) async fn correct(
         &self,
-        verdicts: &VerdictService,
+        verdicts: &Verdicts,
         asked: CorrectionRequest,
     ) -> Result<(), PageError> {
         let caller = AdmittedCaller::new(Arc::clone(&self.caller), None);

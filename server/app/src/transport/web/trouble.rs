@@ -7,7 +7,7 @@ use axum::{
 use plimsoll_core::domain::FieldViolation;
 use plimsoll_pages::trouble::TroublePage;
 
-use crate::{service::Refusal, sessions};
+use crate::access::Refusal;
 
 /// Why a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,30 +33,17 @@ impl PageError {
 impl From<Refusal> for PageError {
     fn from(refusal: Refusal) -> Self {
         let status = match &refusal {
-            Refusal::Fault(_) => StatusCode::BAD_REQUEST,
+            Refusal::Fault(_) | Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Refusal::Forbidden(_) | Refusal::NotAllowed(_) => StatusCode::FORBIDDEN,
             Refusal::NotFound(_) => StatusCode::NOT_FOUND,
-            Refusal::Crowded { .. }
-            | Refusal::TooLittleMemory(_)
-            | Refusal::Exceeded(_)
-            | Refusal::Store(_)
-            | Refusal::Stopping => StatusCode::SERVICE_UNAVAILABLE,
-            Refusal::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Refusal::Writer(refusal) => writer_status(refusal),
+            Refusal::Held(_) | Refusal::TakenOver(_) | Refusal::Replaced(_) | Refusal::Panicked(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, refusal.to_string())
-    }
-}
-
-fn writer_status(refusal: &sessions::Refusal) -> StatusCode {
-    use sessions::Refusal as Writer;
-    match refusal {
-        Writer::Fault(_) | Writer::NotOpen(_) | Writer::Gap { .. } | Writer::Running(_) => {
-            StatusCode::BAD_REQUEST
-        }
-        Writer::Forbidden(_) => StatusCode::FORBIDDEN,
-        Writer::Held(_) | Writer::TakenOver(_) | Writer::Replaced(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -108,6 +95,6 @@ mod tests {
         assert_eq!(of(Refusal::NotFound("no".into())), (404, "no".into()));
         assert_eq!(of(Refusal::NotAllowed("not yours".into())), (403, "not yours".into()));
         assert_eq!(of(Refusal::Crowded { what: "watchers", most: 5 }).0, 503);
-        assert_eq!(of(Refusal::Writer(sessions::Refusal::Stopping)).0, 503);
+        assert_eq!(of(Refusal::Stopping).0, 503);
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_core::{
 use plimsoll_proto::{limits, v1 as pb};
 
 use super::{attempt_id, cause, next_size, read_cause, read_exit};
-use crate::service::verdicts::CorrectionRequest;
+use crate::verdicts::CorrectionRequest;
 
 /// Parses the caller's report.
 pub(crate) fn question(wire: pb::ShouldRetryRequest) -> Validated<Evidence> {

@@ -59,7 +59,7 @@ async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
     until("each hook waits for its attempt", dir.path(), |names| names.iter().all(|name| is_applied(name)))
         .await;
     let key = plimsoll_core::validated::key(Some(ended(9, "failed", "zlib@1.3 /abcdefg").job.key)).unwrap();
-    assert!(house.ingest.after_memory_end(&key).await.unwrap().is_some());
+    assert!(fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap().is_some());
     house.end().await;
 }
 

@@ -17,7 +17,7 @@ use crate::{
 /// The service over what is on disk, with an empty history.
 async fn service(store: &Store) -> PredictorService {
     let sizing = fixture::sizing(store).await;
-    let verdicts = VerdictService { ingest: sizing.ingest.clone(), private: Arc::default() };
+    let verdicts = crate::sessions::fixture::verdicts(&sizing.ingest);
     PredictorService {
         sizing,
         verdicts,

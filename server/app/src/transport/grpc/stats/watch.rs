@@ -31,7 +31,7 @@ pub(super) async fn send_to_watcher(
 ) -> Result<(), Status> {
     let mut watcher = Watcher { outbound, shown_attempts: ShownAttempts::default(), watch: &watch };
     loop {
-        let (running, changes) = watch.begin().await.map_err(|refusal| status::of_service(&refusal))?;
+        let (running, changes) = watch.begin().await.map_err(|refusal| status::of_refusal(&refusal))?;
         watcher.send_changes(&running, changes).await?;
     }
 }

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     runtime::metrics::KindLabel,
-    sessions::{IngestParts, fixture},
+    sessions::fixture,
     state::pools::PoolRegistry,
-    verdict_records::causes::judged_early,
+    verdicts::{VerdictParts, causes::judged_early},
 };
 
 fn question() -> Evidence {
@@ -41,7 +41,7 @@ fn a_retry_in_the_largest_pool_is_not_called_bigger() {
     let with = |file: Option<&std::path::Path>, jobs: u32| {
         let pools =
             PoolRegistry::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
-        let parts = IngestParts { pools, ..ingest.parts.clone() };
+        let parts = VerdictParts { pools, ..fixture::verdicts(&ingest).parts };
         let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
         let killed = test_summary("7", "zlib", "1", 270);
         let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
@@ -94,77 +94,86 @@ fn every_word_of_the_question_counts() {
     }
 }
 
-async fn ask(ingest: &Ingest, code: i32) -> Result<Verdict, Refusal> {
-    ingest.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }, Asker::TRUSTED).await
+async fn ask(verdicts: &Verdicts, code: i32) -> Result<Verdict, Refusal> {
+    verdicts.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }, Asker::TRUSTED).await
 }
 
-async fn ask_all_and_one_more(ingest: &Ingest) {
-    let mut last = ask(ingest, 1).await.unwrap();
+async fn ask_all_and_one_more(verdicts: &Verdicts) {
+    let mut last = ask(verdicts, 1).await.unwrap();
     for code in 2..=64 {
-        last = ask(ingest, code).await.unwrap();
+        last = ask(verdicts, code).await.unwrap();
     }
-    assert_eq!(ask(ingest, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
-    assert_eq!(ask(ingest, 1).await, Ok(last), "nothing new: the verdict in force");
+    assert_eq!(ask(verdicts, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
+    assert_eq!(ask(verdicts, 1).await, Ok(last), "nothing new: the verdict in force");
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
-    let judged = ingest.judge(other.clone(), Asker::TRUSTED).await.unwrap();
+    let judged = verdicts.judge(other.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(judged.attempt, other.attempt);
-    assert_eq!(ingest.parts.metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
+    assert_eq!(verdicts.parts.metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
 }
 
 #[tokio::test]
 async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand() {
-    fixture::with_server(&Store::memory(), 10, ask_all_and_one_more).await;
+    fixture::with_verdicts(&Store::memory(), ask_all_and_one_more).await;
 }
 
-async fn ask_aside(ingest: &Ingest, store: &Store) {
+async fn ask_aside(verdicts: &Verdicts, store: &Store) {
     let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
     for code in 1..=65 {
         assert!(
-            ingest.judge_without_storing(asked(code), Asker::TRUSTED).await.unwrap().given_unix_ms.is_some()
+            verdicts
+                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept)
+                .await
+                .unwrap()
+                .given_unix_ms
+                .is_some()
         );
     }
     assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
-    let kept = ingest.judge(asked(1), Asker::TRUSTED).await.unwrap();
-    let aside = ingest.judge_without_storing(asked(1), Asker::TRUSTED).await;
+    let kept = verdicts.judge(asked(1), Asker::TRUSTED).await.unwrap();
+    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept).await;
     assert_eq!(aside, Ok(kept), "the same question, the same verdict");
 }
 
 #[tokio::test]
 async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
     let store = Store::memory();
-    fixture::with_server(&store, 10, async |ingest| ask_aside(ingest, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| ask_aside(verdicts, &store).await).await;
 }
 
-async fn last_of_three(ingest: &Ingest, store: &Store) {
-    let weighed = ingest.judge_without_storing(question(), Asker::TRUSTED).await.unwrap();
+async fn last_of_three(verdicts: &Verdicts, store: &Store) {
+    let weighed =
+        verdicts.judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept).await.unwrap();
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
         store::put_verdict(&mut batch, fingerprint, &verdict).unwrap();
     }
     store.commit(batch).await.unwrap();
-    let shown = ingest.verdicts(&question().attempt, "").await.unwrap();
+    let shown = verdicts.given(&question().attempt, "").await.unwrap();
     let given: Vec<Option<u64>> = shown.iter().map(|verdict| verdict.given_unix_ms).collect();
     assert_eq!(given, [Some(30), Some(20), None]);
-    assert_eq!(ingest.verdicts(&AttemptId::parse("other").unwrap(), "").await, Ok(Vec::new()));
+    assert_eq!(verdicts.given(&AttemptId::parse("other").unwrap(), "").await, Ok(Vec::new()));
 }
 
 #[tokio::test]
 async fn the_verdict_that_is_shown_is_the_one_given_last() {
     let store = Store::memory();
-    fixture::with_server(&store, 10, async |ingest| last_of_three(ingest, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| last_of_three(verdicts, &store).await).await;
 }
 
 /// What is kept and answered of a log with a token in the line that says what went wrong.
-async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
+async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
     let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
     let log_tail = format!("x.c:1:1: error: 'foo' undeclared in https://robot:{token}@gitlab.example/x\n");
     let labels = [("mirror".to_owned(), token.to_owned())].into_iter().collect();
     let key = Key { package: "zlib".into(), labels, ..Key::default() };
     let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
-    let verdict = ingest.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
+    let verdict = verdicts.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-    let aside = ingest.judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED).await.unwrap();
+    let aside = verdicts
+        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept)
+        .await
+        .unwrap();
     let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
     let shown = format!("{verdict:?} {aside:?} {kept:?}");
     assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");
@@ -173,61 +182,61 @@ async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
 #[tokio::test]
 async fn no_secret_of_a_log_is_kept_or_answered() {
     let store = Store::memory();
-    fixture::with_server(&store, 10, async |ingest| ask_with_a_secret(ingest, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| ask_with_a_secret(verdicts, &store).await).await;
 }
 
-async fn ask_with_other_words(ingest: &Ingest, store: &Store) {
+async fn ask_with_other_words(verdicts: &Verdicts, store: &Store) {
     let with = |words: &str| Evidence { log_tail: words.into(), ..question() };
     let words = ["error: frobnicate", "error: the moon is full", "error: frobnicate"];
     for (number, words) in words.into_iter().enumerate() {
-        let answer = ingest.judge(with(words), Asker::TRUSTED).await.unwrap();
+        let answer = verdicts.judge(with(words), Asker::TRUSTED).await.unwrap();
         let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
         assert!(kept.contains(&answer) && kept.len() <= number + 1, "what was answered is kept: {kept:?}");
-        assert_eq!(ingest.verdicts(&question().attempt, "").await.unwrap().first(), Some(&answer));
+        assert_eq!(verdicts.given(&question().attempt, "").await.unwrap().first(), Some(&answer));
     }
 }
 
 #[tokio::test]
 async fn a_verdict_on_words_that_no_rule_knows_is_the_one_that_is_kept() {
     let store = Store::memory();
-    fixture::with_server(&store, 10, async |ingest| ask_with_other_words(ingest, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| ask_with_other_words(verdicts, &store).await).await;
 }
 
-async fn ask_again_after_the_retry(ingest: &Ingest) {
+async fn ask_again_after_the_retry(verdicts: &Verdicts) {
     let failed = Summary {
         outcome: Outcome::Failed,
         exit: Some(Exit::Code(1)),
         cause: Some(Cause::Unknown),
         ..test_summary("a", "zlib", "1", 100)
     };
-    ingest.parts.history.learn(&failed);
+    verdicts.parts.history.learn(&failed);
     let asked =
         || Evidence { key: failed.key.clone(), log_tail: "error: the moon is full".into(), ..question() };
-    let first = ingest.judge(asked(), Asker::TRUSTED).await.unwrap();
+    let first = verdicts.judge(asked(), Asker::TRUSTED).await.unwrap();
     assert_eq!((first.cause, first.action), (Cause::Unknown, Action::AsIs));
-    assert_eq!(ingest.judge(asked(), Asker::TRUSTED).await, Ok(first), "nothing is new");
+    assert_eq!(verdicts.judge(asked(), Asker::TRUSTED).await, Ok(first), "nothing is new");
     let retry =
         Summary { number: 2, retries: Some(failed.attempt.clone()), ..test_summary("b", "zlib", "1", 100) };
-    ingest.parts.history.learn(&retry);
-    let again = ingest.judge(asked(), Asker::TRUSTED).await.unwrap();
+    verdicts.parts.history.learn(&retry);
+    let again = verdicts.judge(asked(), Asker::TRUSTED).await.unwrap();
     assert_eq!((again.cause, again.action), (Cause::Flaky, Action::AsIs), "{again:?}");
-    assert_eq!(ingest.judge(asked(), Asker::TRUSTED).await, Ok(again), "and it stays so");
+    assert_eq!(verdicts.judge(asked(), Asker::TRUSTED).await, Ok(again), "and it stays so");
 }
 
 #[tokio::test]
 async fn a_verdict_that_is_asked_again_after_a_retry_passed_says_flaky() {
-    fixture::with_server(&Store::memory(), 10, ask_again_after_the_retry).await;
+    fixture::with_verdicts(&Store::memory(), ask_again_after_the_retry).await;
 }
 
-async fn ask_for_another_project(ingest: &Ingest) {
+async fn ask_for_another_project(verdicts: &Verdicts) {
     let key = Key { project: "a/one".into(), package: "zlib".into(), ..Key::default() };
     let killed = Evidence { key, container_reason: "OOMKilled".into(), ..question() };
-    let verdict = ingest.judge(killed, Asker::TRUSTED).await.unwrap();
+    let verdict = verdicts.judge(killed, Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Oom);
     let id = &question().attempt;
-    assert_eq!(ingest.verdicts(id, "a/one").await.unwrap().len(), 1);
-    assert_eq!(ingest.verdicts(id, "b/two").await, Ok(Vec::new()));
-    let (store, engine) = (&ingest.parts.store, (&ingest.parts.verdict_engine, &ingest.parts.history));
+    assert_eq!(verdicts.given(id, "a/one").await.unwrap().len(), 1);
+    assert_eq!(verdicts.given(id, "b/two").await, Ok(Vec::new()));
+    let (store, engine) = (&verdicts.parts.store, (&verdicts.parts.engine, &verdicts.parts.history));
     let of = |project: &str| {
         let failed = test_summary(id.as_str(), "zlib", "1", 100);
         let key = Key { project: project.into(), ..failed.key.clone() };
@@ -242,7 +251,7 @@ async fn ask_for_another_project(ingest: &Ingest) {
 
 #[tokio::test]
 async fn evidence_for_one_project_does_not_count_for_an_attempt_of_another() {
-    fixture::with_server(&Store::memory(), 10, ask_for_another_project).await;
+    fixture::with_verdicts(&Store::memory(), ask_for_another_project).await;
 }
 
 #[test]

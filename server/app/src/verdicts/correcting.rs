@@ -13,11 +13,10 @@ use plimsoll_core::{
 };
 use plimsoll_store as store;
 
-use super::{case::VerdictCase, judge::Known};
+use super::{Asker, Verdicts, case::VerdictCase, judge::VerdictScope};
 use crate::{
+    access::Refusal,
     runtime::{audit::AUDIT, metrics::KindLabel},
-    sessions::{Asker, Ingest, Refusal, refusal::unreadable},
-    verdict_records::known::in_order,
 };
 
 /// A correction that a person makes.
@@ -36,15 +35,15 @@ pub(crate) struct CorrectionJob {
     pub(crate) asker: Asker,
 }
 
-impl Ingest {
+impl Verdicts {
     /// Makes or undoes a correction; returns the verdict with it, which is on disk then. Repeating
     /// a correction changes nothing.
-    pub(crate) async fn correct(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
+    pub(super) async fn store_correction(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
         // a question about the attempt must not be judged at the same time
-        let _turn = self.verdict_queue.wait_for_turn(&correcting.attempt).await;
+        let _turn = self.queue.wait_for_turn(&correcting.attempt).await;
         let key = Key { project: correcting.project.clone(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(correcting.attempt.clone()) };
-        let mut case = Box::pin(self.case(asked, correcting.asker.clone(), Known::Here)).await?;
+        let mut case = Box::pin(self.case(asked, correcting.asker.clone(), VerdictScope::Kept)).await?;
         check_failed(&case)?;
         let now = self.parts.clock.now_unix_ms();
         let Some(correction) = correcting.correction(&case, now)? else {
@@ -64,19 +63,12 @@ impl Ingest {
         weighed.verdict.given_unix_ms = Some(time);
         correcting.put_signature(&mut weighed.verdict, now)?;
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts.verdict_engine.note_correction(&weighed.verdict);
+        self.parts.engine.note_correction(&weighed.verdict);
         let kind = if correcting.cause.is_some() { "made" } else { "undone" };
         self.parts.metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
         self.drop_earlier_words(&correcting.attempt, time).await;
         log_correction(&weighed.verdict);
         Ok(weighed.answer())
-    }
-
-    /// The projects for which verdicts on an attempt were requested, that of the verdict in force first.
-    pub(crate) async fn judged_projects(&self, attempt: &AttemptId) -> Result<Vec<String>, Refusal> {
-        let mut given = in_order(&self.parts.store, attempt).await.map_err(|error| unreadable(&error))?;
-        given.reverse();
-        Ok(given.into_iter().map(|verdict| verdict.basis.reported.project).collect())
     }
 
     /// Removes verdicts that only made earlier corrections. An error is only logged, because the

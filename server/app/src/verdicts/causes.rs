@@ -22,7 +22,7 @@ use plimsoll_core::{
 use plimsoll_store::{self as store, Store, StoreError};
 
 use super::known::{KnownVerdicts, STORED};
-use crate::{runtime::audit::AUDIT, state::verdict_engine::VerdictEngine};
+use crate::{runtime::audit::AUDIT, verdicts::engine::VerdictEngine};
 
 /// A summary with a changed cause.
 #[derive(Debug)]

@@ -16,8 +16,6 @@ use plimsoll_core::domain::{AttemptId, Evidence, JobPod, Resources};
 use plimsoll_proto::job::JobExecution;
 use plimsoll_store::{self as store, Batch, Store, StoreError};
 
-use super::{Ingest, request::Request};
-
 /// Most pods with stored sizes: those of some days. About 4 MB, and as much on disk.
 const MAX_PODS: usize = 10_000;
 /// How long pods are kept, milliseconds: longer than a job runs before it is retried.
@@ -96,7 +94,7 @@ impl JobPods {
     /// Adds a pod. Only the first pod of a job is kept, because its build runs in it; later reviews
     /// of other pods that claim the same job change nothing. Returns the ids of pods removed for
     /// it; `None` if it was not added.
-    fn note(&self, id: AttemptId, pod: JobPod) -> Option<Vec<AttemptId>> {
+    pub(crate) fn note(&self, id: AttemptId, pod: JobPod) -> Option<Vec<AttemptId>> {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.pods.contains_key(&id) {
             return None;
@@ -126,24 +124,9 @@ impl JobPods {
     }
 }
 
-impl Ingest {
-    /// Keeps the sizes of a job's pod. Never blocks: if the queue is full, they are kept only in
-    /// memory.
-    pub(crate) fn note_pod(&self, pod: JobPod) {
-        let pod = JobPod { seen_unix_ms: self.parts.clock.now_unix_ms(), ..pod };
-        let Some(id) = pod.id() else { return };
-        let Some(forgotten) = self.parts.pods.note(id, pod.clone()) else { return };
-        let request = Request::NotePod { pod: Box::new(pod), forgotten };
-        if self.requests.try_send(request).is_err() {
-            self.parts.metrics.pods_not_on_disk.inc();
-            tracing::warn!("the sizes of a pod are not stored: too many requests wait for the writer");
-        }
-    }
-}
-
 impl JobPods {
     /// Loads the stored pods. Those kept long enough are removed from disk.
-    pub(super) async fn load(&self, store: &Store, now: u64) -> Result<(), StoreError> {
+    pub(crate) async fn load(&self, store: &Store, now: u64) -> Result<(), StoreError> {
         let mut pods: Vec<JobPod> = Vec::new();
         store::load_pods(store, |pod| pods.push(pod)).await?;
         pods.sort_by_key(|pod| pod.seen_unix_ms);

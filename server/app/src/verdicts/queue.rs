@@ -10,8 +10,8 @@ use plimsoll_core::domain::AttemptId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
+    access::Refusal,
     runtime::metrics::{KindLabel, Metrics},
-    sessions::{Ingest, refusal::Refusal},
 };
 
 /// Most requests that run or wait: the longest logs take 0.15 s each on one of two cores, so the
@@ -20,10 +20,16 @@ const MAX_QUESTIONS: usize = 256;
 /// Slots reserved for trusted callers, so that others cannot fill the queue.
 const TRUSTED_SLOTS: usize = 64;
 
+/// Verdicts computed at once; others are queued. Matching a log uses a core, and more of them would
+/// take the cores from predictions.
+const WEIGHED_AT_ONCE: usize = 2;
+
 /// The queue of questions for verdicts. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct VerdictQueue {
     slots: Arc<Semaphore>,
+    /// One permit for each question that may use a core.
+    cores: Arc<Semaphore>,
     turns: AttemptTurns,
     metrics: Arc<Metrics>,
 }
@@ -49,29 +55,30 @@ pub(crate) struct AttemptTurn {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Ingest {
-    /// Takes a slot in the queue, for a caller that is `trusted` or not.
-    /// Errors: the queue is full.
-    pub(crate) fn take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
-        self.verdict_queue.try_take_slot(trusted)
-    }
-}
-
 impl VerdictQueue {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
         metrics.verdicts_asked_max.set(i64::try_from(MAX_QUESTIONS).unwrap_or(i64::MAX));
-        Self { slots: Arc::new(Semaphore::new(MAX_QUESTIONS)), turns: Arc::default(), metrics }
+        let (slots, cores) = (Semaphore::new(MAX_QUESTIONS), Semaphore::new(WEIGHED_AT_ONCE));
+        Self { slots: Arc::new(slots), cores: Arc::new(cores), turns: Arc::default(), metrics }
     }
 
-    fn try_take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
+    /// Takes a slot in the queue, for a caller that is `trusted` or not.
+    /// Errors: the queue is full.
+    pub(super) fn take_slot(&self, trusted: bool) -> Result<QueuedQuestion, Refusal> {
         let kept_free = if trusted { 0 } else { TRUSTED_SLOTS };
         let is_room = self.slots.available_permits() > kept_free;
         let place = Arc::clone(&self.slots).try_acquire_owned().ok().filter(|_place| is_room);
         let Some(place) = place else {
-            return Err(self.count_refusal(Refusal::Crowded(MAX_QUESTIONS - kept_free)));
+            return Err(self.count_refusal(Refusal::TooManyVerdicts(MAX_QUESTIONS - kept_free)));
         };
         self.metrics.verdicts_asked.inc();
         Ok(QueuedQuestion { metrics: Arc::clone(&self.metrics), slot: place })
+    }
+
+    /// Waits until a question may use a core: while its secrets are masked, and while its log is matched. Never fails, because the
+    /// semaphore is never closed.
+    pub(super) async fn core(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.cores).acquire_owned().await.ok()
     }
 
     /// Waits until no other request about the attempt is judged.
@@ -127,11 +134,11 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let line = VerdictQueue::new(Arc::clone(&metrics));
         let mut waiting: Vec<QueuedQuestion> =
-            std::iter::from_fn(|| line.try_take_slot(false).ok()).take(MAX_QUESTIONS).collect();
+            std::iter::from_fn(|| line.take_slot(false).ok()).take(MAX_QUESTIONS).collect();
         assert_eq!(waiting.len(), MAX_QUESTIONS - TRUSTED_SLOTS);
-        waiting.extend(std::iter::from_fn(|| line.try_take_slot(true).ok()).take(MAX_QUESTIONS));
+        waiting.extend(std::iter::from_fn(|| line.take_slot(true).ok()).take(MAX_QUESTIONS));
         assert_eq!((waiting.len(), metrics.verdicts_asked.get()), (MAX_QUESTIONS, 256));
-        let refused = line.try_take_slot(true).unwrap_err();
+        let refused = line.take_slot(true).unwrap_err();
         assert!(
             refused.retry_after().is_some() && refused.to_string().contains("256 verdict requests"),
             "{refused}"
@@ -139,7 +146,7 @@ mod tests {
         assert_eq!(metrics.refusals.get_or_create(&KindLabel::of("crowded")).get(), 2 + 1);
         waiting.clear();
         assert_eq!(metrics.verdicts_asked.get(), 0);
-        assert!(line.try_take_slot(false).is_ok());
+        assert!(line.take_slot(false).is_ok());
     }
 
     #[tokio::test]

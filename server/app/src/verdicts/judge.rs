@@ -9,25 +9,32 @@ use std::{collections::VecDeque, sync::Arc};
 
 use plimsoll_core::{
     domain::{
-        AttemptBrief, AttemptId, Bytes, Cause, Evidence, FieldViolation, Fnv, JobName, Key, MemoryGrowth,
-        Millis, Summary, Verdict,
+        AttemptId, Bytes, Cause, Evidence, FieldViolation, JobName, Key, MemoryGrowth, Millis, Sample,
+        Summary, Verdict,
     },
     mask,
-    retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
 };
+use plimsoll_store as store;
 
-use super::{answer::WeighedVerdict, case::VerdictCase, numbers::fingerprint};
-use crate::{
-    sessions::{Asker, Ingest, Refusal, refusal::unreadable},
-    verdict_records::known::{KnownVerdicts, VERDICTS},
+use super::{
+    Asker, Verdicts,
+    answer::WeighedVerdict,
+    case::VerdictCase,
+    known::{KnownVerdicts, VERDICTS},
+    numbers::{fingerprint, record_number},
 };
+use crate::access::Refusal;
 
-/// Whether a verdict may use what the server knows about the attempt.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Known {
-    Here,
-    /// No: the caller must not learn that the attempt exists.
-    Nowhere,
+/// How the verdict for a caller is made, and whether it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VerdictScope {
+    /// The verdict is stored.
+    Kept,
+    /// The verdict is not stored.
+    NotKept,
+    /// The verdict is made without the attempt, as if it were unknown: the caller must not learn
+    /// that the attempt exists.
+    WithoutAttempt,
 }
 
 /// Growth of the memory need is measured over this time before the end: a few samples at the
@@ -53,7 +60,7 @@ fn is_of_another(asked: &str, measured: &str) -> bool {
     !asked.is_empty() && !measured.is_empty() && asked != measured
 }
 
-impl Ingest {
+impl Verdicts {
     /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked first.
     ///
     /// The verdict is based on all evidence: measurements, this caller's report, and earlier
@@ -62,9 +69,9 @@ impl Ingest {
         let asked = self.masked(asked).await?;
         // only one question about an attempt at a time, so that each is based on the evidence of
         // the one before
-        let _turn = self.verdict_queue.wait_for_turn(&asked.attempt).await;
+        let _turn = self.queue.wait_for_turn(&asked.attempt).await;
         // boxed, because the future is large and many callers wait in it
-        let case = Box::pin(self.case(asked, asker, Known::Here)).await?;
+        let case = Box::pin(self.case(asked, asker, VerdictScope::Kept)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
         let time = case.known_verdicts.next_time(self.parts.clock.now_unix_ms());
         let earlier = case.known_verdicts.in_force().cloned();
@@ -72,7 +79,7 @@ impl Ingest {
         let mut weighed = self.weighed(case).await?;
         let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
         if is_full {
-            return Err(self.verdict_queue.count_refusal(Refusal::Judged { attempt, most: VERDICTS }));
+            return Err(self.queue.count_refusal(Refusal::Judged { attempt, most: VERDICTS }));
         }
         if let Some(given) = gives_way {
             self.make_room(&attempt, given).await?;
@@ -95,11 +102,9 @@ impl Ingest {
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.build_key()));
-        // the record gets a key of its own: the same evidence may lead to another verdict later
-        let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
-        let verdict = self.record_verdict(record, verdict).await?;
+        let verdict = self.writer.record(record_number(number, time), verdict).await?;
         if !evidence.is_untrusted() {
-            self.learn_verdict(&evidence.key, &verdict, earlier);
+            self.parts.engine.learn_new(&evidence.key, &verdict, earlier);
         }
         if !verdict.basis.by_untrusted {
             self.parts.history.note_memory_end(&verdict);
@@ -111,28 +116,14 @@ impl Ingest {
     /// The verdict for a caller that may not store reports: the verdict in force if the report adds
     /// nothing, else a new one. It does not affect predictions or later verdicts, and does not
     /// count toward the limit of verdicts.
-    pub(crate) async fn judge_without_storing(
+    pub(super) async fn judge_without_storing(
         &self,
         asked: Evidence,
         asker: Asker,
-    ) -> Result<Verdict, Refusal> {
-        self.judge_and_forget(asked, asker, Known::Here).await
-    }
-
-    /// The verdict for a caller that may not see this attempt: computed as if the server knew
-    /// nothing about it. Nothing is stored.
-    pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
-        self.judge_and_forget(asked, Asker::stranger(), Known::Nowhere).await
-    }
-
-    async fn judge_and_forget(
-        &self,
-        asked: Evidence,
-        asker: Asker,
-        known: Known,
+        scope: VerdictScope,
     ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        let case = self.case(asked, asker, known).await?;
+        let case = self.case(asked, asker, scope).await?;
         let weighed = self.weighed(case).await?;
         if weighed.new.is_none() {
             return Ok(weighed.answer());
@@ -145,27 +136,16 @@ impl Ingest {
     pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
         let key = Key { project: project.to_owned(), ..Key::default() };
         let asked = Evidence { key, ..Evidence::about(attempt) };
-        let case = self.case(asked, Asker { sees_all: false, ..Asker::TRUSTED }, Known::Here).await?;
+        let case =
+            self.case(asked, Asker { sees_all: false, ..Asker::TRUSTED }, VerdictScope::NotKept).await?;
         Ok(self.weighed(case).await?.verdict)
-    }
-
-    /// Adds a stored verdict to the known failures, in place of the verdict that was in force
-    /// before.
-    fn learn_verdict(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
-        let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
-        let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
-        if earlier.is_some_and(differs) {
-            self.parts.verdict_engine.unlearn_of(&verdict.attempt, &key.project);
-        }
-        self.parts.verdict_engine.learn(key, verdict);
-        self.note_verdict(verdict);
     }
 
     /// Masks secrets in a question. That takes a while for a long log, so it is queued like
     /// computing a verdict.
     async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
         // never fails, because the semaphore is never closed
-        let turn = Arc::clone(&self.weighing_slots).acquire_owned().await;
+        let turn = self.queue.core().await;
         let masked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             mask::evidence(asked)
@@ -178,13 +158,13 @@ impl Ingest {
         &self,
         asked: Evidence,
         asker: Asker,
-        known: Known,
+        scope: VerdictScope,
     ) -> Result<VerdictCase, Refusal> {
         let question = fingerprint(&asked);
-        let (known, measured) = match known {
-            Known::Here => self.known(&asked, &asker).await?,
-            Known::Nowhere if !shows_end(&asked) => return Err(not_measured(&asked).into()),
-            Known::Nowhere => (KnownVerdicts::default(), None),
+        let (known, measured) = match scope {
+            VerdictScope::Kept | VerdictScope::NotKept => self.known(&asked, &asker).await?,
+            VerdictScope::WithoutAttempt if !shows_end(&asked) => return Err(not_measured(&asked).into()),
+            VerdictScope::WithoutAttempt => (KnownVerdicts::default(), None),
         };
         let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
         let ended = measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
@@ -205,7 +185,7 @@ impl Ingest {
     pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
         let parts = self.parts.clone();
         // never fails, because the semaphore is never closed
-        let turn = Arc::clone(&self.weighing_slots).acquire_owned().await;
+        let turn = self.queue.core().await;
         let weighed = tokio::task::spawn_blocking(move || {
             // the work itself holds the slot, because it continues after its caller has
             // disconnected
@@ -215,32 +195,6 @@ impl Ingest {
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
     }
 
-    /// Failures with ended retries, most retries first.
-    pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
-        self.parts.history.read(|history| self.parts.verdict_engine.flaky(history, most))
-    }
-
-    /// Groups of equal failures for which `takes` returns true, most attempts first.
-    pub(crate) fn failure_groups(
-        &self,
-        takes: impl Fn(&AttemptBrief) -> bool,
-        most: usize,
-    ) -> Vec<FailureGroup> {
-        let engine = &self.parts.verdict_engine;
-        self.parts.history.read(|history| engine.failure_groups(history, takes, most))
-    }
-
-    /// Rules that have lost their say, by name.
-    pub(crate) fn silenced(&self) -> Vec<SilencedRule> {
-        self.parts.verdict_engine.silenced(&self.parts.history)
-    }
-
-    /// Rules with corrected causes in the projects for which `sees` returns true, most often
-    /// corrected first.
-    pub(crate) fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
-        self.parts.verdict_engine.wrong_verdicts(sees)
-    }
-
     /// How the memory need grew before the end. Computed only if the attempt ran out of memory, or
     /// if its outcome is unknown: then a caller may report that it did.
     async fn growth(&self, measured: Option<&Summary>) -> Result<Option<MemoryGrowth>, Refusal> {
@@ -248,14 +202,17 @@ impl Ingest {
             |summary: &&Summary| summary.cause.is_some_and(Cause::is_memory) || summary.outcome.is_unknown();
         let Some(summary) = measured.filter(may_be_memory) else { return Ok(None) };
         let mut end: VecDeque<(Millis, Bytes)> = VecDeque::new();
-        let read = self.series(&summary.attempt, |sample| {
+        let mut take = |sample: &Sample| {
             end.push_back((sample.elapsed, sample.need_peak()));
             let since = sample.elapsed.saturating_sub(GROWING);
             while end.len() > SAMPLES || end.front().is_some_and(|first| first.0 < since) {
                 end.pop_front();
             }
+        };
+        let read = store::each_run(&self.parts.store, &summary.attempt, |run| {
+            run.samples.iter().for_each(&mut take);
         });
-        read.await.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        read.await?;
         Ok(end.front().zip(end.back()).map(|(first, last)| MemoryGrowth::between(*first, *last)))
     }
 
@@ -266,7 +223,7 @@ impl Ingest {
         asked: &Evidence,
         asker: &Asker,
     ) -> Result<(KnownVerdicts, Option<(Arc<Summary>, bool)>), Refusal> {
-        let found = self.find(&asked.attempt).await?;
+        let found = self.writer.find(&asked.attempt).await?;
         let project = found.as_ref().map(|(summary, _running)| summary.key.project.as_str());
         if project.is_some_and(|measured| is_of_another(&asked.key.project, measured)) {
             let description = format!(
@@ -276,9 +233,7 @@ impl Ingest {
             return Err(FieldViolation::new("key.project", description).into());
         }
         let known_project = (project.unwrap_or(&asked.key.project), project.is_some());
-        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project)
-            .await
-            .map_err(|error| unreadable(&error))?;
+        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project).await?;
         let is_over = shows_end(asked) || known.in_force().is_some();
         match found {
             Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),

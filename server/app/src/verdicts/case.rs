@@ -11,12 +11,10 @@ use plimsoll_core::{
 };
 
 use super::{
+    Asker, VerdictParts,
     answer::{OwnLog, WeighedVerdict},
+    known::KnownVerdicts,
     numbers::evidence_number,
-};
-use crate::{
-    sessions::{Asker, IngestParts},
-    verdict_records::known::KnownVerdicts,
 };
 
 /// A question with everything known about its attempt.
@@ -40,7 +38,7 @@ impl VerdictCase {
     /// Computes the verdict from all reports and the measurements. The key is taken from the
     /// measurements; how the attempt ended, from the reports. Matches the log, so call it only on a
     /// thread that may be busy for long.
-    pub(super) fn weigh(self, parts: &IngestParts) -> WeighedVerdict {
+    pub(super) fn weigh(self, parts: &VerdictParts) -> WeighedVerdict {
         let before = self.known_verdicts.reported();
         let was_asked = self.correcting.is_none() && self.known_verdicts.was_asked(self.question);
         let own =
@@ -78,7 +76,7 @@ impl VerdictCase {
 
     /// Whether a later retry of the attempt succeeded. False if measurements or a person explain
     /// the failure: then that is no sign of a flaky failure.
-    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &IngestParts) -> bool {
+    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &VerdictParts) -> bool {
         let measured = self.measured.as_ref().map(|(summary, _running)| &**summary);
         let is_measured =
             |source: EvidenceSource| source < EvidenceSource::Exit || source == EvidenceSource::Person;
@@ -91,9 +89,9 @@ impl VerdictCase {
         })
     }
 
-    fn all_reports(&self, parts: &IngestParts) -> ReportedEvidence {
+    fn all_reports(&self, parts: &VerdictParts) -> ReportedEvidence {
         let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let mut asked = parts.verdict_engine.reported(
+        let mut asked = parts.engine.reported(
             &Evidence { measured: measured.clone(), ..self.asked_evidence.clone() },
             &parts.history,
         );
@@ -124,12 +122,12 @@ impl VerdictCase {
 /// Computes the verdict, and chooses a pool for its next size. If no pool offers that size, the
 /// verdict is computed again with the largest pool's memory as the cap: otherwise it would advise a
 /// bigger size although the pool lowers it.
-pub(super) fn with_pool(evidence: &Evidence, parts: &IngestParts) -> Verdict {
-    let IngestParts { verdict_engine, history, predict, pools, pods, .. } = parts;
-    let evidence = &*pods.join(evidence);
+pub(super) fn with_pool(evidence: &Evidence, parts: &VerdictParts) -> Verdict {
+    let VerdictParts { engine, history, predict, pools, .. } = parts;
+    let evidence = &*engine.pods().join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {
-        let mut verdict = verdict_engine.judge(evidence, history, settings);
+        let mut verdict = engine.judge(evidence, history, settings);
         let wanted = memory(&verdict);
         verdict.next = verdict.next.map(|next| pools.put(&evidence.key, next));
         (verdict, wanted)

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::domain::AttemptId;
+use plimsoll_core::domain::{AttemptBrief, AttemptId};
 use plimsoll_proto::job;
 
-use super::Refusal;
-use crate::{access::identity::Identity, sessions::Ingest};
+use super::Verdicts;
+use crate::access::{Refusal, identity::Identity};
 
 /// Most running attempts that are searched for an id without host.
 const MAX_RUNNING: usize = 10_000;
@@ -25,7 +25,7 @@ const LARGEST_GAP: u32 = 3;
 /// Resolves names of attempts.
 #[derive(Debug)]
 pub(crate) struct AttemptNames<'a> {
-    pub(crate) ingest: &'a Ingest,
+    pub(crate) verdicts: &'a Verdicts,
     pub(crate) caller: &'a Arc<Identity>,
 }
 
@@ -69,10 +69,10 @@ impl AttemptNames<'_> {
     /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
     /// `None` if it is not known.
     async fn is_visible(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
-        if let Some((summary, _running)) = self.ingest.find(id).await? {
+        if let Some((summary, _running)) = self.verdicts.writer.find(id).await? {
             return Ok(Some(self.caller.sees(&summary.key.project)));
         }
-        let projects = self.ingest.judged_projects(id).await?;
+        let projects = self.verdicts.judged_projects(id).await?;
         let is_judged = !projects.is_empty();
         Ok(is_judged.then(|| projects.iter().any(|project| self.caller.sees(project))))
     }
@@ -83,11 +83,18 @@ impl AttemptNames<'_> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };
-        let mut found = self.ingest.ids_in_history(|brief| {
+        let is_meant = |brief: &AttemptBrief| {
             is_named(&brief.attempt) && self.caller.may_see("attempt", &brief.key.project).is_ok()
+        };
+        let mut found: Vec<AttemptId> = self.verdicts.parts.history.read(|history| {
+            history
+                .newest_first()
+                .filter(|brief| is_meant(brief))
+                .map(|brief| brief.attempt.clone())
+                .collect()
         });
-        let (running, _) = self.ingest.highest(MAX_RUNNING, Arc::clone(self.caller)).await?;
-        found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
+        let running = self.verdicts.writer.open_ids(MAX_RUNNING, Arc::clone(self.caller)).await?;
+        found.extend(running.into_iter().filter(is_named));
         found.sort_unstable();
         found.dedup();
         Ok(found)

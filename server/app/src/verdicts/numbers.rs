@@ -1,4 +1,4 @@
-//! Fingerprints of a question and of an attempt's evidence. Both are stored, so they must not
+//! Fingerprints of a question, of an attempt's evidence, and of a stored verdict. All are stored, so they must not
 //! change between releases.
 
 use std::borrow::Cow;
@@ -51,6 +51,12 @@ pub(super) fn evidence_number(
         number = number.with_part("its retry passed");
     }
     number.value()
+}
+
+/// The number under which a verdict is stored. Another one than that of its evidence, because the same evidence may lead to another
+/// verdict later.
+pub(super) fn record_number(evidence: u64, given_unix_ms: u64) -> u64 {
+    Fnv::default().with_part(&evidence.to_string()).with_part(&given_unix_ms.to_string()).value()
 }
 
 /// All fields of a key, in a fixed order. New fields must be appended, and only if they are set.

@@ -36,7 +36,8 @@ async fn an_attempt_that_ends_after_a_verdict_is_judged_by_all_that_is_known_the
     let store = judged_before_its_end(&id).await;
     let (ingest, mut worker) = fixture::ingest(&store, 10);
     worker.resume().await.unwrap();
-    let rejudging = Rejudging::new(ingest.clone(), &mut worker);
+    let (rejudging, ended) = Rejudging::new(fixture::verdicts(&ingest));
+    worker.judged_early = Some(ended);
     worker.judge_after_end(&id);
     let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
     let worker = tasks.spawn(worker.run(end.clone()));
@@ -44,7 +45,7 @@ async fn an_attempt_that_ends_after_a_verdict_is_judged_by_all_that_is_known_the
     let mut given = Vec::new();
     while given.len() < 2 {
         tokio::task::yield_now().await;
-        given = ingest.verdicts(&id, "").await.unwrap();
+        given = fixture::verdicts(&ingest).given(&id, "").await.unwrap();
     }
     assert_eq!(given[0].cause, Cause::Deterministic, "{given:?}");
     end.cancel();
@@ -59,7 +60,8 @@ async fn an_attempt_that_ends_after_a_verdict_is_judged_by_all_that_is_known_the
 async fn attempts_beyond_those_that_may_wait_are_counted() {
     let id = AttemptId::parse("a").unwrap();
     let (ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
-    let _rejudging = Rejudging::new(ingest.clone(), &mut worker);
+    let (_rejudging, ended) = Rejudging::new(fixture::verdicts(&ingest));
+    worker.judged_early = Some(ended);
     for _ in 0..MAX_WAITING + 3 {
         worker.judge_after_end(&id);
     }

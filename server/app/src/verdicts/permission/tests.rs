@@ -5,7 +5,10 @@ use plimsoll_store::Store;
 
 use super::*;
 use crate::{
-    access::identity::{Job, Proven},
+    access::{
+        identity::{Job, Proven},
+        privacy::Private,
+    },
     service::fixture::verdicts,
     sessions::fixture,
 };
@@ -71,7 +74,7 @@ async fn only_a_reader_or_operator_of_the_project_reads_who_corrected_a_cause_an
     fixture::put(&store, &[summary], &[]).await;
     let reads = async |private: bool, roles: &[Role], caller: Identity| {
         let private = Private { logs: private, ..Private::default() };
-        let service = VerdictService { private: Arc::new(private), ..verdicts(&store).await };
+        let service = Verdicts { private: Arc::new(private), ..verdicts(&store).await };
         let caller = Identity { roles: roles.iter().copied().collect(), ..caller };
         let mut question = Evidence::about(AttemptId::parse("ci:7").unwrap());
         question.key.project = caller.projects.whole_names().next().unwrap_or_default().to_owned();

@@ -1,11 +1,10 @@
 //! The sizes for the next attempt of a job that ran out of memory, for callers that start the
 //! attempt without asking for a verdict.
 
-use std::sync::PoisonError;
-
 use plimsoll_core::domain::{Action, AttemptId, Cause, JobMark, Key, Prediction, Rung, Verdict};
 
-use crate::sessions::{Ingest, Refusal};
+use super::Verdicts;
+use crate::access::Refusal;
 
 /// Sizes for the next attempt of a job that ran out of memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,22 +26,12 @@ impl AfterMemoryEnd {
     }
 }
 
-impl Ingest {
-    /// Remembers the job if its attempt ran out of memory according to this verdict, which is in
-    /// force; else removes the job.
-    pub(crate) fn note_verdict(&self, verdict: &Verdict) {
-        let mut short = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if !verdict.raises_memory() {
-            short.forget(&verdict.attempt, &verdict.basis.reported.project);
-        }
-        short.note(verdict);
-    }
-
+impl Verdicts {
     /// Sizes for the next attempt of a job after the last one ran out of memory: from the verdict
     /// on it, which is computed if there is none. Stores nothing. `None` if the job has not run
     /// before, or ended otherwise.
     pub(crate) async fn after_memory_end(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
-        let judged = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).find(key);
+        let judged = self.parts.engine.short_of_memory_attempt(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         self.next_of(attempt, &key.project).await
     }
@@ -50,7 +39,7 @@ impl Ingest {
     /// The sizes for the attempt after `attempt`, which ran out of memory.
     async fn next_of(&self, attempt: AttemptId, project: &str) -> Result<Option<AfterMemoryEnd>, Refusal> {
         // the verdict in force is based on all reports
-        let in_force = self.verdicts(&attempt, project).await?.into_iter().next();
+        let in_force = self.given(&attempt, project).await?.into_iter().next();
         let by_memory = in_force.filter(Verdict::raises_memory);
         match by_memory.and_then(AfterMemoryEnd::of) {
             Some(next) => Ok(Some(next)),

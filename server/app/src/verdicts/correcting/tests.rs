@@ -5,9 +5,9 @@ use plimsoll_store::Store;
 
 use super::*;
 use crate::{
-    sessions::{ReadableWords, fixture},
+    sessions::{Ingest, fixture},
     startup::history::HistoryLoader,
-    verdict_records::jobs_short_of_memory::JobsShortOfMemory,
+    verdicts::ReadableWords,
 };
 
 const BROKEN: &str = "a.c:1:1: error: no such thing\n";
@@ -54,11 +54,11 @@ async fn cause_of(ingest: &Ingest, attempt: &str) -> (Option<Cause>, Option<Evid
 }
 
 async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
-    Box::pin(ingest.judge(asked, Asker::TRUSTED)).await
+    fixture::verdicts(ingest).judge(asked, Asker::TRUSTED).await
 }
 
 async fn correct(ingest: &Ingest, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
-    Box::pin(ingest.correct(correcting)).await
+    fixture::verdicts(ingest).store_correction(correcting).await
 }
 
 /// Runs `test` beside the writer over these attempts.
@@ -83,13 +83,13 @@ async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
         let more = judge(&ingest, more).await.unwrap();
         assert_eq!(more.cause, Cause::Infra, "a question with more evidence carries it on");
         assert_eq!(more.correction().unwrap().found, Cause::Deterministic);
-        let wrong = ingest.wrong_verdicts(|_| true);
+        let wrong = fixture::verdicts(&ingest).wrong_verdicts(|_| true);
         assert_eq!((wrong.len(), wrong[0].found, wrong[0].count), (1, Cause::Deterministic, 1));
         let undone = correct(&ingest, correcting("a", None, "")).await.unwrap();
         assert_eq!((undone.cause, undone.correction()), (Cause::Deterministic, None));
         let by_log = (Some(Cause::Deterministic), Some(EvidenceSource::Log), false);
         assert_eq!(cause_of(&ingest, "a").await, by_log);
-        assert_eq!(ingest.wrong_verdicts(|_| true), []);
+        assert_eq!(fixture::verdicts(&ingest).wrong_verdicts(|_| true), []);
         assert_eq!(correct(&ingest, correcting("a", None, "")).await.unwrap(), undone, "twice is once");
     })
     .await;
@@ -157,19 +157,19 @@ async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_pe
         for (attempt, logs) in [("b", true), ("c", false)] {
             let asker =
                 Asker { readable_words: ReadableWords { logs, corrections: false }, ..Asker::TRUSTED };
-            let verdict = Box::pin(ingest.judge(asked(attempt, BROKEN), asker)).await.unwrap();
+            let verdict = fixture::verdicts(&ingest).judge(asked(attempt, BROKEN), asker).await.unwrap();
             assert_eq!(verdict.evidence[0].text, "corrected by a person");
             assert!(verdict.reason.contains("(corrected by a person)"), "{}", verdict.reason);
             let line = verdict.outlook.signature.as_ref().map(|known| known.line.as_str());
             assert!(line.is_some_and(|line| line.contains("no such thing")), "{line:?}");
             let shown = format!("{} {:?}", verdict.reason, verdict.evidence);
             assert!(!shown.contains("mirror") && !shown.contains("attempt a"), "{shown}");
-            let kept = ingest.verdicts(&id(attempt), "").await.unwrap();
+            let kept = fixture::verdicts(&ingest).given(&id(attempt), "").await.unwrap();
             assert!(kept[0].reason.contains("mirror"), "it is kept in full: {}", kept[0].reason);
         }
         let asker =
             Asker { readable_words: ReadableWords { logs: true, corrections: false }, ..Asker::TRUSTED };
-        let corrected = Box::pin(ingest.judge(asked("a", BROKEN), asker)).await.unwrap();
+        let corrected = fixture::verdicts(&ingest).judge(asked("a", BROKEN), asker).await.unwrap();
         let correction = corrected.correction().unwrap();
         assert_eq!((correction.why.as_str(), correction.by.as_str()), ("***", ""));
         assert!(!corrected.reason.contains("mirror"), "{}", corrected.reason);
@@ -186,7 +186,7 @@ async fn the_same_word_twice_is_one_a_later_one_wins_and_one_is_kept() {
         for n in 0..100 {
             correct(&ingest, correcting("a", Some(Cause::NodeLost), &format!("node {n}"))).await.unwrap();
         }
-        let kept = ingest.verdicts(&id("a"), "").await.unwrap();
+        let kept = fixture::verdicts(&ingest).given(&id("a"), "").await.unwrap();
         assert_eq!((kept.len(), kept[0].cause), (1, Cause::NodeLost));
         assert_eq!(kept[0].correction().unwrap().why, "node 99");
         let secret =
@@ -232,11 +232,10 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
         history: later.parts.history.clone(),
         metrics: fixture::metrics(&later),
         verdict_engine: later.parts.verdict_engine.clone(),
-        short_of_memory: std::sync::Arc::<std::sync::Mutex<JobsShortOfMemory>>::default(),
         now_unix_ms: 0,
     };
     loader.load().await.unwrap();
-    assert_eq!(later.wrong_verdicts(|_| true).len(), 1);
+    assert_eq!(fixture::verdicts(&later).wrong_verdicts(|_| true).len(), 1);
     assert_eq!(
         later.parts.verdict_engine.classify(&asked("b", BROKEN), &later.parts.history).cause,
         Some(Cause::Infra)

@@ -1,13 +1,14 @@
-//! Why the worker refuses a request. A refused request has changed nothing.
+//! Why a request is refused. A refused request has changed nothing. Each transport maps the reasons to codes of its own; the text is
+//! the same.
 
 use std::{fmt::Display, time::Duration};
 
 use plimsoll_core::domain::{AttemptId, FieldViolation};
 use plimsoll_store::StoreError;
 
-use crate::access::identity::ExceededBound;
+use crate::{access::identity::ExceededBound, runtime::answer_memory::TooLittleMemory};
 
-/// Why a request to the worker was refused.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// A field breaks a rule.
@@ -16,6 +17,12 @@ pub(crate) enum Refusal {
     /// The caller may not do this.
     #[error("{0}")]
     Forbidden(FieldViolation),
+    /// The request is not allowed for a reason that is not in one of its fields.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The object is unknown, or not visible to this caller.
+    #[error("{0}")]
+    NotFound(String),
     /// The stream has not opened the attempt.
     #[error("attempt {0} is not open on this stream; send hello for it first")]
     NotOpen(AttemptId),
@@ -59,7 +66,18 @@ pub(crate) enum Refusal {
     },
     /// The limit of concurrent verdict requests is reached.
     #[error("limit of {0} verdict requests reached; retry in some seconds")]
-    Crowded(usize),
+    TooManyVerdicts(usize),
+    /// The limit of requests of this kind is reached.
+    #[error("limit of {most} {what} reached; retry later")]
+    Crowded {
+        /// Name of what is limited, for the error text.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
+    /// The answer would need more memory than is left.
+    #[error(transparent)]
+    TooLittleMemory(#[from] TooLittleMemory),
     /// The limit of open attempts is reached.
     #[error("limit of {0} open attempts reached; retry later")]
     Full(usize),
@@ -78,15 +96,26 @@ pub(crate) enum Refusal {
     /// The server is about to stop.
     #[error("the server is stopping; come back in a moment")]
     Stopping,
+    /// The work for the request panicked.
+    #[error("counting ended badly: {0}")]
+    Panicked(String),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
 }
 
 impl Refusal {
     /// When the same request may succeed; `None` if it would be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Full(_) | Self::FullOfUntrusted(_) => Some(Duration::from_secs(30)),
+            Self::Full(_) | Self::FullOfUntrusted(_) | Self::Crowded { .. } | Self::TooLittleMemory(_) => {
+                Some(Duration::from_secs(30))
+            }
             Self::Exceeded(exceeded) => Some(exceeded.retry_after),
-            Self::Crowded(_) => Some(Duration::from_secs(10)),
+            Self::TooManyVerdicts(_) => Some(Duration::from_secs(10)),
             Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
             Self::Stopping => Some(Duration::from_secs(2)),
             _ => None,
@@ -97,6 +126,8 @@ impl Refusal {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Fault(_) | Self::Forbidden(_) => "invalid",
+            Self::NotAllowed(_) => "not_allowed",
+            Self::NotFound(_) => "not_found",
             Self::NotOpen(_) => "not_open",
             Self::Gap { .. } => "gap",
             Self::Held(_) => "held",
@@ -104,13 +135,15 @@ impl Refusal {
             Self::Replaced(_) => "replaced",
             Self::Running(_) => "running",
             Self::Judged { .. } => "judged",
-            Self::Crowded(_) => "crowded",
+            Self::TooManyVerdicts(_) | Self::Crowded { .. } => "crowded",
+            Self::TooLittleMemory(_) => "memory",
             Self::Full(_) => "full",
             Self::FullOfUntrusted(_) => "full_of_untrusted",
             Self::Exceeded(_) => "exceeded",
             Self::Unwritable(_) => "unwritable",
             Self::Unreadable(_) => "unreadable",
             Self::Stopping => "stopping",
+            Self::Panicked(_) => "panicked",
         }
     }
 }
@@ -118,9 +151,4 @@ impl Refusal {
 /// The refusal for an error of a write.
 pub(crate) fn unwritable(error: impl Display) -> Refusal {
     Refusal::Unwritable(error.to_string())
-}
-
-/// The refusal for an error of a read.
-pub(crate) fn unreadable(error: &StoreError) -> Refusal {
-    Refusal::Unreadable(error.to_string())
 }

@@ -1,26 +1,15 @@
-//! Verdicts. Decides whether a caller's report is stored, and then asks the sessions for the
-//! verdict.
+//! Who may ask for a verdict, correct one, and read what others reported; and whether a caller's report is stored.
 
 use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Cause, Evidence, Verdict};
 
-use super::{Refusal, attempt_names::AttemptNames};
-use crate::{
-    access::{
-        guard::AdmittedCaller,
-        identity::{Bound, Identity, Role},
-        privacy::Private,
-    },
-    sessions::{Asker, CorrectionJob, Ingest, ReadableWords},
+use super::{Asker, AttemptNames, CorrectionJob, ReadableWords, Verdicts, judge::VerdictScope};
+use crate::access::{
+    Refusal,
+    guard::AdmittedCaller,
+    identity::{Bound, Identity, Role},
 };
-
-/// Answers whether a failed attempt should be retried. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct VerdictService {
-    pub(crate) ingest: Ingest,
-    pub(crate) private: Arc<Private>,
-}
 
 /// A person's correction of a failure's cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,19 +23,7 @@ pub(crate) struct CorrectionRequest {
     pub(crate) signature_for_ms: Option<u64>,
 }
 
-/// How the verdict for a caller is made, and whether it is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VerdictScope {
-    /// The verdict is stored.
-    Kept,
-    /// The verdict is not stored.
-    NotKept,
-    /// The verdict is made without the attempt, as if it were unknown: the caller must not learn
-    /// that the attempt exists.
-    WithoutAttempt,
-}
-
-impl VerdictService {
+impl Verdicts {
     /// The verdict on an ended attempt, or on the newest run of a CI job. A verdict that is stored
     /// is on disk before it is returned.
     /// Errors: the caller may not ask about the attempt, exceeds its bound on concurrent verdicts, or the writer refuses.
@@ -57,16 +34,14 @@ impl VerdictService {
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
         let caller = caller.identity();
-        let _place = self.ingest.take_slot(caller.trusted)?;
+        let _place = self.queue.take_slot(caller.trusted)?;
         if !learns_nothing(caller) {
             question.attempt = self.meant_attempt(caller, &question, newest_run).await?;
         }
-        let verdict = match self.scope(caller, &mut question).await? {
-            (VerdictScope::Kept, asker) => self.ingest.judge(question, asker).await,
-            (VerdictScope::NotKept, asker) => self.ingest.judge_without_storing(question, asker).await,
-            (VerdictScope::WithoutAttempt, _) => self.ingest.judge_unseen(question).await,
-        };
-        Ok(verdict?)
+        match self.scope(caller, &mut question).await? {
+            (VerdictScope::Kept, asker) => self.judge(question, asker).await,
+            (scope, asker) => self.judge_without_storing(question, asker, scope).await,
+        }
     }
 
     /// Stores a person's correction of the cause, and returns the corrected verdict. It is on disk
@@ -85,9 +60,9 @@ impl VerdictService {
                         use a person's token with the role operator";
             return Err(Refusal::NotAllowed(text.to_owned()));
         }
-        let _place = self.ingest.take_slot(true)?;
+        let _place = self.queue.take_slot(true)?;
         let CorrectionRequest { attempt, cause, why, signature_for_ms } = request;
-        let attempt = AttemptNames { ingest: &self.ingest, caller }.full_id(&attempt).await?;
+        let attempt = AttemptNames { verdicts: self, caller }.full_id(&attempt).await?;
         let Some(project) = self.project_of(caller, &attempt).await? else {
             return Err(Refusal::NotFound(format!("no attempt {attempt} is known here")));
         };
@@ -102,7 +77,7 @@ impl VerdictService {
             by: caller.reporter_for(&project),
         };
         let correcting = CorrectionJob { attempt, project, cause, why, signature_for_ms, asker };
-        Ok(Box::pin(self.ingest.correct(correcting)).await?)
+        Box::pin(self.store_correction(correcting)).await
     }
 
     /// The attempt that a question is about. An id without host is not matched to an attempt of
@@ -113,11 +88,11 @@ impl VerdictService {
         question: &Evidence,
         newest_run: bool,
     ) -> Result<AttemptId, Refusal> {
-        let names = AttemptNames { ingest: &self.ingest, caller };
+        let names = AttemptNames { verdicts: self, caller };
         let (asked, package) = (&question.attempt, &question.key.package);
         let mut full = names.full_id(asked).await?;
         if full != *asked && !package.is_empty() {
-            let found = self.ingest.find(&full).await?;
+            let found = self.writer.find(&full).await?;
             if found.is_none_or(|(summary, _running)| summary.key.package != *package) {
                 full.clone_from(asked);
             }
@@ -128,9 +103,9 @@ impl VerdictService {
     /// The project of an attempt that was measured or has a verdict, if the caller may see the
     /// project.
     async fn project_of(&self, caller: &Identity, attempt: &AttemptId) -> Result<Option<String>, Refusal> {
-        let projects = match self.ingest.find(attempt).await? {
+        let projects = match self.writer.find(attempt).await? {
             Some((summary, _running)) => vec![summary.key.project.clone()],
-            None => self.ingest.judged_projects(attempt).await?,
+            None => self.judged_projects(attempt).await?,
         };
         Ok(projects.into_iter().find(|project| caller.sees(project)))
     }
@@ -152,9 +127,9 @@ impl VerdictService {
             return Ok((VerdictScope::Kept, Asker { readable_words: ReadableWords::ALL, ..asker }));
         }
         if learns_nothing(caller) {
-            return Ok((VerdictScope::WithoutAttempt, asker));
+            return Ok((VerdictScope::WithoutAttempt, Asker::stranger()));
         }
-        let found = self.ingest.find(&question.attempt).await?;
+        let found = self.writer.find(&question.attempt).await?;
         let seen = found.as_ref().map(|(summary, _running)| caller.sees(&summary.key.project));
         if seen != Some(true) {
             caller.asks_about(&question.attempt, &mut question.key).map_err(Refusal::Forbidden)?;
@@ -176,7 +151,7 @@ impl VerdictService {
         let teaches = measured.is_some_and(|summary| !summary.opening.untrusted);
         let is_own = seen.is_some() && !teaches && is_own_job;
         let scope = match seen {
-            Some(false) => VerdictScope::WithoutAttempt,
+            Some(false) => return Ok((VerdictScope::WithoutAttempt, Asker::stranger())),
             _ if caller.trusted || is_own => VerdictScope::Kept,
             _ => VerdictScope::NotKept,
         };

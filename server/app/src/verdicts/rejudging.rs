@@ -5,10 +5,8 @@ use plimsoll_core::domain::{AttemptId, Evidence};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    sessions::{Ingest, Refusal, worker::Worker},
-    verdict_records::known::Asker,
-};
+use super::{Asker, Verdicts};
+use crate::access::Refusal;
 
 /// Most attempts that wait for a new verdict. An attempt that does not fit is counted, and gets its
 /// new verdict at the next request about it.
@@ -17,17 +15,15 @@ const MAX_WAITING: usize = 1024;
 /// Computes new verdicts on attempts that were judged before their end.
 #[derive(Debug)]
 pub(crate) struct Rejudging {
-    ingest: Ingest,
+    verdicts: Verdicts,
     ended: mpsc::Receiver<AttemptId>,
 }
 
 impl Rejudging {
-    /// Creates the task. `worker` sends it attempts that ended and have a verdict from before their
-    /// end.
-    pub(crate) fn new(ingest: Ingest, worker: &mut Worker) -> Self {
+    /// Creates the task, and the queue for attempts that ended and have a verdict from before their end.
+    pub(crate) fn new(verdicts: Verdicts) -> (Self, mpsc::Sender<AttemptId>) {
         let (sender, ended) = mpsc::channel(MAX_WAITING);
-        worker.judged_early = Some(sender);
-        Self { ingest, ended }
+        (Self { verdicts, ended }, sender)
     }
 
     /// Runs until `end`.
@@ -37,17 +33,17 @@ impl Rejudging {
 
     async fn judge_each(&mut self) {
         while let Some(attempt) = self.ended.recv().await {
-            if let Err(error) = self.ingest.judge_anew(attempt.clone()).await {
+            if let Err(error) = self.verdicts.judge_anew(attempt.clone()).await {
                 tracing::warn!(%attempt, %error, "could not judge an attempt again after its end");
             }
         }
     }
 }
 
-impl Ingest {
+impl Verdicts {
     /// Computes the verdict on an attempt again from everything that is known now, and puts it in
     /// force.
-    pub(crate) async fn judge_anew(&self, attempt: AttemptId) -> Result<(), Refusal> {
+    async fn judge_anew(&self, attempt: AttemptId) -> Result<(), Refusal> {
         // boxed, because the future is large and exists for long
         Box::pin(self.judge(Evidence::about(attempt), Asker::TRUSTED)).await.map(drop)
     }

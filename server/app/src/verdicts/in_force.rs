@@ -9,30 +9,30 @@ use super::unmeasured::UnmeasuredVerdicts;
 
 /// Attempts with verdicts that can be learnt, and their keys; their memory is bounded like the
 /// history's. The verdicts themselves are read again once it is known which attempts are in memory.
-pub(super) struct LearnableVerdicts {
+pub(crate) struct LearnableVerdicts {
     most: usize,
     /// Attempts with a verdict that can be learnt ([`is_learnable`]), with summaries that have not been read
     /// yet.
     waiting: HashSet<AttemptId>,
     /// The newest trusted attempts with a verdict that can be learnt, with summaries that have been read: the
     /// end in milliseconds since 1970, id and key.
-    pub(super) met: Vec<(u64, AttemptId, Key)>,
-    pub(super) unmeasured: UnmeasuredVerdicts,
+    pub(crate) met: Vec<(u64, AttemptId, Key)>,
+    pub(crate) unmeasured: UnmeasuredVerdicts,
 }
 
 impl LearnableVerdicts {
-    pub(super) fn of(most: usize) -> Self {
+    pub(crate) fn of(most: usize) -> Self {
         Self { most, waiting: HashSet::new(), met: Vec::new(), unmeasured: UnmeasuredVerdicts::default() }
     }
 
-    pub(super) fn note_verdict(&mut self, verdict: &Verdict) {
+    pub(crate) fn note_verdict(&mut self, verdict: &Verdict) {
         self.unmeasured.note_verdict(verdict);
         if is_learnable(verdict) && !self.waiting.contains(&verdict.attempt) {
             self.waiting.insert(verdict.attempt.clone());
         }
     }
 
-    pub(super) fn note_summary(&mut self, summary: &Summary) {
+    pub(crate) fn note_summary(&mut self, summary: &Summary) {
         self.unmeasured.note_measured(&summary.attempt);
         let waited = !self.waiting.is_empty() && self.waiting.remove(&summary.attempt);
         if waited && !summary.opening.untrusted {
@@ -48,7 +48,7 @@ impl LearnableVerdicts {
 }
 
 /// Whether a verdict can be learnt: only failures with a signature can be recognized again.
-pub(super) const fn is_learnable(verdict: &Verdict) -> bool {
+pub(crate) const fn is_learnable(verdict: &Verdict) -> bool {
     verdict.outlook.signature.is_some()
 }
 
@@ -56,7 +56,7 @@ pub(super) const fn is_learnable(verdict: &Verdict) -> bool {
 /// with whether the verdict is the only one on its attempt. For an attempt of unknown project, one
 /// verdict is in force for each project. The verdicts on one attempt are passed in the order of
 /// their time.
-pub(super) struct VerdictsInForce<F: FnMut(Verdict, bool)> {
+pub(crate) struct VerdictsInForce<F: FnMut(Verdict, bool)> {
     /// Groups the verdicts on an attempt: the last one of each group is in force.
     of: fn(&Verdict) -> AskedBy,
     /// The verdicts on the attempt read last, one for each group.
@@ -69,12 +69,12 @@ type AskedBy = (Option<String>, Option<Reporter>);
 
 impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
     /// Selects with one verdict in force for each attempt and project.
-    pub(super) fn of_projects(take: F) -> Self {
+    pub(crate) fn of_projects(take: F) -> Self {
         Self { of: |verdict| (Some(verdict.basis.reported.project.clone()), None), last: Vec::new(), take }
     }
 
     /// Selects with one verdict in force for each attempt, project and reporter.
-    pub(super) fn of_askers(take: F) -> Self {
+    pub(crate) fn of_askers(take: F) -> Self {
         let of = |verdict: &Verdict| {
             let basis = &verdict.basis;
             (Some(basis.reported.project.clone()), Some(basis.reported_by.clone()))
@@ -83,11 +83,11 @@ impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
     }
 
     /// Selects with one verdict in force for each attempt.
-    pub(super) fn new(take: F) -> Self {
+    pub(crate) fn new(take: F) -> Self {
         Self { of: |_verdict| AskedBy::default(), last: Vec::new(), take }
     }
 
-    pub(super) fn push(&mut self, verdict: Verdict) {
+    pub(crate) fn push(&mut self, verdict: Verdict) {
         if self.last.first().is_some_and(|last| last.attempt != verdict.attempt) {
             self.hand_on_verdicts();
         }
@@ -100,7 +100,7 @@ impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
     }
 
     /// Hands on the collected verdicts of one attempt, oldest first.
-    pub(super) fn hand_on_verdicts(&mut self) {
+    pub(crate) fn hand_on_verdicts(&mut self) {
         let is_only = self.last.len() == 1;
         self.last.sort_by_key(|verdict| verdict.given_unix_ms);
         for last in std::mem::take(&mut self.last) {
@@ -108,7 +108,7 @@ impl<F: FnMut(Verdict, bool)> VerdictsInForce<F> {
         }
     }
 
-    pub(super) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         self.hand_on_verdicts();
     }
 }

@@ -8,7 +8,7 @@ mod read;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -23,6 +23,7 @@ use plimsoll_core::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::{job_pods::JobPods, jobs_short_of_memory::JobsShortOfMemory};
 use crate::runtime::{
     clock::Clock,
     metrics::{Metrics, RuleLabel},
@@ -73,6 +74,8 @@ struct Shared {
     kept: Kept<RulesInForce, Option<Vec<FileStamp>>>,
     known_failures: Mutex<KnownFailures>,
     corrections: Mutex<Corrections>,
+    short_of_memory: Mutex<JobsShortOfMemory>,
+    pods: JobPods,
     metrics: Arc<Metrics>,
 }
 
@@ -84,7 +87,16 @@ impl VerdictEngine {
         let kept = Kept::new(WHAT, RulesInForce::read(&sources)?, Some(stamps));
         let seen = Mutex::new(KnownFailures::new(MAX_FAILURES));
         let corrections = Mutex::new(Corrections::new(MAX_CORRECTIONS));
-        Ok(Self(Arc::new(Shared { sources, kept, known_failures: seen, corrections, metrics })))
+        let shared = Shared {
+            sources,
+            kept,
+            known_failures: seen,
+            corrections,
+            short_of_memory: Mutex::default(),
+            pods: JobPods::default(),
+            metrics,
+        };
+        Ok(Self(Arc::new(shared)))
     }
 
     /// The verdict on an ended attempt. Matches every log line, so call it only on a thread that
@@ -100,7 +112,7 @@ impl VerdictEngine {
         // classified before the locks are taken: it is slow, and predictions would wait
         let finding = self.classify_by(evidence, rules, history);
         history.read(|history| {
-            let seen = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = self.known_failures();
             retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
         })
     }
@@ -130,7 +142,7 @@ impl VerdictEngine {
     /// Rules that have lost their say, by name, with the projects in which they have. Each rule takes the locks anew, because
     /// predictions wait for them.
     pub(crate) fn silenced(&self, history: &SharedHistory) -> Vec<SilencedRule> {
-        let rules = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).rules_with_cases();
+        let rules = self.known_failures().rules_with_cases();
         let of_rule = |rule: &String| self.with_experience(history, |experience| experience.silenced(rule));
         rules.iter().flat_map(of_rule).collect()
     }
@@ -138,7 +150,7 @@ impl VerdictEngine {
     /// Reads what records of rules follow from. The order of the locks is that of [`Self::judge`].
     fn with_experience<T>(&self, history: &SharedHistory, read: impl FnOnce(RuleExperience<'_>) -> T) -> T {
         history.read(|history| {
-            let seen = self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = self.known_failures();
             read(RuleExperience { seen: &seen, history, corrections: &self.corrections() })
         })
     }
@@ -160,10 +172,29 @@ impl VerdictEngine {
         }
     }
 
-    /// Like [`Self::note_correction`], for verdicts read at startup: does not update the metrics.
-    /// Call [`Self::count_corrections`] after the last one.
-    pub(crate) fn recall_correction(&self, verdict: &Verdict) {
+    /// Takes a verdict in force that is read at startup: its correction, and whether its job ran out of memory. Does not update the
+    /// metrics; call [`Self::count_corrections`] after the last one.
+    pub(crate) fn recall(&self, verdict: &Verdict) {
+        self.short_of_memory().note(verdict);
         self.corrections().record(verdict);
+    }
+
+    /// Sizes of pods of CI jobs.
+    pub(crate) fn pods(&self) -> &JobPods {
+        &self.0.pods
+    }
+
+    /// The last attempt of the job, if it ran out of memory according to the verdict on it.
+    pub(super) fn short_of_memory_attempt(&self, key: &Key) -> Option<AttemptId> {
+        self.short_of_memory().find(key)
+    }
+
+    fn short_of_memory(&self) -> MutexGuard<'_, JobsShortOfMemory> {
+        self.0.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_failures(&self) -> MutexGuard<'_, KnownFailures> {
+        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Updates the metrics of rules that have lost their say every minute, until `end`.
@@ -213,13 +244,13 @@ impl VerdictEngine {
         }
     }
 
-    fn corrections(&self) -> std::sync::MutexGuard<'_, Corrections> {
+    fn corrections(&self) -> MutexGuard<'_, Corrections> {
         self.0.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Failures with ended retries, most retries first.
     pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
-        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).flaky(history, most)
+        self.known_failures().flaky(history, most)
     }
 
     /// Groups of equal failures for which `takes` returns true, most attempts first.
@@ -229,32 +260,40 @@ impl VerdictEngine {
         takes: impl Fn(&AttemptBrief) -> bool,
         most: usize,
     ) -> Vec<FailureGroup> {
-        self.0
-            .known_failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .failure_groups(history, takes, most)
+        self.known_failures().failure_groups(history, takes, most)
+    }
+
+    /// Takes a new verdict that is on disk, in place of the verdict that was in force before: its failure, and whether its job ran
+    /// out of memory.
+    pub(super) fn learn_new(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
+        let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
+        let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
+        if earlier.is_some_and(differs) {
+            self.known_failures().unlearn(&verdict.attempt, Some(&key.project));
+        }
+        self.learn(key, verdict);
+        let mut short = self.short_of_memory();
+        if !verdict.raises_memory() {
+            short.forget(&verdict.attempt, &verdict.basis.reported.project);
+        }
+        short.note(verdict);
     }
 
     /// Adds the failure in a verdict that is on disk.
     pub(crate) fn learn(&self, key: &Key, verdict: &Verdict) {
-        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
+        self.known_failures().learn(key, verdict);
     }
 
     /// Removes the log lines of these verdicts from the known failures, after they were removed
     /// from the store.
     pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
-        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
+        self.known_failures().drop_lines(verdicts);
     }
 
-    /// Removes the failures of verdicts on an attempt that were given for this project.
-    pub(crate) fn unlearn_of(&self, attempt: &AttemptId, project: &str) {
-        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, Some(project));
-    }
-
-    /// Removes the failures of all verdicts on an attempt.
+    /// Removes everything that verdicts on an attempt taught, apart from corrections.
     pub(crate) fn unlearn(&self, attempt: &AttemptId) {
-        self.0.known_failures.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt, None);
+        self.known_failures().unlearn(attempt, None);
+        self.short_of_memory().forget(attempt, "");
     }
 
     /// Reloads rules and terms when a file changes and at each SIGHUP, until `end`.

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use plimsoll_core::domain::{AttemptId, Bytes, Evidence, NamedSizes, Summary};
 use plimsoll_store::{Store, StoreError};
 
-use crate::{
-    sessions::{Ingest, Refusal, refusal::unreadable},
-    verdict_records::known::in_order,
-};
+use super::{Verdicts, known::in_order};
+use crate::access::Refusal;
 
-impl Ingest {
+impl Verdicts {
     /// Memory sizes that the verdict in force on the previous attempt advised for this attempt, if
     /// the previous attempt was short of memory.
-    pub(crate) async fn named_before(
+    pub(super) async fn named_before(
         &self,
         asked: &Evidence,
         measured: Option<Arc<Summary>>,
@@ -29,7 +27,7 @@ impl Ingest {
         match before {
             Some(before) => {
                 let named = named_for_next(&self.parts.store, &before, &project).await;
-                named.map_err(|error| unreadable(&error))
+                Ok(named?)
             }
             None => Ok(None),
         }
@@ -57,9 +55,13 @@ mod tests {
     use plimsoll_core::domain::{Exit, test_summary};
 
     use super::*;
-    use crate::sessions::{Asker, fixture};
+    use crate::{
+        sessions::{Ingest, fixture},
+        verdicts::Asker,
+    };
 
     async fn find(ingest: &Ingest) {
+        let verdicts = fixture::verdicts(ingest);
         let first = test_summary("first", "zlib", "1", 100);
         ingest.parts.history.learn(&first);
         let asked = Evidence {
@@ -68,16 +70,16 @@ mod tests {
             container_reason: "OOMKilled".into(),
             ..Evidence::about(first.attempt.clone())
         };
-        let next = ingest.judge(asked, Asker::TRUSTED).await.unwrap().next.unwrap();
+        let next = verdicts.judge(asked, Asker::TRUSTED).await.unwrap().next.unwrap();
         let retry = Summary {
             retries: Some(first.attempt.clone()),
             number: 2,
             ..test_summary("second", "zlib", "1", 100)
         };
         let about = Evidence::about(retry.attempt.clone());
-        let named = ingest.named_before(&about, Some(Arc::new(retry))).await.unwrap().unwrap();
+        let named = verdicts.named_before(&about, Some(Arc::new(retry))).await.unwrap().unwrap();
         assert_eq!((named.request.0, named.limit.0), (next.memory_request.value, next.memory_limit.value));
-        assert_eq!(ingest.named_before(&about, None).await, Ok(None));
+        assert_eq!(verdicts.named_before(&about, None).await, Ok(None));
     }
 
     #[tokio::test]
