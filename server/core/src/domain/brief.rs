@@ -1,6 +1,9 @@
 //! The part of a finished attempt that stays in memory. The whole summary is on disk. A million attempts in this form take some hundred MB.
 
-use std::{num::NonZeroU64, sync::Arc};
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    sync::Arc,
+};
 
 use plimsoll_proto::measured::IncompleteNeed;
 
@@ -23,6 +26,18 @@ impl JobMark {
     }
 }
 
+/// Hash of the commit that was built. Two commits of one build have the same one once in four billion times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitMark(NonZeroU32);
+
+impl CommitMark {
+    /// The mark of the commit that a key names; `None` if it names none.
+    pub fn of(key: &Key) -> Option<Self> {
+        let [.., a, b, c, d] = Fnv::default().with_part(key.commit()?).value().to_be_bytes();
+        NonZeroU32::new(u32::from_be_bytes([a, b, c, d])).or(Some(NonZeroU32::MAX)).map(Self)
+    }
+}
+
 /// Flag: the attempt's memory request or limit is known.
 const MEMORY_ASKED: u8 = 1;
 /// Flag: the cause follows from a line of the log alone.
@@ -33,6 +48,10 @@ const OWN_JOB: u8 = 4;
 const SCRAPED: u8 = 8;
 /// Flag: the need is a sum over processes, so it is a lower bound.
 const BY_PROCESSES: u8 = 16;
+/// Flag: the node is to blame.
+const NODES_FAULT: u8 = 32;
+/// Flag: the attempt's use is no measurement of its need.
+const NO_MEASUREMENT: u8 = 64;
 
 /// A finished attempt, reduced to what sums, lists and verdicts on other attempts use.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +64,8 @@ pub struct AttemptBrief {
     pub retries: Option<Box<AttemptId>>,
     /// The mark of the attempt's job, if its key names a job.
     pub job: Option<JobMark>,
+    /// The mark of the attempt's commit, if its key names one.
+    pub commit: Option<CommitMark>,
     /// Start, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Time from start to end.
@@ -61,20 +82,16 @@ pub struct AttemptBrief {
     pub samples: u32,
     /// Build jobs, 0 if not known.
     pub jobs: u16,
-    /// Number of this execution of the job; 1 for the first.
-    pub number: u32,
+    /// Number of this execution of the job; 1 for the first, at most 65,535.
+    pub number: u16,
     /// How the attempt ended.
     pub outcome: Outcome,
     /// Why the attempt failed; `None` if it did not fail.
     pub cause: Option<Cause>,
-    /// Whether the node is to blame: it ran out of memory under a build that stayed below its limit.
-    pub is_nodes_fault: bool,
-    /// [`MEMORY_ASKED`], [`BY_LOG`], [`OWN_JOB`], [`SCRAPED`] and [`BY_PROCESSES`] in one byte: a further field would take eight.
+    /// [`MEMORY_ASKED`] and the other flags in one byte: a further field would take eight.
     flags: u8,
     /// Whether the sender is untrusted. Such an attempt never lowers the sizes of others.
     pub untrusted: bool,
-    /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere.
-    pub is_not_a_measurement: bool,
 }
 
 impl AttemptBrief {
@@ -93,7 +110,17 @@ impl AttemptBrief {
     /// its use does not count as a measurement.
     pub fn proven_need(&self) -> Option<Bytes> {
         let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
-        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement)
+        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.is_not_a_measurement())
+    }
+
+    /// Whether the node is to blame: it ran out of memory under a build that stayed below its limit.
+    pub fn is_nodes_fault(&self) -> bool {
+        self.flags & NODES_FAULT != 0
+    }
+
+    /// Whether the attempt's use does not show what such a build needs, because its work was done already or elsewhere.
+    pub fn is_not_a_measurement(&self) -> bool {
+        self.flags & NO_MEASUREMENT != 0
     }
 
     /// Whether the cause follows from a log line or a person's correction, without a measurement.
@@ -146,19 +173,11 @@ impl AttemptBrief {
     fn of(summary: &Summary, key: Arc<Key>) -> Self {
         Self {
             job: JobMark::of(&summary.key),
+            commit: CommitMark::of(&summary.key),
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
             memory: summary.resources.memory_size_asked().unwrap_or_default(),
-            flags: if summary.resources.memory_size_asked().is_some() { MEMORY_ASKED } else { 0 }
-                | if summary.is_cause_unmeasured() { BY_LOG } else { 0 }
-                | if summary.opening.proven { OWN_JOB } else { 0 }
-                | match summary.incomplete() {
-                    None => 0,
-                    Some(IncompleteNeed::Prometheus) => SCRAPED,
-                    Some(IncompleteNeed::Processes) => BY_PROCESSES,
-                },
-            is_nodes_fault: summary.is_nodes_fault(),
+            flags: flags_of(summary),
             untrusted: summary.opening.untrusted,
-            is_not_a_measurement: summary.is_not_a_measurement(),
             attempt: summary.attempt.clone(),
             key,
             retries: summary.retries.clone().map(Box::new),
@@ -168,11 +187,27 @@ impl AttemptBrief {
             need_peak: summary.need_peak,
             need_mean: summary.need_mean,
             samples: u32::try_from(summary.samples).unwrap_or(u32::MAX),
-            number: summary.number,
+            number: u16::try_from(summary.number).unwrap_or(u16::MAX),
             outcome: summary.outcome,
             cause: summary.cause,
         }
     }
+}
+
+fn flags_of(summary: &Summary) -> u8 {
+    let source = match summary.incomplete() {
+        None => 0,
+        Some(IncompleteNeed::Prometheus) => SCRAPED,
+        Some(IncompleteNeed::Processes) => BY_PROCESSES,
+    };
+    let flags = [
+        (summary.resources.memory_size_asked().is_some(), MEMORY_ASKED),
+        (summary.is_cause_unmeasured(), BY_LOG),
+        (summary.opening.proven, OWN_JOB),
+        (summary.is_nodes_fault(), NODES_FAULT),
+        (summary.is_not_a_measurement(), NO_MEASUREMENT),
+    ];
+    flags.into_iter().filter(|(is_set, _)| *is_set).fold(source, |all, (_, flag)| all | flag)
 }
 
 impl From<&Summary> for AttemptBrief {

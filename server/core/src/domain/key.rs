@@ -109,6 +109,14 @@ impl Key {
         Some((label(PIPELINE_LABEL)?, label("job")?))
     }
 
+    /// The commit, if a label names it or the ref is one (40 hexadecimal digits or more).
+    pub fn commit(&self) -> Option<&str> {
+        let label = COMMIT_LABELS.iter().find_map(|name| self.labels.get(*name));
+        let git_ref = Some(&self.git_ref)
+            .filter(|git_ref| git_ref.len() >= 40 && git_ref.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        label.filter(|commit| !commit.is_empty()).or(git_ref).map(String::as_str)
+    }
+
     /// The key as people write it: `zlib@1.3 +pic %gcc@12.2 x86_64 -j8`.
     pub fn describe(&self) -> String {
         let mut text = if self.package.is_empty() { "(no package)".to_owned() } else { self.package.clone() };

@@ -41,7 +41,7 @@ pub use attempt::PoolSlot;
 pub use attempt::{
     Attempt, AttemptId, MeasurementSource, OpeningRecord, PredictionSnapshot, Resources, SessionId, TicketId,
 };
-pub use brief::{AttemptBrief, JobMark, RetryStatus, RungObservation};
+pub use brief::{AttemptBrief, CommitMark, JobMark, RetryStatus, RungObservation};
 pub use correction::{CorrectionRule, VerdictCorrection};
 pub use evidence_line::{EvidenceLine, EvidenceSource};
 pub use field_violation::FieldViolation;

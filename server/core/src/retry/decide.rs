@@ -213,5 +213,5 @@ fn is_clamped(next: &Prediction) -> bool {
 }
 
 fn was_taken_away(earlier: &AttemptBrief) -> bool {
-    earlier.proven_cause().is_some_and(Cause::is_taken_away) || earlier.is_nodes_fault
+    earlier.proven_cause().is_some_and(Cause::is_taken_away) || earlier.is_nodes_fault()
 }

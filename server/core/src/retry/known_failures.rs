@@ -12,7 +12,9 @@ use super::{
     lineage,
     rule_cases::{FailureId, FailurePosition, RuleCases},
 };
-use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, SpokenRule, Verdict};
+use crate::domain::{
+    Action, AttemptId, Cause, CommitMark, History, Key, Outcome, Signature, SpokenRule, Verdict,
+};
 
 /// Most failures kept for one key and signature; the oldest are dropped.
 const PER_SIGNATURE: usize = 32;
@@ -79,6 +81,8 @@ pub(super) struct FailedAttempt {
     pub(super) position: FailurePosition,
     /// Where the failure counts as repeated: the commit, else pipeline and job.
     pub(super) repeat_scope: Option<String>,
+    /// The commit that was built.
+    pub(super) commit: Option<CommitMark>,
     /// Which verdict a retry would follow; `None` if a retry shows nothing about the failure, because its size changed, or because better
     /// evidence than a log proved the cause.
     pub(super) retry_after: Option<RetryAfter>,
@@ -146,6 +150,7 @@ impl KnownFailures {
         let failure = FailedAttempt {
             position: position.clone(),
             repeat_scope: lineage::repeat_scope(key),
+            commit: CommitMark::of(key),
             retry_after: RetryAfter::of(verdict),
             has_line: !signature.line.is_empty(),
             spoken: if verdict.basis.by_untrusted { Vec::new() } else { verdict.basis.spoken.clone() },

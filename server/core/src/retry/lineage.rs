@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use plimsoll_proto::job::JobExecution;
 
 use super::remedy;
-use crate::domain::{AttemptBrief, AttemptId, COMMIT_LABELS, Evidence, Hints, History, Key, ListedRun};
+use crate::domain::{AttemptBrief, AttemptId, Evidence, Hints, History, Key, ListedRun};
 
 /// GitLab's statuses of a run that has not started or not ended.
 const NOT_RUN_STATUSES: [&str; 10] = [
@@ -68,7 +68,7 @@ impl Lineage<'_> {
         }
         let numbered = self.earlier.iter().map(|summary| summary.number).max().unwrap_or(0);
         let found = self.earlier.len().max(self.listed.unwrap_or(0));
-        let before = u32::try_from(found).unwrap_or(u32::MAX).max(numbered);
+        let before = u32::try_from(found).unwrap_or(u32::MAX).max(numbered.into());
         // the measured number is that of the agent, which reads it in the job itself
         before.saturating_add(1).max(measured)
     }
@@ -106,14 +106,6 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
 
 /// Identifies within what a failure counts as repeated: one commit, else one job of one pipeline.
 pub(super) fn repeat_scope(key: &Key) -> Option<String> {
-    let commit =
-        COMMIT_LABELS.iter().find_map(|name| key.labels.get(*name)).filter(|commit| !commit.is_empty());
-    if let Some(commit) = commit {
-        return Some(commit.clone());
-    }
-    let is_commit = key.git_ref.len() >= 40 && key.git_ref.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_commit {
-        return Some(key.git_ref.clone());
-    }
-    key.job().map(|(pipeline, job)| format!("{pipeline}/{job}"))
+    let job = || key.job().map(|(pipeline, job)| format!("{pipeline}/{job}"));
+    key.commit().map(str::to_owned).or_else(job)
 }

@@ -2,7 +2,7 @@
 //!
 //! | case | the rule was right if |
 //! |---|---|
-//! | an unchanged retry, or a later attempt of the same job or commit, passed | it named a fault outside the build |
+//! | an unchanged retry passed, or soon after a build of the same commit in any pipeline | it named a fault outside the build |
 //! | all of them failed | it named a fault of the build itself |
 //! | a person corrected the cause or confirmed it: counts instead of the retries | it named that cause |
 //!
@@ -26,7 +26,7 @@ use super::{
     rule_cases::{FailureId, FailurePosition, RuleCase},
     rule_records::RuleRecord,
 };
-use crate::domain::{Cause, History, Key, Outcome};
+use crate::domain::{Cause, History, Key, Outcome, Rung};
 
 /// Most cases of a project in its own record, the newest: a rule that was wrong long ago gets its say back.
 const OWN_CASES: usize = 32;
@@ -36,6 +36,9 @@ const FOREIGN_CASES: usize = 3;
 const FOREIGN_PROJECTS: usize = 64;
 /// Failures that are examined for each case that may count, the newest: several may be one case. A verdict waits for them.
 const EXAMINED_FOR_CASE: usize = 8;
+
+/// Attempts of a build after a failure among which one at the same commit is looked for: other pipelines run soon after.
+const NEXT_ATTEMPTS: usize = 64;
 
 /// A rule that has lost its say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,14 +154,28 @@ fn foreign<'p>(by_project: &'p BTreeMap<String, BTreeSet<RuleCase>>, own: &str) 
     others.into_iter().take(FOREIGN_PROJECTS).map(|(_, project)| project).collect()
 }
 
-/// Whether an unchanged retry of the failure passed; `None` if there was none, or something else ended it.
+/// Whether an unchanged retry of the failure passed, or the same build at the same commit soon after; `None` if neither was tried, or
+/// something else ended the retry.
 fn has_passed(key: &Key, failed: &FailedAttempt, history: &History) -> Option<bool> {
     failed.retry_after?;
-    let retry = history.retried_by(&failed.position.1, key)?;
-    let ended_by_other =
-        |cause: Cause| cause.is_taken_away() || cause.is_memory() || cause == Cause::Canceled;
-    let says_nothing = retry.outcome.is_unknown() || retry.proven_cause().is_some_and(ended_by_other);
-    (!says_nothing).then_some(retry.outcome == Outcome::Succeeded)
+    let by_retry = history.retried_by(&failed.position.1, key).and_then(|retry| {
+        let ended_by_other =
+            |cause: Cause| cause.is_taken_away() || cause.is_memory() || cause == Cause::Canceled;
+        let says_nothing = retry.outcome.is_unknown() || retry.proven_cause().is_some_and(ended_by_other);
+        (!says_nothing).then_some(retry.outcome == Outcome::Succeeded)
+    });
+    let has_passed = by_retry == Some(true) || has_commit_passed(key, failed, history);
+    has_passed.then_some(true).or(by_retry)
+}
+
+/// Whether one of the next [`NEXT_ATTEMPTS`] of the same build passed at the same commit.
+fn has_commit_passed(key: &Key, failed: &FailedAttempt, history: &History) -> bool {
+    let (at_unix_ms, attempt) = &failed.position;
+    let ended = history.get(attempt).map_or(*at_unix_ms, |brief| brief.ended_unix_ms());
+    let builds = || history.on_rung(Rung::Exact, key).rev().map(|observation| &observation.brief);
+    let mut next = builds().skip_while(|brief| brief.ended_unix_ms() <= ended).take(NEXT_ATTEMPTS);
+    failed.commit.is_some()
+        && next.any(|brief| brief.outcome == Outcome::Succeeded && brief.commit == failed.commit)
 }
 
 /// Whether a rule that named this cause was right, if a retry passed or none did; `None` if that says nothing about the cause.

@@ -123,7 +123,7 @@ impl AttemptRow {
             predicted: f32::NAN,
             brief: Arc::clone(brief),
         };
-        row.set_if(brief.is_not_a_measurement, RowFlag::Unneeded);
+        row.set_if(brief.is_not_a_measurement(), RowFlag::Unneeded);
         row.compare_with_prediction(beside);
         row
     }

@@ -130,7 +130,7 @@ pub fn keep_long_times(grouped: &mut [GroupedAttempt<'_>], started_unix_ms: impl
 pub(crate) fn fields_of(brief: &AttemptBrief) -> Vec<FieldValue<'_>> {
     let mut fields = built_fields(&brief.key);
     fields.push(("build_jobs".into(), jobs(brief.jobs.into())));
-    fields.extend(run_fields(brief.number, brief.started_unix_ms));
+    fields.extend(run_fields(brief.number.into(), brief.started_unix_ms));
     fields
 }
 

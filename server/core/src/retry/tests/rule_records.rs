@@ -118,6 +118,30 @@ fn retries_teach_which_rules_are_right_and_the_next_clue_speaks_for_one_that_is_
 }
 
 #[test]
+fn a_later_pass_at_the_same_commit_counts_in_whatever_pipeline() {
+    let mut here = Installation::new();
+    let failed = here.fails("f", "p", BROKEN, None);
+    let rule = &failed.basis.spoken[0].rule;
+    let mut ends = |id: &str, commit: &str, started_unix_ms: u64, outcome: Outcome| {
+        let mut key = asked(id, "p", commit, BROKEN).key;
+        key.labels.insert("pipeline".into(), id.into());
+        let exit = Some(Exit::Code(i32::from(outcome != Outcome::Succeeded)));
+        let summary = test_summary(id, "zlib", "1", 100);
+        here.history.learn(Arc::new(Summary { key, started_unix_ms, outcome, exit, ..summary }));
+        here.record(rule, "p")
+    };
+    for (id, commit, ended, outcome, wrong) in [
+        ("f", "f", 1000, Outcome::Failed, 0),
+        ("before", "f", 900, Outcome::Succeeded, 0),
+        ("another", "g", 1900, Outcome::Succeeded, 0),
+        ("broken", "f", 2000, Outcome::Failed, 0),
+        ("later", "f", 3000, Outcome::Succeeded, 1),
+    ] {
+        assert_eq!(ends(id, commit, ended, outcome), record(0, wrong), "{id}");
+    }
+}
+
+#[test]
 fn a_flood_of_one_project_turns_no_rule_in_another_and_one_failure_is_one_case() {
     let mut here = Installation::new();
     for n in 0..100 {
