@@ -15,7 +15,7 @@ use crate::{
 
 /// Most bytes of other processes in the agent's cgroup with which that cgroup is still used to measure the build: the shells of a job's
 /// script and a `tee` use less.
-pub const OTHERS_BYTES: u64 = 16 << 20;
+pub const OTHER_PROCESSES_BYTES: u64 = 16 << 20;
 
 /// The error for a memory limit that is too low for the agent itself.
 fn too_small(bytes: u64) -> String {
@@ -156,7 +156,7 @@ impl Meter {
             return;
         }
         let others = proctree::resident_of_others(&self.kernel, &groups.memory.dir.join("cgroup.procs"));
-        if others.is_none_or(|bytes| bytes > OTHERS_BYTES) {
+        if others.is_none_or(|bytes| bytes > OTHER_PROCESSES_BYTES) {
             tracing::debug!(
                 bytes = others,
                 "others are in the agent's cgroup, so the process tree is measured"

@@ -21,7 +21,7 @@
 //! | `retention` | downsamples and deletes old data |
 //! | `ci_outcomes` | outcomes of attempts according to the CI system, and when they are counted |
 //! | `startup` | reads the state from disk at a start |
-//! | `verdicts` | the only home of a verdict: questions, evidence, rules in force, corrections, records |
+//! | `verdicts` | decides every verdict: questions, evidence, rules in force, corrections, records |
 //! | `state` | shared state: pools in force, tickets |
 //! | `access` | identity and permissions of callers, and what only some see ([`privacy`]) |
 //! | `runtime` | settings, clock, logs, metrics, reloaded files, connections |

@@ -16,7 +16,7 @@ use super::{
     keys::{self, KeyKind},
     kv::{PageLimit, UnreadableRange},
     packed_page::PackedPage,
-    packed_summary::Reused,
+    packed_summary::SummaryDecoder,
 };
 
 /// Most pages, each of up to 1 MiB, that wait to be decoded while the next one is read.
@@ -51,7 +51,7 @@ pub async fn each_summary(
     let (read, mut strips) = mpsc::channel::<PackedPage>(PAGES_AHEAD);
     let mut reading = SummaryReader {
         joiner: RecordJoiner::default(),
-        reused_record: Reused::default(),
+        reused_record: SummaryDecoder::default(),
         report: LoadReport::default(),
         take,
     };
@@ -111,7 +111,7 @@ fn join_error(error: JoinError) -> StoreError {
 /// Joins the parts in pages to summaries, and decodes them.
 struct SummaryReader<F> {
     joiner: RecordJoiner,
-    reused_record: Reused,
+    reused_record: SummaryDecoder,
     report: LoadReport,
     take: F,
 }

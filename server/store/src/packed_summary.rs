@@ -14,7 +14,7 @@ use plimsoll_core::domain::{
 };
 use plimsoll_proto::counters::PageCounters;
 use prost::Message;
-pub(super) use reused::Reused;
+pub(super) use reused::SummaryDecoder;
 
 use super::{
     bytes::Damage,

@@ -18,7 +18,7 @@ pub fn put_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result
 }
 
 /// Removes the record with the numbers of an upstream server.
-/// Errors: as there.
+/// Errors: the record is too large.
 pub fn delete_upstream_server(batch: &mut Batch, server: &UpstreamServer) -> Result<(), RecordError> {
     envelope::delete(batch, &keys::upstream_prefix(KeyKind::UpstreamServer, &server.key()), server)
 }
@@ -30,7 +30,7 @@ pub fn put_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result
 }
 
 /// Removes the record of a ticket that is closed upstream.
-/// Errors: as there.
+/// Errors: the record is too large.
 pub fn delete_upstream_ticket(batch: &mut Batch, ticket: &UpstreamTicket) -> Result<(), RecordError> {
     envelope::delete(batch, &keys::upstream_prefix(KeyKind::UpstreamTicket, &ticket.key()), ticket)
 }
@@ -45,7 +45,7 @@ pub async fn load_upstream_servers(
 }
 
 /// Passes each ticket that was taken upstream to `take`.
-/// Errors: as there.
+/// Errors: the store cannot be read. A damaged record is logged and skipped.
 pub async fn load_upstream_tickets(
     store: &Store,
     take: impl FnMut(UpstreamTicket) + Send,

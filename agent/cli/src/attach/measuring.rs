@@ -11,7 +11,7 @@ use plimsoll_measure::{
         pod::find_containers,
     },
     kernel::Error,
-    meter::{Meter, OTHERS_BYTES},
+    meter::{Meter, OTHER_PROCESSES_BYTES},
     proctree::{ProcessTree, resident_of_others},
 };
 use plimsoll_proto::v1::Source;
@@ -174,7 +174,7 @@ fn measures_build_alone(site: &HostView, group: &Cgroup) -> Result<(), &'static 
         return Err("the agent as well (--own-cgroup takes it)");
     }
     let others = resident_of_others(&site.kernel, &group.dir.join("cgroup.procs"));
-    let alone = others.is_some_and(|bytes| bytes <= OTHERS_BYTES);
+    let alone = others.is_some_and(|bytes| bytes <= OTHER_PROCESSES_BYTES);
     alone.then_some(()).ok_or("more than the agent and a job that begins")
 }
 

@@ -116,7 +116,7 @@ struct LimitArgs {
     limit_memory: Option<u64>,
 }
 
-/// What `predict` explains beside its numbers.
+/// What `predict` explains in addition to its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Explained {
     /// What the build needs at other numbers of build jobs.

@@ -18,7 +18,7 @@ use crate::{
 /// Help text: the exit statuses.
 const EXIT_STATUSES: &str = "Exit status: 0 no line begins with fail, 1 one does, 2 wrong usage.";
 
-/// Check what stands between builds here and the server: address, TLS, token, clock, cgroup, spool. Takes the options of `run`.
+/// Check everything between builds on this machine and the server: address, TLS, token, clock, cgroup, spool. Takes the options of `run`.
 ///
 /// Each line begins with `ok`, `warn` (it works, but something should be changed) or `fail`, and says what to do. Run it where builds
 /// run: in the job, in its container. It sends no samples. Without an answer it ends within half a minute.

@@ -115,7 +115,7 @@ async fn open_stream(
     let messages = messages.map_err(DeliveryProblem::unreadable_token)?;
     let answer = client.stream(messages).await;
     let mut answers =
-        answer.map_err(|status| DeliveryProblem::refused_at_once(&status, &route.server()))?.into_inner();
+        answer.map_err(|status| DeliveryProblem::from_first_status(&status, &route.server()))?.into_inner();
     loop {
         match answers.message().await {
             Ok(Some(ServerMessage { message: Some(Answer::Welcome(welcome)) })) => {
@@ -123,7 +123,7 @@ async fn open_stream(
             }
             Ok(Some(_)) => {}
             Ok(None) => return Err(DeliveryProblem::closed(None)),
-            Err(status) => return Err(DeliveryProblem::refused_at_once(&status, &route.server())),
+            Err(status) => return Err(DeliveryProblem::from_first_status(&status, &route.server())),
         }
     }
 }
@@ -158,7 +158,7 @@ impl<'a> OpenStream<'a> {
 
     async fn run(&mut self, answers: &mut Streaming<ServerMessage>) -> ConversationEnd {
         loop {
-            let look_again = match self.send_what_is_due() {
+            let look_again = match self.send_due_batches() {
                 Ok(look_again) => look_again,
                 Err(trouble) => return ConversationEnd::Trouble(trouble),
             };
@@ -177,7 +177,7 @@ impl<'a> OpenStream<'a> {
     }
 
     /// Sends as many batches as may be unacknowledged. Returns the time at which to check again if nothing happens until then.
-    fn send_what_is_due(&mut self) -> Result<Option<Instant>, DeliveryProblem> {
+    fn send_due_batches(&mut self) -> Result<Option<Instant>, DeliveryProblem> {
         if self.finish_sent || self.reconnect_after.is_some() {
             return Ok(None);
         }

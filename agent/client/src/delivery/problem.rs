@@ -57,8 +57,8 @@ impl DeliveryProblem {
         Self { kind: ProblemKind::Passing, text, after: None }
     }
 
-    /// The problem that the server refused the first message, or that the connection broke before the server did.
-    pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
+    /// The problem when the first message was not accepted: the server refused it, or the connection broke before the server answered.
+    pub(super) fn from_first_status(status: &Status, server: &str) -> Self {
         match broken_connection(status, server) {
             Some(text) => Self { kind: ProblemKind::Unreachable, text, after: None },
             None => Self::from_status(status),

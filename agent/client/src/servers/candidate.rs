@@ -31,7 +31,7 @@ pub(super) struct Candidate {
 
 /// An address that was tried.
 #[derive(Debug)]
-pub(crate) struct Tried {
+pub(crate) struct TriedAddress {
     /// The address as text for people.
     pub(crate) label: String,
     pub(crate) endpoint: Endpoint,
@@ -72,14 +72,14 @@ impl Candidate {
     }
 
     /// This address with what came of it.
-    pub(super) fn ended(self, outcome: Result<Channel, TryFailure>) -> Tried {
+    pub(super) fn ended(self, outcome: Result<Channel, TryFailure>) -> TriedAddress {
         let (label, address) = (self.label(), Some(self.address));
         let Self { endpoint, is_one_of_several, .. } = self;
-        Tried { label, endpoint, address, is_one_of_several, outcome }
+        TriedAddress { label, endpoint, address, is_one_of_several, outcome }
     }
 
     /// Finds out whether it serves.
-    pub(super) async fn try_out(self, network: Network) -> Tried {
+    pub(super) async fn try_out(self, network: Network) -> TriedAddress {
         let late = |_late| Err(TryFailure::network(&format!("no answer within {TRY_TIMEOUT:?}")));
         let outcome = timeout(TRY_TIMEOUT, self.open(network)).await.unwrap_or_else(late);
         self.ended(outcome)

@@ -22,7 +22,7 @@ use std::{
 };
 
 use candidate::Candidate;
-pub(crate) use candidate::{NoServer, Tried, TryFailure};
+pub(crate) use candidate::{NoServer, TriedAddress, TryFailure};
 pub(crate) use network::{Network, TCP};
 use tokio::{
     select,
@@ -72,7 +72,7 @@ enum Step {
 #[derive(Debug)]
 enum StepEnd {
     Found(Vec<Candidate>),
-    Tried(Box<Tried>),
+    TriedAddress(Box<TriedAddress>),
 }
 
 impl Servers {
@@ -120,7 +120,7 @@ impl Servers {
         for tried in self.round(false).await {
             match tried.outcome {
                 Ok(channel) => {
-                    let Tried { endpoint, address, is_one_of_several, .. } = tried;
+                    let TriedAddress { endpoint, address, is_one_of_several, .. } = tried;
                     let found = address.filter(|_| is_one_of_several);
                     self.remember(found.map(|address| Candidate { endpoint, address, is_one_of_several }));
                     return Ok(channel);
@@ -133,16 +133,17 @@ impl Servers {
     }
 
     /// Tries every address, and returns what each one is, in the order of the option.
-    pub(crate) async fn survey(&self) -> Vec<Tried> {
+    pub(crate) async fn survey(&self) -> Vec<TriedAddress> {
         let mut tried = self.round(true).await;
-        let place =
-            |tried: &Tried| self.endpoints.iter().position(|known| known.uri() == tried.endpoint.uri());
+        let place = |tried: &TriedAddress| {
+            self.endpoints.iter().position(|known| known.uri() == tried.endpoint.uri())
+        };
         tried.sort_by_key(place);
         tried
     }
 
     /// Tries the addresses: `all` of them, or until one serves, which is then the only one in the result.
-    async fn round(&self, all: bool) -> Vec<Tried> {
+    async fn round(&self, all: bool) -> Vec<TriedAddress> {
         let names = self.endpoints.iter().cloned().map(Step::LookUp);
         let LastServer { found: last, has_refused } = self.last();
         let refused = last.as_ref().filter(|_| has_refused).map(Candidate::label);
@@ -172,8 +173,8 @@ impl Servers {
                 Ok(StepEnd::Found(candidates)) => {
                     add_candidates(&mut waiting, candidates, refused.as_deref());
                 }
-                Ok(StepEnd::Tried(end)) if end.outcome.is_ok() && !all => return vec![*end],
-                Ok(StepEnd::Tried(end)) => tried.push(*end),
+                Ok(StepEnd::TriedAddress(end)) if end.outcome.is_ok() && !all => return vec![*end],
+                Ok(StepEnd::TriedAddress(end)) => tried.push(*end),
                 Err(error) => tracing::debug!(%error, "trying a server broke off"),
             }
         }
@@ -201,7 +202,13 @@ impl Servers {
         let failed = |failure| {
             let (label, endpoint) = (name(&endpoint), endpoint.clone());
             let outcome = Err(failure);
-            StepEnd::Tried(Box::new(Tried { label, endpoint, address: None, is_one_of_several, outcome }))
+            StepEnd::TriedAddress(Box::new(TriedAddress {
+                label,
+                endpoint,
+                address: None,
+                is_one_of_several,
+                outcome,
+            }))
         };
         match timeout(LOOK_UP_TIMEOUT, (self.network.resolve)(host, port)).await {
             Ok(Ok(found)) if found.is_empty() => failed(TryFailure::network("the name has no address")),
@@ -241,7 +248,7 @@ impl Step {
     async fn run(self, servers: Servers) -> StepEnd {
         match self {
             Self::LookUp(endpoint) => servers.look_up(endpoint).await,
-            Self::Try(candidate) => StepEnd::Tried(Box::new(candidate.try_out(servers.network).await)),
+            Self::Try(candidate) => StepEnd::TriedAddress(Box::new(candidate.try_out(servers.network).await)),
         }
     }
 }

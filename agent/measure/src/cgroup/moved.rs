@@ -43,7 +43,7 @@ const READINGS_PER_LOOK: u32 = 3;
 const MAX_LOOKED_UP: usize = 1000;
 /// Most groups that are measured at the same time. Each holds up to 30 files open, most of them of the groups above it.
 const MAX_RUNNING: usize = 32;
-const OTHERS_USE_IT: &str = "other processes use it too";
+const SHARED_GROUP_NOTICE: &str = "other processes use it too";
 
 /// The groups outside of the build's own group in which processes of the build run.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl MovedGroups {
                     continue;
                 }
                 Some(_left) => {}
-                None => self.note(&group.groups.memory, OTHERS_USE_IT),
+                None => self.note(&group.groups.memory, SHARED_GROUP_NOTICE),
             }
             add_counters(&mut self.ended, &group.last);
             self.known.clear();
@@ -215,7 +215,7 @@ impl MovedGroups {
             return;
         }
         let Some(members) = self.members_of_build(&memory, &BTreeSet::new()) else {
-            self.note(&memory, OTHERS_USE_IT);
+            self.note(&memory, SHARED_GROUP_NOTICE);
             return;
         };
         // on v1, CPU time is counted in a hierarchy of its own, where the process may still be in the build's own group

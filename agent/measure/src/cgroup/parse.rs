@@ -174,11 +174,11 @@ impl MemoryStat {
     /// 6.18: 91 KiB for a process, 22 KiB for a thread, 2 MiB of page tables for 1 GiB (1/512), 64 KiB for a full pipe, 1.4 KiB for an
     /// opened file.
     pub(super) fn kernel_bound_v1(&self, tasks: u64) -> u64 {
-        const BASE: u64 = 16 << 20;
-        const TASK: u64 = 512 << 10;
+        const BASE_BYTES: u64 = 16 << 20;
+        const BYTES_PER_TASK: u64 = 512 << 10;
         const PAGE_TABLES: u64 = 64;
         let pages = self.anon.saturating_add(self.shmem).saturating_add(self.mapped);
-        BASE.saturating_add(TASK.saturating_mul(tasks)).saturating_add(pages / PAGE_TABLES)
+        BASE_BYTES.saturating_add(BYTES_PER_TASK.saturating_mul(tasks)).saturating_add(pages / PAGE_TABLES)
     }
 }
 

@@ -32,7 +32,7 @@ const MIN_SHARE: f64 = 0.5;
 const STEP: Duration = Duration::from_millis(250);
 /// A count of processes costs more if there are more processes. The next count follows after at least this many times its CPU time, so
 /// counting takes 1 % of one core.
-const REST: u32 = 99;
+const MIN_IDLE_FACTOR: u32 = 99;
 
 /// Sums up the counts of service clients in one build.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl OffloadWatch {
         }
         self.seen += passed;
         (self.last, self.last_usec) = (now, cpu_usec);
-        self.next = now.saturating_add(STEP.max(cost.saturating_mul(REST)));
+        self.next = now.saturating_add(STEP.max(cost.saturating_mul(MIN_IDLE_FACTOR)));
     }
 
     /// The service that did the work of the build for most of the time; `None` if none did.

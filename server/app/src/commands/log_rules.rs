@@ -17,7 +17,7 @@ use plimsoll_lab::classify::{InputLine, InputLines, LabelledFailure, learn};
 use plimsoll_proto::{figures, limits, log_excerpt::LogExcerpt, reasons, shown::clean};
 use serde::{Deserialize, Serialize};
 
-use super::{Output, line::examples_text, print_note, terminal::fitted_beside_tables};
+use super::{Output, line::examples_text, print_note, terminal::wrapped_except_tables};
 use crate::{runtime::settings::Config, verdicts::engine};
 
 #[derive(Debug, Args)]
@@ -128,7 +128,7 @@ impl Explain {
         let learnt = self.stats.as_deref().map(LearntRules::read).transpose()?.unwrap_or_default();
         let explained = explain(&evidence.log_tail, &rules, &|rule| learnt.record(rule, &self.project));
         let text = match self.output {
-            Output::Text => fitted_beside_tables(&explanation_text(&explained), stdout()),
+            Output::Text => wrapped_except_tables(&explanation_text(&explained), stdout()),
             Output::Json => serde_json::to_string(&explain_answer(&explained))? + "\n",
         };
         stdout().write_all(text.as_bytes()).context("standard output")

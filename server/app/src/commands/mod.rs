@@ -44,7 +44,7 @@ const EXIT_INCOMPLETE: u8 = 3;
 /// What a command could not do; the exit status is then [`EXIT_INCOMPLETE`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Incomplete(String);
+struct IncompleteResult(String);
 
 /// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
 ///
@@ -75,7 +75,7 @@ pub enum Command {
     Init(init::Init),
     /// Checks the settings and the machine as a server would find them, and says what to change. Starts nothing.
     Doctor(doctor::Doctor),
-    /// Runs the predictor and the rules of others over recorded history, and tells what each would have held beyond the needs.
+    /// Runs the predictor and the rules of others over recorded history, and reports the memory that each would have reserved beyond the needs.
     Replay(replay::Replay),
     /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
     Simulate(simulate::Simulate),
@@ -85,7 +85,7 @@ pub enum Command {
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
     Classify(classify::Classify),
-    /// Checks rules for pools and for lines of logs, and tells which rule takes a key, or decides on a log.
+    /// Checks rules for pools and for lines of logs, and shows which rule applies to a key, or decides on a log.
     Rules(rules::Rules),
     /// Tells what follows from the pools file for other systems, such as Koji and Copr.
     Pools(pools::Pools),
@@ -142,7 +142,7 @@ impl Command {
             Err(error) if is_closed_output(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 print_note(format_args!("plimsoll-server: {error:#}"));
-                if error.is::<import::RowsRefused>() || error.is::<Incomplete>() {
+                if error.is::<import::RowsRefused>() || error.is::<IncompleteResult>() {
                     ExitCode::from(EXIT_INCOMPLETE)
                 } else {
                     ExitCode::FAILURE

@@ -15,11 +15,11 @@ use crate::runtime::settings::Config;
 #[command(after_help = examples_text(&["pools capacity --kinds scratch,explicit"]))]
 pub struct Pools {
     #[command(subcommand)]
-    what: What,
+    what: PoolsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum PoolsCommand {
     /// Tells how many builds of some kinds run at once, which is the capacity of Koji's builders.
     Capacity(capacity::Capacity),
     /// Tells which packages deserve a powerful builder, which of the list do not, and what that saves and costs.
@@ -31,8 +31,8 @@ impl Pools {
     /// The pools file cannot be read, or does not say what the command needs.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         match self.what {
-            What::Capacity(capacity) => capacity.run(config),
-            What::Suggest(suggest) => suggest.run(config),
+            PoolsCommand::Capacity(capacity) => capacity.run(config),
+            PoolsCommand::Suggest(suggest) => suggest.run(config),
         }
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use plimsoll_proto::figures::{count, counted};
 use plimsoll_store::{self as store, RepairReport, StoreSettings};
 
-use super::{Incomplete, line::examples_text, print_note, progress::Progress, verify::records_line};
+use super::{IncompleteResult, line::examples_text, print_note, progress::Progress, verify::records_line};
 use crate::runtime::settings::Config;
 
 /// Most losses that are named one by one.
@@ -74,7 +74,7 @@ fn print_report(dir: &Path, into: &Path, repaired: &RepairReport) -> anyhow::Res
     let missing = attempts.and_then(|attempts| missing_attempts(attempts, checked.summaries));
     if !losses.is_empty() || missing.is_some() {
         let missing = missing.unwrap_or_default();
-        bail!(Incomplete(format!(
+        bail!(IncompleteResult(format!(
             "{missing}{} of {} cannot be read and {} named above; all else is in {}: start the server with that directory",
             counted(losses.len() as u64, "part"),
             dir.display(),

@@ -14,7 +14,7 @@ use plimsoll_lab::{
 };
 use plimsoll_proto::{figures::counted, quantity};
 
-use super::{Output, line::examples_text, print_note, progress::Progress, terminal::fitted_beside_tables};
+use super::{Output, line::examples_text, print_note, progress::Progress, terminal::wrapped_except_tables};
 use crate::runtime::settings::{Config, parse_share};
 
 /// Runs policies over recorded history.
@@ -108,7 +108,7 @@ impl Replay {
             Output::Text => {
                 let packages = self.by_package.then(|| "\n".to_owned() + &replay::packages_table(&results));
                 let text = replay::text(&results, gain) + &packages.unwrap_or_default();
-                fitted_beside_tables(&text, io::stdout())
+                wrapped_except_tables(&text, io::stdout())
             }
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;

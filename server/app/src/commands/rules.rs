@@ -24,18 +24,18 @@ use crate::{runtime::settings::Config, state::pools};
 #[command(after_help = examples_text(&["rules test pools.toml --key package=llvm", "rules explain build.log"]))]
 pub struct Rules {
     #[command(subcommand)]
-    what: What,
+    what: RulesCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Checks a file of pools, and tells which rule takes a key and why the others do not.
+enum RulesCommand {
+    /// Checks a file of pools, and shows which rule applies to a key, and why the others do not.
     Test(Test),
-    /// Tells which rules know lines of a log, where these stand, and why one rule decides.
+    /// Shows which rules match lines of a log, where the lines are, and why one rule decides.
     Explain(log_rules::Explain),
     /// Checks a directory of rules for lines of logs: examples, sizes, names, and rules that never decide.
     Check(log_rules::Check),
-    /// Learns from labelled failures how much general words speak for a cause, and prints the table of the program.
+    /// Learns from labelled failures how strongly general words indicate a cause, and prints the table of the program.
     Learn(log_rules::Learn),
 }
 
@@ -104,10 +104,10 @@ impl Rules {
     /// The file is wrong, with all mistakes; or a part of the key is.
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         match self.what {
-            What::Test(test) => test.run(config),
-            What::Explain(explain) => explain.run(config),
-            What::Check(check) => check.run(config),
-            What::Learn(learn) => learn.run(),
+            RulesCommand::Test(test) => test.run(config),
+            RulesCommand::Explain(explain) => explain.run(config),
+            RulesCommand::Check(check) => check.run(config),
+            RulesCommand::Learn(learn) => learn.run(),
         }
     }
 }

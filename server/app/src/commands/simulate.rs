@@ -24,7 +24,7 @@ use plimsoll_proto::quantity;
 
 use super::{
     Output, line::examples_text, pools::PowerfulList, progress::Progress, replay,
-    terminal::fitted_beside_tables,
+    terminal::wrapped_except_tables,
 };
 use crate::{runtime::settings::Config, state::pools};
 
@@ -59,7 +59,7 @@ pub struct Simulate {
     /// The first share of the rows is history to predict from, and is not simulated.
     #[arg(long, value_name = "SHARE", value_parser = replay::parse_warmup, default_value = "0%", conflicts_with = "powerful")]
     warmup: f64,
-    /// Builds that arrive in an hour, one after the other, in a file that tells no times.
+    /// Builds that arrive in an hour, one after the other, in a file without times.
     #[arg(long, value_name = "NUMBER", value_parser = parse_rate, conflicts_with = "powerful")]
     per_hour: Option<f64>,
     /// What a build asks for by hand where the file does not name it.
@@ -83,7 +83,7 @@ pub struct Simulate {
     boot: std::time::Duration,
     /// Time after which an empty node is closed; `never` keeps it to the end.
     #[arg(long, value_name = "TIME", value_parser = parse_idle, default_value = "10min", conflicts_with = "powerful")]
-    idle: Idle,
+    idle: IdleNodeTimeout,
     /// Also with the spread hint: builds predicted to need longer than this (p95) are kept together.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "powerful")]
     spread: Option<std::time::Duration>,
@@ -97,13 +97,17 @@ pub struct Simulate {
 
 /// When an empty node is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Idle {
+enum IdleNodeTimeout {
     After(std::time::Duration),
     Never,
 }
 
-fn parse_idle(text: &str) -> Result<Idle, humantime::DurationError> {
-    if text == "never" { Ok(Idle::Never) } else { humantime::parse_duration(text).map(Idle::After) }
+fn parse_idle(text: &str) -> Result<IdleNodeTimeout, humantime::DurationError> {
+    if text == "never" {
+        Ok(IdleNodeTimeout::Never)
+    } else {
+        humantime::parse_duration(text).map(IdleNodeTimeout::After)
+    }
 }
 
 fn parse_day(text: &str) -> Result<u64, String> {
@@ -146,8 +150,8 @@ impl Simulate {
             memory: self.memory.map(Bytes),
             boot: to_millis(self.boot),
             idle: match self.idle {
-                Idle::After(time) => Some(to_millis(time)),
-                Idle::Never => None,
+                IdleNodeTimeout::After(time) => Some(to_millis(time)),
+                IdleNodeTimeout::Never => None,
             },
             settings: config.predict.clone(),
         };
@@ -173,7 +177,7 @@ impl Simulate {
         };
         let text = match self.output {
             Output::Json => text,
-            Output::Text => fitted_beside_tables(&text, io::stdout()),
+            Output::Text => wrapped_except_tables(&text, io::stdout()),
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
         replay::print_skipped_rows(&tape);

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use plimsoll_lab::size::{self, FleetLoad, MAX_AGENTS, MAX_BUILDS, MAX_MINUTES, MemoryTerms};
 
-use super::{Output, line::examples_text, terminal::fitted_beside_tables};
+use super::{Output, line::examples_text, terminal::wrapped_except_tables};
 use crate::runtime::settings::Config;
 
 /// Tells what CPU, memory, disk and network a server needs for a number of builds.
@@ -60,7 +60,7 @@ impl Size {
         let needs = size::size(&load, &memory_terms(config));
         let text = match self.output {
             Output::Json => size::json(&load, &needs) + "\n",
-            Output::Text => fitted_beside_tables(&size::text(&load, &needs), io::stdout()),
+            Output::Text => wrapped_except_tables(&size::text(&load, &needs), io::stdout()),
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")
     }
@@ -68,7 +68,7 @@ impl Size {
 
 /// The amounts of memory in the memory plan of a server with these settings.
 fn memory_terms(config: &Config) -> MemoryTerms {
-    let (program_bytes, file_share) = config.memory_beside_history();
+    let (program_bytes, file_share) = config.memory_without_history();
     let (history_attempts, attempt_bytes) = config.memory_of_history();
     MemoryTerms { history_attempts, attempt_bytes, program_bytes, file_share }
 }

@@ -55,7 +55,7 @@ impl Target {
                 if named.is_err() {
                     remove_part(&part);
                 }
-                named.and_then(|()| sync_names_beside(&path))
+                named.and_then(|()| sync_parent_directory(&path))
             }
         }
     }
@@ -92,7 +92,7 @@ fn rename_part(part: &Path, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the directory to disk, so that the new name of the file survives a crash.
-fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
+fn sync_parent_directory(path: &Path) -> anyhow::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.with_context(|| {

@@ -25,7 +25,7 @@ pub(super) fn wrapped_for(text: &str, stream: impl AsFd) -> Cow<'_, str> {
 }
 
 /// Like [`wrapped_for`], but rows of tables (lines with two consecutive spaces) are not wrapped.
-pub(super) fn fitted_beside_tables(text: &str, stream: impl AsFd) -> String {
+pub(super) fn wrapped_except_tables(text: &str, stream: impl AsFd) -> String {
     let line =
         |line| if str::contains(line, "  ") { Cow::Borrowed(line) } else { wrapped_for(line, &stream) };
     text.split_inclusive('\n').map(line).collect()

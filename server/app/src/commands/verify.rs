@@ -11,7 +11,7 @@ use plimsoll_proto::figures::{count, counted, counted_as};
 use plimsoll_store::{CheckFinding, CheckReport, OfflineStore, StoreIdentity, StoreSettings, check_store};
 
 use super::{
-    Incomplete,
+    IncompleteResult,
     database::{refuse_options_of_files, view_store},
     line::examples_text,
     print_note,
@@ -73,7 +73,7 @@ impl Verify {
         print_report(store.identity(), &checked, whole)?;
         judge_losses(&checked, &settings.dir)?;
         if let Err(error) = Spool::check(&settings.dir) {
-            bail!(Incomplete(format!(
+            bail!(IncompleteResult(format!(
                 "job hooks cannot be kept on disk: {error}. A server starts, is not ready, and loses the hooks that wait when it is killed"
             )));
         }
@@ -110,7 +110,7 @@ fn verify_database(config: &Config) -> anyhow::Result<()> {
     ];
     let found: Vec<String> = found.into_iter().flatten().collect();
     if !found.is_empty() {
-        bail!(Incomplete(format!(
+        bail!(IncompleteResult(format!(
             "{}, named above: a server starts without what cannot be read. Go on without it, or restore a backup into another database",
             found.join(", and ")
         )));
@@ -149,7 +149,7 @@ pub(super) fn records_line(checked: &CheckReport) -> String {
 /// something.
 fn judge_losses(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
     if checked.unreadable > 0 {
-        bail!(Incomplete(format!(
+        bail!(IncompleteResult(format!(
             "{} cannot be read, named above: a server starts without those records. Restore a backup into another \
              directory, or save what is left into a new one (plimsoll-server repair {})",
             counted_as(checked.unreadable, "range of keys", "ranges of keys"),
@@ -157,7 +157,7 @@ fn judge_losses(checked: &CheckReport, dir: &Path) -> anyhow::Result<()> {
         )));
     }
     if checked.damaged > 0 {
-        bail!(Incomplete(format!(
+        bail!(IncompleteResult(format!(
             "{} damaged, named above: a server starts without them. Go on without them, or restore a backup into another directory",
             counted(checked.damaged, "record"),
         )));

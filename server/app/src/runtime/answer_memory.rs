@@ -19,7 +19,7 @@ use super::settings::MachineMemory;
 
 /// Memory that answers must leave free, so that samples are accepted and predictions answered
 /// meanwhile.
-const KEPT_FREE: u64 = 16 << 20;
+const RESERVED_BYTES: u64 = 16 << 20;
 
 /// Gives shares of the memory to answers. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
@@ -78,7 +78,7 @@ impl AnswerMemory {
     pub(crate) fn check(&self, what: &'static str) -> Result<(), TooLittleMemory> {
         match self.available_bytes(0) {
             Some(left) if left.0 == 0 => {
-                Err(TooLittleMemory { what, needed_bytes: Bytes(KEPT_FREE), left_bytes: left })
+                Err(TooLittleMemory { what, needed_bytes: Bytes(RESERVED_BYTES), left_bytes: left })
             }
             _ => Ok(()),
         }
@@ -86,7 +86,7 @@ impl AnswerMemory {
 
     fn available_bytes(&self, taken: u64) -> Option<Bytes> {
         let left = MachineMemory::memory_left(&self.root)?;
-        Some(Bytes(left.0.saturating_sub(KEPT_FREE).saturating_sub(taken)))
+        Some(Bytes(left.0.saturating_sub(RESERVED_BYTES).saturating_sub(taken)))
     }
 }
 

@@ -45,7 +45,7 @@ impl NewestAttempts {
             self.keep_newest(capacity);
         }
         if self.bytes > self.limits.bytes.saturating_add(self.limits.bytes / 8) {
-            self.keep_what_may_fit();
+            self.drop_all_but_newest();
         }
     }
 
@@ -76,7 +76,7 @@ impl NewestAttempts {
     }
 
     /// Keeps only the newest attempts that the history may have room for, newest first.
-    fn keep_what_may_fit(&mut self) {
+    fn drop_all_but_newest(&mut self) {
         self.kept.sort_unstable_by(newest_first);
         let (mut bytes, mut keys) = (0, HashSet::<*const Key, RandomState>::default());
         let mut fits = |(_, observation): &(u64, RungObservation)| {

@@ -39,10 +39,10 @@ type Stamps = Vec<(PathBuf, Option<FileStamp>)>;
 
 /// The pools in force. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
-pub(crate) struct PoolRegistry(Arc<Shared>);
+pub(crate) struct PoolRegistry(Arc<PoolRegistryState>);
 
 #[derive(Debug)]
-struct Shared {
+struct PoolRegistryState {
     file: Option<PathBuf>,
     /// The pools in force, with the states of the pools file and of the files that it names.
     kept: Kept<Placement, Stamps>,
@@ -61,7 +61,7 @@ impl PoolRegistry {
         log_warnings(&placement);
         let kept = Kept::new(POOLS_SETTING, Arc::new(placement), stamps);
         let (open, tickets) = (OpenSlots::default(), TicketDemand::default());
-        Ok(Self(Arc::new(Shared { file, kept, open_slots: open, tickets, metrics })))
+        Ok(Self(Arc::new(PoolRegistryState { file, kept, open_slots: open, tickets, metrics })))
     }
 
     /// The pools in force.
@@ -173,7 +173,7 @@ impl PoolRegistry {
 
     /// Reloads the file if it has changed, or if a reload was requested.
     pub(crate) fn reload_if_changed(&self, asked: bool) {
-        let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
+        let PoolRegistryState { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
         let again = |before: &Stamps| before.iter().map(|(path, _)| stamp_of(path)).collect();
         let taken =
             kept.reload_if_changed(asked, again, |now| self.reread(file, now), &metrics.pools_reloads);

@@ -33,7 +33,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use keeper::Durable;
+use keeper::CommittedChanges;
 pub(crate) use keeper::Keeper;
 pub(crate) use numbered::NumberedTicket;
 use plimsoll_core::{
@@ -64,16 +64,16 @@ use crate::{
 
 /// All tickets of this server. Cheap to clone; clones share the state.
 #[derive(Debug, Clone)]
-pub(crate) struct TicketRegistry(Arc<Shared>);
+pub(crate) struct TicketRegistry(Arc<TicketRegistryState>);
 
 #[derive(Debug)]
-struct Shared {
+struct TicketRegistryState {
     state: Mutex<TicketState>,
     /// Wakes the keeper when there are changes to commit.
     wake: Notify,
     /// Wakes the task that checks hosts when a ticket may want one.
     host_wanted: Notify,
-    durable: watch::Sender<Durable>,
+    durable: watch::Sender<CommittedChanges>,
     store: Store,
     pools: PoolRegistry,
     metrics: Arc<Metrics>,
@@ -93,11 +93,11 @@ impl TicketRegistry {
         let tickets = Tickets::new(placement.terms().clone());
         let mut state = TicketState::new(tickets, Arc::clone(&metrics));
         state.placement = Some(placement);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TicketRegistryState {
             state: Mutex::new(state),
             wake: Notify::new(),
             host_wanted: Notify::new(),
-            durable: watch::Sender::new(Durable::default()),
+            durable: watch::Sender::new(CommittedChanges::default()),
             store,
             pools,
             metrics,
@@ -238,9 +238,9 @@ impl TicketRegistry {
         let view = state.view(id, now)?;
         may_touch(caller, id, &view.ticket().claim)?;
         state.tickets.watch(id, holds, now);
-        let bell = state.bell(id);
+        let change_receiver = state.change_receiver(id);
         drop(state);
-        Ok(Watching::new(Arc::clone(&self.0), view.ticket(), holds, bell))
+        Ok(Watching::new(Arc::clone(&self.0), view.ticket(), holds, change_receiver))
     }
 
     /// Records an open attempt that is on disk: in its ticket's slot, else as one without a ticket in its pool.
@@ -327,7 +327,7 @@ fn wrong_owner(owner: &str) -> String {
     "is not the owner of this ticket; send the one that the answer to OpenTicket named".to_owned()
 }
 
-impl Shared {
+impl TicketRegistryState {
     fn state(&self) -> MutexGuard<'_, TicketState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

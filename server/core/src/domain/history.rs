@@ -67,11 +67,11 @@ struct HeldMemory {
 
 impl HeldMemory {
     /// Most bytes x ms that count for one attempt, so that no sum overflows: a million times what a TiB for ten years is.
-    const MOST: u128 = 1 << 96;
+    const MAX_BYTE_MILLIS: u128 = 1 << 96;
 
     fn of(attempt: &AttemptBrief) -> Self {
         let held = u128::from(attempt.need_peak.0) * u128::from(attempt.wall.0);
-        Self { sum: held.min(Self::MOST), count: 1 }
+        Self { sum: held.min(Self::MAX_BYTE_MILLIS), count: 1 }
     }
 
     fn add(&mut self, more: Self) {

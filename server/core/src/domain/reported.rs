@@ -41,7 +41,7 @@ pub struct ReportedEvidence {
     /// The first line of the log that names an error, if no rule matches a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_words: Option<String>,
-    /// What the words of the log speak for, if no rule names a cause.
+    /// The kind of failure that the words of the log indicate, if no rule names a cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weighed: Option<WeighedWords>,
     /// Whether the CI runner's last line in the log reports that the build's container was killed for memory.
@@ -61,7 +61,7 @@ pub struct ReportedEvidence {
     pub time_limit: Option<Millis>,
 }
 
-/// What the general words of a log speak for, in thousandths, so that equal evidence is stored equal.
+/// The kinds of failure that the general words of a log indicate, in thousandths, so that equal evidence is stored equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct WeighedWords {
     passes: u16,

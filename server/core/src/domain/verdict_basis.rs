@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cause, EvidenceSource, Key, Outcome, ReportedEvidence, Reporter, Summary, VerdictCorrection};
 
-/// A rule whose line decided the cause, or would have if the rule still had a say here.
+/// A rule whose line decided the cause, or would have if the rule were not silenced here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpokenRule {
     /// Id of the rule; of general words `words/` and the cause. At most 64 bytes.
@@ -45,7 +45,7 @@ pub struct VerdictBasis {
     /// sealed. `None` for other ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<Key>>,
-    /// The rules that spoke, if the log decided: first those that have lost their say here, last the one that decided. At most 4.
+    /// The rules that matched, if the log decided: first those that are silenced here, last the one that decided. At most 4.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spoken: Vec<SpokenRule>,
 }

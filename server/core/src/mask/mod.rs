@@ -53,7 +53,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
 
 /// Number of bytes before and after an invisible sequence that are searched to decide whether it separates two words: more than most
 /// secrets have.
-const AROUND: usize = 160;
+const CONTEXT_BYTES: usize = 160;
 
 /// Whether an invisible sequence separates a word from a secret that is only found at the start of a word. The sequence may also split one
 /// secret, and the second part of a secret can look like the start of another one. So it counts as a separator only if joining both parts
@@ -67,10 +67,10 @@ fn separates_words(text: &str, found: &Captures<'_>) -> bool {
     if !ends_in_word || !(shapes::begins_secret(behind) || named::begins_secret_name(behind)) {
         return false;
     }
-    let start = before.floor_char_boundary(before.len().saturating_sub(AROUND));
+    let start = before.floor_char_boundary(before.len().saturating_sub(CONTEXT_BYTES));
     let before =
         before.get(start..).unwrap_or_default().rsplit(char::is_whitespace).next().unwrap_or_default();
-    let behind = behind.get(..behind.floor_char_boundary(AROUND)).unwrap_or_default();
+    let behind = behind.get(..behind.floor_char_boundary(CONTEXT_BYTES)).unwrap_or_default();
     let behind = behind.split(char::is_whitespace).next().unwrap_or_default();
     let without = |text| INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, ""));
     let (before, behind) = (without(before), without(behind));

@@ -44,10 +44,10 @@ struct SecretShape {
     pattern: &'static Pattern,
     /// Whether the pattern has no words, so that it is always tried.
     always_tried: bool,
-    compiled: OnceLock<Option<Compiled>>,
+    compiled: OnceLock<Option<CompiledShape>>,
 }
 
-struct Compiled {
+struct CompiledShape {
     pattern_regex: Regex,
     exception_regex: Option<Regex>,
     random: Option<Randomness>,
@@ -95,12 +95,12 @@ impl SecretShape {
         Self { pattern, always_tried: always, compiled: OnceLock::new() }
     }
 
-    fn compile_once(&self) -> Option<&Compiled> {
-        self.compiled.get_or_init(|| Compiled::new(self.pattern).ok()).as_ref()
+    fn compile_once(&self) -> Option<&CompiledShape> {
+        self.compiled.get_or_init(|| CompiledShape::new(self.pattern).ok()).as_ref()
     }
 }
 
-impl Compiled {
+impl CompiledShape {
     fn new(pattern: &Pattern) -> Result<Self, regex::Error> {
         Ok(Self {
             pattern_regex: Regex::new(&pattern.expression())?,

@@ -102,7 +102,7 @@ impl PlacementReader<'_> {
                 }
                 Some(kind) => {
                     let policy = (kind, self.read_policy(kind, table));
-                    self.check_apart(line, &policy, &file.node, &placement);
+                    self.check_orchestrator_labels(line, &policy, &file.node, &placement);
                     placement.kinds.push(policy);
                 }
                 None => self.add_mistake(

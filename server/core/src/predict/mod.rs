@@ -59,7 +59,7 @@ use crate::domain::{
 };
 
 /// Most attempts that [`explain`] lists, as the wire contract says.
-const LISTED: usize = 200;
+const MAX_EXPLAINED_ATTEMPTS: usize = 200;
 
 /// Predicts the sizes that the next attempt of `key` should request.
 pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction {
@@ -165,7 +165,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
         })
         .collect();
     used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    used.truncate(LISTED);
+    used.truncate(MAX_EXPLAINED_ATTEMPTS);
     (grouped(prediction, groups::find(&similar, key).map(|found| found.groups)), used)
 }
 

@@ -72,7 +72,7 @@ struct RungWeight {
     total_weight: f64,
     /// The weight reduced by distance in input size.
     with_distance: f64,
-    /// The part of `total` from attempts that memory did not stop.
+    /// The part of `total_weight` from attempts that memory did not stop.
     uncensored: f64,
 }
 

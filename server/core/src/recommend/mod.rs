@@ -25,7 +25,7 @@ use crate::{
 
 /// Fewest trusted attempts with a known need for a proposal, and fewest with a completely measured need for a proposed limit. With fewer,
 /// the next attempt would often change the proposal.
-pub const FEWEST: u64 = 5;
+pub const MIN_ATTEMPTS_FOR_PROPOSAL: u64 = 5;
 /// A month of 30 days, milliseconds.
 pub const MONTH: Millis = Millis(30 * DAY.0);
 /// The shortest window that is extrapolated to a month, in milliseconds: an hour of a busy morning would not be typical.
@@ -102,7 +102,7 @@ impl Sizes {
 /// Why there is no proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoProposal {
-    /// The need of fewer than [`FEWEST`] trusted attempts is known.
+    /// The need of fewer than [`MIN_ATTEMPTS_FOR_PROPOSAL`] trusted attempts is known.
     TooFew,
     /// Only untrusted attempts are known.
     Untrusted,
@@ -277,7 +277,7 @@ fn refusal(attempts: &[WorkloadAttempt]) -> Option<NoProposal> {
     match ended {
         0 if trusted().any(|attempt| is_stopped(&attempt)) => Some(NoProposal::Stopped),
         0 if known().next().is_some() => Some(NoProposal::Untrusted),
-        0..FEWEST => Some(NoProposal::TooFew),
+        0..MIN_ATTEMPTS_FOR_PROPOSAL => Some(NoProposal::TooFew),
         _ => None,
     }
 }
@@ -294,7 +294,7 @@ fn sizes(predictions: &[Prediction], attempts: &[WorkloadAttempt], terms: &Propo
     Some(Sizes {
         memory_request: Some(Bytes(largest(memory_request)?).ceil_mib()),
         // a limit needs enough measured attempts, because builds are killed at it
-        memory_limit: largest(memory_limit).map(Bytes).filter(|_| measured >= FEWEST),
+        memory_limit: largest(memory_limit).map(Bytes).filter(|_| measured >= MIN_ATTEMPTS_FOR_PROPOSAL),
         cpu_request: largest(cpu_request).map(|milli| Cores(Bytes(milli).as_f64() / 1000.0)),
     })
 }

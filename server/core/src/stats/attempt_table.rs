@@ -16,7 +16,7 @@ use foldhash::fast::RandomState;
 
 use super::{
     Settings,
-    builds::{Build, Builds},
+    builds::{BuildIdentity, Builds},
     chunk::{self, Chunk, FullRow},
     interner::Interner,
     labels::LabelTable,
@@ -74,7 +74,7 @@ impl EarlyVerdicts {
 #[derive(Debug, Clone)]
 pub(super) struct RowsSnapshot {
     pub(super) chunks: Vec<Arc<Chunk>>,
-    pub(super) builds: Arc<Vec<Build>>,
+    pub(super) builds: Arc<Vec<BuildIdentity>>,
 }
 
 impl AttemptTable {

@@ -13,7 +13,7 @@ use crate::domain::{AttemptBrief, Key};
 
 /// A build: the fields of the key that distinguish it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Build {
+pub(super) struct BuildIdentity {
     pub(super) key: Arc<Key>,
     pub(super) jobs: u16,
     /// Number of the build's line: builds that differ only in version, compiler and stack are in one line.
@@ -23,7 +23,7 @@ pub(super) struct Build {
 /// All builds with attempts, by number.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
-    by_number: Arc<Vec<Build>>,
+    by_number: Arc<Vec<BuildIdentity>>,
     /// Number of attempts of each build.
     rows: Vec<u32>,
     numbers: HashMap<(Arc<Key>, u16), u32, RandomState>,
@@ -65,7 +65,7 @@ impl Builds {
         number
     }
 
-    /// The number in the cache; `None` if it is wrong.
+    /// The build number that the cache has for this attempt; `None` if it belongs to another build.
     fn guessed_build(&self, guess: usize, brief: &AttemptBrief) -> Option<u32> {
         let number = *self.guesses.get(guess)?;
         let build = self.by_number.get(usize::try_from(number).ok()?)?;
@@ -73,7 +73,7 @@ impl Builds {
     }
 
     fn insert(&mut self, name: (Arc<Key>, u16)) -> u32 {
-        let build = Build {
+        let build = BuildIdentity {
             line: self.lines.acquire(line_of(&name.0, name.1)),
             key: Arc::clone(&name.0),
             jobs: name.1,
@@ -98,7 +98,7 @@ impl Builds {
             return;
         }
         if let Some(build) = slot_mut(Arc::make_mut(&mut self.by_number).as_mut_slice(), number) {
-            let Build { key, jobs, line } = std::mem::take(build);
+            let BuildIdentity { key, jobs, line } = std::mem::take(build);
             self.numbers.remove(&(key, jobs));
             self.lines.release(line);
             self.free.push(number);
@@ -106,7 +106,7 @@ impl Builds {
     }
 
     /// All builds at this moment, for a query.
-    pub(super) fn all(&self) -> Arc<Vec<Build>> {
+    pub(super) fn all(&self) -> Arc<Vec<BuildIdentity>> {
         Arc::clone(&self.by_number)
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Groups {
 enum GroupColumn {
     Nothing,
     /// Group number of each build, by the number of the build.
-    Build(Vec<u32>),
+    BuildIdentity(Vec<u32>),
     Owner,
     Pool,
     RefClass,
@@ -74,7 +74,7 @@ impl Groups {
             GroupBy::Label(name) => by_label(name, table, notes),
             by => {
                 let (groups, names) = by_key(by, rows);
-                (GroupColumn::Build(groups), names, false)
+                (GroupColumn::BuildIdentity(groups), names, false)
             }
         };
         if overflowed {
@@ -101,7 +101,7 @@ impl Groups {
         let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
         match &self.column {
             GroupColumn::Nothing => 0,
-            GroupColumn::Build(groups) => {
+            GroupColumn::BuildIdentity(groups) => {
                 let group = usize::try_from(row.build).ok().and_then(|build| groups.get(build));
                 group.and_then(|group| usize::try_from(*group).ok()).unwrap_or(others)
             }

@@ -61,7 +61,7 @@ pub use workloads::{MAX_WORKLOADS, WorkloadQuestion, Workloads};
 use crate::domain::{AttemptBrief, AttemptId, RetryStatus, StatsFields};
 
 /// Most verdicts that are kept for attempts which have not ended yet.
-const EARLY: usize = 10_000;
+const MAX_EARLY_VERDICTS: usize = 10_000;
 
 /// The operator's settings for statistics.
 #[derive(Debug, Clone, Default)]
@@ -132,7 +132,7 @@ impl Stats {
         let mut table = self.table();
         table.sweep();
         table.relate_all(in_jobs, after);
-        table.forget_early(EARLY);
+        table.forget_early(MAX_EARLY_VERDICTS);
     }
 
     /// Replaces the values of an attempt.
@@ -156,7 +156,7 @@ impl Stats {
         let mut table = self.table();
         match ended {
             Some(brief) => table.refuse(brief, refuses),
-            None if refuses => table.refuse_early(attempt, project, true, EARLY),
+            None if refuses => table.refuse_early(attempt, project, true, MAX_EARLY_VERDICTS),
             None => table.allow_early(attempt, project),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    builds::Build,
+    builds::BuildIdentity,
     row::{AttemptRow, RowFlag},
 };
 use crate::domain::{Bytes, Millis};
@@ -65,7 +65,7 @@ impl BuildNeeds {
     }
 
     /// The packages that vary most, at most `most`.
-    pub(super) fn most_variable(&self, builds: &[Build], most: usize) -> Vec<PackageVariation> {
+    pub(super) fn most_variable(&self, builds: &[BuildIdentity], most: usize) -> Vec<PackageVariation> {
         let mut packages: HashMap<&str, (u64, f64, f32, f32)> = HashMap::new();
         for (need, build) in self.0.iter().zip(builds).filter(|(need, _)| need.attempts >= FEWEST_ATTEMPTS) {
             let deviation = (need.squares / f64::from(need.attempts - 1)).sqrt();

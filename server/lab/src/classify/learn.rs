@@ -1,6 +1,6 @@
 //! Learns how much general words speak for a cause, from labelled failures: the table that is used where no rule names a cause.
 //!
-//! Naive Bayes over whether a word stands in a log. A word counts if failures of several tools have it, so that no name of a single tool or
+//! Naive Bayes over whether a word occurs in a log. A word counts if failures of several tools have it, so that no name of a single tool or
 //! sample is learnt. What a word adds is scaled by one factor for all, because words of one line are not independent. The factor is the one
 //! that predicts best the tools left out of the learning, one after the other.
 
@@ -27,7 +27,7 @@ const MEMORY_PASSES: f64 = 0.5;
 
 /// Logarithms of the shares of the three kinds among failures that no rule knows. Of 212 failures of tools that the rules were not written
 /// for, they knew no line of 61, and most of these were broken builds (65 %, 20 % and 15 %).
-const BEFORE: ByKind = ByKind { own: -0.43, outside: -1.61, memory: -1.9 };
+const LOG_PRIORS: ByKind = ByKind { own: -0.43, outside: -1.61, memory: -1.9 };
 
 /// Words of one labelled failure.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ fn weights(failures: &[&LabelledFailure], factor: f64) -> WordWeights {
     };
     WordWeights {
         passes: ByKind { own: passes(0), outside: passes(1), memory: MEMORY_PASSES },
-        before: BEFORE,
+        before: LOG_PRIORS,
         words: seen.into_iter().map(weigh).collect(),
     }
 }

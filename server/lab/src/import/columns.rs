@@ -5,7 +5,7 @@ use plimsoll_proto::limits;
 
 use super::{
     draft::{Fingerprint, Record, RecordDraft, RecordedEnd},
-    refusals::Refusal,
+    refusals::RowRefusal,
 };
 
 /// Least memory of a build: no Linux program needs less.
@@ -104,7 +104,7 @@ pub(super) const IMPORT_COLUMNS: &[ImportColumn] = &[
 
 impl RecordDraft {
     /// The record of a line, from the texts of its columns in the order of [`IMPORT_COLUMNS`].
-    pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, Refusal> {
+    pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, RowRefusal> {
         Self::default().read_with_known(line, texts)
     }
 
@@ -113,7 +113,7 @@ impl RecordDraft {
         self,
         line: u64,
         texts: impl Iterator<Item = &'t str>,
-    ) -> Result<Record, Refusal> {
+    ) -> Result<Record, RowRefusal> {
         let mut draft = self;
         let mut print = Fingerprint::default();
         let (mut empty, mut wrong) = (Vec::new(), None);
@@ -127,14 +127,14 @@ impl RecordDraft {
                 (true, false) => {}
                 (false, _) => {
                     let set = (column.set)(&mut draft, text);
-                    let refused = set.map_err(|reason| Refusal { line, column: column.name, reason });
+                    let refused = set.map_err(|reason| RowRefusal { line, column: column.name, reason });
                     wrong = wrong.or_else(|| refused.err());
                 }
             }
         }
         match (empty.split_first(), wrong) {
             (Some((first, others)), _) => {
-                Err(Refusal { line, column: first, reason: missing_columns_reason(others) })
+                Err(RowRefusal { line, column: first, reason: missing_columns_reason(others) })
             }
             (None, Some(wrong)) => Err(wrong),
             (None, None) => draft.finish(line, &print),

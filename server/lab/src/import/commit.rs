@@ -96,7 +96,7 @@ pub async fn commit(
     mut tell: impl FnMut(f64),
 ) -> Result<ImportReport, ImportError> {
     let rows = count_sensible_rows(path, |share| tell(share / 2.0))?;
-    let mut adding = Additions::begin(store).await?;
+    let mut adding = ImportWriter::begin(store).await?;
     let mut reader = Reader::open(path)?;
     let mut number = 0;
     while let Some(mut record) = reader.next_record()? {
@@ -129,7 +129,7 @@ pub async fn commit_records(
     refusals: Refusals,
     store: &Store,
 ) -> Result<ImportReport, ImportError> {
-    let mut adding = Additions::begin(store).await?;
+    let mut adding = ImportWriter::begin(store).await?;
     for record in records {
         let mut record = record?;
         let known = adding.stored.knows_job(&mut record.summary.attempt, "");
@@ -140,7 +140,7 @@ pub async fn commit_records(
 
 /// Writes attempts into a store, in batches.
 #[derive(Debug)]
-struct Additions<'s> {
+struct ImportWriter<'s> {
     store: &'s Store,
     stored: StoredAttempts,
     keys: CrowdedKeys,
@@ -150,7 +150,7 @@ struct Additions<'s> {
     report: ImportReport,
 }
 
-impl<'s> Additions<'s> {
+impl<'s> ImportWriter<'s> {
     async fn begin(store: &'s Store) -> Result<Self, ImportError> {
         let mut there = StoredAttempts::default();
         store::load_summaries(store, |summary: Summary| there.add(&summary)).await?;

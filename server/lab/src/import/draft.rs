@@ -5,7 +5,7 @@ use plimsoll_core::domain::{
     Summary,
 };
 
-use super::refusals::Refusal;
+use super::refusals::RowRefusal;
 
 /// One recorded attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ pub(super) enum RecordedEnd {
 }
 
 /// A row that was read, or why it was refused; `None` at the end of the file.
-pub(super) type ReadRow = Option<Result<Record, Refusal>>;
+pub(super) type ReadRow = Option<Result<Record, RowRefusal>>;
 
 /// The fields of a row that were read so far.
 #[derive(Debug, Default)]
@@ -86,8 +86,8 @@ impl RecordDraft {
     }
 
     /// Turns the fields that were read into a record.
-    pub(super) fn finish(mut self, line: u64, print: &Fingerprint) -> Result<Record, Refusal> {
-        let refuse = |column, reason: String| Refusal { line, column, reason };
+    pub(super) fn finish(mut self, line: u64, print: &Fingerprint) -> Result<Record, RowRefusal> {
+        let refuse = |column, reason: String| RowRefusal { line, column, reason };
         let (Some(wall), Some(peak)) = (self.wall, self.peak) else {
             return Err(refuse("peak_bytes", "is missing".to_owned()));
         };

@@ -24,7 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, types::Value};
 use super::{
     columns::IMPORT_COLUMNS,
     draft::{DatabaseFields, ReadRow, RecordDraft},
-    refusals::Refusal,
+    refusals::RowRefusal,
     source::{FileError, ReadPosition},
 };
 
@@ -168,8 +168,8 @@ impl std::fmt::Debug for GantryJobs {
 type Values<'n> = HashMap<&'n str, Value>;
 
 /// Reads one row. A refusal names the column as Gantry does.
-fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
-    let refuse = |column, reason: String| Refusal { line: id, column, reason };
+fn read(id: u64, values: &Values<'_>) -> Result<super::Record, RowRefusal> {
+    let refuse = |column, reason: String| RowRefusal { line: id, column, reason };
     let (start, wall) = times(values).map_err(|(column, reason)| refuse(column, reason))?;
     let (variants, build_system) =
         spelling::variants(&text(values, "pkg_variants")).map_err(|reason| refuse("pkg_variants", reason))?;
@@ -202,7 +202,7 @@ fn read(id: u64, values: &Values<'_>) -> Result<super::Record, Refusal> {
     let texts: Vec<String> = texts.collect();
     let draft = RecordDraft { database_fields: beside, ..RecordDraft::default() };
     let record = draft.read_with_known(id, texts.iter().map(String::as_str));
-    record.map_err(|refusal| Refusal { column: gantry_column(refusal.column), ..refusal })
+    record.map_err(|refusal| RowRefusal { column: gantry_column(refusal.column), ..refusal })
 }
 
 /// Gantry's name for one of our columns.

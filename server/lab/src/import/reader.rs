@@ -14,7 +14,7 @@ use std::{
 use super::{
     columns::{IMPORT_COLUMNS, required_names},
     draft::{ReadRow, Record, RecordDraft},
-    refusals::{Refusal, Refusals},
+    refusals::{Refusals, RowRefusal},
     source::{self, FileError, FileForm, ReadPosition},
     whole,
 };
@@ -138,9 +138,9 @@ impl Reader {
         !matches!(self.lines, RowSource::Csv(..) | RowSource::Json(_))
     }
 
-    fn accept(&mut self, mut record: Record) -> Result<Record, Refusal> {
+    fn accept(&mut self, mut record: Record) -> Result<Record, RowRefusal> {
         let line = record.line;
-        let refuse = |column, reason: &str| Refusal { line, column, reason: reason.to_owned() };
+        let refuse = |column, reason: &str| RowRefusal { line, column, reason: reason.to_owned() };
         match (*self.has_times.get_or_insert(record.timed), record.timed) {
             (true, false) => {
                 return Err(refuse(
@@ -222,7 +222,7 @@ fn next_csv(
         Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
             *line = error.position().map_or(*line, csv::Position::line);
             let reason = "holds bytes that are not UTF-8".to_owned();
-            return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
+            return Ok(Some(Err(RowRefusal { line: *line, column: "row", reason })));
         }
         Err(error) => return Err(csv_problem(&error)),
     }
@@ -253,7 +253,7 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<ReadRow, String>
         Ok(fields) => fields,
         Err(error) => {
             let reason = format!("is not a JSON object: {error}");
-            return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
+            return Ok(Some(Err(RowRefusal { line: *line, column: "row", reason })));
         }
     };
     if let Some(summary) = fields.remove("summary") {

@@ -9,7 +9,7 @@ pub(super) const BUILD_UNIT: &str = "build";
 
 /// Why a row was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RowRefusal {
     /// Line of the file, counted from 1; in a database the id of the row; for Prometheus the number of the
     /// build.
     pub line: u64,
@@ -27,7 +27,7 @@ pub struct Refusals {
     /// Number of refused rows.
     pub count: u64,
     /// The first refusals.
-    pub first: Vec<Refusal>,
+    pub first: Vec<RowRefusal>,
 }
 
 impl Default for Refusals {
@@ -43,7 +43,7 @@ impl Refusals {
     }
 
     /// Counts a refusal, and lists it if it is among the first.
-    pub fn add(&mut self, refusal: Refusal) {
+    pub fn add(&mut self, refusal: RowRefusal) {
         self.count += 1;
         if self.first.len() < LISTED_REFUSALS {
             self.first.push(refusal);

@@ -5,11 +5,11 @@ use plimsoll_core::domain::{AttemptId, Bytes, Key, Phase, Summary};
 use plimsoll_proto::{key::KEY_TEXTS, limits};
 use serde_json::Value;
 
-use super::{draft::Record, refusals::Refusal};
+use super::{draft::Record, refusals::RowRefusal};
 
 /// Reads a record from the field `summary`.
-pub(super) fn read(line: u64, summary: Value) -> Result<Record, Refusal> {
-    let refuse = |reason: String| Refusal { line, column: "summary", reason };
+pub(super) fn read(line: u64, summary: Value) -> Result<Record, RowRefusal> {
+    let refuse = |reason: String| RowRefusal { line, column: "summary", reason };
     let summary: Summary = serde_json::from_value(summary).map_err(|error| refuse(error.to_string()))?;
     check(&summary).map_err(refuse)?;
     Ok(Record { line, summary, timed: true, unnamed_rows: None })

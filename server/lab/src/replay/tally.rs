@@ -22,7 +22,7 @@ pub struct PolicyCost {
     /// Number of attempts that were lost.
     pub failures: u64,
     /// Number of builds with a first retry that was large enough.
-    pub(crate) retry_enough: u64,
+    pub(crate) sufficient_first_retries: u64,
     /// Number of builds with a first retry that was large enough and reserved at most 1.5 times the need.
     pub(crate) retry_fitted: u64,
     /// Memory reserved above the highest need, plus all that lost attempts held, GiB x h.
@@ -51,7 +51,7 @@ impl PolicyCost {
         self.scored += 1;
         self.first_failed += u64::from(failures > 0);
         self.failures += failures;
-        self.retry_enough += u64::from(failures == 1);
+        self.sufficient_first_retries += u64::from(failures == 1);
         self.retry_fitted += u64::from(failures == 1 && held <= OVERSIZED_ABOVE * peak);
         self.surplus_gib_hours += (lost + held - peak) * wall_ms / GIB_HOUR;
         self.need_gib_hours += peak * wall_ms / GIB_HOUR;
@@ -65,7 +65,7 @@ impl PolicyCost {
     /// Two shares of the builds that were retried: those with a first retry that was large enough, and those
     /// with a first retry that also reserved at most 1.5 times the need.
     pub(crate) fn retry_rates(&self) -> [f64; 2] {
-        [self.retry_enough, self.retry_fitted].map(|count| share(count, self.first_failed))
+        [self.sufficient_first_retries, self.retry_fitted].map(|count| share(count, self.first_failed))
     }
 
     /// Surplus divided by need.

@@ -29,7 +29,7 @@ pub use report::{json, text};
 pub use speed::{BuilderTimes, SpeedBasis};
 
 /// Fewest attempts of a package that are enough for a suggestion.
-pub const MIN_SUCCESSFUL_BUILDS: u64 = plimsoll_core::recommend::FEWEST;
+pub const MIN_SUCCESSFUL_BUILDS: u64 = plimsoll_core::recommend::MIN_ATTEMPTS_FOR_PROPOSAL;
 
 /// A pool of builders as far as a suggestion needs it: each build has a builder of its own.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,9 +6,9 @@ use super::{Damage, Packed, Summary};
 
 /// A summary that is decoded again and again into the same allocations; each summary has a dozen texts.
 #[derive(Default)]
-pub(in super::super) struct Reused(Packed);
+pub(in super::super) struct SummaryDecoder(Packed);
 
-impl Reused {
+impl SummaryDecoder {
     /// Decodes a summary as `Summary::unpack` does, and passes it to `take`.
     pub(in super::super) fn unpack(
         &mut self,

@@ -75,7 +75,7 @@ proptest! {
 
     #[test]
     fn nothing_of_one_summary_is_left_in_the_next(all in prop::collection::vec(any_summary(), 1..5), broken in any::<u8>()) {
-        let mut reused = Reused::default();
+        let mut reused = SummaryDecoder::default();
         for summary in all {
             let (mut bytes, mut read) = (packed(&summary), None);
             reused.unpack(FIELDS_CODEC, &bytes[1..], &mut |summary: &Summary| read = Some(summary.clone())).unwrap();

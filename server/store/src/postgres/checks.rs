@@ -8,13 +8,13 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use super::errors::PostgresError;
 
 /// First version that is supported, as `server_version_num` writes it.
-const OLDEST: i32 = 150_000;
+const MIN_SERVER_VERSION: i32 = 150_000;
 /// How long the probe for a pooler waits for a connection that another one may block.
 const PROBE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What of the server is checked. A role's or a database's own `synchronous_commit` does not matter, because the session sets it; that of the
 /// whole server says that its operator accepts the loss of commits.
-const FACTS: &str = "SELECT current_setting('server_version_num')::int4 AS version, \
+const SELECT_SERVER_SETTINGS: &str = "SELECT current_setting('server_version_num')::int4 AS version, \
      current_setting('server_encoding') AS encoding, \
      current_setting('fsync') = 'off' AS no_fsync, \
      current_setting('idle_in_transaction_session_timeout') <> '10s' AS is_filtered, \
@@ -22,17 +22,17 @@ const FACTS: &str = "SELECT current_setting('server_version_num')::int4 AS versi
      FROM pg_catalog.pg_settings AS sync WHERE sync.name = 'synchronous_commit'";
 
 /// Settings of the session that depend on the version, or that the check has to see as they were.
-const FURTHER: &str = "SELECT set_config('synchronous_commit', 'on', false), \
+const SET_SESSION_SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false), \
      (SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout')";
 
-const POOLED: &str = "store_url leads to a pooler that shares sessions or drops their settings (pgbouncer): name PostgreSQL itself";
+const POOLER_MISTAKE: &str = "store_url leads to a pooler that shares sessions or drops their settings (pgbouncer): name PostgreSQL itself";
 
 /// Checks the server behind a new connection, and completes the settings of its session.
 pub(super) async fn check_server(client: &Client) -> Result<(), PostgresError> {
-    let facts = client.query_one(FACTS, &[]).await?;
+    let facts = client.query_one(SELECT_SERVER_SETTINGS, &[]).await?;
     let (version, encoding): (i32, &str) = (facts.get("version"), facts.get("encoding"));
     let is = |fact: &str| facts.get::<_, bool>(fact);
-    if version < OLDEST {
+    if version < MIN_SERVER_VERSION {
         return Err(PostgresError::lasting(format!(
             "the database has version {}, and the store needs PostgreSQL 15 or later: upgrade it, or name another one in store_url",
             version / 10_000
@@ -55,9 +55,9 @@ pub(super) async fn check_server(client: &Client) -> Result<(), PostgresError> {
         ));
     }
     if is("is_filtered") {
-        return Err(PostgresError::lasting(POOLED));
+        return Err(PostgresError::lasting(POOLER_MISTAKE));
     }
-    client.query_one(FURTHER, &[]).await?;
+    client.query_one(SET_SESSION_SETTINGS, &[]).await?;
     Ok(())
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn check_unpooled(first: &Client, second: &Client) -> Result<()
     let after = timeout(PROBE_WITHIN, session_id(first)).await;
     second.batch_execute("ROLLBACK").await?;
     let is_kept = matches!(&after, Ok(Ok(after)) if *after == before);
-    if is_kept && other != before { Ok(()) } else { Err(PostgresError::lasting(POOLED)) }
+    if is_kept && other != before { Ok(()) } else { Err(PostgresError::lasting(POOLER_MISTAKE)) }
 }
 
 /// Id of the session's process. Without a prepared statement, which some poolers do not know.

@@ -26,10 +26,10 @@ use super::{
 const HOST_WITHIN: Duration = Duration::from_secs(3);
 
 /// Functions of the server with warnings that say nothing about a commit: that old transactions should be vacuumed soon.
-const HARMLESS: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
+const IGNORED_WARNING_ROUTINES: [&str; 2] = ["GetNewTransactionId", "GetNewMultiXactId"];
 
 /// Whether the server is a standby, the identity of its cluster, and the timeline as PostgreSQL names its files: 8 digits.
-const PLACE: &str = "SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), \
+const SELECT_CLUSTER_POSITION: &str = "SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), \
      CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
 const STANDBY: &str =
     "the database is a standby, which takes no writes: name the primary in store_url, or both";
@@ -118,7 +118,7 @@ pub(super) async fn check_primary(
     client: &Client,
 ) -> Result<Primary, PostgresError> {
     // without a prepared statement, which some poolers do not know
-    let answer = client.simple_query(PLACE).await?;
+    let answer = client.simple_query(SELECT_CLUSTER_POSITION).await?;
     let row = answer.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
@@ -147,7 +147,7 @@ fn join_errors(target: &Target, errors: &[PostgresError]) -> PostgresError {
 
 fn count_warning(warnings: &AtomicU64, message: &AsyncMessage) {
     if let AsyncMessage::Notice(notice) = message {
-        let is_harmless = notice.routine().is_some_and(|routine| HARMLESS.contains(&routine));
+        let is_harmless = notice.routine().is_some_and(|routine| IGNORED_WARNING_ROUTINES.contains(&routine));
         if is_harmless {
             tracing::debug!(message = notice.message(), "the database warns");
             return;

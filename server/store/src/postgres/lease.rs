@@ -19,23 +19,23 @@ use super::{
 use crate::kv::StoreMode;
 
 /// Interval between two beats of the holder.
-const BEAT_EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a new connection for the beat may take: two addresses that do not answer may come before the one that does.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long one beat may take.
-const BEAT_WITHIN: Duration = Duration::from_secs(2);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between two looks of a server that waits.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(super) const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How much of the time between two looks counts: if this server was stopped itself, the holder may be well.
 const COUNTED_GAP: Duration = Duration::from_secs(1);
 
 /// The beat of a holder that has given the lease up.
 const GIVEN_UP: i64 = -1;
 
-const LOOK: &str = "SELECT lease.epoch, lease.holder, beat.n \
+const SELECT_LEASE: &str = "SELECT lease.epoch, lease.holder, beat.n \
      FROM plimsoll.lease AS lease LEFT JOIN plimsoll.beat AS beat ON beat.id = 1 AND beat.epoch = lease.epoch WHERE lease.id = 1";
 /// Writes nothing unless the epoch is still the holder's.
-const BEAT: &str = "INSERT INTO plimsoll.beat AS last (id, epoch, n) \
+const UPSERT_HEARTBEAT: &str = "INSERT INTO plimsoll.beat AS last (id, epoch, n) \
      SELECT 1, epoch, 1 FROM plimsoll.lease WHERE id = 1 AND epoch = $1 \
      ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, \
        n = CASE WHEN last.epoch <> excluded.epoch THEN 1 WHEN last.n < 0 THEN last.n ELSE last.n + 1 END";
@@ -57,7 +57,7 @@ pub(super) struct LeaseState {
 impl LeaseState {
     /// Reads the lease; `None` if no server ever had it.
     pub(super) async fn read(client: &Client) -> Result<Option<Self>, PostgresError> {
-        let row = match client.query_opt(LOOK, &[]).await {
+        let row = match client.query_opt(SELECT_LEASE, &[]).await {
             // who takes the lease first makes the tables
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(None),
             row => row?,
@@ -88,9 +88,9 @@ impl LeaseWatch {
 
 /// The holder's beat: a task with a connection of its own, so that a slow commit does not delay it. It ends when this value is dropped,
 /// or when another server has the lease.
-pub(super) struct Beat(AbortOnDropHandle<()>);
+pub(super) struct HeartbeatTask(AbortOnDropHandle<()>);
 
-impl Beat {
+impl HeartbeatTask {
     /// Begins to beat.
     pub(super) fn begin(target: Target, epoch: i64, shared: Arc<SharedStatus>) -> Self {
         Self(AbortOnDropHandle::new(TaskTracker::new().spawn(keep_beating(target, epoch, shared))))
@@ -117,7 +117,7 @@ async fn keep_beating(target: Target, epoch: i64, shared: Arc<SharedStatus>) {
         }
         let begin = Instant::now();
         let beat = match &connection {
-            Some(connection) => timeout(BEAT_WITHIN, beat(&connection.client, epoch)).await,
+            Some(connection) => timeout(HEARTBEAT_TIMEOUT, beat(&connection.client, epoch)).await,
             None => Ok(Ok(())),
         };
         match beat {
@@ -129,7 +129,7 @@ async fn keep_beating(target: Target, epoch: i64, shared: Arc<SharedStatus>) {
             // the commits say what is wrong with the database
             _ => connection = None,
         }
-        sleep(BEAT_EVERY).await;
+        sleep(HEARTBEAT_INTERVAL).await;
     }
 }
 
@@ -142,7 +142,7 @@ async fn connect(target: &Target) -> Result<Connection, PostgresError> {
 
 /// Beats once. Fails with [`PostgresError::Taken`] if the lease is not ours any more.
 async fn beat(client: &Client, epoch: i64) -> Result<(), PostgresError> {
-    match client.execute(BEAT, &[&epoch]).await? {
+    match client.execute(UPSERT_HEARTBEAT, &[&epoch]).await? {
         0 => Err(taken(client, epoch).await),
         _ => Ok(()),
     }
@@ -180,7 +180,12 @@ mod tests {
             if watch.is_free(found, Instant::now()) {
                 return Some(begin.elapsed().as_secs());
             }
-            tokio::time::advance(if look == pause_at { Duration::from_secs(30) } else { LOOK_EVERY }).await;
+            tokio::time::advance(if look == pause_at {
+                Duration::from_secs(30)
+            } else {
+                LEASE_POLL_INTERVAL
+            })
+            .await;
         }
         None
     }

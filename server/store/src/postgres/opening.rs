@@ -9,7 +9,7 @@ use super::{
     checks::{check_server, check_unpooled},
     connection::Connection,
     errors::PostgresError,
-    lease::{LOOK_EVERY, LeaseState, LeaseWatch},
+    lease::{LEASE_POLL_INTERVAL, LeaseState, LeaseWatch},
     schema::{self, HeldStore},
     settings::Target,
     transaction::WriterSession,
@@ -20,7 +20,7 @@ pub(super) const OPEN_WITHIN: Duration = Duration::from_mins(1);
 /// How long one look at the lease may take.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
-/// What happens if another server has the store.
+/// What to do if another server holds the lease.
 pub(super) enum Takeover {
     /// It loses the store.
     AtOnce,
@@ -107,7 +107,7 @@ async fn reconnect(target: &Target) -> Result<Connection, PostgresError> {
             }
             connected => return connected,
         }
-        sleep(LOOK_EVERY).await;
+        sleep(LEASE_POLL_INTERVAL).await;
     }
 }
 
@@ -135,12 +135,12 @@ async fn wait_until_free(
                 if let Ok(Err(error)) = failed {
                     tracing::warn!(%error, "a look at the lease failed");
                 }
-                // what stood still while nothing was seen says nothing about the holder
+                // a heartbeat that did not change while this server did not poll proves nothing about the holder
                 watch = LeaseWatch::default();
                 *connection = reconnect(target).await?;
             }
         }
-        sleep(LOOK_EVERY).await;
+        sleep(LEASE_POLL_INTERVAL).await;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 
 const GET: &str = "SELECT version, v FROM plimsoll.entry WHERE k = $1";
-const HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM plimsoll.entry AS e WHERE e.k >= r.first AND e.k < r.past) \
+const SELECT_RANGE_HAS_ENTRY: &str = "SELECT EXISTS (SELECT 1 FROM plimsoll.entry AS e WHERE e.k >= r.first AND e.k < r.past) \
      FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS r (first, past, at) ORDER BY r.at";
 const FIRST_FROM: &str = "SELECT k, version, v FROM plimsoll.entry WHERE k >= $1 ORDER BY k LIMIT 1";
 /// The entries of a page, and how many there were before the limit in bytes: the sum over those before an entry decides, as in the
@@ -31,7 +31,7 @@ pub(super) async fn get(client: &ClientWrapper, key: &[u8]) -> Result<Option<Ver
 /// For each prefix, whether any key starts with it.
 pub(super) async fn holds(client: &ClientWrapper, prefixes: &[Vec<u8>]) -> Result<Vec<bool>, Error> {
     let past: Vec<Vec<u8>> = prefixes.iter().map(|prefix| end_of(prefix)).collect();
-    let statement = client.prepare_cached(HOLDS).await?;
+    let statement = client.prepare_cached(SELECT_RANGE_HAS_ENTRY).await?;
     let rows = client.query(&statement, &[&prefixes, &past]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

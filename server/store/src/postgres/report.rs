@@ -24,7 +24,7 @@ const MISSING_RIGHTS: &str = "\
 const STANDBYS: &str = "SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')), \
      current_setting('synchronous_standby_names') FROM pg_stat_replication";
 /// Of this database alone: transactions in others do not keep its rows.
-const OLDEST: &str = "SELECT greatest(extract(epoch FROM clock_timestamp() - since), 0)::bigint, who FROM ( \
+const SELECT_OLDEST_TRANSACTION: &str = "SELECT greatest(extract(epoch FROM clock_timestamp() - since), 0)::bigint, who FROM ( \
        SELECT xact_start AS since, format('process %s of %s (%s)', pid, usename, application_name) AS who FROM pg_stat_activity \
          WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL \
            AND backend_type IS DISTINCT FROM 'autovacuum worker' \
@@ -36,7 +36,7 @@ const OLDEST: &str = "SELECT greatest(extract(epoch FROM clock_timestamp() - sin
 pub struct DatabaseReport {
     /// `HOST:PORT/DATABASE`.
     pub name: String,
-    /// Version of PostgreSQL, as it says itself.
+    /// Version of PostgreSQL, from its setting `server_version`.
     pub version: String,
     /// Id of the store there, if any.
     pub store: Option<Ulid>,
@@ -72,7 +72,7 @@ async fn read(target: &Target) -> Result<DatabaseReport, PostgresError> {
     let store = if missing_rights.is_empty() { find_store(client).await? } else { None };
     let standbys = client.query_one(STANDBYS, &[]).await?;
     let count = |row: &Row, column| row.get::<_, i64>(column).cast_unsigned();
-    let oldest = client.query_opt(OLDEST, &[]).await?;
+    let oldest = client.query_opt(SELECT_OLDEST_TRANSACTION, &[]).await?;
     Ok(DatabaseReport {
         name: target.name.clone(),
         version: version.get(0),

@@ -10,10 +10,10 @@ use super::errors::PostgresError;
 use crate::{kv::StoreIdentity, sled::FORMAT_VERSION};
 
 /// How often the first table is tried, while another server makes it.
-const TRIES: usize = 5;
+const MAX_FIRST_TABLE_TRIES: usize = 5;
 
 /// Which tables the schema has, and whether ours is among them.
-const LOOK: &str = "SELECT to_regnamespace('plimsoll') IS NOT NULL AS has_schema, count(c.oid) AS tables, \
+const SELECT_SCHEMA_STATE: &str = "SELECT to_regnamespace('plimsoll') IS NOT NULL AS has_schema, count(c.oid) AS tables, \
      count(a.attname) AS ours \
      FROM pg_catalog.pg_class AS c \
      LEFT JOIN pg_catalog.pg_attribute AS a \
@@ -69,7 +69,7 @@ pub(super) struct HeldStore {
     pub(super) commits_lost: u64,
 }
 
-/// Makes the first table where there is nothing, and checks what is there. The rest is made by [`take_lease`]: a server that waits must
+/// Creates the first table in an empty schema, and checks an existing schema. The rest is made by [`take_lease`]: a server that waits must
 /// not change tables under one that serves.
 pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
     create_identity(client).await?;
@@ -79,7 +79,7 @@ pub(super) async fn prepare(client: &mut Client) -> Result<(), PostgresError> {
 /// Whether the database has a store.
 /// Errors: the schema has tables that are not ours.
 pub(super) async fn has_store(client: &Client) -> Result<bool, PostgresError> {
-    let found = client.query_one(LOOK, &[]).await?;
+    let found = client.query_one(SELECT_SCHEMA_STATE, &[]).await?;
     let (tables, ours): (i64, i64) = (found.get("tables"), found.get("ours"));
     if ours == 0 && tables > 0 {
         return Err(PostgresError::lasting(
@@ -177,7 +177,7 @@ pub(super) fn last_commit(row: Option<&Row>) -> u64 {
 
 /// Makes schema and identity where there is nothing yet.
 async fn create_identity(client: &mut Client) -> Result<(), PostgresError> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_FIRST_TABLE_TRIES {
         if has_store(client).await? {
             return Ok(());
         }
@@ -203,7 +203,7 @@ fn is_made_by_another(error: &tokio_postgres::Error) -> bool {
 }
 
 async fn create_first_table(client: &impl GenericClient, id: Ulid) -> Result<(), tokio_postgres::Error> {
-    if !client.query_one(LOOK, &[]).await?.get::<_, bool>("has_schema") {
+    if !client.query_one(SELECT_SCHEMA_STATE, &[]).await?.get::<_, bool>("has_schema") {
         client.batch_execute("CREATE SCHEMA plimsoll").await?;
     }
     client.batch_execute(CREATE_IDENTITY).await?;

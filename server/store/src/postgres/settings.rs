@@ -149,9 +149,11 @@ pub(super) fn host_name(config: &Config) -> String {
 const PASSWORD_IN_URL: &str = "has a password in it, which others could read; put it into a file and name that with store_password_file";
 
 fn parse_url(url: &str) -> Result<Config, String> {
-    const FORM: &str = "postgres://USER@HOST:PORT/DATABASE?sslmode=require";
+    const STORE_URL_FORM: &str = "postgres://USER@HOST:PORT/DATABASE?sslmode=require";
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
-    let Some(rest) = known else { return Err(format!("is no URL of PostgreSQL; write it as {FORM}")) };
+    let Some(rest) = known else {
+        return Err(format!("is no URL of PostgreSQL; write it as {STORE_URL_FORM}"));
+    };
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let user = authority.rsplit_once('@').map(|(user, _)| user);
@@ -169,15 +171,15 @@ fn parse_url(url: &str) -> Result<Config, String> {
     }
     let text = format!("{base}?{}", kept.join("&"));
     let mut config: Config =
-        text.parse().map_err(|error| format!("cannot be read ({error}); write it as {FORM}"))?;
+        text.parse().map_err(|error| format!("cannot be read ({error}); write it as {STORE_URL_FORM}"))?;
     if config.get_password().is_some() {
         return Err(PASSWORD_IN_URL.to_owned());
     }
     if config.get_hosts().is_empty() {
-        return Err(format!("names no host; write it as {FORM}"));
+        return Err(format!("names no host; write it as {STORE_URL_FORM}"));
     }
     if config.get_dbname().is_none_or(str::is_empty) {
-        return Err(format!("names no database; write it as {FORM}"));
+        return Err(format!("names no database; write it as {STORE_URL_FORM}"));
     }
     config.ssl_mode(tls_mode(mode, &config)?);
     complete(&mut config);

@@ -11,11 +11,11 @@ use std::{
 use super::schema::HeldStore;
 use crate::kv::{StoreMode, StoreStatus};
 
-/// For how long the holder's beat must have stood still until another server takes the lease: several beats, and one that had to connect
+/// Time without a new heartbeat after which another server takes the lease: several beats, and one that had to connect
 /// again.
 pub(super) const STILL_FOR: Duration = Duration::from_secs(6);
 /// Why a store counts as read-only although no commit has failed.
-const NO_BEAT: &str = "nothing reached the database for some seconds, so another server may take the store; writing goes on by itself if none does";
+const NO_HEARTBEAT: &str = "nothing reached the database for some seconds, so another server may take the store; writing goes on by itself if none does";
 
 /// Whether the store is writable, and its counters: the writer changes them, the handles read them.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl SharedStatus {
         let without_beat = self.last_beat.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         let mode = match self.mode() {
             StoreMode::Writable if without_beat >= STILL_FOR => {
-                StoreMode::ReadOnly { reason: NO_BEAT.to_owned() }
+                StoreMode::ReadOnly { reason: NO_HEARTBEAT.to_owned() }
             }
             mode => mode,
         };

@@ -41,10 +41,10 @@ const THREADS: usize = 2;
 
 /// A store in a PostgreSQL database. Its clones share it.
 #[derive(Debug, Clone)]
-pub struct PostgresStore(Arc<Parts>);
+pub struct PostgresStore(Arc<PostgresStoreState>);
 
 #[derive(Debug)]
-struct Parts {
+struct PostgresStoreState {
     /// Name of the database, for error texts.
     name: String,
     identity: StoreIdentity,
@@ -100,7 +100,7 @@ impl PostgresStore {
     fn begin_to_open(
         settings: &PostgresSettings,
         takeover: Takeover,
-    ) -> Result<(oneshot::Receiver<Opened>, WriterThread), PostgresError> {
+    ) -> Result<(oneshot::Receiver<OpenResult>, WriterThread), PostgresError> {
         let target = Target::read(settings)?;
         let (queue, messages) = mpsc::channel(QUEUE_SHARES + QUEUE_SPARE);
         let (opened, opening) = oneshot::channel();
@@ -112,12 +112,12 @@ impl PostgresStore {
     }
 
     fn with(
-        opened: Result<Opened, oneshot::error::RecvError>,
+        opened: Result<OpenResult, oneshot::error::RecvError>,
         WriterThread { target, queue, thread }: WriterThread,
     ) -> Result<Self, PostgresError> {
         let (identity, shared, readers, runtime) = opened.map_err(|_ended| ended_early())??;
         let snapshots = reading_pool(&target.with_idle_limit(SNAPSHOT_IDLE), identity.id)?;
-        Ok(Self(Arc::new(Parts {
+        Ok(Self(Arc::new(PostgresStoreState {
             name: target.name,
             identity,
             shared,
@@ -291,7 +291,7 @@ where
 }
 
 /// What a writer gives out once it has opened the store.
-type Opened = Result<(StoreIdentity, Arc<SharedStatus>, Pool, Handle), PostgresError>;
+type OpenResult = Result<(StoreIdentity, Arc<SharedStatus>, Pool, Handle), PostgresError>;
 
 /// A thread that opens the store, and how to reach it.
 struct WriterThread {
@@ -305,11 +305,11 @@ fn run_writer(
     target: Target,
     messages: mpsc::Receiver<WriterMessage>,
     takeover: Takeover,
-    opened: oneshot::Sender<Opened>,
+    opened: oneshot::Sender<OpenResult>,
 ) {
     threads::yield_to_others();
     // a caller that has gone needs no answer
-    let answer = |opened: oneshot::Sender<Opened>, outcome| drop(opened.send(outcome));
+    let answer = |opened: oneshot::Sender<OpenResult>, outcome| drop(opened.send(outcome));
     let mut threads = Builder::new_multi_thread();
     threads.worker_threads(THREADS).thread_name("store-database").enable_all();
     let runtime = match threads.build() {

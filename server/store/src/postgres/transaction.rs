@@ -16,7 +16,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const FENCE: &str = "SELECT 1 / count(*) FROM \
      (SELECT 1 FROM plimsoll.lease WHERE id = 1 AND epoch = $1 FOR SHARE) AS ours";
 /// This and the next two write only if [`FENCE`] has locked a row in the same transaction: if `BEGIN` alone failed, they do nothing.
-const NUMBER: &str = "INSERT INTO plimsoll.feed (epoch, n, at, applied) SELECT $1::bigint, $2::bigint, now(), true \
+const INSERT_COMMIT_NUMBER: &str = "INSERT INTO plimsoll.feed (epoch, n, at, applied) SELECT $1::bigint, $2::bigint, now(), true \
      WHERE pg_current_xact_id_if_assigned() IS NOT NULL";
 const PUT: &str = "INSERT INTO plimsoll.entry (k, version, v) \
      SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) \
@@ -29,7 +29,7 @@ const GIVE_UP: &str = "INSERT INTO plimsoll.feed (epoch, n, at, applied) VALUES 
      ON CONFLICT (epoch, n) DO NOTHING";
 const IS_APPLIED: &str = "SELECT applied FROM plimsoll.feed WHERE epoch = $1 AND n = $2";
 /// Removes some of the oldest numbers, never the last one.
-const PRUNE: &str = "DELETE FROM plimsoll.feed AS f USING \
+const DELETE_OLD_COMMIT_NUMBERS: &str = "DELETE FROM plimsoll.feed AS f USING \
      (SELECT epoch, n FROM plimsoll.feed ORDER BY epoch, n LIMIT 10000) AS oldest \
      WHERE f.epoch = oldest.epoch AND f.n = oldest.n AND f.n < $1 AND f.at < now() - interval '1 hour'";
 
@@ -87,7 +87,7 @@ impl WriterSession {
         let client = &connection.client;
         Ok(Self {
             fence: client.prepare(FENCE).await?,
-            number: client.prepare(NUMBER).await?,
+            number: client.prepare(INSERT_COMMIT_NUMBER).await?,
             put: client.prepare(PUT).await?,
             delete: client.prepare(DELETE).await?,
             give_up: client.prepare(GIVE_UP).await?,
@@ -160,7 +160,7 @@ impl WriterSession {
 
     /// Removes numbers that are older than an hour.
     pub(super) async fn prune(&self, last: i64) -> Result<(), PostgresError> {
-        self.connection.client.execute(PRUNE, &[&last]).await?;
+        self.connection.client.execute(DELETE_OLD_COMMIT_NUMBERS, &[&last]).await?;
         Ok(())
     }
 

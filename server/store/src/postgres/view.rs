@@ -22,16 +22,16 @@ use crate::{
 };
 
 /// Lets the transaction lie idle for longer, while what is read is written elsewhere.
-const PATIENT: &str = "SET idle_in_transaction_session_timeout = '10min'";
+const SET_LONG_IDLE_TIMEOUT: &str = "SET idle_in_transaction_session_timeout = '10min'";
 /// After a read that fails, the transaction goes on from here, at the same moment.
-const SAVE: &str = "SAVEPOINT before_read";
-const GO_ON: &str = "ROLLBACK TO SAVEPOINT before_read";
+const SET_SAVEPOINT: &str = "SAVEPOINT before_read";
+const ROLLBACK_TO_SAVEPOINT: &str = "ROLLBACK TO SAVEPOINT before_read";
 
 /// A store at one moment. Its clones share the connection; the transaction ends with the last one.
 #[derive(Clone)]
-pub struct DatabaseView(Arc<Parts>);
+pub struct DatabaseView(Arc<DatabaseViewState>);
 
-struct Parts {
+struct DatabaseViewState {
     /// Name of the database, for error texts.
     name: String,
     client: ClientWrapper,
@@ -53,7 +53,7 @@ impl DatabaseView {
         let target = Target::read(settings)?;
         let begun = in_time(begin(&target)).await;
         let (client, identity, bytes) = begun.map_err(|error| target.named(error))?;
-        Ok(Self(Arc::new(Parts { name: target.name, client, identity, bytes })))
+        Ok(Self(Arc::new(DatabaseViewState { name: target.name, client, identity, bytes })))
     }
 
     /// Identity of the store, with the number of its last commit at that moment.
@@ -165,7 +165,7 @@ impl DatabaseView {
         if !is_damage(&error) {
             return Err(self.unavailable(&describe(&error)));
         }
-        let gone_on = self.0.client.batch_execute(GO_ON).await;
+        let gone_on = self.0.client.batch_execute(ROLLBACK_TO_SAVEPOINT).await;
         gone_on.map_err(|error| self.unavailable(&describe(&error)))?;
         Ok(Err(Damage(describe(&error))))
     }
@@ -180,7 +180,7 @@ struct Damage(String);
 
 async fn begin(target: &Target) -> Result<(ClientWrapper, StoreIdentity, u64), PostgresError> {
     let connection = connect_checked(target).await?;
-    for statement in [PATIENT, BEGIN, SAVE] {
+    for statement in [SET_LONG_IDLE_TIMEOUT, BEGIN, SET_SAVEPOINT] {
         connection.client.batch_execute(statement).await?;
     }
     let identity = schema::read_identity(&connection.client).await?;

@@ -18,7 +18,7 @@ use super::{
     checks::check_server,
     connection::Connection,
     errors::PostgresError,
-    lease::Beat,
+    lease::HeartbeatTask,
     opening::{self, Takeover},
     pool::reading_pool,
     reopening,
@@ -64,7 +64,7 @@ pub(super) struct Writer {
     carried_over: Option<WriterMessage>,
     /// The store, with the number of the last commit that is known to be there.
     held: HeldStore,
-    beat: Beat,
+    beat: HeartbeatTask,
     /// `None` after a failure.
     session: Option<WriterSession>,
     /// Connections that read, to be replaced when this one is.
@@ -86,7 +86,7 @@ impl Writer {
         let readers = reading_pool(&target, held.identity.id)?;
         let shared = Arc::new(SharedStatus::new(&held));
         Ok(Self {
-            beat: Beat::begin(target.clone(), held.epoch, Arc::clone(&shared)),
+            beat: HeartbeatTask::begin(target.clone(), held.epoch, Arc::clone(&shared)),
             target,
             shared,
             carried_over: None,

@@ -70,7 +70,7 @@ impl OfflineStore {
             Ok(engine) => (engine, foreseen),
             Err(error) => {
                 let refused = foreseen.unwrap_or_else(|| failed(error));
-                match open_what_is_left(&copy.engine(), settings.cache_bytes) {
+                match open_without_snapshot_if_needed(&copy.engine(), settings.cache_bytes) {
                     Ok(engine) => (engine, Some(refused)),
                     Err(_same) => return Err(refused),
                 }
@@ -99,10 +99,11 @@ impl OfflineStore {
             return Err(other);
         }
         let copy = store_copy::copy(&directory, &directory.engine(), scratch)?;
-        what_is_left(&copy.engine(), &directory, &marker, settings.cache_bytes)?;
+        open_readable_part(&copy.engine(), &directory, &marker, settings.cache_bytes)?;
         drop(copy);
         small_files::remove_unusable(&directory.engine())?;
-        let (engine, found) = what_is_left(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
+        let (engine, found) =
+            open_readable_part(&directory.engine(), &directory, &marker, settings.cache_bytes)?;
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
         engine.apply(&[], found).map_err(failed)?;
         Marker { commit_sequence: found.sequence, attempts: None, ..marker }.write(directory.path())?;
@@ -245,14 +246,14 @@ impl OfflineStore {
 
 /// Opens the engine in `dir` (the directory of the store's engine, or a copy) up to the first damage; also
 /// returns the store's identity.
-fn what_is_left(
+fn open_readable_part(
     dir: &Path,
     directory: &Directory,
     marker: &Marker,
     cache_bytes: u64,
 ) -> Result<(Engine, StoreIdentity), OpenError> {
     let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
-    let engine = open_what_is_left(dir, cache_bytes).map_err(failed)?;
+    let engine = open_without_snapshot_if_needed(dir, cache_bytes).map_err(failed)?;
     let found = engine.identity().map_err(failed)?;
     match (reconcile(directory.path(), marker, found), found) {
         (Err(OpenError::Behind { .. }), Some(found)) => Ok((engine, found)),
@@ -262,7 +263,7 @@ fn what_is_left(
 
 /// Opens an engine; if it refuses, tries again without its snapshot. sled refuses files that are damaged before
 /// the snapshot's position; without a snapshot it reads its log up to the damage.
-fn open_what_is_left(dir: &Path, cache_bytes: u64) -> Result<Engine, EngineError> {
+fn open_without_snapshot_if_needed(dir: &Path, cache_bytes: u64) -> Result<Engine, EngineError> {
     Engine::open(dir, cache_bytes).or_else(|first| match remove_snapshots(dir) {
         Ok(true) => Engine::open(dir, cache_bytes),
         _ => Err(first),

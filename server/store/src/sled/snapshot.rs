@@ -35,7 +35,7 @@ fn order_rank(key: &[u8]) -> usize {
 
 /// State of a snapshot that the writer and the snapshot's reader share.
 #[derive(Debug)]
-pub(crate) struct Rescue {
+pub(crate) struct SharedSnapshot {
     sequence: u64,
     state: Mutex<RescuedEntries>,
 }
@@ -48,7 +48,7 @@ struct RescuedEntries {
     too_slow: bool,
 }
 
-impl Rescue {
+impl SharedSnapshot {
     /// The state of a snapshot of the store after the commit `sequence`.
     pub(crate) fn new(sequence: u64) -> Arc<Self> {
         Arc::new(Self { sequence, state: Mutex::default() })
@@ -111,13 +111,17 @@ impl Rescue {
 pub(crate) struct EngineSnapshot {
     /// The store's identity, with the number of the last commit that the snapshot contains.
     pub(crate) identity: StoreIdentity,
-    rescue: Arc<Rescue>,
+    rescue: Arc<SharedSnapshot>,
     shared: Arc<EngineState>,
     next: Option<SnapshotCursor>,
 }
 
 impl EngineSnapshot {
-    pub(crate) fn new(identity: StoreIdentity, rescue: Arc<Rescue>, shared: Arc<EngineState>) -> Self {
+    pub(crate) fn new(
+        identity: StoreIdentity,
+        rescue: Arc<SharedSnapshot>,
+        shared: Arc<EngineState>,
+    ) -> Self {
         Self { identity, rescue, shared, next: Some((0, Vec::new())) }
     }
 
@@ -143,7 +147,7 @@ type SnapshotStep = (Vec<KeyValue>, Option<SnapshotCursor>);
 
 fn read_page(
     engine: &Engine,
-    rescue: &Rescue,
+    rescue: &SharedSnapshot,
     index: usize,
     after: &[u8],
 ) -> Result<SnapshotStep, StoreError> {

@@ -25,7 +25,7 @@ use super::{
     prepared::put_right,
     shared::EngineState,
     small_files,
-    snapshot::Rescue,
+    snapshot::SharedSnapshot,
     witness::CommitWitness,
 };
 use crate::{
@@ -46,7 +46,7 @@ const MARKER_INTERVAL_COMMITS: u64 = 1000;
 pub(crate) enum WriterMessage {
     Commit(CommitJob),
     /// Starts a snapshot between two groups of commits. The answer is `None` while another snapshot is read.
-    Snapshot(oneshot::Sender<Option<(StoreIdentity, Arc<Rescue>)>>),
+    Snapshot(oneshot::Sender<Option<(StoreIdentity, Arc<SharedSnapshot>)>>),
     /// Ends the thread, after it has handled earlier messages.
     Close,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Writer {
     last_try: Instant,
     last_measure: Option<Instant>,
     /// The snapshot that is being read, if any.
-    snapshot: Weak<Rescue>,
+    snapshot: Weak<SharedSnapshot>,
 }
 
 impl Writer {
@@ -127,10 +127,10 @@ impl Writer {
         }
     }
 
-    fn begin_snapshot(&mut self, answer: oneshot::Sender<Option<(StoreIdentity, Arc<Rescue>)>>) {
+    fn begin_snapshot(&mut self, answer: oneshot::Sender<Option<(StoreIdentity, Arc<SharedSnapshot>)>>) {
         let free = self.snapshot.strong_count() == 0;
         let begun = free.then(|| {
-            let rescue = Rescue::new(self.identity.sequence);
+            let rescue = SharedSnapshot::new(self.identity.sequence);
             self.snapshot = Arc::downgrade(&rescue);
             (self.identity, rescue)
         });

@@ -97,7 +97,7 @@ pub(super) struct IssuerTable {
     /// Value: address with `https://`.
     /// Default: what the issuer's description says.
     pub(super) keys_url: Option<String>,
-    /// PEM file of the CA that signs the issuer's certificate, beside those that the system trusts. Not with
+    /// PEM file of the CA that signs the issuer's certificate, in addition to those that the system trusts. Not with
     /// `keys_file`.
     /// Value: path.
     /// Default: none.

@@ -8,7 +8,7 @@ use std::{
 
 use super::{counts_line, coverage, gitlab, open_store, remarks, source_words, target_words};
 use crate::{
-    commands::{Incomplete, print_note, progress::Progress},
+    commands::{IncompleteResult, print_note, progress::Progress},
     integrations::prometheus::{
         HistoryQuestion, PrometheusAccess, PrometheusClient, PrometheusHistory, read_history,
     },
@@ -48,7 +48,7 @@ pub(super) struct FromPrometheus {
     /// File that holds a token for Prometheus.
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     prometheus_token_file: Option<PathBuf>,
-    /// PEM file of the CA that signs Prometheus' certificate, beside those that the system trusts.
+    /// PEM file of the CA that signs Prometheus' certificate, in addition to those that the system trusts.
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     prometheus_ca_file: Option<PathBuf>,
 }
@@ -103,7 +103,7 @@ impl FromPrometheus {
         let found = read.pods.from_source(range, host, &jobs)?;
         coverage::show_coverage(&found, range, read.empty_ms, is_asked)?;
         if found.coverage.keyed == 0 {
-            return Err(Incomplete(no_job).into());
+            return Err(IncompleteResult(no_job).into());
         }
         let store = open_store(config).await?;
         let records = found.records().map(|record| record.map(|record| of_project(record, project)));
@@ -115,9 +115,10 @@ impl FromPrometheus {
         remarks(&imported, project).iter().for_each(print_note);
         if imported.refusals.count > 0 {
             print_note(&imported.refusals);
-            return Err(
-                Incomplete("builds are refused and named above; all others are stored".to_owned()).into()
-            );
+            return Err(IncompleteResult(
+                "builds are refused and named above; all others are stored".to_owned(),
+            )
+            .into());
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use plimsoll_lab::suggest::{json, new_list, suggest, text};
 
 use super::{
-    super::{line::examples_text, print_note, terminal::fitted_beside_tables},
+    super::{line::examples_text, print_note, terminal::wrapped_except_tables},
     list::{ListInputs, PowerfulList},
 };
 use crate::runtime::settings::Config;
@@ -45,7 +45,7 @@ impl Suggest {
         let all = suggest(builds, list, tag, terms);
         let new = || new_list(list, &all, tag).map_err(anyhow::Error::msg);
         let printed = match self.output {
-            SuggestOutput::Text => fitted_beside_tables(&text(&all, terms, currency), io::stdout()),
+            SuggestOutput::Text => wrapped_except_tables(&text(&all, terms, currency), io::stdout()),
             SuggestOutput::Json => json(&all, terms, currency, &new()?),
             SuggestOutput::Copr => new()?.to_string(),
         };

@@ -44,7 +44,7 @@ impl Default for PaceTerms {
 /// duration.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
-/// The rate limiter.
+/// Limits the rate of requests to GitLab's API.
 #[derive(Debug)]
 pub(super) struct Pace {
     terms: PaceTerms,

@@ -85,29 +85,29 @@ pub(crate) enum BodyFailure {
 /// The connection breaks off, or the body is too large.
 pub(crate) async fn read(mut body: Incoming, keep: KeptPart) -> Result<Vec<u8>, BodyFailure> {
     let mut kept = match keep {
-        KeptPart::All(_) => Kept::All(Vec::new()),
-        KeptPart::Excerpt(most) => Kept::Excerpt(LogExcerpt::new(most, 0)),
+        KeptPart::All(_) => BufferedBody::All(Vec::new()),
+        KeptPart::Excerpt(most) => BufferedBody::Excerpt(LogExcerpt::new(most, 0)),
     };
     let mut read = 0_usize;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_broken| BodyFailure::Cut)?.into_data() else { continue };
         read = read.saturating_add(data.len());
         match &mut kept {
-            Kept::All(bytes) => bytes.extend_from_slice(&data),
-            Kept::Excerpt(excerpt) => excerpt.push(&data),
+            BufferedBody::All(bytes) => bytes.extend_from_slice(&data),
+            BufferedBody::Excerpt(excerpt) => excerpt.push(&data),
         }
         if read > READ_BYTES || matches!(keep, KeptPart::All(most) if read > most) {
             return Err(BodyFailure::TooLarge);
         }
     }
     Ok(match kept {
-        Kept::All(bytes) => bytes,
-        Kept::Excerpt(excerpt) => excerpt.finish(<[u8]>::to_vec),
+        BufferedBody::All(bytes) => bytes,
+        BufferedBody::Excerpt(excerpt) => excerpt.finish(<[u8]>::to_vec),
     })
 }
 
 /// What is kept of a body while it is read.
-enum Kept {
+enum BufferedBody {
     All(Vec<u8>),
     Excerpt(LogExcerpt),
 }

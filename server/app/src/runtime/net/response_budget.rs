@@ -36,12 +36,12 @@ pub(crate) struct DroppedAnswer;
 
 /// The waiting answers of all listeners. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ResponseBudget(Arc<Shared>);
+pub(crate) struct ResponseBudget(Arc<ResponseBudgetState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ResponseBudgetState {
     waiting_answers: Mutex<WaitingAnswers>,
-    /// Metric of the bytes of `waiting`.
+    /// Metric of the bytes of `waiting_answers`.
     bytes: Gauge<u64, AtomicU64>,
     dropped: Counter,
 }
@@ -77,7 +77,7 @@ impl ResponseBudget {
     /// Starts without answers. `bytes` is the metric of waiting bytes, `dropped` counts dropped
     /// answers.
     pub(crate) fn new(bytes: Gauge<u64, AtomicU64>, dropped: Counter) -> Self {
-        Self(Arc::new(Shared { waiting_answers: Mutex::default(), bytes, dropped }))
+        Self(Arc::new(ResponseBudgetState { waiting_answers: Mutex::default(), bytes, dropped }))
     }
 
     /// Keeps an answer until its pieces are taken.

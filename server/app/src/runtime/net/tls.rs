@@ -29,7 +29,7 @@ use crate::runtime::{
 };
 
 /// Name of the files, for log messages.
-const WHAT: &str = "certificates";
+const FILES_NAME: &str = "certificates";
 
 /// The files of a certificate: its chain, its private key, and the CA of client certificates.
 #[derive(Debug, Clone)]
@@ -120,10 +120,10 @@ fn verifier(clients: &ClientCertificates) -> anyhow::Result<Arc<dyn ClientCertVe
 
 /// The certificate in force. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Tls(Arc<Shared>);
+pub(crate) struct Tls(Arc<TlsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct TlsState {
     files: Certificate,
     kept_config: Kept<ServerConfig, [Option<FileStamp>; 3]>,
 }
@@ -135,8 +135,8 @@ impl Tls {
     /// A file cannot be read or is invalid.
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         let stamps = files.stamps();
-        let kept = Kept::new(WHAT, files.read()?, stamps);
-        Ok(Self(Arc::new(Shared { files, kept_config: kept })))
+        let kept = Kept::new(FILES_NAME, files.read()?, stamps);
+        Ok(Self(Arc::new(TlsState { files, kept_config: kept })))
     }
 
     /// Performs the handshake with the next client. Reads no file, so that accepting connections
@@ -148,7 +148,7 @@ impl Tls {
     /// Reads the files again if they have changed. Invalid files are logged and counted, and the
     /// certificate in force stays.
     fn reload_if_changed(&self, asked: bool, metrics: &Metrics) {
-        let Shared { files, kept_config: kept } = &*self.0;
+        let TlsState { files, kept_config: kept } = &*self.0;
         let stamps = |_before: &_| files.stamps();
         if kept.reload_if_changed(asked, stamps, |_now| files.read(), &metrics.certificates_reloads).is_some()
         {
@@ -166,7 +166,7 @@ pub(crate) async fn watch(
     metrics: Arc<Metrics>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    reload::watch_files(WHAT, end, move |asked| reload_all(&all_tls, asked, &metrics)).await
+    reload::watch_files(FILES_NAME, end, move |asked| reload_all(&all_tls, asked, &metrics)).await
 }
 
 /// Reloads the changed files of all listeners, and sets the metric of listeners with invalid files.

@@ -17,17 +17,17 @@ pub(crate) struct Kept<T, L> {
     what: &'static str,
     in_force: RwLock<Arc<T>>,
     /// State of the files when they were last read, whether they were valid or not.
-    looks: Mutex<L>,
+    file_stamps: Mutex<L>,
     /// Whether the files were invalid when they were last read.
     refused: AtomicBool,
 }
 
 impl<T, L: PartialEq> Kept<T, L> {
-    /// Starts with content that was read already. `looks`: the files' state from before reading, so
+    /// Starts with content that was read already. `file_stamps`: the files' state from before reading, so
     /// that a change during reading is noticed later.
-    pub(crate) fn new(what: &'static str, value: Arc<T>, looks: L) -> Self {
-        let (in_force, looks) = (RwLock::new(value), Mutex::new(looks));
-        Self { what, in_force, looks, refused: AtomicBool::new(false) }
+    pub(crate) fn new(what: &'static str, value: Arc<T>, file_stamps: L) -> Self {
+        let (in_force, file_stamps) = (RwLock::new(value), Mutex::new(file_stamps));
+        Self { what, in_force, file_stamps, refused: AtomicBool::new(false) }
     }
 
     /// The content in force.
@@ -50,7 +50,7 @@ impl<T, L: PartialEq> Kept<T, L> {
         read: impl FnOnce(&mut L) -> anyhow::Result<Arc<T>>,
         reloads: &Family<KindLabel, Counter>,
     ) -> Option<Arc<T>> {
-        let mut known = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.file_stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let now = look(&known);
         if now == *known && !asked {
             return None;
@@ -77,7 +77,7 @@ impl<T, L: PartialEq> Kept<T, L> {
     /// Simulates a disk that hangs until the returned value is dropped.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> std::sync::MutexGuard<'_, L> {
-        self.looks.lock().unwrap()
+        self.file_stamps.lock().unwrap()
     }
 }
 
@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn files_that_stay_wrong_are_read_once_and_change_nothing() {
         let (kept, reloads) = (Kept::new("numbers", Arc::new(1), 1), Family::default());
-        let look = |asked: bool, looks: u8, read: anyhow::Result<i32>| {
+        let look = |asked: bool, file_stamps: u8, read: anyhow::Result<i32>| {
             let mut is_read = false;
             let taken = kept.reload_if_changed(
                 asked,
-                |_before| looks,
+                |_before| file_stamps,
                 |_now| {
                     is_read = true;
                     read.map(Arc::new)

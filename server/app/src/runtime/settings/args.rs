@@ -20,14 +20,14 @@ pub struct Args {
     #[arg(long)]
     pub print_config: bool,
     #[command(flatten)]
-    given: Given,
+    given: SettingOptions,
 }
 
 /// Settings on the command line, as text.
 #[derive(Debug, Clone, Default)]
-struct Given(Vec<(&'static str, String)>);
+struct SettingOptions(Vec<(&'static str, String)>);
 
-impl Given {
+impl SettingOptions {
     fn read(matches: &ArgMatches) -> Self {
         let given = |setting: &'static Setting| {
             // a command may have an option of this name with another type; that is not this setting
@@ -38,7 +38,7 @@ impl Given {
     }
 }
 
-impl FromArgMatches for Given {
+impl FromArgMatches for SettingOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self::read(matches))
     }
@@ -49,7 +49,7 @@ impl FromArgMatches for Given {
     }
 }
 
-impl clap::Args for Given {
+impl clap::Args for SettingOptions {
     fn augment_args(command: Command) -> Command {
         let defaults = Config::default();
         groups::ALL.iter().fold(command, |command, group| {
@@ -79,7 +79,7 @@ impl Args {
             return Err("config");
         }
         self.print_config |= behind.try_get_one("print_config").is_ok_and(|on| on == Some(&true));
-        let Given(more) = Given::read(behind);
+        let SettingOptions(more) = SettingOptions::read(behind);
         if let Some((twice, _)) = more.iter().find(|(name, _)| self.values().any(|(given, _)| given == *name))
         {
             return Err(*twice);

@@ -317,8 +317,8 @@ impl Config {
 
     /// Bytes of the program and its caches with an empty store, and how many more for each byte of
     /// the store's files.
-    pub(crate) fn memory_beside_history(&self) -> (f64, f64) {
-        machine::beside_an_empty_store(self)
+    pub(crate) fn memory_without_history(&self) -> (f64, f64) {
+        machine::fixed_bytes_and_bytes_per_log_byte(self)
     }
 
     /// Every setting with its value, its source and its meaning. Secrets are not included: settings name the files with them.

@@ -17,7 +17,7 @@ use plimsoll_core::{
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, TicketState};
+use super::{TicketRegistryState, TicketState};
 use crate::runtime::metrics::{KindLabel, PoolLabels};
 
 /// Time limit for the answer of a host. A host that works answers within some milliseconds.
@@ -25,7 +25,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is checked whether hosts have become free.
 const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Most checks at the same time. Each needs a file descriptor.
-const MOST_CHECKS: usize = 64;
+const MAX_CHECKS: usize = 64;
 
 /// A check of a host for a ticket, which holds the host meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,11 +38,11 @@ pub(super) struct HostCheck {
 }
 
 /// Checks hosts for tickets until `stop`.
-pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+pub(super) async fn run(shared: Arc<TicketRegistryState>, stop: CancellationToken) {
     let mut checks = JoinSet::new();
     loop {
         shared.apply_pools();
-        let wanted = shared.state().hosts_to_check(shared.now(), MOST_CHECKS - checks.len());
+        let wanted = shared.state().hosts_to_check(shared.now(), MAX_CHECKS - checks.len());
         for check in wanted {
             let shared = Arc::clone(&shared);
             checks.spawn(async move {

@@ -7,40 +7,40 @@ use plimsoll_store::{self as store, BATCH_OPERATIONS, Batch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, host_checks, upstream};
+use super::{TicketRegistryState, host_checks, upstream};
 
 /// Interval for ending silent tickets, and for repeating failed writes.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Tickets ended for silence while the lock is held once.
-const STEP: usize = 256;
+const MAX_EXPIRED_PER_LOCK: usize = 256;
 
 /// Most tickets in one commit: each has one part of at most 4 KiB, so that they fit into the commit's bytes.
-const GATHER: usize = BATCH_OPERATIONS / 4;
+const MAX_TICKETS_PER_COMMIT: usize = BATCH_OPERATIONS / 4;
 
 /// Which changes are on disk, and the error of the last commit.
 #[derive(Debug, Default)]
-pub(super) struct Durable {
+pub(super) struct CommittedChanges {
     /// Number of the last change on disk.
-    upto: u64,
+    last_committed: u64,
     /// The last number that was given out as the id of a ticket.
     pub(super) numbers: TicketNumbers,
     /// A later change up to which a commit failed, and why.
     failed: Option<(u64, Arc<str>)>,
 }
 
-impl Durable {
+impl CommittedChanges {
     /// Whether a change is on disk, or why not; `None` if that is not known yet.
     pub(super) fn has(&self, change: u64) -> Option<Result<(), Arc<str>>> {
-        if self.upto >= change {
+        if self.last_committed >= change {
             return Some(Ok(()));
         }
-        let failed = self.failed.as_ref().filter(|(upto, _)| *upto >= change);
+        let failed = self.failed.as_ref().filter(|(last_committed, _)| *last_committed >= change);
         failed.map(|(_, reason)| Err(Arc::clone(reason)))
     }
 }
 
-impl Shared {
+impl TicketRegistryState {
     /// Applies a changed file of pools.
     pub(super) fn apply_pools(&self) {
         let placement = self.pools.now();
@@ -60,7 +60,7 @@ impl Shared {
 
 /// The task. Without it no request is answered.
 #[derive(Debug)]
-pub(crate) struct Keeper(pub(super) Arc<Shared>);
+pub(crate) struct Keeper(pub(super) Arc<TicketRegistryState>);
 
 impl Keeper {
     /// Runs until `stop`, then writes what is left.
@@ -98,7 +98,7 @@ impl Keeper {
         let now = self.0.now();
         loop {
             let mut state = self.0.state();
-            let changes = state.tickets.expire(STEP, now);
+            let changes = state.tickets.expire(MAX_EXPIRED_PER_LOCK, now);
             if changes.is_empty() {
                 return;
             }
@@ -108,30 +108,30 @@ impl Keeper {
 
     /// Writes all changes.
     pub(super) async fn commit(&self) {
-        let (dirty, upto, numbers) = {
+        let (dirty, last_committed, numbers) = {
             let mut state = self.0.state();
             (state.take_dirty(), state.changes(), state.numbers)
         };
         let given_out = (self.0.durable.borrow().numbers != numbers).then_some(numbers);
         // numbers may be given out without a ticket
         let none = given_out.filter(|_| dirty.is_empty()).map(|_| &[][..]);
-        for (n, some) in none.into_iter().chain(dirty.chunks(GATHER)).enumerate() {
+        for (n, some) in none.into_iter().chain(dirty.chunks(MAX_TICKETS_PER_COMMIT)).enumerate() {
             if let Err(reason) = self.write(some, given_out.filter(|_| n == 0)).await {
                 tracing::error!(
                     reason,
                     tickets = dirty.len(),
                     "could not put tickets on the disk; they are tried again"
                 );
-                let left = dirty.iter().skip(n * GATHER).map(|(id, _)| id.clone());
+                let left = dirty.iter().skip(n * MAX_TICKETS_PER_COMMIT).map(|(id, _)| id.clone());
                 self.0.state().put_back(left);
-                self.0.durable.send_modify(|durable| durable.failed = Some((upto, reason.into())));
+                self.0.durable.send_modify(|durable| durable.failed = Some((last_committed, reason.into())));
                 return;
             }
         }
         self.0.durable.send_if_modified(|durable| {
-            let is_news = upto > durable.upto;
+            let is_news = last_committed > durable.last_committed;
             if is_news {
-                *durable = Durable { upto, numbers, failed: None };
+                *durable = CommittedChanges { last_committed, numbers, failed: None };
             }
             is_news
         });

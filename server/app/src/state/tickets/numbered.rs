@@ -14,11 +14,11 @@ use super::{Refusal, TicketRegistry, TicketState, View, may_touch};
 use crate::access::identity::Identity;
 
 /// The largest number: clients read it as a signed integer of 32 bits.
-const MOST: u64 = i32::MAX as u64;
+const MAX_TICKET_NUMBER: u64 = i32::MAX as u64;
 
 /// The last number to assume if the last one that was given out cannot be read. Half of all numbers is above it; the numbers that were
 /// given out are below it.
-const BEHIND_DAMAGE: TicketNumbers = TicketNumbers { last: MOST / 2 };
+const NUMBERS_AFTER_DAMAGE: TicketNumbers = TicketNumbers { last: MAX_TICKET_NUMBER / 2 };
 
 /// A ticket as the caller that asks for its number may see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub(super) async fn read(store: &Store) -> Result<TicketNumbers, StoreError> {
     match store::read_ticket_numbers(store).await {
         Err(StoreError::Damaged { key, reason }) => {
             tracing::error!(%key, reason, "skipped the numbers of tickets, which are damaged; later tickets have much higher ones");
-            Ok(BEHIND_DAMAGE)
+            Ok(NUMBERS_AFTER_DAMAGE)
         }
         read => read,
     }
@@ -92,7 +92,7 @@ impl TicketRegistry {
     /// Like [`Self::collect`], but waits until the ticket has its slot or has ended. A waiting ticket stays open while this call lasts.
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`Self::collect`].
     pub(crate) async fn collect_granted(
         &self,
         number: u64,
@@ -131,7 +131,7 @@ impl TicketState {
         while self.view(&id_of(number)?, now).is_ok() {
             number += 1;
         }
-        if number > MOST { Err(Refusal::Numbers) } else { Ok(number) }
+        if number > MAX_TICKET_NUMBER { Err(Refusal::Numbers) } else { Ok(number) }
     }
 
     fn open_numbered(&mut self, number: u64, claim: TicketClaim, now: ClockReading) -> Result<(), Refusal> {

@@ -22,7 +22,7 @@ use crate::runtime::{
 };
 
 /// Most ended tickets that are kept, so that a late caller gets the result of its ticket and does not open the ticket again.
-const REMEMBERED: usize = 4096;
+const MAX_ENDED_TICKETS: usize = 4096;
 
 /// The state of a ticket as callers see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,13 +73,13 @@ pub(super) struct TicketState {
     dirty: HashSet<TicketId>,
     /// Number of changes so far; the number of a change is the value after it.
     changes: u64,
-    bells: HashMap<TicketId, watch::Sender<()>>,
+    change_senders: HashMap<TicketId, watch::Sender<()>>,
     ended: HashMap<TicketId, (TicketEnd, Ticket)>,
     ended_in_order: VecDeque<TicketId>,
     /// Open attempts in a pool without a ticket's slot; at most as many as open attempts.
-    beside: HashMap<AttemptId, UnticketedAttempt>,
+    unticketed: HashMap<AttemptId, UnticketedAttempt>,
     /// Jobs with a shared slot that is in use.
-    seated: HashSet<String>,
+    jobs_with_shared_slot: HashSet<String>,
     /// Tickets that are kept for a retry of their last attempt, with the session that may give the slot back.
     left: HashMap<TicketId, SessionId>,
     pub(super) metrics: Arc<Metrics>,
@@ -98,11 +98,11 @@ impl TicketState {
             numbers: TicketNumbers::default(),
             dirty: HashSet::new(),
             changes: 0,
-            bells: HashMap::new(),
+            change_senders: HashMap::new(),
             ended: HashMap::new(),
             ended_in_order: VecDeque::new(),
-            beside: HashMap::new(),
-            seated: HashSet::new(),
+            unticketed: HashMap::new(),
+            jobs_with_shared_slot: HashSet::new(),
             left: HashMap::new(),
             metrics,
         }
@@ -231,7 +231,7 @@ impl TicketState {
     /// then.
     pub(super) fn end(&mut self, attempt: &Attempt, now: ClockReading) {
         let mut changes = Vec::new();
-        if let Some(UnticketedAttempt { pool, counts: true }) = self.beside.remove(&attempt.id) {
+        if let Some(UnticketedAttempt { pool, counts: true }) = self.unticketed.remove(&attempt.id) {
             changes.extend(self.free_slot(attempt, &pool, now));
         }
         if let Some(id) = &attempt.opening.ticket {
@@ -260,19 +260,19 @@ impl TicketState {
 
     /// Records that an agent is silent, so that its attempt's slot goes to others, or that it sends again.
     pub(super) fn hear(&mut self, attempt: &Attempt, is_silent: bool, now: ClockReading) {
-        let Some(beside) = self.beside.get_mut(&attempt.id) else {
+        let Some(unticketed) = self.unticketed.get_mut(&attempt.id) else {
             if is_silent {
                 self.end(attempt, now);
                 // if it sends again, its ticket has ended
-                let beside = UnticketedAttempt { pool: attempt.opening.pool.clone(), counts: false };
-                self.beside.insert(attempt.id.clone(), beside);
+                let unticketed = UnticketedAttempt { pool: attempt.opening.pool.clone(), counts: false };
+                self.unticketed.insert(attempt.id.clone(), unticketed);
             }
             return;
         };
-        if beside.counts != is_silent {
+        if unticketed.counts != is_silent {
             return;
         }
-        let pool = beside.pool.clone();
+        let pool = unticketed.pool.clone();
         let counts = if is_silent {
             let changes = self.free_slot(attempt, &pool, now);
             self.note(changes, now);
@@ -280,16 +280,16 @@ impl TicketState {
         } else {
             self.take_slot(attempt)
         };
-        if let Some(beside) = self.beside.get_mut(&attempt.id) {
-            beside.counts = counts;
+        if let Some(unticketed) = self.unticketed.get_mut(&attempt.id) {
+            unticketed.counts = counts;
         }
     }
 
     fn occupy(&mut self, attempt: &Attempt) {
         let pool = &attempt.opening.pool;
-        if !pool.is_empty() && !self.beside.contains_key(&attempt.id) {
+        if !pool.is_empty() && !self.unticketed.contains_key(&attempt.id) {
             let counts = self.take_slot(attempt);
-            self.beside.insert(attempt.id.clone(), UnticketedAttempt { pool: pool.clone(), counts });
+            self.unticketed.insert(attempt.id.clone(), UnticketedAttempt { pool: pool.clone(), counts });
         }
     }
 
@@ -298,7 +298,7 @@ impl TicketState {
         let is_free = match attempt.unticketed_slot() {
             None => false,
             Some(PoolSlot::Own) => true,
-            Some(PoolSlot::OfJob(job)) => self.seated.insert(job),
+            Some(PoolSlot::OfJob(job)) => self.jobs_with_shared_slot.insert(job),
         };
         if is_free {
             self.tickets.occupy(&attempt.opening.pool);
@@ -309,27 +309,28 @@ impl TicketState {
     /// Frees the slot that an attempt without a ticket had; returns which tickets get slots then.
     fn free_slot(&mut self, attempt: &Attempt, pool: &str, now: ClockReading) -> Vec<TicketChange> {
         if let Some(PoolSlot::OfJob(job)) = attempt.unticketed_slot() {
-            self.seated.remove(&job);
+            self.jobs_with_shared_slot.remove(&job);
         }
         self.tickets.vacate(pool, now)
     }
 
     /// A receiver that is notified when a ticket changes.
-    pub(super) fn bell(&mut self, id: &TicketId) -> watch::Receiver<()> {
-        self.bells.entry(id.clone()).or_default().subscribe()
+    pub(super) fn change_receiver(&mut self, id: &TicketId) -> watch::Receiver<()> {
+        self.change_senders.entry(id.clone()).or_default().subscribe()
     }
 
     /// Whether nothing but results of ended tickets is left.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        let is_unused = self.beside.is_empty() && self.seated.is_empty() && self.left.is_empty();
-        is_unused && self.tickets.is_empty() && self.bells.is_empty() && self.dirty.is_empty()
+        let is_unused =
+            self.unticketed.is_empty() && self.jobs_with_shared_slot.is_empty() && self.left.is_empty();
+        is_unused && self.tickets.is_empty() && self.change_senders.is_empty() && self.dirty.is_empty()
     }
 
     /// Removes the notifier of a ticket without watchers.
     pub(super) fn drop_watcher(&mut self, id: &TicketId) {
-        if self.bells.get(id).is_some_and(|bell| bell.receiver_count() == 0) {
-            self.bells.remove(id);
+        if self.change_senders.get(id).is_some_and(|change_receiver| change_receiver.receiver_count() == 0) {
+            self.change_senders.remove(id);
         }
     }
 
@@ -362,8 +363,8 @@ impl TicketState {
         self.changes += 1;
         self.dirty.insert(id.clone());
         self.count(kind);
-        if let Some(bell) = self.bells.get(id) {
-            bell.send_replace(());
+        if let Some(change_receiver) = self.change_senders.get(id) {
+            change_receiver.send_replace(());
         }
     }
 
@@ -387,7 +388,7 @@ impl TicketState {
         self.changed(&id, kind);
         self.ended.insert(id.clone(), (end, ticket));
         self.ended_in_order.push_back(id);
-        if self.ended_in_order.len() > REMEMBERED
+        if self.ended_in_order.len() > MAX_ENDED_TICKETS
             && let Some(oldest) = self.ended_in_order.pop_front()
         {
             self.ended.remove(&oldest);

@@ -8,23 +8,34 @@ use plimsoll_core::{
 };
 use tokio::sync::watch;
 
-use super::{Refusal, Shared, View};
+use super::{Refusal, TicketRegistryState, View};
 
 /// A client that watches a ticket.
 #[derive(Debug)]
 pub(crate) struct Watching {
-    shared: Arc<Shared>,
+    shared: Arc<TicketRegistryState>,
     id: TicketId,
     /// Distinguishes the ticket from a later one with the same id.
     number: u64,
     holds: bool,
     /// Receives the changes of the ticket; dropped before the watcher is removed.
-    bell: Option<watch::Receiver<()>>,
+    change_receiver: Option<watch::Receiver<()>>,
 }
 
 impl Watching {
-    pub(super) fn new(shared: Arc<Shared>, ticket: &Ticket, holds: bool, bell: watch::Receiver<()>) -> Self {
-        Self { shared, id: ticket.id.clone(), number: ticket.number, holds, bell: Some(bell) }
+    pub(super) fn new(
+        shared: Arc<TicketRegistryState>,
+        ticket: &Ticket,
+        holds: bool,
+        change_receiver: watch::Receiver<()>,
+    ) -> Self {
+        Self {
+            shared,
+            id: ticket.id.clone(),
+            number: ticket.number,
+            holds,
+            change_receiver: Some(change_receiver),
+        }
     }
 
     /// The status of the ticket, once it is on disk.
@@ -57,8 +68,8 @@ impl Watching {
 
     /// Waits until the ticket gets its slot, an attempt starts in it, or it ends.
     pub(crate) async fn changed(&mut self) {
-        let rung = match &mut self.bell {
-            Some(bell) => bell.changed().await,
+        let rung = match &mut self.change_receiver {
+            Some(change_receiver) => change_receiver.changed().await,
             None => return,
         };
         // the notifier is gone because the ticket has ended: return at once
@@ -68,7 +79,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.bell = None;
+        self.change_receiver = None;
         let now = self.shared.now();
         let mut state = self.shared.state();
         state.tickets.unwatch(&self.id, self.number, self.holds, now);

@@ -33,13 +33,13 @@ impl PlacementReader<'_> {
             }
         }
         let node = Node { name, labels: table.labels, at_once: table.at_once.unwrap_or(1) };
-        self.check_apart_on(line, &node, before);
+        self.check_orchestrator_node(line, &node, before);
         node
     }
 
     /// Checks that a node does not take both orchestrators and builds of other kinds. An orchestrator waits for the builds of its image,
     /// and on the same node it would take the slot of a build that it waits for.
-    fn check_apart_on(&mut self, line: usize, node: &Node, before: &Placement) {
+    fn check_orchestrator_node(&mut self, line: usize, node: &Node, before: &Placement) {
         let taken = before.kinds.iter().filter(|(_, policy)| node.suits(&policy.place));
         let kinds: Vec<BuildKind> = taken.map(|(kind, _)| *kind).collect();
         if kinds.len() > 1 && kinds.contains(&BuildKind::Orchestrator) {
@@ -55,7 +55,7 @@ impl PlacementReader<'_> {
     /// Checks in a file without nodes that orchestrators do not share nodes with builds of other kinds: the labels that orchestrators
     /// select may not include all labels of another kind, nor the reverse. A kind without labels passes, because it may run on any node, so
     /// also on nodes without orchestrators.
-    pub(super) fn check_apart(
+    pub(super) fn check_orchestrator_labels(
         &mut self,
         line: usize,
         (kind, policy): &(BuildKind, KindPolicy),

@@ -164,7 +164,7 @@ pub(super) struct PoolTable {
     /// Value: `http://HOST:PORT` or `https://HOST:PORT`, also with `USER:PASSWORD@`; not with `hosts`.
     /// Default: none.
     pub(super) upstream: Option<Spanned<String>>,
-    /// File with the CA's certificate of an upstream with `https://`, beside those that the system trusts. It is read again when it changes.
+    /// File with the CA's certificate of an upstream with `https://`, in addition to those that the system trusts. It is read again when it changes.
     /// Value: path of a PEM file.
     /// Default: none.
     pub(super) upstream_ca_file: Option<Spanned<String>>,

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::ranks::Rank;
+use super::ranks::QueueRank;
 use crate::domain::TicketId;
 
 /// Order of a ticket: round and number. The ticket with the lowest order is next.
-pub(super) type QueueOrder = Rank;
+pub(super) type QueueOrder = QueueRank;
 
 /// Index of an owner's count.
 pub(super) type OwnerIndex = usize;

@@ -4,7 +4,7 @@
 //! numbers for a hundred thousand pairs. An order-statistics tree would examine less, but need four times the code.
 
 /// A pair of numbers in a set.
-pub(super) type Rank = (u64, u64);
+pub(super) type QueueRank = (u64, u64);
 
 /// Longest list. It is about twice the square root of the number of pairs on a busy server, where both costs are small.
 const MAX_LIST_LENGTH: usize = 512;
@@ -13,7 +13,7 @@ const MAX_LIST_LENGTH: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
     /// Sorted lists: none is empty, and the last pair of each is below the first of the next.
-    runs: Vec<Vec<Rank>>,
+    runs: Vec<Vec<QueueRank>>,
 }
 
 impl Ranks {
@@ -22,7 +22,7 @@ impl Ranks {
         self.runs.iter().map(Vec::len).sum()
     }
 
-    pub(super) fn insert(&mut self, rank: Rank) {
+    pub(super) fn insert(&mut self, rank: QueueRank) {
         let at = self.run_of(rank);
         let Some(run) = self.runs.get_mut(at) else {
             self.runs.push(vec![rank]);
@@ -37,7 +37,7 @@ impl Ranks {
         }
     }
 
-    pub(super) fn remove(&mut self, rank: Rank) {
+    pub(super) fn remove(&mut self, rank: QueueRank) {
         let at = self.run_of(rank);
         let Some(run) = self.runs.get_mut(at) else { return };
         if let Ok(place) = run.binary_search(&rank) {
@@ -57,14 +57,14 @@ impl Ranks {
     }
 
     /// Number of pairs that come before `rank`, which need not be in the set.
-    pub(super) fn count_before(&self, rank: Rank) -> usize {
+    pub(super) fn count_before(&self, rank: QueueRank) -> usize {
         let at = self.run_of(rank);
         let runs: usize = self.runs.iter().take(at).map(Vec::len).sum();
         runs + self.runs.get(at).map_or(0, |run| run.partition_point(|other| *other < rank))
     }
 
     /// The pair with `n` others before it.
-    pub(super) fn nth(&self, mut n: usize) -> Option<Rank> {
+    pub(super) fn nth(&self, mut n: usize) -> Option<QueueRank> {
         for run in &self.runs {
             match run.get(n) {
                 Some(rank) => return Some(*rank),
@@ -75,7 +75,7 @@ impl Ranks {
     }
 
     /// Index of the list that contains `rank`, or that would contain it.
-    fn run_of(&self, rank: Rank) -> usize {
+    fn run_of(&self, rank: QueueRank) -> usize {
         let begun = self.runs.partition_point(|run| run.first().is_some_and(|first| *first <= rank));
         begun.saturating_sub(1)
     }

@@ -40,9 +40,9 @@ const FIRST_PAUSE_MS: u64 = 1_000;
 /// The longest of these pauses, milliseconds.
 const MAX_PAUSE_MS: u64 = 60_000;
 /// No ticket is taken while so many takes are unanswered. So one search looks at this number of tickets and one more.
-const MOST_UNANSWERED: u32 = 64;
+const MAX_UNANSWERED_TAKES: u32 = 64;
 /// No ticket is taken while the server does not close so many.
-const MOST_CLOSING: usize = 64;
+const MAX_CLOSING: usize = 64;
 /// The largest number: clients read it as a signed integer of 32 bits.
 const HIGHEST_NUMBER: u32 = i32::MAX as u32;
 
@@ -196,7 +196,7 @@ impl UpstreamLedger {
             return LedgerStep::Close(number);
         }
         let closing = self.tickets.values().filter(|entry| !entry.is_held).count();
-        let wants = wants && closing < MOST_CLOSING && self.unanswered() < MOST_UNANSWERED;
+        let wants = wants && closing < MAX_CLOSING && self.unanswered() < MAX_UNANSWERED_TAKES;
         if wants && self.take.until_ms <= now_ms {
             return self.searched().map_or(LedgerStep::Take, LedgerStep::Look);
         }

@@ -18,7 +18,7 @@ use super::{memory::with_pages, similar::SimilarAttempts};
 use crate::domain::{Bytes, CurveKnown, JobsCurve, JobsPoint, Millis, Rung};
 
 /// How far a line is extrapolated, in multiples of the highest number of jobs that was tried.
-const BEYOND: u32 = 2;
+const MAX_EXTRAPOLATION: u32 = 2;
 /// Highest number of jobs considered: the limit that the wire contract sets for a key.
 const MAX_JOBS: u32 = plimsoll_proto::limits::BUILD_JOBS;
 /// Most points of a curve: tried numbers, powers of two between and beyond them, the requested number and the results.
@@ -65,7 +65,7 @@ pub(super) fn draw(similar: &SimilarAttempts<'_>, usual: u32, limit: Option<Byte
     if matches!(tried.known_from, CurveKnown::Flat | CurveKnown::Line) {
         curve.per_job = Bytes::from_f64(tried.memory);
         curve.base = Bytes::from_f64((tried.need_at(1)[0] - tried.memory).max(0.0));
-        let end = most.saturating_mul(BEYOND).min(MAX_JOBS);
+        let end = most.saturating_mul(MAX_EXTRAPOLATION).min(MAX_JOBS);
         curve.most_that_fit = limit.and_then(|limit| most_that_fit(&tried, limit, end));
         let powers = (0..u32::BITS).map_while(|n| 1_u32.checked_shl(n)).take_while(|jobs| *jobs <= end);
         shown.extend(powers);
@@ -89,7 +89,7 @@ fn fits(tried: &TriedJobs<'_>, jobs: u32, limit: Bytes) -> bool {
 /// which enough attempts ran are checked apart, because there the measured values are used instead of the line.
 fn most_that_fit(tried: &TriedJobs<'_>, limit: Bytes, end: u32) -> Option<u32> {
     let (mut fitting, mut above) = (0, end.saturating_add(1));
-    for jobs in tried.counts().into_iter().filter(|jobs| tried.has_enough_at(*jobs)) {
+    for jobs in tried.counts().into_iter().filter(|jobs| tried.uses_only_tried_at(*jobs)) {
         if !fits(tried, jobs, limit) {
             above = jobs;
             break;

@@ -15,7 +15,7 @@ const COMPARED_ATTEMPTS: usize = 24;
 /// Most different numbers of jobs that are compared.
 const MAX_JOB_NUMBERS: usize = 16;
 /// Successful attempts with exactly the requested number of jobs that make the line unnecessary.
-const ENOUGH_ATTEMPTS: u32 = 5;
+const MIN_EXACT_ATTEMPTS: u32 = 5;
 /// The need does not depend on the number of jobs if it changes by less than this share over all tried numbers: repetitions of one build
 /// differ by up to 15 % where page cache is counted.
 const FLAT_SHARE: f64 = 0.1;
@@ -227,7 +227,7 @@ impl<'h> TriedJobs<'h> {
     /// Median and 95th percentile of the memory need at `jobs`, in bytes.
     pub(super) fn need_at(&self, jobs: u32) -> [f64; 2] {
         let here: Vec<&JobsObservation<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
-        let alone = self.has_enough_at(jobs).then(|| self.needs_of(&here));
+        let alone = self.uses_only_tried_at(jobs).then(|| self.needs_of(&here));
         let needs = alone.as_ref().unwrap_or(&self.needs).iter();
         let mut needs: Vec<(f64, f64)> = needs
             .map(|need| (jobs::need_at_jobs(need.bytes, self.memory, need.jobs, jobs), need.weight))
@@ -238,7 +238,7 @@ impl<'h> TriedJobs<'h> {
 
     /// Median wall time at `jobs`, in milliseconds; 0 if no attempt succeeded.
     pub(super) fn wall_at(&self, jobs: u32) -> f64 {
-        let alone = self.has_enough_at(jobs);
+        let alone = self.uses_only_tried_at(jobs);
         let here =
             self.points.iter().filter(|point| (!alone || point.jobs == jobs) && point.wall.is_finite());
         let mut walls: Vec<(f64, f64)> = here
@@ -249,10 +249,10 @@ impl<'h> TriedJobs<'h> {
     }
 
     /// Whether only attempts with exactly this number of jobs are used: because there is no line, or because enough such attempts ran.
-    pub(super) fn has_enough_at(&self, jobs: u32) -> bool {
+    pub(super) fn uses_only_tried_at(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
         let drawn = matches!(self.known_from, CurveKnown::Flat | CurveKnown::Line);
-        attempts > 0 && (!drawn || attempts - stopped >= ENOUGH_ATTEMPTS)
+        attempts > 0 && (!drawn || attempts - stopped >= MIN_EXACT_ATTEMPTS)
     }
 }
 

@@ -71,7 +71,7 @@ fn fitting_words(curve: &JobsCurve, most_tried: u32) -> String {
         return format!("; not even -j1 fits {limit} with room for file pages");
     };
     // the table of the curve ends at `end`; more jobs might fit
-    let end = most_tried.saturating_mul(super::BEYOND);
+    let end = most_tried.saturating_mul(super::MAX_EXTRAPOLATION);
     let largest = if point.jobs >= end { "fits" } else { "is the largest that fits" };
     let mut text =
         format!("; -j{} {largest} {limit}: 95 % of the builds need at most {}", point.jobs, point.need_p95);

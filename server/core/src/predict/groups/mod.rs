@@ -26,16 +26,16 @@ use super::similar::{SimilarAttempts, WeightedAttempt};
 use crate::domain::{AttemptBrief, Bytes, Key, NeedGroup, NeedGroups, Phase, Summary};
 
 /// Number of attempts from which wider rungs are not added.
-const ENOUGH: usize = 10;
+const MIN_ATTEMPTS: usize = 10;
 
 /// Least number of days on which attempts must have started before the time of day is compared. On fewer days, as in an import without
 /// times, it would only reflect their order.
-const DAYS: usize = 3;
+const MIN_DAYS: usize = 3;
 /// Least number of days on which attempts must have started before the day of the week is compared, so that each day of the week occurred
 /// twice.
-const WEEKDAYS: usize = 14;
+const MIN_DAYS_FOR_WEEKDAY: usize = 14;
 /// Suffix of the names of fields about time.
-const TIME: &str = " (UTC)";
+const UTC_SUFFIX: &str = " (UTC)";
 const WEEKDAY: &str = "day of week (UTC)";
 
 /// Hours of one part of a day.
@@ -85,7 +85,7 @@ fn oldest_first<'p, 'h>(similar: &'p SimilarAttempts<'h>) -> Vec<&'p WeightedAtt
     let mut taken: Vec<&WeightedAttempt<'_>> = Vec::with_capacity(similar.attempts.len());
     let mut rungs = 0;
     for rung in similar.attempts.chunk_by(|a, b| a.rung == b.rung) {
-        if taken.len() >= ENOUGH {
+        if taken.len() >= MIN_ATTEMPTS {
             break;
         }
         let fitted = |used: &&WeightedAttempt<'_>| {
@@ -117,8 +117,8 @@ fn summed(mut needs: Vec<f64>, all: usize) -> NeedGroup {
 pub fn keep_long_times(grouped: &mut [GroupedAttempt<'_>], started_unix_ms: impl Iterator<Item = u64>) {
     let days: BTreeSet<u64> = started_unix_ms.map(|started| started / 86_400_000).collect();
     let is_kept = |name: &str| match days.len() {
-        ..DAYS => !name.ends_with(TIME),
-        DAYS..WEEKDAYS => name != WEEKDAY,
+        ..MIN_DAYS => !name.ends_with(UTC_SUFFIX),
+        MIN_DAYS..MIN_DAYS_FOR_WEEKDAY => name != WEEKDAY,
         _ => true,
     };
     for (_, fields) in grouped {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::import::{
     columns::{MAX_MEMORY_BYTES, MIN_MEMORY_BYTES},
-    refusals::Refusal,
+    refusals::RowRefusal,
 };
 
 /// A pod without a sample for this long has ended. A pod with its first sample within this time after the start
@@ -122,7 +122,7 @@ impl KnownPod<'_> {
         self,
         range: TimeRange,
         coverage: &mut PodCoverage,
-    ) -> Result<Option<Summary>, Refusal> {
+    ) -> Result<Option<Summary>, RowRefusal> {
         let Self { name: (namespace, name), pod, attempt, key, listed_job: listed } = self;
         coverage.keyed += 1;
         if pod.last_ms.saturating_add(SILENCE_MS) > range.end_ms {
@@ -136,7 +136,7 @@ impl KnownPod<'_> {
         let key = validated::key(Some(key)).map_err(|fault| ("key", fault.to_string()));
         let summary = key.and_then(|key| pod.summary(&attempt, key)).map_err(|(column, reason)| {
             let reason = format!("{namespace}/{name}: {reason}");
-            Refusal { line: coverage.keyed, column, reason }
+            RowRefusal { line: coverage.keyed, column, reason }
         })?;
         let untrusted = listed.map_or(summary.opening.untrusted, |job| job.untrusted);
         let opening = OpeningRecord { untrusted, ..summary.opening };

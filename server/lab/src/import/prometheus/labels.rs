@@ -11,7 +11,7 @@ use plimsoll_proto::job_pod::{
 use serde::Deserialize;
 
 /// Annotations and labels of a pod, sorted by name. The names are shared by all pods.
-pub(super) type Described = Vec<(Arc<str>, Box<str>)>;
+pub(super) type PodMetadata = Vec<(Arc<str>, Box<str>)>;
 
 /// Key in `variables` for the address of the job's page, which is not a variable of the job.
 const JOB_URL_VARIABLE: &str = "CI_JOB_URL";
@@ -105,7 +105,7 @@ impl PrometheusLabels {
     }
 
     /// The value of a variable of the job, from any of the pod's labels that contain it.
-    pub(super) fn variable(&self, labels: &Described, name: &str) -> Option<String> {
+    pub(super) fn variable(&self, labels: &PodMetadata, name: &str) -> Option<String> {
         let text = |label: &str| {
             let place = labels.binary_search_by(|(known, _)| (**known).cmp(label)).ok()?;
             labels.get(place).map(|(_, text)| &**text)

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use plimsoll_core::domain::{Bytes, Cores, Millis, Resources};
 
-use super::{PrometheusQuestion, PrometheusSeries, labels::Described};
+use super::{PrometheusQuestion, PrometheusSeries, labels::PodMetadata};
 
 /// A range of time, milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct BuildPod {
     pub(super) oom_events: f64,
     pub(super) oom_killed: bool,
     /// Annotations and labels of the pod, by the names of kube-state-metrics' labels for them.
-    pub(super) described: Described,
+    pub(super) described: PodMetadata,
 }
 
 impl BuildPod {

@@ -13,7 +13,7 @@ use crate::replay::policy::{FinishedBuild, PolicyQuestion, SizingPolicy};
 /// Number of builds that Gantry averages.
 const WANTED_BUILDS: usize = 5;
 /// Least number of builds with which Gantry predicts.
-const ENOUGH_BUILDS: usize = 4;
+const MIN_BUILDS: usize = 4;
 /// Memory for a spec without history: 2 GB.
 const DEFAULT_MEMORY: f64 = 2e9;
 
@@ -40,9 +40,7 @@ fn combinations(key: &Key) -> [String; 6] {
 impl SizingPolicy for Gantry {
     fn size(&mut self, ask: &PolicyQuestion) -> f64 {
         for name in combinations(&ask.key) {
-            if let Some(last) =
-                self.needs_by_combination.get(&name).filter(|last| last.len() >= ENOUGH_BUILDS)
-            {
+            if let Some(last) = self.needs_by_combination.get(&name).filter(|last| last.len() >= MIN_BUILDS) {
                 let count = last.iter().fold(0.0, |count, _| count + 1.0);
                 return last.iter().sum::<f64>() / count;
             }

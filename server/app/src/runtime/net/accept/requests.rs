@@ -92,7 +92,7 @@ impl ConnectionRequests {
     }
 
     /// Whether a request was admitted.
-    pub(crate) fn was_let_in(&self) -> bool {
+    pub(crate) fn was_admitted(&self) -> bool {
         self.0.let_in.load(Relaxed)
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::runtime::net::files;
 
 /// A file that always exists and needs no space.
-const FILE: &str = "/dev/null";
+const DEV_NULL: &str = "/dev/null";
 
 /// Number of spare files: one to close, and one more if another part of the process opens a file in
 /// its place.
@@ -28,7 +28,7 @@ pub(crate) struct SpareFiles {
     /// Whether spare files are kept at all.
     is_wanted: bool,
     /// Whether the next connection uses the place of a spare file.
-    is_lent: bool,
+    spare_is_in_use: bool,
 }
 
 impl SpareFiles {
@@ -47,8 +47,8 @@ impl SpareFiles {
     /// Waits after a failed accept until the next one may be tried. If the process has no file
     /// left, closes a spare file instead of waiting.
     pub(super) async fn after_failed_accept(&mut self, error: &io::Error) {
-        self.is_lent = self.lend(error);
-        if !self.is_lent {
+        self.spare_is_in_use = self.close_spare_file(error);
+        if !self.spare_is_in_use {
             files::after_failed_accept(error).await;
             self.take_back();
         }
@@ -57,7 +57,7 @@ impl SpareFiles {
     /// A channel that signals the end of a connection that uses the place of a spare file; `None`
     /// for all other connections.
     pub(super) fn borrow(&self) -> (Option<oneshot::Sender<()>>, Option<oneshot::Receiver<()>>) {
-        self.is_lent.then(oneshot::channel).unzip()
+        self.spare_is_in_use.then(oneshot::channel).unzip()
     }
 
     /// Waits until the connection that uses the place of a spare file has ended, and opens the
@@ -66,13 +66,13 @@ impl SpareFiles {
         let Some(ended) = ended else { return };
         // completes when the connection is dropped
         let _dropped = ended.await;
-        self.is_lent = false;
+        self.spare_is_in_use = false;
         self.take_back();
     }
 
     /// Closes a spare file, if the error is that the process has no file left. Returns false if it
     /// is another error, or if no spare file is left.
-    fn lend(&mut self, error: &io::Error) -> bool {
+    fn close_spare_file(&mut self, error: &io::Error) -> bool {
         let errors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
         let is_short = error.raw_os_error().is_some_and(|code| errors.contains(&code));
         is_short && self.files.pop().is_some()
@@ -81,7 +81,7 @@ impl SpareFiles {
     /// Opens the closed spare files again, as far as possible.
     fn take_back(&mut self) {
         while self.is_wanted && self.files.len() < KEPT_FILES {
-            let Ok(file) = File::open(FILE) else { return };
+            let Ok(file) = File::open(DEV_NULL) else { return };
             self.files.push(file);
         }
     }
@@ -100,12 +100,15 @@ mod tests {
     #[test]
     fn files_are_lent_only_where_files_are_short_and_all_of_them_come_back() {
         let mut spare = SpareFiles::open_files();
-        assert!(!spare.lend(&error(Errno::CONNABORTED)));
+        assert!(!spare.close_spare_file(&error(Errno::CONNABORTED)));
         for errno in [Errno::MFILE, Errno::NFILE] {
-            assert!((0..KEPT_FILES).all(|_| spare.lend(&error(errno))) && !spare.lend(&error(errno)));
+            assert!(
+                (0..KEPT_FILES).all(|_| spare.close_spare_file(&error(errno)))
+                    && !spare.close_spare_file(&error(errno))
+            );
             spare.take_back();
         }
-        assert!(!SpareFiles::none().lend(&error(Errno::MFILE)));
+        assert!(!SpareFiles::none().close_spare_file(&error(Errno::MFILE)));
     }
 
     #[tokio::test(start_paused = true)]

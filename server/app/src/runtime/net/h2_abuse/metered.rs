@@ -35,8 +35,8 @@ impl<I> Metered<I> {
 
     /// Counts the frames in bytes that the client has sent.
     fn count_read(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.requests.was_let_in() {
-            self.frames.let_in();
+        if self.requests.was_admitted() {
+            self.frames.mark_admitted();
         }
         self.frames.note_received(bytes).map_err(|flood| {
             self.cut.inc();

@@ -44,7 +44,7 @@ const SECOND_CREDIT: i64 = 100 * FRAME_COST;
 /// costs a client a handshake.
 const START_CREDIT: i64 = 1000 * FRAME_COST;
 /// Most credit: a client that sent a thousand requests may cancel all of them at once.
-const MOST_CREDIT: i64 = 20_000 * FRAME_COST;
+const MAX_CREDIT: i64 = 20_000 * FRAME_COST;
 
 /// The first bytes of an HTTP/2 connection (RFC 9113, section 3.4).
 pub(super) const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -84,7 +84,7 @@ pub(crate) struct FrameMeter {
     /// Time up to which seconds have brought credit.
     since: Instant,
     /// Whether a request was admitted: from then on messages and written bytes bring credit.
-    is_let_in: bool,
+    is_admitted: bool,
 }
 
 impl FrameMeter {
@@ -94,18 +94,18 @@ impl FrameMeter {
             head_bytes: [0; FRAME_HEAD_BYTES],
             credit_left: START_CREDIT,
             since: now,
-            is_let_in: false,
+            is_admitted: false,
         }
     }
 
     /// Call it when a request of the connection was admitted.
-    pub(crate) fn let_in(&mut self) {
-        self.is_let_in = true;
+    pub(crate) fn mark_admitted(&mut self) {
+        self.is_admitted = true;
     }
 
     /// Counts bytes that the server has written.
     pub(crate) fn note_written(&mut self, bytes: usize) {
-        self.earn(i64::try_from(bytes).unwrap_or(MOST_CREDIT).saturating_mul(BYTE_CREDIT));
+        self.earn(i64::try_from(bytes).unwrap_or(MAX_CREDIT).saturating_mul(BYTE_CREDIT));
     }
 
     /// Counts bytes that the client has sent.
@@ -161,7 +161,7 @@ impl FrameMeter {
 
     fn count_frame(&mut self, kind: u8, flags: u8, length: usize) -> Result<(), Flood> {
         match kind {
-            HEADERS_FRAME if self.is_let_in => self.earn(MESSAGE_CREDIT),
+            HEADERS_FRAME if self.is_admitted => self.earn(MESSAGE_CREDIT),
             DATA_FRAME if length > 0 && flags & PADDED_FLAG == 0 => self.earn(MESSAGE_CREDIT),
             DATA_FRAME if flags & END_STREAM_FLAG != 0 => {}
             CONTINUATION_FRAME if length > 0 => {}
@@ -172,13 +172,13 @@ impl FrameMeter {
 
     /// Adds credit, if a request was admitted.
     fn earn(&mut self, credit: i64) {
-        if self.is_let_in {
+        if self.is_admitted {
             self.add_credit(credit);
         }
     }
 
     fn add_credit(&mut self, credit: i64) {
-        self.credit_left = self.credit_left.saturating_add(credit).min(MOST_CREDIT);
+        self.credit_left = self.credit_left.saturating_add(credit).min(MAX_CREDIT);
     }
 
     /// Takes the cost of a frame. The clock is read only if there is no credit left.
@@ -191,7 +191,7 @@ impl FrameMeter {
         let passed = now.saturating_duration_since(self.since).min(Duration::from_mins(10));
         self.since = now;
         self.add_credit(
-            i64::try_from(passed.as_millis()).unwrap_or(MOST_CREDIT).saturating_mul(SECOND_CREDIT) / 1000,
+            i64::try_from(passed.as_millis()).unwrap_or(MAX_CREDIT).saturating_mul(SECOND_CREDIT) / 1000,
         );
         if self.credit_left >= 0 { Ok(()) } else { Err(Flood) }
     }
@@ -214,7 +214,7 @@ mod tests {
     fn begun() -> FrameMeter {
         let mut frames = FrameMeter::new(Instant::now());
         frames.note_received(&PREFACE).unwrap();
-        frames.let_in();
+        frames.mark_admitted();
         frames
     }
 
@@ -268,7 +268,7 @@ mod tests {
             "a probe every few seconds goes on"
         );
         let mut frames = knocking();
-        frames.let_in();
+        frames.mark_admitted();
         assert_eq!(taken(&mut frames, &frame(HEADERS_FRAME, 5, 30)), 100_000);
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let mut credit = Vec::new();
         for piece in [1, 2, 3, 7, 9, 24, 64, 4096, all.len()] {
             let mut frames = FrameMeter::new(Instant::now());
-            frames.let_in();
+            frames.mark_admitted();
             all.chunks(piece).for_each(|bytes| frames.note_received(bytes).unwrap());
             assert_eq!(frames.position, FramePosition::Head(0));
             credit.push(frames.credit_left);

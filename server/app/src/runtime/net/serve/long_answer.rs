@@ -43,12 +43,12 @@ pub(crate) struct LongAnswer;
 
 /// Takes the long answer of a connection from hyper.
 #[derive(Debug)]
-pub(super) struct Handover<B>(Arc<Shared<B>>);
+pub(super) struct Handover<B>(Arc<HandoverState<B>>);
 
 #[derive(Debug)]
-struct Shared<B> {
+struct HandoverState<B> {
     answer: Mutex<Option<Response<B>>>,
-    is_there: AtomicBool,
+    has_answer: AtomicBool,
     /// Hyper has bytes of an earlier answer that the client does not take: they would be lost with it.
     is_blocked: AtomicBool,
 }
@@ -61,8 +61,8 @@ impl<B> Clone for Handover<B> {
 
 impl<B> Handover<B> {
     pub(super) fn new() -> Self {
-        let (is_there, is_blocked) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self(Arc::new(Shared { answer: Mutex::new(None), is_there, is_blocked }))
+        let (has_answer, is_blocked) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(HandoverState { answer: Mutex::new(None), has_answer, is_blocked }))
     }
 
     fn answer(&self) -> std::sync::MutexGuard<'_, Option<Response<B>>> {
@@ -70,7 +70,7 @@ impl<B> Handover<B> {
     }
 
     fn is_ready(&self) -> bool {
-        self.0.is_there.load(Acquire) && !self.0.is_blocked.load(Acquire)
+        self.0.has_answer.load(Acquire) && !self.0.is_blocked.load(Acquire)
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn pass<B, E>(
         match (answer, &handover) {
             (Ok(long), Some(handover)) if long.extensions().get::<LongAnswer>().is_some() => {
                 *handover.answer() = Some(long);
-                handover.0.is_there.store(true, Release);
+                handover.0.has_answer.store(true, Release);
                 Poll::Pending
             }
             (answer, _) => Poll::Ready(answer),
@@ -97,12 +97,12 @@ pub(super) fn pass<B, E>(
 }
 
 /// A connection of hyper, until it ends or has a long answer.
-pub(super) struct Handing<C, B> {
+pub(super) struct HandoverFuture<C, B> {
     pub(super) connection: Box<C>,
     pub(super) handover: Handover<B>,
 }
 
-impl<C: Future<Output = hyper::Result<()>> + Unpin, B> Future for Handing<C, B> {
+impl<C: Future<Output = hyper::Result<()>> + Unpin, B> Future for HandoverFuture<C, B> {
     type Output = hyper::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
@@ -113,7 +113,7 @@ impl<C: Future<Output = hyper::Result<()>> + Unpin, B> Future for Handing<C, B> 
     }
 }
 
-impl<I, B, S> Handing<http1::Connection<TokioIo<Watched<I, B>>, S>, B>
+impl<I, B, S> HandoverFuture<http1::Connection<TokioIo<BlockedWriteIo<I, B>>, S>, B>
 where
     S: HttpService<Incoming, ResBody = B, Error: Into<BoxError>>,
     I: AsyncRead + AsyncWrite + Unpin,
@@ -134,19 +134,19 @@ where
 
 /// The bytes of a connection, which tell whether hyper waits for the client to take some. Hyper writes until it has nothing left, or
 /// must wait.
-pub(super) struct Watched<I, B> {
+pub(super) struct BlockedWriteIo<I, B> {
     pub(super) io: I,
     pub(super) handover: Handover<B>,
 }
 
-impl<I, B> Watched<I, B> {
+impl<I, B> BlockedWriteIo<I, B> {
     fn note<T>(&self, wrote: Poll<T>) -> Poll<T> {
         self.handover.0.is_blocked.store(wrote.is_pending(), Release);
         wrote
     }
 }
 
-impl<I: AsyncRead + Unpin, B> AsyncRead for Watched<I, B> {
+impl<I: AsyncRead + Unpin, B> AsyncRead for BlockedWriteIo<I, B> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -156,7 +156,7 @@ impl<I: AsyncRead + Unpin, B> AsyncRead for Watched<I, B> {
     }
 }
 
-impl<I: AsyncWrite + Unpin, B> AsyncWrite for Watched<I, B> {
+impl<I: AsyncWrite + Unpin, B> AsyncWrite for BlockedWriteIo<I, B> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
         self.note(wrote)

@@ -60,9 +60,9 @@ use crate::runtime::metrics::KindLabel;
 
 /// Most clients in a TLS handshake at once; others wait in the kernel's queue. Each holds a slot of
 /// the listener and some KiB. There are enough that silent clients do not hold up others.
-const HANDSHAKES: usize = 4096;
+const MAX_HANDSHAKES: usize = 4096;
 /// Longest time of a connection in the place of a spare file: all others wait for its end.
-const BORROWED_FOR: Duration = Duration::from_secs(1);
+const SPARE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a refused client may take to read the answer.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// How long a client may take to send the rest of a refused body, before it reads the answer.
@@ -150,13 +150,13 @@ pub(crate) async fn serve<F, A, B>(
     };
     let mut acceptor = Acceptor::new(tcp, policy.bounds.connections, policy.counts.clone(), spare);
     let server = Arc::new(Server { policy, answer, stopping: stopping.clone() });
-    let (handshakes, connections) = (Arc::new(Semaphore::new(HANDSHAKES)), TaskTracker::new());
+    let (handshakes, connections) = (Arc::new(Semaphore::new(MAX_HANDSHAKES)), TaskTracker::new());
     loop {
         let next = async { (Arc::clone(&handshakes).acquire_owned().await.ok(), acceptor.next().await) };
         let Some((place, connection)) = stopping.run_until_cancelled(next).await else { break };
         let threads = Threads::of(own.as_ref());
         let handshake = tls.as_ref().map(|tls| Handshake { acceptor: tls.acceptor(), _place: place });
-        let bound = connection.is_borrowed().then_some(BORROWED_FOR);
+        let bound = connection.is_borrowed().then_some(SPARE_CONNECTION_TIMEOUT);
         // boxed early, so that the large future is not copied into several tasks
         let conversing = Box::pin(converse(Arc::clone(&server), connection, handshake, threads.clone()));
         connections.spawn(threads.run(within(bound, conversing), connections.clone()));
@@ -193,7 +193,7 @@ async fn converse<F, A, B>(
         Some(Ok(FirstBytes::Opened(opened))) => {
             let (names, version) = (Arc::clone(&opened.names), opened.version);
             let peer = Peer { address, local, names, requests: connection.requests.clone() };
-            match speaking::speak(*opened, peer, &server, threads).await {
+            match speaking::serve_opened(*opened, peer, &server, threads).await {
                 Err(cut) => {
                     policy.report(&cut, address);
                     if version == HttpVersion::Http2 {

@@ -16,7 +16,7 @@ use tokio_util::either::Either;
 use super::{
     BoxError, Peer, Policy, Server,
     disconnect::{Disconnect, TOO_SLOW},
-    long_answer::{self, Handing, Handover, Watched},
+    long_answer::{self, BlockedWriteIo, Handover, HandoverFuture},
     opening::{HttpVersion, OpenedConnection},
     threads::Threads,
 };
@@ -44,7 +44,7 @@ const MAX_PENDING_RESETS: usize = 20;
 const MAX_SERVER_RESETS: usize = 256;
 
 /// Why the time of a connection is over.
-enum Over {
+enum TimeoutReason {
     Unused,
     Expired,
     Stopping,
@@ -55,7 +55,7 @@ enum Over {
 ///
 /// # Errors
 /// The client did something wrong; the error describes it.
-pub(super) async fn speak<F, A, B>(
+pub(super) async fn serve_opened<F, A, B>(
     OpenedConnection { io, version, expiry, .. }: OpenedConnection<'_>,
     peer: Peer,
     server: &Server<F>,
@@ -77,15 +77,16 @@ where
     // boxed, because both futures are large and would be copied several times
     let (ended, has_begun) = if version == HttpVersion::Http1 {
         let handover = Handover::new();
-        let (io, own) = (Watched { io, handover: handover.clone() }, handover.clone());
+        let (io, own) = (BlockedWriteIo { io, handover: handover.clone() }, handover.clone());
         let service = service_fn(move |request| {
             // a client of HTTP/1.0 knows no chunks, and the answer to a HEAD has none
             let has_chunks = request.version() == hyper::Version::HTTP_11 && request.method() != Method::HEAD;
             long_answer::pass(answering(request), has_chunks.then(|| own.clone()))
         });
         let connection = Box::new(http1(policy).serve_connection(TokioIo::new(io), service));
-        let mut handing = Handing { connection, handover };
-        let ended = until_over(Pin::new(&mut handing), Handing::graceful_shutdown, (&peer, expiry), server);
+        let mut handing = HandoverFuture { connection, handover };
+        let ended =
+            until_over(Pin::new(&mut handing), HandoverFuture::graceful_shutdown, (&peer, expiry), server);
         let ended = ended.await;
         let (io, has_begun, long) = handing.into_parts();
         if let Some(long) = long {
@@ -130,21 +131,21 @@ where
     };
     let over = tokio::select! {
         biased;
-        () = requests.until_unused(bounds.head, bounds.idle) => Over::Unused,
+        () = requests.until_unused(bounds.head, bounds.idle) => TimeoutReason::Unused,
         ended = connection.as_mut() => return ended.or_else(|error| found_in(&error)),
-        () = expired => Over::Expired,
-        () = stopping.cancelled() => Over::Stopping,
+        () = expired => TimeoutReason::Expired,
+        () = stopping.cancelled() => TimeoutReason::Stopping,
     };
     match over {
-        Over::Unused if requests.are_unread() => return Err(Disconnect::unread_answer()),
-        Over::Unused if policy.is_grpc() || !requests.asked() => return Err(Disconnect::too_slow()),
-        Over::Expired if policy.is_grpc() => {
+        TimeoutReason::Unused if requests.are_unread() => return Err(Disconnect::unread_answer()),
+        TimeoutReason::Unused if policy.is_grpc() || !requests.asked() => return Err(Disconnect::too_slow()),
+        TimeoutReason::Expired if policy.is_grpc() => {
             // all calls end with the certificate; the client may reconnect with another one
             let address = peer.address;
             tracing::warn!(target: AUDIT, %address, "ended a connection: the client's certificate has expired");
             return Ok(());
         }
-        Over::Unused | Over::Expired | Over::Stopping => {}
+        TimeoutReason::Unused | TimeoutReason::Expired | TimeoutReason::Stopping => {}
     }
     graceful(connection.as_mut());
     // running requests may finish, as long as the client reads the answers

@@ -16,12 +16,12 @@ const HEAD_BYTES: usize = 2048;
 /// Time limit for the headers of the request.
 const HEAD_WITHIN: Duration = Duration::from_secs(1);
 /// Answer to a gRPC call that a proxy has passed on: the proxy passes the status to its caller.
-const TO_A_CALL: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-status: 12\r\n\
+const UNIMPLEMENTED_ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-status: 12\r\n\
     grpc-message: gRPC needs HTTP/2 on all of its way, and a proxy passed this call on as HTTP/1: make it speak HTTP/2 to \
     plimsoll-server (nginx: grpc_pass)\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// Answer to all other requests.
-const TO_OTHERS: &str = "HTTP/1.1 426 Upgrade Required\r\nupgrade: h2c\r\nconnection: upgrade, close\r\n\
+const UPGRADE_REQUIRED_ANSWER: &str = "HTTP/1.1 426 Upgrade Required\r\nupgrade: h2c\r\nconnection: upgrade, close\r\n\
     content-type: text/plain\r\n\r\n\
     This port serves gRPC, over HTTP/2 alone. HTTP is served at http_listen: port 7411 where it was not set.\n";
 
@@ -30,8 +30,8 @@ const TO_OTHERS: &str = "HTTP/1.1 426 Upgrade Required\r\nupgrade: h2c\r\nconnec
 pub(super) async fn answer(io: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<&'static str> {
     let answer = match read_head(io).await? {
         head if !is_http1(&head) => return Ok(""),
-        head if is_call(&head) => TO_A_CALL,
-        _ => TO_OTHERS,
+        head if is_call(&head) => UNIMPLEMENTED_ANSWER,
+        _ => UPGRADE_REQUIRED_ANSWER,
     };
     tracing::info!(%peer, "HTTP/1 came to the port for gRPC");
     Ok(answer)

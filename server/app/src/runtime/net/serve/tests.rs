@@ -11,7 +11,7 @@ use tokio_util::either::Either;
 
 use super::{
     opening::{HttpVersion, OpenedConnection},
-    speaking::speak,
+    speaking::serve_opened,
     *,
 };
 use crate::runtime::net::tls::Expiry;
@@ -61,7 +61,7 @@ async fn a_connection_ends_with_the_certificate_of_its_client() {
         let io = Either::Left(&mut connection.stream);
         let (version, names, expiry) = (HttpVersion::Http2, Arc::default(), Some(Expiry::new(last)));
         let speaking =
-            speak(OpenedConnection { io, version, names, expiry }, peer, &server, Threads::of(None));
+            serve_opened(OpenedConnection { io, version, names, expiry }, peer, &server, Threads::of(None));
         let settled = async {
             // the settings, and that those of the client were taken
             client.read_exact(&mut [0; 9 * 2]).await.unwrap();

@@ -14,7 +14,7 @@ pub(super) const GITLAB: &[Setting] = settings! {
     "gitlab_url" => gitlab.url, "URL";
     /// File with a GitLab token that has the scope `read_api`.
     "gitlab_token_file" => gitlab.token_file, "FILE";
-    /// PEM file of the CA that signs GitLab's certificate, beside those that the system trusts.
+    /// PEM file of the CA that signs GitLab's certificate, in addition to those that the system trusts.
     "gitlab_ca_file" => gitlab.ca_file, "FILE";
 };
 

@@ -41,7 +41,7 @@ pub(super) const ACCESS: &[Setting] = settings! {
     /// to callers on the server's own machine only.
     "backup_remote" => backup_remote, "on|off";
     /// Labels whose values are shown only to operators and to readers of the attempt's project. Separated by commas; `customer*`
-    /// stands for all names that begin so.
+    /// matches all names that begin with it.
     "private_labels" => private.labels, "NAMES", read checks::labels;
     /// on: the same for log lines in verdicts.
     "private_logs" => private.logs, "on|off";

@@ -28,7 +28,7 @@ use plimsoll_store::{self as store, Batch, RecordError, Store, StoreError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::TicketRegistryState;
 
 /// The stored records of all upstreams.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ pub(super) async fn read(store: &Store) -> Result<UpstreamRecords, StoreError> {
 }
 
 /// Runs a worker for each upstream until `stop`.
-pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+pub(super) async fn run(shared: Arc<TicketRegistryState>, stop: CancellationToken) {
     let (mut workers, mut at_work) = (JoinSet::new(), HashSet::new());
     let changed = Arc::clone(&shared.state().upstreams.changed);
     loop {

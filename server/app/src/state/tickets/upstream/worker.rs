@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     runtime::metrics::{AtUpstream, KindLabel},
-    state::tickets::Shared,
+    state::tickets::TicketRegistryState,
 };
 
 /// Time before a write that failed is repeated.
@@ -35,7 +35,11 @@ const WRITES_PER_COMMIT: usize = 32;
 const TICKET_STATES: [&str; 4] = ["waiting", "ready", "closing", "unanswered"];
 
 /// Serves an upstream until `stop`, or until no pool names it and no ticket is left there. Returns its address.
-pub(super) async fn run(shared: Arc<Shared>, address: String, stop: CancellationToken) -> String {
+pub(super) async fn run(
+    shared: Arc<TicketRegistryState>,
+    address: String,
+    stop: CancellationToken,
+) -> String {
     let work = async {
         let mut worker = Worker::new(shared, address.clone());
         while worker.step().await {}
@@ -46,7 +50,7 @@ pub(super) async fn run(shared: Arc<Shared>, address: String, stop: Cancellation
 
 /// The worker of one upstream.
 struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<TicketRegistryState>,
     address: String,
     ledger: UpstreamLedger,
     wake: Arc<Notify>,
@@ -59,7 +63,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, address: String) -> Self {
+    fn new(shared: Arc<TicketRegistryState>, address: String) -> Self {
         let mut state = shared.state();
         let queue = state.upstreams.of(&address);
         let (wake, tickets) = (Arc::clone(&queue.wake), std::mem::take(&mut queue.tickets));
