@@ -1,6 +1,8 @@
 //! Derives key and attempt of a CI job from the variables that GitLab and Spack set. The agent inside the job and the server, which sees
 //! only the job's pod, both use it, so that they derive the same key and the same attempt.
 
+use std::time::{Duration, SystemTime};
+
 use crate::{
     limits, spack,
     v1::{Hints, Key},
@@ -204,6 +206,27 @@ pub fn clean_and_cut(text: &str, most: usize) -> String {
         fitting.push(c);
     }
     fitting
+}
+
+/// Reads a time of RFC 3339 in any time zone, because each GitLab server uses its own; milliseconds since 1970. `None` if it is none, or
+/// before 1970.
+pub fn unix_ms(text: &str) -> Option<u64> {
+    let at = text.rfind(['Z', 'z', '+', '-']).filter(|&at| at >= "2000-01-01T00:00:00".len())?;
+    let (local, zone) = text.split_at_checked(at)?;
+    let local = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
+    let utc = match zone.split_at_checked(1)? {
+        ("Z" | "z", "") => local,
+        ("+", zone) => local.checked_sub(zone_offset(zone)?)?,
+        (_minus, zone) => local.checked_add(zone_offset(zone)?)?,
+    };
+    let since = utc.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+fn zone_offset(zone: &str) -> Option<Duration> {
+    let (hours, minutes) = zone.split_once(':')?;
+    let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    (hours < 24 && minutes < 60).then(|| Duration::from_secs(hours * 3600 + minutes * 60))
 }
 
 #[cfg(test)]

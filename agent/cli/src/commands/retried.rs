@@ -6,10 +6,13 @@ use std::{
     fs::File,
     io::{self, Read},
     path::Path,
-    time::{Duration, SystemTime},
 };
 
-use plimsoll_proto::{job::JobExecution, limits, v1::RetriedJob};
+use plimsoll_proto::{
+    job::{self, JobExecution},
+    limits,
+    v1::RetriedJob,
+};
 use serde::Deserialize;
 
 /// Largest list that is read, bytes: some ten thousand jobs.
@@ -70,7 +73,7 @@ fn to_wire(job: ListedJob) -> Result<RetriedJob, String> {
     let time = |field: &str, text: Option<String>| {
         let text = text.filter(|text| !text.is_empty());
         text.map(|text| {
-            unix_ms(&text).ok_or_else(|| format!("job {}: {field} {text:?} is not a time", job.id))
+            job::unix_ms(&text).ok_or_else(|| format!("job {}: {field} {text:?} is not a time", job.id))
         })
         .transpose()
     };
@@ -89,26 +92,6 @@ fn cut_to_wire(text: &str) -> String {
     let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.truncate(text.floor_char_boundary(limits::REASON_BYTES));
     text
-}
-
-/// Parses a time of RFC 3339 in any time zone, because each GitLab server uses its own.
-fn unix_ms(text: &str) -> Option<u64> {
-    let at = text.rfind(['Z', 'z', '+', '-']).filter(|&at| at >= "2000-01-01T00:00:00".len())?;
-    let (local, zone) = text.split_at_checked(at)?;
-    let local = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
-    let utc = match zone.split_at_checked(1)? {
-        ("Z" | "z", "") => local,
-        ("+", zone) => local.checked_sub(zone_offset(zone)?)?,
-        (_minus, zone) => local.checked_add(zone_offset(zone)?)?,
-    };
-    let since = utc.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    u64::try_from(since.as_millis()).ok()
-}
-
-fn zone_offset(zone: &str) -> Option<Duration> {
-    let (hours, minutes) = zone.split_once(':')?;
-    let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    (hours < 24 && minutes < 60).then(|| Duration::from_secs(hours * 3600 + minutes * 60))
 }
 
 #[cfg(test)]
