@@ -31,7 +31,7 @@ async fn no_flood_of_frames_ends_the_server_fills_its_memory_or_shuts_others_out
         }
         is_served(&good).await;
         let after = Usage::of(server.pid()).unwrap().resident_kib;
-        assert!(after < before + ROOM_KIB, "{}: from {before} KiB to {after} KiB", attack.name());
+        assert!(after < before + ROOM_KIB, "{}: from {before} KiB to {after} KiB", attack.as_str());
     }
     is_served(&Endpoint::new(server.url()).unwrap().connect().await.unwrap()).await;
 }
@@ -50,7 +50,7 @@ async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
     ] {
         for address in addresses.iter().copied() {
             let cut = tokio::task::spawn_blocking(move || attack.is_cut(address, turns)).await;
-            assert!(cut.unwrap().unwrap(), "{} on {address}", attack.name());
+            assert!(cut.unwrap().unwrap(), "{} on {address}", attack.as_str());
         }
     }
     let metrics = server.get("/metrics").unwrap().1;

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use plimsoll_proto::named_enum;
+
 /// The server does not take anything for so long: it reads this connection no more, which is as good as closing it.
 const STUCK: Duration = Duration::from_secs(2);
 /// Frames that are written at once.
@@ -25,66 +27,36 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What a hostile client does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attack {
-    /// Asks without a token.
-    Headers,
-    /// Asks and takes the question back at once (CVE-2023-44487).
-    RapidReset,
-    /// Makes the server take its answers back (CVE-2025-8671): a window that grows by nothing.
-    MadeYouReset,
-    /// Changes the settings again and again, and does not read that they are taken.
-    Settings,
-    /// Pings, and does not read the answers.
-    Pings,
-    /// A header without an end (CVE-2024-27316).
-    Continuation,
-    /// A header as large as it gets.
-    HugeHeader,
-    /// Pieces of a message without a byte in them.
-    EmptyData,
-    /// Asks on as many streams as it may, and reads nothing.
-    StuckReader,
-    /// A message that says that it is compressed.
-    Compressed,
-    /// A message that says that it has 4 GiB.
-    HugeMessage,
+named_enum! {
+    /// What a hostile client does.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Attack {
+        /// Asks without a token.
+        Headers => "headers",
+        /// Asks and takes the question back at once (CVE-2023-44487).
+        RapidReset => "rapid reset",
+        /// Makes the server take its answers back (CVE-2025-8671): a window that grows by nothing.
+        MadeYouReset => "made you reset",
+        /// Changes the settings again and again, and does not read that they are taken.
+        Settings => "settings",
+        /// Pings, and does not read the answers.
+        Pings => "pings",
+        /// A header without an end (CVE-2024-27316).
+        Continuation => "continuation",
+        /// A header as large as it gets.
+        HugeHeader => "huge header",
+        /// Pieces of a message without a byte in them.
+        EmptyData => "empty data",
+        /// Asks on as many streams as it may, and reads nothing.
+        StuckReader => "stuck reader",
+        /// A message that says that it is compressed.
+        Compressed => "compressed",
+        /// A message that says that it has 4 GiB.
+        HugeMessage => "huge message",
+    }
 }
 
 impl Attack {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Headers,
-        Self::RapidReset,
-        Self::MadeYouReset,
-        Self::Settings,
-        Self::Pings,
-        Self::Continuation,
-        Self::HugeHeader,
-        Self::EmptyData,
-        Self::StuckReader,
-        Self::Compressed,
-        Self::HugeMessage,
-    ];
-
-    /// Its name, for figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Headers => "headers",
-            Self::RapidReset => "rapid reset",
-            Self::MadeYouReset => "made you reset",
-            Self::Settings => "settings",
-            Self::Pings => "pings",
-            Self::Continuation => "continuation",
-            Self::HugeHeader => "huge header",
-            Self::EmptyData => "empty data",
-            Self::StuckReader => "stuck reader",
-            Self::Compressed => "compressed",
-            Self::HugeMessage => "huge message",
-        }
-    }
-
     /// The bytes of its turn `n`, of those on one connection.
     fn turn(self, n: u32, out: &mut Vec<u8>) {
         let stream = 2 * n + 1;

@@ -8,7 +8,7 @@ use plimsoll_core::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 
 use super::{
     bytes::{ByteReader, Damage, put_varint},
-    columns::{page, put_presence, read_presence, set_page},
+    columns::{field, page, put_presence, read_presence, set_page},
     grid::{Grid, SamplePositions},
     lane::{put_lane, read_lane},
 };
@@ -22,14 +22,23 @@ const PAGE_BYTES: u64 = 4096;
 /// CPU time is stored as whole milliseconds of this many microseconds, plus a remainder.
 const MICROS_PER_MILLI: u64 = 1000;
 
+type Getter = fn(&Sample) -> Option<u64>;
+type Setter = fn(&mut Sample, u64);
+
 /// A column of a block: a field of a sample, and the unit in which it is stored.
 struct SampleField {
     unit: u64,
-    get: fn(&Sample) -> Option<u64>,
-    set: fn(&mut Sample, u64),
+    get: Getter,
+    set: Setter,
     /// Predicts the field in whole units, from the fields already decoded of this sample and from the field's
     /// value in the sample before.
     guess: fn(&Sample, u64) -> u64,
+}
+
+impl SampleField {
+    const fn new(unit: u64, (get, set): (Getter, Setter), guess: fn(&Sample, u64) -> u64) -> Self {
+        Self { unit, get, set, guess }
+    }
 }
 
 /// A guess for columns that repeat no other column: 0, so that the values are stored as they are.
@@ -49,63 +58,18 @@ fn guess_mark(row: &Sample, before: u64) -> u64 {
 /// The columns of a block, in the order of `FORMAT.md`. Every sample has the first [`REQUIRED_COLUMNS`]; the others
 /// have the order of the presence bits.
 const COLUMNS: [SampleField; 12] = [
-    SampleField {
-        unit: PAGE_BYTES,
-        get: |s| Some(s.need.0),
-        set: |s, v| s.need = Bytes(v),
-        guess: guess_zero,
-    },
-    SampleField {
-        unit: PAGE_BYTES,
-        get: |s| Some(s.memory.0),
-        set: |s, v| s.memory = Bytes(v),
-        guess: guess_need,
-    },
-    SampleField {
-        unit: MICROS_PER_MILLI,
-        get: |s| Some(s.cpu.0),
-        set: |s, v| s.cpu = CpuMicros(v),
-        guess: guess_zero,
-    },
-    SampleField {
-        unit: PAGE_BYTES,
-        get: |s| s.memory_peak.map(|b| b.0),
-        set: |s, v| s.memory_peak = Some(Bytes(v)),
-        guess: guess_mark,
-    },
-    SampleField { unit: 1, get: |s| s.oom_kill, set: |s, v| s.oom_kill = Some(v), guess: guess_zero },
-    SampleField {
-        unit: 1,
-        get: |s| s.reclaim_failures,
-        set: |s, v| s.reclaim_failures = Some(v),
-        guess: guess_zero,
-    },
-    SampleField {
-        unit: PAGE_BYTES,
-        get: |s| s.need_max.map(|b| b.0),
-        set: |s, v| s.need_max = Some(Bytes(v)),
-        guess: guess_need,
-    },
-    SampleField {
-        unit: 1,
-        get: |s| s.memory_stall.map(|t| t.0),
-        set: |s, v| s.memory_stall = Some(Micros(v)),
-        guess: guess_zero,
-    },
-    SampleField { unit: 1, get: page::<0>, set: set_page::<0>, guess: guess_zero },
-    SampleField {
-        unit: 1,
-        get: |s| s.throttled.map(|t| t.0),
-        set: |s, v| s.throttled = Some(Micros(v)),
-        guess: guess_zero,
-    },
-    SampleField {
-        unit: 1,
-        get: |s| s.starved.map(|t| t.0),
-        set: |s, v| s.starved = Some(Millis(v)),
-        guess: guess_zero,
-    },
-    SampleField { unit: 1, get: page::<1>, set: set_page::<1>, guess: guess_zero },
+    SampleField::new(PAGE_BYTES, field!(need: Bytes), guess_zero),
+    SampleField::new(PAGE_BYTES, field!(memory: Bytes), guess_need),
+    SampleField::new(MICROS_PER_MILLI, field!(cpu: CpuMicros), guess_zero),
+    SampleField::new(PAGE_BYTES, field!(memory_peak?: Bytes), guess_mark),
+    SampleField::new(1, field!(oom_kill?), guess_zero),
+    SampleField::new(1, field!(reclaim_failures?), guess_zero),
+    SampleField::new(PAGE_BYTES, field!(need_max?: Bytes), guess_need),
+    SampleField::new(1, field!(memory_stall?: Micros), guess_zero),
+    SampleField::new(1, (page::<0>, set_page::<0>), guess_zero),
+    SampleField::new(1, field!(throttled?: Micros), guess_zero),
+    SampleField::new(1, field!(starved?: Millis), guess_zero),
+    SampleField::new(1, (page::<1>, set_page::<1>), guess_zero),
 ];
 const REQUIRED_COLUMNS: usize = 3;
 /// Number of lanes: the skipped ticks, the lateness in ms, and for each column its whole units and its

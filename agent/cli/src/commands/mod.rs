@@ -245,15 +245,3 @@ fn print_problem(problem: &str, status: u8) -> u8 {
     drop(writeln!(io::stderr(), "{}", wrapped_for(&format!("plimsoll: {problem}"), io::stderr())));
     status
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-}

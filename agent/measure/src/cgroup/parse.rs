@@ -182,14 +182,28 @@ impl MemoryStat {
     }
 }
 
-/// Parses v2 `memory.stat`. Numbers that are larger than any machine's memory are skipped, so that sums cannot overflow.
+/// Parses v2 `memory.stat`.
 pub(super) fn parse_stat_v2(text: &str) -> MemoryStat {
+    parse_stat(text, "")
+}
+
+/// Parses v1 `memory.stat`: the values of the group and all groups below it (`total_`).
+pub(super) fn parse_stat_v1(text: &str) -> MemoryStat {
+    parse_stat(text, "total_")
+}
+
+/// Parses the values whose names begin with `prefix`. Numbers that are larger than any machine's memory are skipped, so that sums cannot
+/// overflow. No name of one version means something else in the other.
+fn parse_stat(text: &str, prefix: &str) -> MemoryStat {
     let mut stat = MemoryStat::default();
-    for (name, number) in fields(text).filter(|&(_name, number)| number < limits::MEMORY_BYTES) {
+    let known = fields(text).filter_map(|(name, number)| Some((name.strip_prefix(prefix)?, number)));
+    for (name, number) in known.filter(|&(_name, number)| number < limits::MEMORY_BYTES) {
         match name {
-            "anon" => stat.anon = number,
+            // v1: anonymous memory including huge pages, and page cache including shared memory
+            "anon" | "rss" => stat.anon = number,
+            "file" | "cache" => stat.file = number,
             "shmem" => stat.shmem = number,
-            "file" => stat.file = number,
+            "mapped_file" => stat.mapped = number,
             "inactive_anon" | "active_anon" => stat.anon_lists += number,
             "unevictable" => stat.unevictable = number,
             "kernel" => stat.kernel = Some(number),
@@ -201,30 +215,6 @@ pub(super) fn parse_stat_v2(text: &str) -> MemoryStat {
                 stat.pages.refaults = Some(stat.pages.refaults.unwrap_or(0) + number);
             }
             "pgmajfault" => stat.pages.pgmajfault = Some(number),
-            _other => {}
-        }
-    }
-    stat
-}
-
-/// Parses v1 `memory.stat`: the values of the group and all groups below it (`total_`). `rss` is anonymous memory including huge pages,
-/// `cache` is page cache including shared memory.
-pub(super) fn parse_stat_v1(text: &str) -> MemoryStat {
-    let mut stat = MemoryStat::default();
-    for (name, number) in fields(text).filter(|&(_name, number)| number < limits::MEMORY_BYTES) {
-        match name {
-            "total_rss" => stat.anon = number,
-            "total_shmem" => stat.shmem = number,
-            "total_cache" => stat.file = number,
-            "total_mapped_file" => stat.mapped = number,
-            "total_inactive_anon" | "total_active_anon" => stat.anon_lists += number,
-            "total_unevictable" => stat.unevictable = number,
-            "total_workingset_refault"
-            | "total_workingset_refault_file"
-            | "total_workingset_refault_anon" => {
-                stat.pages.refaults = Some(stat.pages.refaults.unwrap_or(0) + number);
-            }
-            "total_pgmajfault" => stat.pages.pgmajfault = Some(number),
             _other => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinSet;
 
-use super::fixture::{one, open, stores};
+use super::fixture::{one, stores};
 use crate::{
     BATCH_OPERATIONS, Batch, CommitError, DeleteProgress, MAX_VALUE, PAGE_ITEMS, PageLimit, Store, StoreMode,
 };
@@ -151,19 +151,23 @@ async fn a_memory_store_refuses_and_comes_back_on_demand() {
     assert_eq!(store.status().mode, StoreMode::Writable);
 }
 
+/// Commits a value under a key of its own; returns the commit's number.
+async fn commit_number(store: Store, key: u16) -> u64 {
+    store.commit(one(&key.to_be_bytes(), &[0; 100])).await.unwrap().version
+}
+
 #[tokio::test]
-async fn commits_that_come_together_share_a_sync() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    let Store::Sled(_) = &store else { panic!("asked for sled") };
-    let mut commits = JoinSet::new();
-    for n in 0..1000_u16 {
-        let store = store.clone();
-        commits.spawn(async move { store.commit(one(&n.to_be_bytes(), &[0; 100])).await.unwrap().version });
+async fn commits_that_come_together_share_a_sync_or_a_transaction() {
+    let (_dir, stores) = stores();
+    for store in stores.into_iter().filter(|store| !matches!(store, Store::Memory(_))) {
+        let mut commits = JoinSet::new();
+        for n in 0..1000_u16 {
+            commits.spawn(commit_number(store.clone(), n));
+        }
+        let mut versions = commits.join_all().await;
+        versions.sort_unstable();
+        assert_eq!(versions, (1..=1000).collect::<Vec<u64>>(), "each commit has its own number");
+        let syncs = store.status().syncs;
+        assert!((4..250).contains(&syncs), "{syncs} for 1000 commits: {store:?}");
     }
-    let mut versions = commits.join_all().await;
-    versions.sort_unstable();
-    assert_eq!(versions, (1..=1000).collect::<Vec<u64>>(), "each commit has its own number");
-    let syncs = store.status().syncs;
-    assert!((4..250).contains(&syncs), "{syncs} syncs for 1000 commits");
 }

@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, thread};
 
 use plimsoll_support::{patience::eventually, postgres::PostgresServer};
-use tokio::{
-    sync::mpsc::{Receiver, channel},
-    task::JoinSet,
-};
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
@@ -213,21 +210,6 @@ async fn servers_that_start_at_once_make_the_tables_once() {
         written += u32::from(store.commit(one(b"k", b"v")).await.is_ok());
     }
     assert_eq!((written, server.sql(&database, "SELECT epoch FROM plimsoll.lease")), (1, "4".to_owned()));
-}
-
-#[tokio::test]
-async fn commits_that_come_together_share_a_transaction() {
-    let Some(store) = new_store() else { return };
-    let mut commits = JoinSet::new();
-    for n in 0..1000_u16 {
-        let store = store.clone();
-        commits.spawn(async move { store.commit(one(&n.to_be_bytes(), &[0; 100])).await.unwrap().version });
-    }
-    let mut versions = commits.join_all().await;
-    versions.sort_unstable();
-    assert_eq!(versions, (1..=1000).collect::<Vec<u64>>(), "each commit has its own number");
-    let syncs = store.status().syncs;
-    assert!((4..250).contains(&syncs), "{syncs} transactions for 1000 commits");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ pub(crate) async fn beside_good_clients(programs: &Programs, dir: &Path) -> anyh
         for attacker in attackers {
             drop(attacker.join());
         }
-        println!("  {}: {}, {} turns", attack.name(), figures?, turns.load(Relaxed));
+        println!("  {}: {}, {} turns", attack.as_str(), figures?, turns.load(Relaxed));
     }
     let silent: Vec<_> = (0..SILENT).filter_map(|_| TcpStream::connect(server.grpc).ok()).collect();
     println!("  {} silent connections: {}", silent.len(), measured(&server, &channel).await?);
