@@ -82,10 +82,7 @@ impl Backup {
             None => self.fetch(config, &mut target, tell),
         };
         progress.end();
-        if let Err(error) = written {
-            target.give_up();
-            return Err(error);
-        }
+        written?;
         target.finish()?;
         print_note(format_args!(
             "backup written, {}",
@@ -105,10 +102,7 @@ impl Backup {
             backup::write_snapshot(view.snapshot().await?, &mut target, tell).await
         });
         progress.end();
-        if let Err(error) = written {
-            target.give_up();
-            return Err(error.into());
-        }
+        written?;
         target.finish()?;
         print_note("backup written, of one moment of the database; its servers go on");
         Ok(())
@@ -146,10 +140,7 @@ impl Backup {
         let mut progress = Progress::new();
         let written = fetch_archive(&running, None, &mut target, |bytes| progress.bytes("backup", bytes, 0));
         progress.end();
-        if let Err(error) = written {
-            target.give_up();
-            return Err(error.context(format!("{server} gave no backup")));
-        }
+        written.with_context(|| format!("{server} gave no backup"))?;
         target.finish()?;
         print_note(format_args!("backup written, {server} goes on"));
         Ok(())

@@ -77,27 +77,13 @@ impl Export {
             None => view_store(config).await?,
         };
         let mut target = Target::open(&self.file)?;
-        let series = self.series.as_deref().map(Target::open).transpose();
-        let mut series = match series {
-            Ok(series) => series,
-            Err(error) => {
-                target.give_up();
-                return Err(error);
-            }
-        };
+        let mut series = self.series.as_deref().map(Target::open).transpose()?;
         let mut exported = write(&store, &mut target, series.as_mut()).await;
         if let (Ok(exported), Some(file)) = (&mut exported, self.corrections.as_deref()) {
             exported.corrections = Some(write_corrections(&store, file).await);
         }
         store.close().await.context("closing the store")?;
-        let mut exported = match exported {
-            Ok(exported) => exported,
-            Err(error) => {
-                target.give_up();
-                series.map(Target::give_up).unwrap_or_default();
-                return Err(error);
-            }
-        };
+        let mut exported = exported?;
         target.finish()?;
         series.map(Target::finish).transpose()?;
         print_note(format_args!(
@@ -170,13 +156,9 @@ async fn write(store: &Store, target: &mut Target, series: Option<&mut Target>) 
 
 async fn write_corrections(store: &Store, file: &Path) -> anyhow::Result<u64> {
     let mut target = Target::open(file)?;
-    match export_corrections::corrections(store, &mut target).await {
-        Ok(count) => target.finish().map(|()| count),
-        Err(error) => {
-            target.give_up();
-            Err(error)
-        }
-    }
+    let count = export_corrections::corrections(store, &mut target).await?;
+    target.finish()?;
+    Ok(count)
 }
 
 async fn write_series(

@@ -13,11 +13,22 @@ use std::{
 use anyhow::{Context as _, ensure};
 use plimsoll_proto::own_files;
 
-/// An output. Until [`Self::finish`] a file has a temporary name.
+/// An output. Until [`Self::finish`] a file has a temporary name; if it is dropped before, the file is removed.
 #[derive(Debug)]
 pub(super) enum Target {
     Stdout(BufWriter<io::Stdout>),
-    File { file: BufWriter<File>, part: PathBuf, path: PathBuf },
+    File { file: BufWriter<File>, part: PartFile, path: PathBuf },
+}
+
+/// The temporary name of a file. Removed when dropped, if the file still has it.
+#[derive(Debug)]
+pub(super) struct PartFile(PathBuf);
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        // a file that cannot be removed stays with its temporary name
+        let _left = fs::remove_file(&self.0);
+    }
 }
 
 impl Target {
@@ -38,7 +49,7 @@ impl Target {
         let file = file.with_context(|| {
             format!("cannot create {}; if it is left over from a crash, remove it", part.display())
         })?;
-        Ok(Self::File { file: BufWriter::new(file), part, path: path.to_owned() })
+        Ok(Self::File { file: BufWriter::new(file), part: PartFile(part), path: path.to_owned() })
     }
 
     /// Writes the complete file to disk and gives it its name.
@@ -48,22 +59,13 @@ impl Target {
             Self::File { file, part, path } => {
                 let written = file.into_inner().map_err(io::IntoInnerError::into_error);
                 let synced = written.and_then(|file| file.sync_all());
-                let synced = synced.with_context(|| format!("cannot write {}", path.display()));
+                synced.with_context(|| format!("cannot write {}", path.display()))?;
                 // a hard link fails if the name was taken meanwhile; a rename would replace the
                 // other file
-                let named = synced.and_then(|()| rename_part(&part, &path));
-                if named.is_err() {
-                    remove_part(&part);
-                }
-                named.and_then(|()| sync_parent_directory(&path))
+                name(&part.0, &path)?;
+                drop(part);
+                sync_parent_directory(&path)
             }
-        }
-    }
-
-    /// Removes the incomplete file.
-    pub(super) fn give_up(self) {
-        if let Self::File { part, .. } = self {
-            remove_part(&part);
         }
     }
 }
@@ -78,17 +80,13 @@ fn refuse_taken(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rename_part(part: &Path, path: &Path) -> anyhow::Result<()> {
-    match fs::hard_link(part, path) {
-        Ok(()) => {
-            remove_part(part);
-            Ok(())
-        }
-        Err(_taken_or_no_links_here) => {
-            refuse_taken(path)?;
-            fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()))
-        }
+fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
+    if fs::hard_link(part, path).is_ok() {
+        return Ok(());
     }
+    // the name is taken, or there are no links here
+    refuse_taken(path)?;
+    fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes the directory to disk, so that the new name of the file survives a crash.
@@ -102,11 +100,6 @@ fn sync_parent_directory(path: &Path) -> anyhow::Result<()> {
             dir.display()
         )
     })
-}
-
-fn remove_part(part: &Path) {
-    // a file that cannot be removed stays with its temporary name
-    let _left = fs::remove_file(part);
 }
 
 impl Write for Target {
