@@ -54,5 +54,5 @@ pub(crate) use plimsoll_support::{fake_http, patience};
 pub use program::main;
 pub use runtime::{
     log::Log,
-    settings::{Args, Config, InForce, Loaded, LogFormat, MachineMemory, Mistake},
+    settings::{Args, Config, InForce, LogFormat, MachineMemory, Mistake},
 };

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Addresses, App, Cli, Config, Log, agent_threads,
-    runtime::settings::{MachineMemory, MemoryPlan, log_bytes},
+    runtime::settings::{MachineMemory, MemoryPlan, PrintedConfig, log_bytes},
 };
 
 /// Exit status for invalid settings: `EX_USAGE` of sysexits(3).
@@ -36,8 +36,8 @@ const SAME_SIGNAL_WITHIN: Duration = Duration::from_millis(300);
 pub fn main() -> ExitCode {
     let Cli { args, command } = Cli::from_process();
     #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
-    let mut loaded = match Config::load(&args, |name| std::env::var(name).ok()) {
-        Ok(loaded) => loaded,
+    let mut config = match Config::load(&args, |name| std::env::var(name).ok()) {
+        Ok(config) => config,
         Err(mistakes) => {
             for mistake in mistakes {
                 print_error(&format!("plimsoll-server: {mistake}"));
@@ -45,18 +45,18 @@ pub fn main() -> ExitCode {
             return ExitCode::from(WRONG_SETTINGS);
         }
     };
-    loaded.config.machine = MachineMemory::read(Path::new("/"));
-    loaded.config.log_bytes = log_bytes(&loaded.config.data_dir);
+    config.machine = MachineMemory::read(Path::new("/"));
+    config.log_bytes = log_bytes(&config.data_dir);
     if args.print_config {
-        return match write!(std::io::stdout(), "{loaded}") {
+        return match write!(std::io::stdout(), "{}", PrintedConfig(&config)) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => ExitCode::FAILURE,
             _ => ExitCode::SUCCESS,
         };
     }
     if let Some(command) = command {
-        return command.run(&loaded.config);
+        return command.run(&config);
     }
-    match run(loaded.config) {
+    match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&format!("plimsoll-server: {error:#}"));

@@ -94,9 +94,7 @@ mod tests {
     fn read(line: &str) -> Result<Config, String> {
         let words = ["plimsoll-server"].into_iter().chain(line.split(' ')).map(OsString::from);
         let cli = Cli::read(words).map_err(|error| error.to_string())?;
-        Config::load(&cli.args, |_name| None)
-            .map(|loaded| loaded.config)
-            .map_err(|mistakes| format!("{mistakes:?}"))
+        Config::load(&cli.args, |_name| None).map_err(|mistakes| format!("{mistakes:?}"))
     }
 
     #[test]

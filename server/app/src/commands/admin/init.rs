@@ -267,7 +267,7 @@ mod tests {
     /// Without options.
     fn init(dir: &Path, names: &[String]) -> anyhow::Result<CreatedConfig> {
         let args = Args::parse_from(["plimsoll-server"]);
-        let config = Config::load(&args, |_name| None).unwrap().config;
+        let config = Config::load(&args, |_name| None).unwrap();
         super::init(dir, names, ListenAddresses::of(&config, names), NOW)
     }
 
@@ -300,7 +300,7 @@ mod tests {
             "--config",
             made.dir.join("plimsoll.toml").to_str().unwrap(),
         ]);
-        let config = Config::load(&args, |_name| None).unwrap().config;
+        let config = Config::load(&args, |_name| None).unwrap();
         assert_eq!(config.data_dir, made.dir.join("data"));
         assert!(config.grpc_listen.ip().is_loopback());
         let guard = Guard::open(config.access_file, std::sync::Arc::new(Metrics::new())).unwrap();
@@ -326,7 +326,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let listen = |options: &[&str], names: &[&str]| {
             let args = Args::parse_from([&["plimsoll-server"], options].concat());
-            let config = Config::load(&args, |_name| None).unwrap().config;
+            let config = Config::load(&args, |_name| None).unwrap();
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let listen = ListenAddresses::of(&config, &names);
             let made =

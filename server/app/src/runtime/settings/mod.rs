@@ -246,19 +246,10 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The settings with their sources, for `--print-config`.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The settings in force.
-    pub config: Config,
-    /// Name, value as text and source of each setting.
-    rows: Vec<(&'static str, String, String)>,
-}
-
 impl Config {
     /// Reads all sources. `env` returns the value of a variable.
     /// Errors: the settings have mistakes; the list has those of all sources.
-    pub fn load(args: &Args, env: impl Fn(&str) -> Option<String>) -> Result<Loaded, Vec<Mistake>> {
+    pub fn load(args: &Args, env: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         let entries = source::gather(args, env, &mut mistakes);
         Self::of_entries(&entries, mistakes)
@@ -269,9 +260,8 @@ impl Config {
     fn of_entries(
         entries: &[source::SettingValue],
         mut mistakes: Vec<Mistake>,
-    ) -> Result<Loaded, Vec<Mistake>> {
+    ) -> Result<Self, Vec<Mistake>> {
         let mut config = Self::default();
-        let mut rows = Vec::new();
         for setting in groups::all() {
             let mut place = "default".to_owned();
             // the strongest source is applied last
@@ -281,12 +271,11 @@ impl Config {
                     Err(text) => mistakes.push(Mistake { place: entry.set_at.clone(), text }),
                 }
             }
-            rows.push((setting.name, (setting.get)(&config), place.clone()));
             config.places.insert(setting.name, place);
         }
         mistakes.extend(config.contradictions());
         mistakes.extend(config.unsafe_listeners());
-        if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 
     /// Least memory of the history, bytes: with less it would hold hardly any attempts.
@@ -335,17 +324,20 @@ impl Config {
     }
 }
 
-impl fmt::Display for Loaded {
-    /// A TOML file with exactly the settings in force, and the source of each value.
+/// The settings for `--print-config`: a TOML file with exactly those in force, and the source of each value.
+#[derive(Debug)]
+pub(crate) struct PrintedConfig<'c>(pub(crate) &'c Config);
+
+impl fmt::Display for PrintedConfig<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value, place) in &self.rows {
-            if *name == "history_memory" && value.is_empty() {
-                let plan = MemoryPlan::of(&self.config);
+        for InForce { name, value, place, .. } in self.0.in_force() {
+            if name == "history_memory" && value.is_empty() {
+                let plan = MemoryPlan::of(self.0);
                 writeln!(f, "# {name} is not set: {}, {}", plan.history, plan.reason)?;
             } else if value.is_empty() {
                 writeln!(f, "# {name} is not set")?;
             } else {
-                writeln!(f, "{name} = {}  # {place}", toml::Value::String(value.clone()))?;
+                writeln!(f, "{name} = {}  # {place}", toml::Value::String(value))?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Vec<Mistake>> {
+fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Config, Vec<Mistake>> {
     use clap::Parser as _;
     let dir = tempfile::tempdir().unwrap();
     let mut line = vec!["plimsoll-server".to_owned()];
@@ -20,7 +20,7 @@ fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Loade
 fn the_stronger_source_wins() {
     let file = "grpc_listen = \"127.0.0.1:1\"\nhttp_listen = \"127.0.0.1:2\"\nlog = \"warn\"\n";
     let env = [("PLIMSOLL_HTTP_LISTEN", "127.0.0.1:3"), ("PLIMSOLL_LOG", "debug")];
-    let config = load(Some(file), &env, &["--log", "error"]).unwrap().config;
+    let config = load(Some(file), &env, &["--log", "error"]).unwrap();
     assert_eq!((config.grpc_listen.port(), config.http_listen.port(), config.log.as_str()), (1, 3, "error"));
 }
 
@@ -65,15 +65,16 @@ fn a_cache_that_the_engine_cannot_work_with_is_refused_by_its_name() {
 #[test]
 fn what_is_printed_can_be_read_back() {
     let loaded = load(None, &[], &["--store-cache", "128MiB", "--memory-cap", "64GiB"]).unwrap();
-    let again = load(Some(&loaded.to_string()), &[], &[]).unwrap();
-    let values = |l: &Loaded| l.rows.iter().map(|(n, v, _)| (*n, v.clone())).collect::<Vec<_>>();
+    let again = load(Some(&PrintedConfig(&loaded).to_string()), &[], &[]).unwrap();
+    let value = |row: InForce| (row.name, row.value);
+    let values = |config: &Config| config.in_force().into_iter().map(value).collect::<Vec<_>>();
     assert_eq!(values(&loaded), values(&again));
-    assert_eq!(again.config.store_cache, Bytes(128 << 20));
+    assert_eq!(again.store_cache, Bytes(128 << 20));
 }
 
 #[test]
 fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
-    let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap().config;
+    let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap();
     let rows = config.in_force();
     let row = |name| rows.iter().find(|row| row.name == name).unwrap();
     assert_eq!([&*row("log").value, &*row("memory_cap").place], ["warn", "--memory-cap"]);
@@ -97,7 +98,7 @@ fn settings_that_contradict_each_other_are_mistakes() {
 #[test]
 fn names_of_the_server_are_names_of_hosts_and_nothing_else() {
     let hosts = |text: &str| load(None, &[("PLIMSOLL_HTTP_HOSTS", text)], &[]);
-    let read = hosts("Plimsoll.Example., plimsoll,ci_1.svc,").unwrap().config.http_hosts;
+    let read = hosts("Plimsoll.Example., plimsoll,ci_1.svc,").unwrap().http_hosts;
     assert_eq!(read, ["plimsoll.example", "plimsoll", "ci_1.svc"]);
     for wrong in
         ["http://plimsoll.example", "plimsoll.example:7411", "a b", "*.example", ".example", "a..b", "."]
