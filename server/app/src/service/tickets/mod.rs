@@ -8,8 +8,8 @@ use plimsoll_core::{domain::TicketId, validated::Validated};
 
 use super::SizingService;
 use crate::{
-    access::identity::Identity,
-    state::tickets::{NumberedTicket, Refusal, TicketRegistry, View, Watching},
+    access::{Refusal, identity::Identity},
+    state::tickets::{NumberedTicket, TicketRegistry, View, Watching},
 };
 
 /// Opens, watches and closes tickets for callers. Cheap to clone.

@@ -10,7 +10,7 @@ use super::{
     outbound::Answers,
     status,
     streams::Streams,
-    tickets::{follow, of_refusal},
+    tickets::follow,
 };
 use crate::{
     service::{Demands, TicketService, tickets::CloseBy},
@@ -68,7 +68,8 @@ impl Placement for PlacementService {
         let caller = caller(&request);
         let (id, asked) =
             wire::tickets::opening(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let view = self.tickets.open(&caller, &id, asked).await.map_err(|refusal| of_refusal(&refusal))?;
+        let view =
+            self.tickets.open(&caller, &id, asked).await.map_err(|refusal| status::of_refusal(&refusal))?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::OpenTicketResponse { ticket }))
     }
@@ -83,7 +84,7 @@ impl Placement for PlacementService {
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
         let stream = self.watchers.reserve(admitted(&request))?;
         let watching =
-            self.tickets.watch(&caller, &id, asked.hold).map_err(|refusal| of_refusal(&refusal))?;
+            self.tickets.watch(&caller, &id, asked.hold).map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
     }
 
@@ -97,7 +98,8 @@ impl Placement for PlacementService {
             "" => CloseBy::Owner(&asked.owner),
             session => CloseBy::Session(session),
         };
-        let view = self.tickets.close(&caller, &id, by).await.map_err(|refusal| of_refusal(&refusal))?;
+        let view =
+            self.tickets.close(&caller, &id, by).await.map_err(|refusal| status::of_refusal(&refusal))?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::CloseTicketResponse { ticket }))
     }

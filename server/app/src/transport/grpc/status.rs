@@ -1,6 +1,6 @@
 //! Maps errors to gRPC statuses, with the details of `google.rpc`.
 
-use plimsoll_core::domain::FieldViolation;
+use plimsoll_core::{domain::FieldViolation, placement::tickets::TicketRefusal};
 use tonic::{
     Code, Response, Status,
     codegen::http::{HeaderMap, HeaderValue},
@@ -48,18 +48,28 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return of_fault(fault),
         Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Code::PermissionDenied,
-        Refusal::NotFound(_) => Code::NotFound,
-        Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
-        Refusal::Held(_) | Refusal::TakenOver(_) => Code::AlreadyExists,
+        Refusal::NotFound(_) | Refusal::Ticket(TicketRefusal::Unknown(_)) => Code::NotFound,
+        Refusal::NotOpen(_)
+        | Refusal::Gap { .. }
+        | Refusal::Running(_)
+        | Refusal::Ticket(TicketRefusal::Never(_)) => Code::FailedPrecondition,
+        Refusal::Held(_) | Refusal::TakenOver(_) | Refusal::Ticket(TicketRefusal::Taken(_)) => {
+            Code::AlreadyExists
+        }
         Refusal::Replaced(_) => Code::Aborted,
         Refusal::Full(_)
         | Refusal::FullOfUntrusted(_)
         | Refusal::TooManyVerdicts(_)
         | Refusal::Crowded { .. }
         | Refusal::TooLittleMemory(_)
-        | Refusal::Judged { .. } => Code::ResourceExhausted,
+        | Refusal::Judged { .. }
+        | Refusal::Ticket(_)
+        | Refusal::TicketNumbers => Code::ResourceExhausted,
         Refusal::Exceeded(exceeded) => return of_exceeded(exceeded),
-        Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
+        Refusal::Unwritable(_)
+        | Refusal::Unreadable(_)
+        | Refusal::TicketUnwritable(_)
+        | Refusal::Stopping => Code::Unavailable,
         Refusal::Panicked(_) => Code::Internal,
     };
     match refusal.retry_after() {

@@ -39,6 +39,7 @@ use plimsoll_proto::limits;
 use super::refusal::refuse;
 use crate::{
     access::{
+        Refusal,
         guard::Pass,
         identity::{Identity, Role},
     },
@@ -47,7 +48,6 @@ use crate::{
         TicketService,
         tickets::{CollectedTicket, TagQuestion},
     },
-    state::tickets::Refusal,
     transport::state::HttpState,
 };
 use waiting::PendingAnswer;
