@@ -38,8 +38,9 @@ use crate::{
     state::{
         pools::PoolRegistry,
         tickets::{Keeper, TicketRegistry},
+        verdict_engine::{RuleSources, VerdictEngine},
     },
-    verdicts::{VerdictEngine, Verdicts, engine::RuleSources},
+    verdicts::Verdicts,
 };
 
 /// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and

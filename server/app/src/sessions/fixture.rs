@@ -17,11 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
     sessions::{Finish, Ingest, IngestParts, Worker},
-    state::{pools::PoolRegistry, tickets::TicketRegistry},
-    verdicts::{
-        Verdicts,
-        engine::{RuleSources, VerdictEngine},
+    state::{
+        pools::PoolRegistry,
+        tickets::TicketRegistry,
+        verdict_engine::{RuleSources, VerdictEngine},
     },
+    verdicts::Verdicts,
 };
 
 /// Silence after which an attempt is closed as lost.

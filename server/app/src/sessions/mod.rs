@@ -9,6 +9,7 @@
 //! | `table` | `SessionTable` | the open attempts, as they are on disk |
 //! | `open_quota` | `OpenQuota` | limits of open attempts |
 //! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
+//! | `causes` | | the cause that a verdict writes into the attempt's summary |
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
 //! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
 //! | `seal_queue` | `SealQueue` | ended attempts that are sealed |
@@ -17,6 +18,7 @@
 
 pub(crate) mod abandoned;
 pub(crate) mod after_commit;
+pub(crate) mod causes;
 pub(crate) mod ci_reports;
 pub(crate) mod commit;
 pub(crate) mod compaction;
@@ -62,8 +64,8 @@ use crate::{
         metrics::{KindLabel, Metrics},
     },
     sealing::start_time::start,
-    state::{pools::PoolRegistry, tickets::TicketRegistry},
-    verdicts::{AttemptWriter, VerdictEngine, VerdictParts, Verdicts, WriterAnswer},
+    state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
+    verdicts::{AttemptWriter, VerdictParts, Verdicts, WriterAnswer},
 };
 
 /// Capacity of the worker's queue, in requests. While it is full, no more messages are read from

@@ -5,8 +5,7 @@ use plimsoll_core::domain::Summary;
 use plimsoll_store::{self as store, SealError};
 use tokio::task::JoinSet;
 
-use super::{IngestParts, request::Answer, session::Session};
-use crate::verdicts::causes::judged_early;
+use super::{IngestParts, causes::judged_early, request::Answer, session::Session};
 
 /// Attempts sealed at the same time: while one reads and packs, others wait for the disk, and their
 /// commits share a sync.

@@ -10,22 +10,15 @@
 //! | `queue` | bounds of questions; one at a time for an attempt |
 //! | `judge`, `case`, `numbers` | the verdict from all evidence, its fingerprints |
 //! | `correcting` | corrections by people |
-//! | `previous_attempt`, `after_memory_end`, `job_pods`, `jobs_short_of_memory` | sizes that earlier attempts had or were advised |
-//! | `engine` | rules and retry terms in force, failures and corrections in earlier verdicts |
-//! | `known`, `in_force`, `unmeasured` | stored verdicts: of one attempt, at a start, without a summary |
-//! | `causes` | the cause that a verdict writes into the attempt's summary |
+//! | `previous_attempt`, `after_memory_end` | sizes that earlier attempts were advised |
+//! | `known` | stored verdicts of one attempt |
 //! | `rejudging` | new verdicts on attempts that ended after they were judged |
 
 pub(crate) mod after_memory_end;
 mod answer;
 pub(crate) mod attempt_names;
 mod case;
-pub(crate) mod causes;
 pub(crate) mod correcting;
-pub(crate) mod engine;
-pub(crate) mod in_force;
-mod job_pods;
-pub(crate) mod jobs_short_of_memory;
 mod judge;
 pub(crate) mod known;
 mod numbers;
@@ -33,14 +26,12 @@ pub(crate) mod permission;
 mod previous_attempt;
 mod queue;
 pub(crate) mod rejudging;
-pub(crate) mod unmeasured;
 
 use std::{fmt::Debug, pin::Pin, sync::Arc};
 
 pub(crate) use after_memory_end::AfterMemoryEnd;
 pub(crate) use attempt_names::AttemptNames;
 pub(crate) use correcting::CorrectionJob;
-pub(crate) use engine::VerdictEngine;
 pub(crate) use known::{Asker, ReadableWords};
 pub(crate) use permission::CorrectionRequest;
 use plimsoll_core::{
@@ -55,7 +46,7 @@ pub(crate) use rejudging::Rejudging;
 use crate::{
     access::{Refusal, identity::Identity, privacy::Private},
     runtime::{audit::AUDIT, clock::Clock, metrics::Metrics},
-    state::pools::PoolRegistry,
+    state::{pools::PoolRegistry, verdict_engine::VerdictEngine},
 };
 use known::in_order;
 use queue::VerdictQueue;

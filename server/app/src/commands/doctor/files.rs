@@ -19,8 +19,10 @@ use crate::{
         net::tls::{Certificate, ClientCertificates, certificates},
         settings::Config,
     },
-    state::pools::PoolRegistry,
-    verdicts::engine::{RuleSources, VerdictEngine},
+    state::{
+        pools::PoolRegistry,
+        verdict_engine::{RuleSources, VerdictEngine},
+    },
 };
 
 /// Days: a certificate that expires sooner should be renewed now.

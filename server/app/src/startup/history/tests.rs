@@ -8,7 +8,7 @@ use plimsoll_store::{Batch, Store};
 
 use super::*;
 use crate::sessions::{Ingest, fixture};
-use crate::verdicts::unmeasured::UnmeasuredBound;
+use crate::startup::unmeasured::UnmeasuredBound;
 
 /// What a server with room for `capacity` attempts knows after its start.
 async fn started(store: &Store, capacity: usize) -> Ingest {

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     runtime::metrics::KindLabel,
-    sessions::fixture,
+    sessions::{causes::judged_early, fixture},
     state::pools::PoolRegistry,
-    verdicts::{VerdictParts, causes::judged_early},
+    verdicts::VerdictParts,
 };
 
 fn question() -> Evidence {

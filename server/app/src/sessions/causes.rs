@@ -21,8 +21,11 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
-use super::known::{KnownVerdicts, STORED};
-use crate::{runtime::audit::AUDIT, verdicts::engine::VerdictEngine};
+use crate::{
+    runtime::audit::AUDIT,
+    state::verdict_engine::VerdictEngine,
+    verdicts::known::{KnownVerdicts, STORED},
+};
 
 /// A summary with a changed cause.
 #[derive(Debug)]

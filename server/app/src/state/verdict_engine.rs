@@ -4,6 +4,8 @@
 //! Rules and terms are reloaded after a change of a file, and at SIGHUP. All files are read and checked before any is used: an invalid one
 //! is logged, and everything in force stays in force.
 
+mod job_pods;
+mod jobs_short_of_memory;
 mod read;
 
 use std::{
@@ -23,13 +25,14 @@ use plimsoll_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{job_pods::JobPods, jobs_short_of_memory::JobsShortOfMemory};
 use crate::runtime::{
     clock::Clock,
     metrics::{Metrics, RuleLabel},
     reload,
     reload::{FileStamp, Kept},
 };
+use job_pods::JobPods;
+use jobs_short_of_memory::JobsShortOfMemory;
 use read::file_stamps;
 pub(crate) use read::{read_rules, rule_files};
 
@@ -185,7 +188,7 @@ impl VerdictEngine {
     }
 
     /// The last attempt of the job, if it ran out of memory according to the verdict on it.
-    pub(super) fn short_of_memory_attempt(&self, key: &Key) -> Option<AttemptId> {
+    pub(crate) fn short_of_memory_attempt(&self, key: &Key) -> Option<AttemptId> {
         self.short_of_memory().find(key)
     }
 
@@ -265,7 +268,7 @@ impl VerdictEngine {
 
     /// Takes a new verdict that is on disk, in place of the verdict that was in force before: its failure, and whether its job ran
     /// out of memory.
-    pub(super) fn learn_new(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
+    pub(crate) fn learn_new(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
         let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
         let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
         if earlier.is_some_and(differs) {
