@@ -165,7 +165,7 @@ impl App {
             None => return store.close().await.context("closing the store").map(|()| None),
         }
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
-        let verdicts = ingest.verdicts(Arc::new(config.private.clone()));
+        let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
         let (hooks, follower) = Hooks::new((ingest.clone(), verdicts.clone()), gitlab, kept);
         Ok(Some(Self {
             config,

@@ -51,7 +51,7 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
 
 /// The verdicts on what the writer behind `ingest` keeps.
 pub(crate) fn verdicts(ingest: &Ingest) -> Verdicts {
-    ingest.verdicts(Arc::default())
+    Verdicts::new(ingest.clone(), Arc::default())
 }
 
 /// Runs `story` with the verdicts of a server that starts over this store.

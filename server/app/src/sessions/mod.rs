@@ -58,14 +58,13 @@ pub(crate) use crate::{
 };
 
 use crate::{
-    access::{identity::Identity, privacy::Private},
+    access::identity::Identity,
     runtime::{
         clock::Clock,
         metrics::{KindLabel, Metrics},
     },
     sealing::start_time::start,
     state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
-    verdicts::{AttemptWriter, VerdictParts, Verdicts, WriterAnswer},
 };
 
 /// Capacity of the worker's queue, in requests. While it is full, no more messages are read from
@@ -107,20 +106,6 @@ impl Ingest {
         let (requests, queue) = mpsc::channel(QUEUE_CAPACITY);
         let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES_CAPACITY));
         (Self { requests, parts }, worker)
-    }
-
-    /// The verdicts on the attempts that this writer keeps, with a queue of questions of their own.
-    pub(crate) fn verdicts(&self, private: Arc<Private>) -> Verdicts {
-        let parts = VerdictParts {
-            store: self.parts.store.clone(),
-            history: self.parts.history.clone(),
-            metrics: Arc::clone(&self.parts.metrics),
-            clock: self.parts.clock,
-            predict: Arc::clone(&self.parts.predict),
-            engine: self.parts.verdict_engine.clone(),
-            pools: self.parts.pools.clone(),
-        };
-        Verdicts::new(parts, Arc::new(self.clone()), private)
     }
 
     /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
@@ -248,6 +233,13 @@ impl Ingest {
         }
     }
 
+    /// Writes a verdict to disk, and its cause into the attempt's summary. If one with this number was written already, returns that
+    /// instead.
+    pub(crate) async fn record(&self, number: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
+        let verdict = Box::new(verdict);
+        self.ask_worker(|answer| Request::Record { fingerprint: number, verdict, answer }).await
+    }
+
     async fn ask_worker<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
         self.queue_request(request).await?.answer().await
     }
@@ -262,25 +254,6 @@ impl Ingest {
             Ok(()) => Ok(pending),
             Err(_stopped) => pending.count_refusal(Err(Refusal::Stopping)),
         }
-    }
-}
-
-impl AttemptWriter for Ingest {
-    fn find<'a>(&'a self, id: &'a AttemptId) -> WriterAnswer<'a, Option<(Arc<Summary>, bool)>> {
-        Box::pin(Self::find(self, id))
-    }
-
-    fn record(&self, number: u64, verdict: Verdict) -> WriterAnswer<'_, Verdict> {
-        let record =
-            move |answer| Request::Record { fingerprint: number, verdict: Box::new(verdict), answer };
-        Box::pin(self.ask_worker(record))
-    }
-
-    fn open_ids(&self, most: usize, caller: Arc<Identity>) -> WriterAnswer<'_, Vec<AttemptId>> {
-        Box::pin(async move {
-            let (running, _) = self.highest(most, caller).await?;
-            Ok(running.into_iter().map(|running| running.attempt.id.clone()).collect())
-        })
     }
 }
 

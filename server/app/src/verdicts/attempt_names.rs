@@ -69,7 +69,7 @@ impl AttemptNames<'_> {
     /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
     /// `None` if it is not known.
     async fn is_visible(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
-        if let Some((summary, _running)) = self.verdicts.writer.find(id).await? {
+        if let Some((summary, _running)) = self.verdicts.ingest.find(id).await? {
             return Ok(Some(self.caller.sees(&summary.key.project)));
         }
         let projects = self.verdicts.judged_projects(id).await?;
@@ -86,15 +86,15 @@ impl AttemptNames<'_> {
         let is_meant = |brief: &AttemptBrief| {
             is_named(&brief.attempt) && self.caller.may_see("attempt", &brief.key.project).is_ok()
         };
-        let mut found: Vec<AttemptId> = self.verdicts.parts.history.read(|history| {
+        let mut found: Vec<AttemptId> = self.verdicts.parts().history.read(|history| {
             history
                 .newest_first()
                 .filter(|brief| is_meant(brief))
                 .map(|brief| brief.attempt.clone())
                 .collect()
         });
-        let running = self.verdicts.writer.open_ids(MAX_RUNNING, Arc::clone(self.caller)).await?;
-        found.extend(running.into_iter().filter(is_named));
+        let (running, _) = self.verdicts.ingest.highest(MAX_RUNNING, Arc::clone(self.caller)).await?;
+        found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
         found.sort_unstable();
         found.dedup();
         Ok(found)

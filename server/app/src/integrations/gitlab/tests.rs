@@ -266,7 +266,7 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     }
     house.until("judged", 1).await;
     let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
-    let verdicts = store::read_verdicts(&house.store, &attempt, 10).await.unwrap();
+    let verdicts = store::read_verdicts(&house.store, &attempt).await.unwrap();
     let [verdict] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
     let next = fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap().unwrap().next;
@@ -291,7 +291,7 @@ async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense(
     }
     house.until("not_asked", 2).await;
     for id in ["127.0.0.1:1", "127.0.0.1:2"] {
-        let verdicts = store::read_verdicts(&house.store, &AttemptId::parse(id).unwrap(), 10).await.unwrap();
+        let verdicts = store::read_verdicts(&house.store, &AttemptId::parse(id).unwrap()).await.unwrap();
         assert_eq!(verdicts, []);
     }
     assert_eq!(house.hooks.accept(ended(3, "canceled", "x"), None).await, HookResult::Later);

@@ -116,7 +116,7 @@ async fn of_the_verdicts_on_unmeasured_attempts_the_oldest_go_and_no_others() {
     store::put_verdict(&mut batch, 7, &verdict(&ended("open", 0))).unwrap();
     store.commit(batch).await.unwrap();
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
-    let holds = async |id: &AttemptId| store::count_verdicts(&store, id, 9).await.unwrap() == 1;
+    let holds = async |id: &AttemptId| store::read_verdicts(&store, id).await.unwrap().len() == 1;
     for (most, first_kept) in [(25, 0_u64), (20, 7), (20, 7)] {
         let unmeasured = worker.history_loader().load().await.unwrap().unmeasured;
         let bound = UnmeasuredBound { attempts: most, since_unix_ms: worker.retention.summaries_since() };

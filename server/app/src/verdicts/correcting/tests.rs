@@ -39,9 +39,8 @@ async fn stored(summaries: &[Summary]) -> Store {
     store
 }
 
-fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> CorrectionJob {
-    let (attempt, project, why) = (id(attempt), String::new(), why.to_owned());
-    CorrectionJob { attempt, project, cause, why, signature_for_ms: None, asker: Asker::TRUSTED }
+fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> CorrectionRequest {
+    CorrectionRequest { attempt: id(attempt), cause, why: why.to_owned(), signature_for_ms: None }
 }
 
 fn asked(attempt: &str, log: &str) -> Evidence {
@@ -57,8 +56,9 @@ async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
     fixture::verdicts(ingest).judge(asked, Asker::TRUSTED).await
 }
 
-async fn correct(ingest: &Ingest, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
-    fixture::verdicts(ingest).store_correction(correcting).await
+async fn correct(ingest: &Ingest, request: CorrectionRequest) -> Result<Verdict, Refusal> {
+    let found = ingest.find(&request.attempt).await.unwrap();
+    fixture::verdicts(ingest).store_correction(request, String::new(), Asker::TRUSTED, found).await
 }
 
 /// Runs `test` beside the writer over these attempts.
@@ -124,8 +124,10 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
         let other = judge(&ingest, asked("b", BROKEN)).await.unwrap();
         assert_eq!(other.cause, Cause::Deterministic, "it was about the attempt alone");
-        let both =
-            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
+        let both = CorrectionRequest {
+            signature_for_ms: Some(HOUR),
+            ..correcting("a", Some(Cause::Infra), "mirror")
+        };
         let verdict = correct(&ingest, both).await.unwrap();
         let rule = verdict.correction().unwrap().signature.clone().unwrap();
         assert_eq!(Some(rule.id), verdict.outlook.signature.map(|known| known.id));
@@ -134,12 +136,13 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         assert!(other.reason.contains("attempt a, which failed the same way"), "{}", other.reason);
         assert_eq!(cause_of(&ingest, "c").await, (Some(Cause::Infra), PERSON, false));
         let unnamed =
-            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
+            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
         assert!(correct(&ingest, unnamed).await.is_ok(), "its log is known");
     })
     .await;
     with(&[failed("a", false)], async |ingest| {
-        let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
+        let both =
+            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         let refused = correct(&ingest, both).await.unwrap_err().to_string();
         assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
@@ -151,8 +154,10 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
 async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_person_corrected_the_cause() {
     with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        let both =
-            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
+        let both = CorrectionRequest {
+            signature_for_ms: Some(HOUR),
+            ..correcting("a", Some(Cause::Infra), "mirror")
+        };
         correct(&ingest, both).await.unwrap();
         for (attempt, logs) in [("b", true), ("c", false)] {
             let asker =
@@ -222,7 +227,8 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     let store = stored(&[]).await;
     fixture::with_server(&store, 10, async |ingest| {
         judge(ingest, asked("a", BROKEN)).await.unwrap();
-        let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
+        let both =
+            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         assert_eq!(correct(ingest, both).await.unwrap().cause, Cause::Infra);
     })
     .await;
