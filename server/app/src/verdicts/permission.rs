@@ -7,7 +7,7 @@ use plimsoll_core::domain::{AttemptId, Evidence, Summary, Verdict};
 use super::{Asker, AttemptNames, CorrectionRequest, ReadableWords, Verdicts, judge::VerdictScope};
 use crate::access::{
     Refusal,
-    guard::AdmittedCaller,
+    guard::Caller,
     identity::{Bound, Identity, Role},
 };
 
@@ -17,11 +17,10 @@ impl Verdicts {
     /// Errors: the caller may not ask about the attempt, exceeds its bound on concurrent verdicts, or the writer refuses.
     pub(crate) async fn should_retry(
         &self,
-        caller: &AdmittedCaller,
+        caller: &Caller,
         (mut question, newest_run): (Evidence, bool),
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
-        let caller = caller.identity();
         let _place = self.queue.take_slot(caller.trusted)?;
         if learns_nothing(caller) {
             let (asker, scope) = (Asker::stranger(), VerdictScope::WithoutAttempt);
@@ -48,11 +47,10 @@ impl Verdicts {
     /// writer refuses.
     pub(crate) async fn correct(
         &self,
-        caller: &AdmittedCaller,
+        caller: &Caller,
         mut request: CorrectionRequest,
     ) -> Result<Verdict, Refusal> {
         let _own = caller.within(|caller| caller.place(Bound::Verdicts)).map_err(Refusal::Exceeded)?;
-        let caller = caller.identity();
         if caller.proven.job.is_some() {
             let text = "the token of a CI job corrects no verdict, because code in a pull request could excuse its own failures; \
                         use a person's token with the role operator";

@@ -5,13 +5,7 @@ use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
-use super::{
-    guarded::{admitted, caller},
-    outbound::Answers,
-    status,
-    streams::Streams,
-    tickets::follow,
-};
+use super::{guarded::caller, outbound::Answers, status, streams::Streams, tickets::follow};
 use crate::{
     service::{Demands, TicketService, tickets::CloseBy},
     state::pools::PoolRegistry,
@@ -68,8 +62,7 @@ impl Placement for PlacementService {
         let caller = caller(&request);
         let (id, asked) =
             wire::tickets::opening(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let view =
-            self.tickets.open(&caller, &id, asked).await.map_err(|refusal| status::of_refusal(&refusal))?;
+        let view = self.tickets.open(&caller, &id, asked).await?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::OpenTicketResponse { ticket }))
     }
@@ -82,9 +75,8 @@ impl Placement for PlacementService {
     ) -> Result<Response<Self::WatchTicketStream>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let stream = self.watchers.reserve(admitted(&request))?;
-        let watching =
-            self.tickets.watch(&caller, &id, asked.hold).map_err(|refusal| status::of_refusal(&refusal))?;
+        let stream = self.watchers.reserve(caller.clone())?;
+        let watching = self.tickets.watch(&caller, &id, asked.hold)?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
     }
 
@@ -98,8 +90,7 @@ impl Placement for PlacementService {
             "" => CloseBy::Owner(&asked.owner),
             session => CloseBy::Session(session),
         };
-        let view =
-            self.tickets.close(&caller, &id, by).await.map_err(|refusal| status::of_refusal(&refusal))?;
+        let view = self.tickets.close(&caller, &id, by).await?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::CloseTicketResponse { ticket }))
     }

@@ -13,7 +13,7 @@ use plimsoll_proto::externalscaler::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    guarded::admitted,
+    guarded::caller,
     outbound::{Answers, Outbound},
     status,
     streams::{StreamLimit, Streams},
@@ -66,7 +66,7 @@ impl ExternalScaler for ScalerService {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
         let (trigger, _) = self.asked(request.get_ref())?;
-        let (stream, demands) = (self.streams.reserve(admitted(&request))?, self.demands.clone());
+        let (stream, demands) = (self.streams.reserve(caller(&request))?, self.demands.clone());
         let answers = stream
             .answer(move |outbound| Box::pin(async move { follow(&demands, &trigger, outbound).await }));
         Ok(Response::new(answers))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_proto::v1 as pb;
 use tonic::Status;
 
-use super::{outbound::Outbound, status, streams::StreamLimit};
+use super::{outbound::Outbound, streams::StreamLimit};
 use crate::{
     access::Refusal,
     state::tickets::{View, Watching},
@@ -40,7 +40,7 @@ pub(super) async fn follow(
             }
             // a change that is not on disk is not sent: it may be on disk when the next one is sent
             Err(Refusal::TicketUnwritable(_)) => {}
-            Err(refusal) => return Err(status::of_refusal(&refusal)),
+            Err(refusal) => return Err(refusal.into()),
         }
         let _elapsed = tokio::time::timeout(POSITION_INTERVAL, watching.changed()).await;
     }
