@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transport",
         &["access", "commands", "integrations", "runtime", "service", "sessions", "state", "verdicts"],
     ),
-    ("verdicts", &["access", "runtime", "sessions", "state"]),
+    ("verdicts", &["access", "runtime", "sessions"]),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;

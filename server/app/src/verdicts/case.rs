@@ -10,13 +10,11 @@ use plimsoll_core::{
     predict, retry,
 };
 
-use super::{
-    Asker,
-    answer::{OwnLog, WeighedVerdict},
-    known::KnownVerdicts,
-    numbers::evidence_number,
+use super::{Asker, known::KnownVerdicts, numbers::evidence_number};
+use crate::{
+    access::{own_log::OwnLog, privacy::hide_correction},
+    sessions::IngestParts,
 };
-use crate::sessions::IngestParts;
 
 /// A question with everything known about its attempt.
 #[derive(Debug)]
@@ -34,6 +32,34 @@ pub(super) struct VerdictCase {
     pub(super) named_before: Option<NamedSizes>,
     /// The correction that a person makes or undoes; `None` for a question.
     pub(super) correcting: Option<Box<VerdictCorrection>>,
+}
+
+/// The verdict on a question, before what the caller may not read is removed.
+#[derive(Debug)]
+pub(super) struct WeighedVerdict {
+    pub(super) verdict: Verdict,
+    /// The evidence of a new verdict, with its fingerprint; `None` if the verdict in force is based
+    /// on the same evidence.
+    pub(super) new: Option<(Evidence, u64)>,
+    /// The log lines that the caller itself sent, if it may read only those; `None` if it may read
+    /// all lines.
+    readable: Option<OwnLog>,
+    /// Whether the caller may read the author and explanation of a correction.
+    reads_corrections: bool,
+}
+
+impl WeighedVerdict {
+    /// The verdict without what the caller may not read.
+    pub(super) fn answer(self) -> Verdict {
+        let Self { mut verdict, readable, reads_corrections, .. } = self;
+        if !reads_corrections {
+            hide_correction(&mut verdict);
+        }
+        if let Some(own) = readable {
+            own.hide_others(&mut verdict);
+        }
+        verdict
+    }
 }
 
 impl VerdictCase {

@@ -18,8 +18,7 @@ use plimsoll_store as store;
 
 use super::{
     Asker, FoundAttempt, Verdicts,
-    answer::WeighedVerdict,
-    case::VerdictCase,
+    case::{VerdictCase, WeighedVerdict},
     known::{KnownVerdicts, VERDICTS},
     numbers::{fingerprint, record_number},
     queue::AttemptTurn,

@@ -16,6 +16,8 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, Store, StoreError, VERDICTS_ON_ATTEMPT};
 
+use crate::access::privacy::ReadableWords;
+
 /// Most verdicts stored on one attempt for one project: each is based on more evidence than the one before. All of them take 256 KiB to 1
 /// MiB.
 pub(crate) const VERDICTS: usize = 64;
@@ -30,20 +32,6 @@ pub(crate) struct Asker {
     pub(crate) readable_words: ReadableWords,
     /// The reporter that is stored with the verdict.
     pub(crate) by: Reporter,
-}
-
-/// Which texts by others a caller may read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReadableWords {
-    /// Whether the caller may read log lines that others reported.
-    pub(crate) logs: bool,
-    /// The author and the explanation of a correction.
-    pub(crate) corrections: bool,
-}
-
-impl ReadableWords {
-    pub(crate) const ALL: Self = Self { logs: true, corrections: true };
-    pub(crate) const NONE: Self = Self { logs: false, corrections: false };
 }
 
 impl Asker {

@@ -2,7 +2,7 @@
 //!
 //! A question goes one way: who may ask (`permission`), which attempt is meant (`attempt_names`), its turn (`queue`), what is known
 //! (`known`, `case`), the verdict (`judge`, with the rules in force of the shared state), the disk (the writer, `sessions`), the answer
-//! without what the caller may not read (`answer`).
+//! without what the caller may not read (`access`).
 //!
 //! | module | content |
 //! |---|---|
@@ -15,7 +15,6 @@
 //! | `rejudging` | new verdicts on attempts that ended after they were judged |
 
 pub(crate) mod after_memory_end;
-mod answer;
 pub(crate) mod attempt_names;
 mod case;
 pub(crate) mod correcting;
@@ -32,7 +31,7 @@ use std::sync::Arc;
 pub(crate) use after_memory_end::AfterMemoryEnd;
 pub(crate) use attempt_names::AttemptNames;
 pub(crate) use correcting::CorrectionRequest;
-pub(crate) use known::{Asker, ReadableWords};
+pub(crate) use known::Asker;
 use plimsoll_core::{
     domain::{AttemptBrief, AttemptId, Summary, Verdict},
     retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Evidence, Summary, Verdict};
 
-use super::{Asker, AttemptNames, CorrectionRequest, ReadableWords, Verdicts, judge::VerdictScope};
+use super::{Asker, AttemptNames, CorrectionRequest, Verdicts, judge::VerdictScope};
 use crate::access::{
     Refusal,
     guard::Caller,
     identity::{Bound, Identity, Role},
+    privacy::ReadableWords,
 };
 
 impl Verdicts {
@@ -124,17 +125,12 @@ impl Verdicts {
         }
     }
 
-    /// `caller` as it asks about an attempt of this project. A job sees all of its own log; corrections written by people are shown only
-    /// to readers of the project.
+    /// `caller` as it asks about an attempt of this project.
     fn asker(&self, caller: &Identity, attempt: &AttemptId, project: &str) -> Asker {
-        let hides = self.private.logs && self.private.hides_from(caller, project);
         Asker {
             is_trusted: caller.trusted,
             sees_all: caller.projects.is_all(),
-            readable_words: ReadableWords {
-                logs: caller.is_own_job(attempt.as_str()) || (caller.may_learn_of(project) && !hides),
-                corrections: caller.reads(project) && !hides,
-            },
+            readable_words: self.private.readable_words(caller, attempt, project),
             by: caller.reporter_for(project),
         }
     }

@@ -16,11 +16,10 @@ use plimsoll_core::{
 use plimsoll_proto::reasons::failure_line;
 pub(crate) use recommendations::{ProposalSlots, RecommendQuestion, RecommendationAnswer};
 
-use super::{Refusal, SizingService, redaction::Redactor};
+use super::{Refusal, SizingService};
 use crate::{
-    access::{identity::Identity, privacy::Private},
+    access::{identity::Identity, redaction::Redactor},
     runtime::answer_memory::AnswerMemory,
-    sessions::Ingest,
     state::pools::PoolRegistry,
     verdicts::Verdicts,
 };
@@ -41,12 +40,10 @@ const MAX_CORRECTED_RULES: usize = 100;
 #[derive(Debug, Clone)]
 pub(crate) struct StatisticsService {
     pub(crate) history: SharedHistory,
-    pub(crate) ingest: Ingest,
     pub(crate) verdicts: Verdicts,
     pub(crate) pools: PoolRegistry,
     pub(crate) question_slots: QuestionSlots,
     pub(crate) proposal_slots: ProposalSlots,
-    pub(crate) private: Arc<Private>,
 }
 
 /// Totals, with the failures that retries often fixed.
@@ -159,7 +156,7 @@ impl StatisticsService {
             .await?;
         for place in &page.cursors {
             // skip an attempt that was deleted meanwhile
-            let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
+            let Some(summary) = self.verdicts.ingest.listed(&place.attempt).await? else { continue };
             let line = self.failure_line(&redactor, &summary).await?;
             let summary = redactor.summary(self.history.related(&summary).into_owned());
             if !take(place, ListedAttempt { summary, line }) {
@@ -190,7 +187,7 @@ impl StatisticsService {
         group_by: &GroupBy,
     ) -> Result<Redactor, Refusal> {
         caller.may_see("filter.project", &filter.project).map_err(Refusal::Forbidden)?;
-        let redactor = Redactor { private: Arc::clone(&self.private), caller: Arc::clone(caller) };
+        let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
         redactor.may_ask(filter, group_by)?;
         Ok(redactor)
     }

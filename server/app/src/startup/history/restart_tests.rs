@@ -12,8 +12,9 @@ use plimsoll_store::{self as store, Batch, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::privacy::ReadableWords,
     sessions::{Ingest, fixture},
-    verdicts::{Asker, ReadableWords},
+    verdicts::Asker,
 };
 
 const HOUR_MS: u64 = 3_600_000;

@@ -5,9 +5,9 @@ use plimsoll_store::Store;
 
 use super::*;
 use crate::{
+    access::privacy::ReadableWords,
     sessions::{Ingest, fixture},
     startup::history::HistoryLoader,
-    verdicts::ReadableWords,
 };
 
 const BROKEN: &str = "a.c:1:1: error: no such thing\n";

@@ -5,11 +5,9 @@ use plimsoll_core::domain::{
 };
 use plimsoll_store::{self as store, Store};
 
-use super::{
-    super::{answer::OwnLog, case::with_pool},
-    *,
-};
+use super::{super::case::with_pool, *};
 use crate::{
+    access::own_log::OwnLog,
     runtime::metrics::KindLabel,
     sessions::{causes::judged_early, fixture},
     state::pools::PoolRegistry,
@@ -183,7 +181,8 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
 #[tokio::test]
 async fn no_secret_of_a_log_is_kept_or_answered() {
     let store = Store::memory();
-    fixture::with_verdicts(&store, async |verdicts| ask_with_a_secret(verdicts, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| Box::pin(ask_with_a_secret(verdicts, &store)).await)
+        .await;
 }
 
 async fn ask_with_other_words(verdicts: &Verdicts, store: &Store) {
