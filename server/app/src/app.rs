@@ -137,13 +137,14 @@ impl App {
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         // before the store: a server that waits for it must not find at its turn that a file is wrong
-        let verdict_engine = VerdictEngine::open(rule_sources(&config), Arc::clone(&metrics))?;
+        let stats = Stats::new(config.stats.clone());
+        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        let verdict_engine =
+            VerdictEngine::open(rule_sources(&config), history.clone(), Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
         let opened = Box::pin(opening::open_store(&config, standby.as_ref(), stop)).await?;
         let Some((store, dir_lock)) = opened else { return Ok(None) };
-        let stats = Stats::new(config.stats.clone());
-        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
         let (ingest, mut worker) = Ingest::new(sessions::IngestParts {

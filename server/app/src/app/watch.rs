@@ -35,7 +35,7 @@ pub(super) fn start_all(
     let history = watch_history(app.history.clone(), Arc::clone(&app.metrics), end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
     let rules = app.ingest.parts.verdict_engine.clone().watch(end.clone());
-    let silenced = app.ingest.parts.verdict_engine.clone().report_silenced(app.history.clone(), end.clone());
+    let silenced = app.ingest.parts.verdict_engine.clone().report_silenced(end.clone());
     let pools = app.pools.clone().watch(end.clone());
     let demand = app.demands.clone().report_metrics(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());

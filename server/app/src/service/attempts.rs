@@ -57,7 +57,7 @@ impl AttemptService {
         let project = &summary.key.project;
         let verdicts = self.verdicts.given(id, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
-        let summary = redactor.summary(self.verdicts.ingest.related(&summary).into_owned());
+        let summary = redactor.summary(self.verdicts.ingest.parts.history.related(&summary).into_owned());
         Ok(Some(ShownAttempt { summary, is_running, verdicts }))
     }
 

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use plimsoll_core::{
     domain::{AttemptId, Cause, Evidence, EvidenceSource, Outcome, Summary, Verdict, VerdictCorrection},
     retry,
-    shared_history::SharedHistory,
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
@@ -74,7 +73,7 @@ fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
 /// Returns whether there were verdicts.
 pub(crate) async fn judged_early(
     store: &Store,
-    (verdict_engine, history): (&VerdictEngine, &SharedHistory),
+    verdict_engine: &VerdictEngine,
     summary: &mut Summary,
 ) -> bool {
     let project = &summary.key.project;
@@ -100,7 +99,7 @@ pub(crate) async fn judged_early(
         correction: in_force.correction().cloned().map(Box::new),
         ..Evidence::about(summary.attempt.clone())
     };
-    let finding = verdict_engine.classify(&evidence, history);
+    let finding = verdict_engine.classify(&evidence);
     if let Some(changed) = finding.by_rules.and_then(|by_rules| with_cause(summary, by_rules, true)) {
         *summary = changed;
     }

@@ -34,12 +34,13 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     let sources = RuleSources { rules_dir: None, policy_file: None, policy: retry::RetryPolicy::default() };
     let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
     let (tickets, _not_run) = TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
+    let history = SharedHistory::new(History::new(capacity));
     Ingest::new(IngestParts {
         store: store.clone(),
         pools,
         tickets,
-        history: SharedHistory::new(History::new(capacity)),
-        verdict_engine: VerdictEngine::open(sources, Arc::clone(&metrics)).unwrap(),
+        verdict_engine: VerdictEngine::open(sources, history.clone(), Arc::clone(&metrics)).unwrap(),
+        history,
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),

@@ -41,7 +41,7 @@ pub(crate) mod worker;
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, TicketId, Verdict},
+    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, Verdict},
     mask, predict,
     shared_history::SharedHistory,
 };
@@ -122,16 +122,6 @@ impl Ingest {
         self.ask_worker(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
     }
 
-    /// Why the ticket of an open attempt holds no slot for it; `None` if it holds one, or if the
-    /// attempt names no ticket.
-    pub(crate) fn no_slot_reason(
-        &self,
-        attempt: &AttemptId,
-        (ticket, project): (Option<&TicketId>, &str),
-    ) -> Option<String> {
-        self.parts.tickets.no_place(ticket?, attempt, project)
-    }
-
     /// Stores samples, in the order of the calls. The answer is the sequence number up to which
     /// everything is on disk. Waits only for space in the queue.
     pub(crate) async fn append(
@@ -196,12 +186,6 @@ impl Ingest {
             }
             Err(error) => Err(Refusal::Unreadable(error.to_string())),
         }
-    }
-
-    /// A summary, completed with the attempt that it retries and its number within its job
-    /// ([`SharedHistory::related`]).
-    pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
-        self.parts.history.related(summary)
     }
 
     /// Reads the summary of an ended attempt from disk.

@@ -32,10 +32,7 @@ pub(crate) use after_memory_end::AfterMemoryEnd;
 pub(crate) use attempt_names::AttemptNames;
 pub(crate) use correcting::CorrectionRequest;
 pub(crate) use known::Asker;
-use plimsoll_core::{
-    domain::{AttemptBrief, AttemptId, Summary, Verdict},
-    retry::{FailureGroup, FlakyFailure, SilencedRule, WrongVerdicts},
-};
+use plimsoll_core::domain::{AttemptId, Summary, Verdict};
 use plimsoll_store as store;
 pub(crate) use rejudging::Rejudging;
 
@@ -90,30 +87,5 @@ impl Verdicts {
         let is_meant = |verdict: &Verdict| verdict.given_unix_ms.unwrap_or(0) == given_unix_ms;
         let gone = store::forget_verdicts_if(&self.parts().store, attempt, is_meant).await;
         gone.map(drop).map_err(|error| Refusal::Unreadable(error.to_string()))
-    }
-
-    /// Failures with ended retries, most retries first.
-    pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
-        self.parts().history.read(|history| self.parts().verdict_engine.flaky(history, most))
-    }
-
-    /// Groups of equal failures for which `takes` returns true, most attempts first.
-    pub(crate) fn failure_groups(
-        &self,
-        takes: impl Fn(&AttemptBrief) -> bool,
-        most: usize,
-    ) -> Vec<FailureGroup> {
-        self.parts().history.read(|history| self.parts().verdict_engine.failure_groups(history, takes, most))
-    }
-
-    /// Rules that have lost their say, by name.
-    pub(crate) fn silenced(&self) -> Vec<SilencedRule> {
-        self.parts().verdict_engine.silenced(&self.parts().history)
-    }
-
-    /// Rules with corrected causes in the projects for which `sees` returns true, most often
-    /// corrected first.
-    pub(crate) fn wrong_verdicts(&self, sees: impl Fn(&str) -> bool) -> Vec<WrongVerdicts> {
-        self.parts().verdict_engine.wrong_verdicts(sees)
     }
 }

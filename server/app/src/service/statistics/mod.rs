@@ -100,27 +100,27 @@ impl StatisticsService {
         let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let (stats, verdicts) = (self.history.stats().clone(), self.verdicts.clone());
+        let engine = self.verdicts.ingest.parts.verdict_engine.clone();
+        let stats = self.history.stats().clone();
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
-        let mut wrong = self
-            .verdicts
-            .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
+        let mut wrong =
+            engine.wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(MAX_CORRECTED_RULES);
         // a million attempts take a while, so the work runs on a blocking thread
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
-            let failures = verdicts.failure_groups(takes, MAX_FAILURES);
-            let mut silenced = verdicts.silenced();
+            let failures = engine.failure_groups(takes, MAX_FAILURES);
+            let mut silenced = engine.silenced();
             silenced.retain(|rule| {
                 let is_everywhere = rule.project.is_empty() && !confined;
                 let is_asked = filter.project.is_empty() || filter.project == rule.project;
                 is_everywhere || (is_asked && reader.sees(&rule.project) && !rule.project.is_empty())
             });
             silenced.truncate(MAX_CORRECTED_RULES);
-            Ok((stats.report(&question, &prices)?, verdicts.flaky(MAX_FLAKY), failures, silenced))
+            Ok((stats.report(&question, &prices)?, engine.flaky(MAX_FLAKY), failures, silenced))
         };
         let (report, mut flaky, mut failures, silenced) = self
             .question_slots

@@ -289,8 +289,9 @@ impl AgentStream {
             runs_as: if id == asked { String::new() } else { id.to_string() },
         };
         if !opened.sealed {
-            welcome.no_place =
-                self.ingest.no_slot_reason(&id, (ticket.as_ref(), &project)).unwrap_or_default();
+            welcome.no_place = ticket
+                .and_then(|ticket| self.ingest.parts.tickets.no_place(&ticket, &id, &project))
+                .unwrap_or_default();
             self.attempts.insert(id);
         }
         Ok(Answer::Welcome(welcome))

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::{guarded::caller, outbound::Answers, status, streams::Streams, tickets::follow};
 use crate::{
-    service::{Demands, TicketService, tickets::CloseBy},
+    service::{Demands, TicketService},
     state::pools::PoolRegistry,
     transport::wire::{
         self,
@@ -76,7 +76,7 @@ impl Placement for PlacementService {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
         let stream = self.watchers.reserve(caller.clone())?;
-        let watching = self.tickets.watch(&caller, &id, asked.hold)?;
+        let watching = self.tickets.registry.watch(&id, asked.hold, &caller)?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
     }
 
@@ -86,11 +86,11 @@ impl Placement for PlacementService {
     ) -> Result<Response<pb::CloseTicketResponse>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
         let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let by = match asked.session.as_str() {
-            "" => CloseBy::Owner(&asked.owner),
-            session => CloseBy::Session(session),
+        let registry = &self.tickets.registry;
+        let view = match asked.session.as_str() {
+            "" => registry.close(&id, &asked.owner, &caller).await?,
+            session => registry.give_back(&id, session, &caller).await?,
         };
-        let view = self.tickets.close(&caller, &id, by).await?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::CloseTicketResponse { ticket }))
     }

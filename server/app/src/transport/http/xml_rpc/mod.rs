@@ -152,7 +152,7 @@ async fn answer(tickets: &TicketService, caller: &Identity, call: &MethodCall<'_
         }
         "closeTicket" => {
             let number = number(name, arguments)?;
-            tickets.close_numbered(caller, number).await.map_err(|refusal| later(&refusal))?;
+            tickets.registry.close_numbered(number, caller).await.map_err(|refusal| later(&refusal))?;
             Ok(Value::Nil)
         }
         "system.listMethods" => Ok(texts(METHODS.iter().map(|(name, ..)| *name))),
