@@ -9,7 +9,7 @@ use super::Refusal;
 use crate::{
     access::{identity::Identity, redaction::Redactor},
     sessions::{AttemptChange, Ingest, RunningAttempt},
-    verdicts::{AttemptNames, Verdicts},
+    verdicts::Verdicts,
 };
 
 /// Shows attempts. Cheap to clone.
@@ -39,7 +39,7 @@ impl AttemptService {
     /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
     /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
-        let full = AttemptNames { verdicts: &self.verdicts, caller }.full_id(id).await?;
+        let full = self.verdicts.full_id(caller, id).await?;
         let shown = self.show_named(caller, &full).await?;
         shown.ok_or_else(|| Refusal::NotFound(format!("no attempt {id} is known here")))
     }

@@ -15,7 +15,7 @@
 //! | `rejudging` | new verdicts on attempts that ended after they were judged |
 
 pub(crate) mod after_memory_end;
-pub(crate) mod attempt_names;
+mod attempt_names;
 mod case;
 pub(crate) mod correcting;
 mod judge;
@@ -29,7 +29,6 @@ pub(crate) mod rejudging;
 use std::sync::Arc;
 
 pub(crate) use after_memory_end::AfterMemoryEnd;
-pub(crate) use attempt_names::AttemptNames;
 pub(crate) use correcting::CorrectionRequest;
 pub(crate) use known::Asker;
 use plimsoll_core::domain::{AttemptId, Summary, Verdict};

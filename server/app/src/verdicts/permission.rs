@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Evidence, Summary, Verdict};
 
-use super::{Asker, AttemptNames, CorrectionRequest, Verdicts, judge::VerdictScope};
+use super::{Asker, CorrectionRequest, Verdicts, judge::VerdictScope};
 use crate::access::{
     Refusal,
     guard::Caller,
@@ -58,7 +58,7 @@ impl Verdicts {
             return Err(Refusal::NotAllowed(text.to_owned()));
         }
         let _place = self.queue.take_slot(true)?;
-        request.attempt = AttemptNames { verdicts: self, caller }.full_id(&request.attempt).await?;
+        request.attempt = self.full_id(caller, &request.attempt).await?;
         let attempt = &request.attempt;
         // a question about the attempt must not be judged at the same time
         let _turn = self.queue.wait_for_turn(attempt).await;
@@ -82,16 +82,15 @@ impl Verdicts {
         question: &Evidence,
         newest_run: bool,
     ) -> Result<AttemptId, Refusal> {
-        let names = AttemptNames { verdicts: self, caller };
         let (asked, package) = (&question.attempt, &question.key.package);
-        let mut full = names.full_id(asked).await?;
+        let mut full = self.full_id(caller, asked).await?;
         if full != *asked && !package.is_empty() {
             let found = self.ingest.find(&full).await?;
             if found.is_none_or(|(summary, _running)| summary.key.package != *package) {
                 full.clone_from(asked);
             }
         }
-        if newest_run { names.newest_run(&full).await } else { Ok(full) }
+        if newest_run { self.newest_run(caller, &full).await } else { Ok(full) }
     }
 
     /// Decides how a question of `caller` is handled. The attempt belongs to the project that was

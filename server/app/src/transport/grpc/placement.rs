@@ -5,8 +5,9 @@ use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
-use super::{guarded::caller, outbound::Answers, status, streams::Streams, tickets::follow};
+use super::{guarded::caller, outbound::Answers, streams::Streams, tickets::follow};
 use crate::{
+    access::Refusal,
     service::{Demands, TicketService},
     state::pools::PoolRegistry,
     transport::wire::{
@@ -50,7 +51,7 @@ impl Placement for PlacementService {
     ) -> Result<Response<pb::GetDemandResponse>, Status> {
         let demands = match request.get_ref().pool.as_str() {
             "" => self.demands.all(),
-            name => vec![self.demands.of("pool", name).map_err(|fault| status::of_fault(&fault))?],
+            name => vec![self.demands.of("pool", name).map_err(Refusal::Fault)?],
         };
         Ok(Response::new(pb::GetDemandResponse { pools: demands.into_iter().map(demand).collect() }))
     }
@@ -60,8 +61,7 @@ impl Placement for PlacementService {
         request: Request<pb::OpenTicketRequest>,
     ) -> Result<Response<pb::OpenTicketResponse>, Status> {
         let caller = caller(&request);
-        let (id, asked) =
-            wire::tickets::opening(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let (id, asked) = wire::tickets::opening(request.into_inner()).map_err(Refusal::Fault)?;
         let view = self.tickets.open(&caller, &id, asked).await?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::OpenTicketResponse { ticket }))
@@ -74,7 +74,7 @@ impl Placement for PlacementService {
         request: Request<pb::WatchTicketRequest>,
     ) -> Result<Response<Self::WatchTicketStream>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
-        let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
         let stream = self.watchers.reserve(caller.clone())?;
         let watching = self.tickets.registry.watch(&id, asked.hold, &caller)?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
@@ -85,7 +85,7 @@ impl Placement for PlacementService {
         request: Request<pb::CloseTicketRequest>,
     ) -> Result<Response<pb::CloseTicketResponse>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
-        let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
         let registry = &self.tickets.registry;
         let view = match asked.session.as_str() {
             "" => registry.close(&id, &asked.owner, &caller).await?,

@@ -10,7 +10,6 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     guarded::{caller, ended},
     outbound::{self, Outbound},
-    status,
     streams::{StreamLimit, Streams},
 };
 use crate::{
@@ -83,9 +82,8 @@ impl Predictor for PredictorService {
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request);
-        let (key, _limit) =
-            wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let answer = self.sizing.predict(&caller, key).map_err(|fault| status::forbidden(&fault))?;
+        let (key, _limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
+        let answer = self.sizing.predict(&caller, key).map_err(Refusal::Forbidden)?;
         Ok(Response::new(pb::PredictResponse { prediction: Some(wire::sizing::answer(&answer)) }))
     }
 
@@ -104,7 +102,7 @@ impl Predictor for PredictorService {
         let caller = caller(&request);
         let asked = request.into_inner();
         let newest_run = asked.newest_run;
-        let question = wire::verdicts::question(asked).map_err(|fault| status::of_fault(&fault))?;
+        let question = wire::verdicts::question(asked).map_err(Refusal::Fault)?;
         let verdict = Box::pin(self.verdicts.should_retry(&caller, (question, newest_run))).await?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
@@ -114,8 +112,7 @@ impl Predictor for PredictorService {
         request: Request<pb::CorrectVerdictRequest>,
     ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
         let caller = caller(&request);
-        let correction = wire::verdicts::correction_request(request.into_inner())
-            .map_err(|fault| status::of_fault(&fault))?;
+        let correction = wire::verdicts::correction_request(request.into_inner()).map_err(Refusal::Fault)?;
         let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await?;
         Ok(Response::new(pb::CorrectVerdictResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
@@ -125,8 +122,7 @@ impl Predictor for PredictorService {
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
         let caller = caller(&request);
-        let (key, limit) =
-            wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let (key, limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
         let explained = self.sizing.explain(&caller, key, limit).await?;
         Ok(Response::new(wire::sizing::explanation(explained)))
     }

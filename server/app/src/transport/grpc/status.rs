@@ -32,22 +32,14 @@ pub(super) fn name(code: Code) -> &'static str {
     }
 }
 
-/// The status `INVALID_ARGUMENT`, with the field.
-pub(super) fn of_fault(fault: &FieldViolation) -> Status {
-    let details = ErrorDetails::with_bad_request_violation(fault.field.clone(), fault.description.clone());
-    Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
-}
-
-/// The status `PERMISSION_DENIED`. The text names the field whose value is not for this caller.
-pub(super) fn forbidden(fault: &FieldViolation) -> Status {
-    Status::permission_denied(fault.to_string())
-}
-
 impl From<Refusal> for Status {
-    /// The status for a refusal, with `RetryInfo` if a retry may succeed.
+    /// The status for a refusal, with the field that is wrong, or with `RetryInfo` if a retry may succeed.
     fn from(refusal: Refusal) -> Self {
         let code = match &refusal {
-            Refusal::Fault(fault) => return of_fault(fault),
+            Refusal::Fault(FieldViolation { field, description }) => {
+                let details = ErrorDetails::with_bad_request_violation(field.clone(), description.clone());
+                return Self::with_error_details(Code::InvalidArgument, refusal.to_string(), details);
+            }
             Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Code::PermissionDenied,
             Refusal::NotFound(_) | Refusal::Ticket(TicketRefusal::Unknown(_)) => Code::NotFound,
             Refusal::NotOpen(_)
@@ -101,7 +93,7 @@ pub(super) fn blame_sender(headers: &mut HeaderMap) {
         return;
     };
     let mut blamed = HeaderMap::new();
-    if of_fault(&fault).add_header(&mut blamed).is_ok() {
+    if Status::from(Refusal::Fault(fault)).add_header(&mut blamed).is_ok() {
         headers.extend(blamed);
     }
 }
