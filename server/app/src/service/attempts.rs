@@ -40,25 +40,17 @@ impl AttemptService {
     /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
         let full = self.verdicts.full_id(caller, id).await?;
-        let shown = self.show_named(caller, &full).await?;
-        shown.ok_or_else(|| Refusal::NotFound(format!("no attempt {id} is known here")))
-    }
-
-    /// The attempt with exactly this id, if the caller may see it.
-    async fn show_named(
-        &self,
-        caller: &Arc<Identity>,
-        id: &AttemptId,
-    ) -> Result<Option<ShownAttempt>, Refusal> {
-        let found = self.verdicts.ingest.find(id).await?;
-        let seen = found.filter(|(summary, _)| caller.may_see("attempt", &summary.key.project).is_ok());
-        let Some((summary, is_running)) = seen else { return Ok(None) };
+        let found = self.verdicts.ingest.find(&full).await?;
+        let seen = found.filter(|(summary, _running)| caller.sees(&summary.key.project));
+        let Some((summary, is_running)) = seen else {
+            return Err(Refusal::NotFound(format!("no attempt {id} is known here")));
+        };
         let redactor = self.redactor(caller);
         let project = &summary.key.project;
-        let verdicts = self.verdicts.given(id, project).await?;
+        let verdicts = self.verdicts.given(&full, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
         let summary = redactor.summary(self.verdicts.ingest.parts.history.related(&summary).into_owned());
-        Ok(Some(ShownAttempt { summary, is_running, verdicts }))
+        Ok(ShownAttempt { summary, is_running, verdicts })
     }
 
     /// Passes the samples of a shown attempt to `take`, in order; returns their number.

@@ -80,9 +80,7 @@ impl Verdicts {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };
-        let is_meant = |brief: &AttemptBrief| {
-            is_named(&brief.attempt) && caller.may_see("attempt", &brief.key.project).is_ok()
-        };
+        let is_meant = |brief: &AttemptBrief| is_named(&brief.attempt) && caller.sees(&brief.key.project);
         let mut found: Vec<AttemptId> = self.parts().history.read(|history| {
             history
                 .newest_first()
