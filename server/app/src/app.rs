@@ -38,8 +38,9 @@ use crate::{
     state::{
         pools::PoolRegistry,
         tickets::{Keeper, TicketRegistry},
+        verdict_engine::{RuleSources, VerdictEngine},
     },
-    verdicts::{VerdictEngine, Verdicts, engine::RuleSources},
+    verdicts::Verdicts,
 };
 
 /// Largest file of CA certificates for agents, bytes. It is put into an annotation of the pod, and
@@ -136,13 +137,14 @@ impl App {
             gitlab::GitlabClient::open(&config.gitlab, gitlab::PaceTerms::default(), Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         // before the store: a server that waits for it must not find at its turn that a file is wrong
-        let verdict_engine = VerdictEngine::open(rule_sources(&config), Arc::clone(&metrics))?;
+        let stats = Stats::new(config.stats.clone());
+        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
+        let verdict_engine =
+            VerdictEngine::open(rule_sources(&config), history.clone(), Arc::clone(&metrics))?;
         let pools = PoolRegistry::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let standby = Standby::begin_if_shared(&listeners, &config, &metrics, &guard)?;
         let opened = Box::pin(opening::open_store(&config, standby.as_ref(), stop)).await?;
         let Some((store, dir_lock)) = opened else { return Ok(None) };
-        let stats = Stats::new(config.stats.clone());
-        let history = SharedHistory::with_stats(History::with_room(config.history_room()), stats);
         let (tickets, keeper) =
             TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
         let (ingest, mut worker) = Ingest::new(sessions::IngestParts {
@@ -164,8 +166,8 @@ impl App {
             None => return store.close().await.context("closing the store").map(|()| None),
         }
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
-        let verdicts = ingest.verdicts(Arc::new(config.private.clone()));
-        let (hooks, follower) = Hooks::new((ingest.clone(), verdicts.clone()), gitlab, kept);
+        let verdicts = Verdicts::new(ingest.clone(), Arc::new(config.private.clone()));
+        let (hooks, follower) = Hooks::new(verdicts.clone(), gitlab, kept);
         Ok(Some(Self {
             config,
             listeners,

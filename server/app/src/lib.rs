@@ -5,7 +5,7 @@
 //! [`plimsoll_store`] (the disk), [`plimsoll_lab`] (recorded history from files). Everything that
 //! needs a clock, a network or a command line is here.
 //!
-//! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `sessions` -> (its parts) -> `verdicts` -> `state`
+//! Dependencies point one way: [`main`] -> [`App`] -> (`transport`, `integrations`) -> `service` -> `verdicts` -> `sessions` -> (its parts) -> `state`
 //! -> (`access`, `runtime`) -> the crates below. A table in `tests/support/tests/house.rs` lists which module may use which.
 //!
 //! | module | content |
@@ -21,8 +21,8 @@
 //! | `retention` | downsamples and deletes old data |
 //! | `ci_outcomes` | outcomes of attempts according to the CI system, and when they are counted |
 //! | `startup` | reads the state from disk at a start |
-//! | `verdicts` | decides every verdict: questions, evidence, rules in force, corrections, records |
-//! | `state` | shared state: pools in force, tickets |
+//! | `verdicts` | decides every verdict: questions, evidence, corrections |
+//! | `state` | shared state: pools in force, tickets, rules of verdicts in force and what earlier verdicts taught |
 //! | `access` | identity and permissions of callers, and what only some see ([`privacy`]) |
 //! | `runtime` | settings, clock, logs, metrics, reloaded files, connections |
 //! | `fuzz` | fuzz targets: every parser of untrusted bytes |

@@ -72,7 +72,7 @@ use packed_page::PackedPage;
 #[cfg(feature = "postgres")]
 pub use postgres::{DatabaseReport, DatabaseView, PostgresError, PostgresSettings, PostgresStore};
 pub use records::{
-    SealError, change_verdicts, count_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
+    SealError, VERDICTS_ON_ATTEMPT, change_verdicts, delete_attempt, delete_pod, delete_ticket, ended_after,
     forget_attempt, forget_verdicts, forget_verdicts_if, forget_verdicts_on, have_samples, judged_after,
     open_attempts, put_attempt, put_pod, put_summary, put_ticket, put_ticket_numbers, put_verdict,
     read_summary, read_ticket_numbers, read_verdict, read_verdicts,

@@ -30,6 +30,9 @@ pub enum SealError {
     Commit(#[from] CommitError),
 }
 
+/// Most verdicts on an attempt that are read.
+pub const VERDICTS_ON_ATTEMPT: usize = 1024;
+
 /// Most entries that one step reads or removes.
 const ENTRIES_A_STEP: PageLimit = PageLimit { items: 64, bytes: 256 << 10 };
 
@@ -102,12 +105,12 @@ pub async fn read_verdict(
     read(store, keys::verdict(id, fingerprint)).await
 }
 
-/// At most `most` verdicts on an attempt, in no particular order. Damaged verdicts are skipped.
-pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<Vec<Verdict>, StoreError> {
+/// The verdicts on an attempt, at most [`VERDICTS_ON_ATTEMPT`], the newest last. Damaged verdicts are skipped.
+pub async fn read_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
     let (prefix, mut after, mut joiner) =
         (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, RecordJoiner::default());
     let mut verdicts: Vec<JoinedRecord<Verdict>> = Vec::new();
-    while verdicts.len() < most {
+    while verdicts.len() < VERDICTS_ON_ATTEMPT {
         let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
         verdicts.extend(page.entries.iter().filter_map(|entry| joiner.push(entry)));
         after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
@@ -116,22 +119,10 @@ pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result
             break;
         }
     }
-    Ok(verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok()).take(most).collect())
-}
-
-/// Number of verdicts on an attempt, counted up to `most`.
-pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<usize, StoreError> {
-    let (prefix, mut after, mut count) = (KeyKind::Verdict.prefix_of(id), None::<Vec<u8>>, 0);
-    while count < most {
-        let page = store.scan(&prefix, after.as_deref(), PageLimit::PAGE).await?;
-        // each record has exactly one part with the index 0
-        count += page.entries.iter().filter(|entry| entry.key.last() == Some(&0)).count();
-        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(count.min(most))
+    let verdicts = verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok());
+    let mut verdicts: Vec<Verdict> = verdicts.take(VERDICTS_ON_ATTEMPT).collect();
+    verdicts.sort_by_key(|verdict| verdict.given_unix_ms);
+    Ok(verdicts)
 }
 
 /// Stores the verdicts on an attempt again that `change` modifies, and returns them. Damaged verdicts stay as

@@ -22,23 +22,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["runtime"]),
     ("app", &["access", "integrations", "runtime", "service", "sessions", "state", "transport", "verdicts"]),
     ("ci_outcomes", &["runtime"]),
-    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state", "verdicts"]),
+    ("commands", &["access", "ci_outcomes", "integrations", "runtime", "state"]),
     ("fuzz", &["access", "integrations", "runtime", "transport"]),
     ("integrations", &["runtime", "service", "sessions", "verdicts"]),
     ("program", &["app", "commands", "runtime"]),
-    ("retention", &["runtime", "verdicts"]),
-    (
-        "sessions",
-        &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state", "verdicts"],
-    ),
+    ("retention", &["runtime", "state"]),
+    ("sessions", &["access", "ci_outcomes", "retention", "runtime", "sealing", "startup", "state"]),
     ("service", &["access", "runtime", "sessions", "state", "verdicts"]),
-    ("startup", &["runtime", "verdicts"]),
+    ("startup", &["runtime", "state"]),
     ("state", &["access", "runtime"]),
     (
         "transport",
         &["access", "commands", "integrations", "runtime", "service", "sessions", "state", "verdicts"],
     ),
-    ("verdicts", &["access", "runtime", "state"]),
+    ("verdicts", &["access", "runtime", "sessions"]),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;

@@ -2,11 +2,11 @@
 //! SIGHUP. An invalid file is logged, and the previous one stays in force. Key sets that are not in
 //! files are fetched from their issuers.
 
+mod caller;
 mod fetch;
 pub(crate) mod foreign;
 #[cfg(test)]
 mod issuer_tests;
-mod pass;
 mod rotate;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-pub(crate) use pass::{AdmittedCaller, Pass};
+pub(crate) use caller::Caller;
 use tokio::{
     sync::{Notify, watch},
     time::Instant,

@@ -2,7 +2,9 @@
 
 pub(crate) mod guard;
 pub(crate) mod identity;
+pub(crate) mod own_log;
 pub mod privacy;
+pub(crate) mod redaction;
 pub(crate) mod refusal;
 pub(crate) mod shared_secret;
 

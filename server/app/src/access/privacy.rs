@@ -5,7 +5,7 @@
 //! `operator` or if its `projects` name the attempt's project. Without an access file every caller
 //! sees everything.
 
-use plimsoll_core::domain::{EvidenceSource, FieldViolation, Verdict};
+use plimsoll_core::domain::{AttemptId, EvidenceSource, FieldViolation, Verdict};
 
 use crate::access::identity::{Identity, Role, matches_pattern};
 pub use crate::runtime::settings::by_module::privacy::Private;
@@ -29,28 +29,67 @@ pub(crate) fn hide_correction(verdict: &mut Verdict) {
     }
 }
 
+/// Which texts by others a caller may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadableWords {
+    /// Whether the caller may read log lines that others reported.
+    pub(crate) logs: bool,
+    /// The author and the explanation of a correction.
+    pub(crate) corrections: bool,
+}
+
+impl ReadableWords {
+    pub(crate) const ALL: Self = Self { logs: true, corrections: true };
+    pub(crate) const NONE: Self = Self { logs: false, corrections: false };
+}
+
 impl Private {
-    pub(crate) fn has_label(&self, name: &str) -> bool {
+    fn has_label(&self, name: &str) -> bool {
         self.labels.iter().any(|pattern| matches_pattern(pattern, name))
     }
 
     /// Whether `caller` may not see the private parts of attempts of `project`, if any are private.
-    pub(crate) fn hides_from(&self, caller: &Identity, project: &str) -> bool {
+    fn hides_from(&self, caller: &Identity, project: &str) -> bool {
         let is_named = caller.projects.name(project);
         (self.logs || !self.labels.is_empty()) && !is_named && !caller.roles.has(Role::Operator)
+    }
+
+    /// Whether the value of a label of attempts of `project` is hidden from `caller`.
+    pub(crate) fn hides_label(&self, caller: &Identity, project: &str, name: &str) -> bool {
+        self.has_label(name) && self.hides_from(caller, project)
+    }
+
+    /// Whether lines of the logs of attempts of `project` are hidden from `caller`.
+    pub(super) fn hides_logs(&self, caller: &Identity, project: &str) -> bool {
+        self.logs && self.hides_from(caller, project)
+    }
+
+    /// What `caller` may read of others about an attempt of `project`. A job sees all of its own log; corrections by people are shown only
+    /// to readers of the project.
+    pub(crate) fn readable_words(
+        &self,
+        caller: &Identity,
+        attempt: &AttemptId,
+        project: &str,
+    ) -> ReadableWords {
+        let hides = self.hides_logs(caller, project);
+        ReadableWords {
+            logs: caller.is_own_job(attempt.as_str()) || (caller.may_learn_of(project) && !hides),
+            corrections: caller.reads(project) && !hides,
+        }
     }
 
     /// Checks that `caller` may group or filter by a label, among the attempts of `project` (of all
     /// projects if it is empty).
     /// Errors: the label is hidden from the caller. `field` is the request field that named the label.
-    pub(crate) fn may_ask(
+    pub(super) fn may_ask(
         &self,
         caller: &Identity,
         project: &str,
         field: &str,
         label: &str,
     ) -> Result<(), FieldViolation> {
-        if self.has_label(label) && self.hides_from(caller, project) {
+        if self.hides_label(caller, project, label) {
             let text = format!("names the label {label:?}, which is private to readers of single projects");
             return Err(FieldViolation::new(field, text));
         }

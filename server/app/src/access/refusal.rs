@@ -1,9 +1,12 @@
-//! Why a request is refused. A refused request has changed nothing. Each transport maps the reasons to codes of its own; the text is
+//! Why a request is refused. A refused request has changed nothing, except for [`Refusal::TicketUnwritable`]. Each transport maps the reasons to codes of its own; the text is
 //! the same.
 
 use std::{fmt::Display, time::Duration};
 
-use plimsoll_core::domain::{AttemptId, FieldViolation};
+use plimsoll_core::{
+    domain::{AttemptId, FieldViolation},
+    placement::tickets::TicketRefusal,
+};
 use plimsoll_store::StoreError;
 
 use crate::{access::identity::ExceededBound, runtime::answer_memory::TooLittleMemory};
@@ -87,6 +90,15 @@ pub(crate) enum Refusal {
     /// The caller's own limit is reached.
     #[error("{0}")]
     Exceeded(ExceededBound),
+    /// The rules of tickets refuse it.
+    #[error(transparent)]
+    Ticket(#[from] TicketRefusal),
+    /// All numbers were given out that a client can read.
+    #[error("all 2147483647 numbers of tickets were given out")]
+    TicketNumbers,
+    /// The store refuses the change of a ticket, which may still succeed later; asking again with the same id shows the result.
+    #[error("the store cannot write: {0}; retry later with the same id")]
+    TicketUnwritable(String),
     /// The store refuses writes.
     #[error("the store cannot write: {0}; nothing that was acknowledged is lost, retry later")]
     Unwritable(String),
@@ -111,12 +123,18 @@ impl Refusal {
     /// When the same request may succeed; `None` if it would be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Full(_) | Self::FullOfUntrusted(_) | Self::Crowded { .. } | Self::TooLittleMemory(_) => {
-                Some(Duration::from_secs(30))
-            }
+            Self::Full(_)
+            | Self::FullOfUntrusted(_)
+            | Self::Crowded { .. }
+            | Self::TooLittleMemory(_)
+            | Self::Ticket(
+                TicketRefusal::Full(_) | TicketRefusal::Crowded { .. } | TicketRefusal::Mixed(_),
+            ) => Some(Duration::from_secs(30)),
             Self::Exceeded(exceeded) => Some(exceeded.retry_after),
             Self::TooManyVerdicts(_) => Some(Duration::from_secs(10)),
-            Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
+            Self::Unwritable(_) | Self::Unreadable(_) | Self::TicketUnwritable(_) => {
+                Some(Duration::from_secs(5))
+            }
             Self::Stopping => Some(Duration::from_secs(2)),
             _ => None,
         }
@@ -140,7 +158,8 @@ impl Refusal {
             Self::Full(_) => "full",
             Self::FullOfUntrusted(_) => "full_of_untrusted",
             Self::Exceeded(_) => "exceeded",
-            Self::Unwritable(_) => "unwritable",
+            Self::Ticket(_) | Self::TicketNumbers => "ticket",
+            Self::Unwritable(_) | Self::TicketUnwritable(_) => "unwritable",
             Self::Unreadable(_) => "unreadable",
             Self::Stopping => "stopping",
             Self::Panicked(_) => "panicked",

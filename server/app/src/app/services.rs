@@ -14,34 +14,27 @@ use crate::{
 
 /// The services shared by all transports.
 pub(super) fn services(app: &App) -> Services {
-    let (ingest, verdicts) = (app.ingest.clone(), app.verdicts.clone());
-    let private = Arc::clone(&verdicts.private);
+    let verdicts = app.verdicts.clone();
     let sizing = SizingService {
         history: app.history.clone(),
-        private: Arc::clone(&private),
+        private: Arc::clone(&verdicts.private),
         prediction_cache: Arc::default(),
         settings: Arc::new(app.config.predict.clone()),
         shadow: Arc::new(app.config.shadow.clone()),
-        ingest: ingest.clone(),
+        ingest: app.ingest.clone(),
         pools: app.pools.clone(),
         metrics: Arc::clone(&app.metrics),
         known_answers: Arc::default(),
         unmatched_projects: Arc::default(),
     };
     Services {
-        attempts: AttemptService {
-            ingest: ingest.clone(),
-            verdicts: verdicts.clone(),
-            private: Arc::clone(&private),
-        },
+        attempts: AttemptService { verdicts: verdicts.clone() },
         statistics: StatisticsService {
             history: app.history.clone(),
-            ingest,
             verdicts: verdicts.clone(),
             pools: app.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
             proposal_slots: ProposalSlots::default(),
-            private,
         },
         tickets: TicketService { sizing: sizing.clone(), registry: app.tickets.clone() },
         verdicts,
@@ -59,11 +52,7 @@ pub(super) fn pod_reviewer(app: &App, services: &Services) -> PodReviewer {
         ..app.config.admission.clone()
     };
     PodReviewer {
-        admission: AdmissionService {
-            sizing: services.sizing.clone(),
-            ingest: app.ingest.clone(),
-            verdicts: app.verdicts.clone(),
-        },
+        admission: AdmissionService { sizing: services.sizing.clone(), verdicts: app.verdicts.clone() },
         settings: Arc::new(settings),
         metrics: Arc::clone(&app.metrics),
     }

@@ -17,7 +17,7 @@ use plimsoll_proto::{
 use serde::Serialize;
 
 use super::{line::examples_text, terminal::wrapped_for};
-use crate::{runtime::settings::Config, verdicts::engine};
+use crate::{runtime::settings::Config, state::verdict_engine};
 
 /// Judges recorded failures.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl Classify {
         let mut out = BufWriter::new(stdout().lock());
         let (mut judged, mut unread) = (0_u64, 0_u64);
         let rules = match &config.rules_dir {
-            Some(dir) => engine::read_rules(dir)?,
+            Some(dir) => verdict_engine::read_rules(dir)?,
             None => LogRules::built_in(),
         };
         let (predict, retry) = (&config.predict, &config.retry);

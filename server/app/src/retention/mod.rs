@@ -19,7 +19,7 @@ use trusted_clock::whole_ms;
 
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
-    verdicts::engine::VerdictEngine,
+    state::verdict_engine::VerdictEngine,
 };
 
 /// Pause between two steps.

@@ -15,7 +15,6 @@ use plimsoll_store::{self as store, CommitError, SealError, Store, StoreError};
 use tokio::task::JoinSet;
 
 use super::{Retention, aging::PAUSE_MS, trusted_clock::whole_ms};
-use crate::verdicts::known::STORED;
 
 /// Attempts deleted at the same time: they wait for the disk, and their commits share a sync.
 const DELETES_AT_ONCE: usize = 16;
@@ -132,9 +131,8 @@ impl Retention {
     /// Removes the verdicts on an unmeasured attempt, if the last of them was given before
     /// `since_unix_ms`.
     async fn forget_unmeasured(&self, id: &AttemptId, since_unix_ms: u64) -> Result<(), SealError> {
-        let given = store::read_verdicts(&self.parts.store, id, STORED).await?;
-        let last = given.iter().map(|verdict| verdict.given_unix_ms.unwrap_or(0)).max();
-        if last.is_some_and(|last| last < since_unix_ms) {
+        let given = store::read_verdicts(&self.parts.store, id).await?;
+        if given.last().is_some_and(|last| last.given_unix_ms.unwrap_or(0) < since_unix_ms) {
             store::forget_verdicts_on(&self.parts.store, id).await?;
             self.parts.verdict_engine.forget_correction(id);
         }

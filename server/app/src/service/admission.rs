@@ -10,10 +10,7 @@ use plimsoll_core::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{SizingService, sizing::WithheldAnswer};
-use crate::{
-    sessions::Ingest,
-    verdicts::{AfterMemoryEnd, Verdicts},
-};
+use crate::verdicts::{AfterMemoryEnd, Verdicts};
 
 /// Time reserved for writing the answer.
 const ANSWER_MARGIN: Duration = Duration::from_millis(20);
@@ -46,7 +43,6 @@ pub(crate) struct AnswerTerms {
 #[derive(Debug, Clone)]
 pub(crate) struct AdmissionService {
     pub(crate) sizing: SizingService,
-    pub(crate) ingest: Ingest,
     pub(crate) verdicts: Verdicts,
 }
 
@@ -110,6 +106,6 @@ impl AdmissionService {
 
     /// Stores the sizes of a job's pod, for later verdicts on the job's attempts.
     pub(crate) fn note_pod(&self, pod: JobPod) {
-        self.ingest.note_pod(pod);
+        self.verdicts.ingest.note_pod(pod);
     }
 }

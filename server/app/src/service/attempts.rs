@@ -5,19 +5,17 @@ use std::sync::Arc;
 use plimsoll_core::domain::{AttemptId, Sample, Summary, Verdict};
 use tokio::sync::broadcast;
 
-use super::{Refusal, redaction::Redactor};
+use super::Refusal;
 use crate::{
-    access::{identity::Identity, privacy::Private},
+    access::{identity::Identity, redaction::Redactor},
     sessions::{AttemptChange, Ingest, RunningAttempt},
-    verdicts::{AttemptNames, Verdicts},
+    verdicts::Verdicts,
 };
 
 /// Shows attempts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptService {
-    pub(crate) ingest: Ingest,
     pub(crate) verdicts: Verdicts,
-    pub(crate) private: Arc<Private>,
 }
 
 /// An attempt as the caller may see it.
@@ -41,26 +39,18 @@ impl AttemptService {
     /// Errors: the attempt is unknown or not visible to this caller (both give the same error), or several hosts have an attempt with this
     /// id (the error names them).
     pub(crate) async fn show(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<ShownAttempt, Refusal> {
-        let full = AttemptNames { verdicts: &self.verdicts, caller }.full_id(id).await?;
-        let shown = self.show_named(caller, &full).await?;
-        shown.ok_or_else(|| Refusal::NotFound(format!("no attempt {id} is known here")))
-    }
-
-    /// The attempt with exactly this id, if the caller may see it.
-    async fn show_named(
-        &self,
-        caller: &Arc<Identity>,
-        id: &AttemptId,
-    ) -> Result<Option<ShownAttempt>, Refusal> {
-        let found = self.ingest.find(id).await?;
-        let seen = found.filter(|(summary, _)| caller.may_see("attempt", &summary.key.project).is_ok());
-        let Some((summary, is_running)) = seen else { return Ok(None) };
+        let full = self.verdicts.full_id(caller, id).await?;
+        let found = self.verdicts.ingest.find(&full).await?;
+        let seen = found.filter(|(summary, _running)| caller.sees(&summary.key.project));
+        let Some((summary, is_running)) = seen else {
+            return Err(Refusal::NotFound(format!("no attempt {id} is known here")));
+        };
         let redactor = self.redactor(caller);
         let project = &summary.key.project;
-        let verdicts = self.verdicts.given(id, project).await?;
+        let verdicts = self.verdicts.given(&full, project).await?;
         let verdicts = verdicts.into_iter().map(|verdict| redactor.verdict(verdict, project)).collect();
-        let summary = redactor.summary(self.ingest.related(&summary).into_owned());
-        Ok(Some(ShownAttempt { summary, is_running, verdicts }))
+        let summary = redactor.summary(self.verdicts.ingest.parts.history.related(&summary).into_owned());
+        Ok(ShownAttempt { summary, is_running, verdicts })
     }
 
     /// Passes the samples of a shown attempt to `take`, in order; returns their number.
@@ -70,7 +60,7 @@ impl AttemptService {
         shown: &ShownAttempt,
         take: impl FnMut(&Sample) + Send,
     ) -> Result<u64, Refusal> {
-        Ok(self.ingest.series(&shown.summary.attempt, take).await?)
+        Ok(self.verdicts.ingest.series(&shown.summary.attempt, take).await?)
     }
 
     /// The `most` running attempts with the highest memory need among those that the caller may
@@ -81,9 +71,9 @@ impl AttemptService {
         caller: &Arc<Identity>,
         most: usize,
     ) -> Result<(Vec<RunningAttempt>, usize), Refusal> {
-        let (running, count) = self.ingest.highest(most, Arc::clone(caller)).await?;
+        let (running, count) = self.verdicts.ingest.highest(most, Arc::clone(caller)).await?;
         let redactor = self.redactor(caller);
-        Ok((running.into_iter().map(|running| redactor.redact_running(running)).collect(), count))
+        Ok((running.into_iter().map(|running| shown(&redactor, running)).collect(), count))
     }
 
     /// A watch over all running attempts.
@@ -94,11 +84,11 @@ impl AttemptService {
                 format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
             return Err(Refusal::NotAllowed(text));
         }
-        Ok(AttemptWatch { ingest: self.ingest.clone(), redactor: self.redactor(caller) })
+        Ok(AttemptWatch { ingest: self.verdicts.ingest.clone(), redactor: self.redactor(caller) })
     }
 
     fn redactor(&self, caller: &Arc<Identity>) -> Redactor {
-        Redactor { private: Arc::clone(&self.private), caller: Arc::clone(caller) }
+        Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) }
     }
 }
 
@@ -109,11 +99,16 @@ impl AttemptWatch {
         &self,
     ) -> Result<(Vec<RunningAttempt>, broadcast::Receiver<AttemptChange>), Refusal> {
         let (running, changes) = self.ingest.watch().await?;
-        Ok((running.into_iter().map(|running| self.redactor.redact_running(running)).collect(), changes))
+        Ok((running.into_iter().map(|running| self.shown(running)).collect(), changes))
     }
 
     /// A running attempt from the receiver of changes, without what the caller may not see.
     pub(crate) fn shown(&self, running: RunningAttempt) -> RunningAttempt {
-        self.redactor.redact_running(running)
+        shown(&self.redactor, running)
     }
+}
+
+fn shown(redactor: &Redactor, mut running: RunningAttempt) -> RunningAttempt {
+    redactor.attempt(&mut running.attempt);
+    running
 }

@@ -54,18 +54,15 @@ pub(crate) async fn verdicts(store: &Store) -> Verdicts {
 pub(crate) async fn read_api(store: &Store) -> ReadApi {
     let sizing = sizing(store).await;
     let verdicts = fixture::verdicts(&sizing.ingest);
-    let (ingest, private) = (sizing.ingest.clone(), Arc::clone(&sizing.private));
     ReadApi {
         statistics: StatisticsService {
             history: sizing.history.clone(),
-            ingest: ingest.clone(),
             verdicts: verdicts.clone(),
             pools: sizing.pools.clone(),
             question_slots: QuestionSlots::new(AnswerMemory::default()),
             proposal_slots: ProposalSlots::default(),
-            private: Arc::clone(&private),
         },
-        attempts: AttemptService { ingest, verdicts, private },
+        attempts: AttemptService { verdicts },
         sizing,
     }
 }

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`sizing`] | sizes for an attempt |
 //! | [`attempts`], [`statistics`] | single attempts, and totals over attempts |
-//! | [`redaction`] | removes what is private |
 //! | [`tickets`] | slots in pools with a limit |
 //! | [`admission`] | sizes and placement of new pods |
 //! | [`demand`] | demand of each pool |
@@ -16,7 +15,6 @@ pub(crate) mod attempts;
 pub(crate) mod demand;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod redaction;
 pub(crate) mod reports;
 pub(crate) mod sizing;
 pub(crate) mod statistics;

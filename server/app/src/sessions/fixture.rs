@@ -17,11 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     runtime::{clock::Clock, metrics::Metrics},
     sessions::{Finish, Ingest, IngestParts, Worker},
-    state::{pools::PoolRegistry, tickets::TicketRegistry},
-    verdicts::{
-        Verdicts,
-        engine::{RuleSources, VerdictEngine},
+    state::{
+        pools::PoolRegistry,
+        tickets::TicketRegistry,
+        verdict_engine::{RuleSources, VerdictEngine},
     },
+    verdicts::Verdicts,
 };
 
 /// Silence after which an attempt is closed as lost.
@@ -33,12 +34,13 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     let sources = RuleSources { rules_dir: None, policy_file: None, policy: retry::RetryPolicy::default() };
     let pools = PoolRegistry::open(None, Arc::clone(&metrics)).unwrap();
     let (tickets, _not_run) = TicketRegistry::new(store.clone(), pools.clone(), Arc::clone(&metrics), Clock);
+    let history = SharedHistory::new(History::new(capacity));
     Ingest::new(IngestParts {
         store: store.clone(),
         pools,
         tickets,
-        history: SharedHistory::new(History::new(capacity)),
-        verdict_engine: VerdictEngine::open(sources, Arc::clone(&metrics)).unwrap(),
+        verdict_engine: VerdictEngine::open(sources, history.clone(), Arc::clone(&metrics)).unwrap(),
+        history,
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),
@@ -50,7 +52,7 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
 
 /// The verdicts on what the writer behind `ingest` keeps.
 pub(crate) fn verdicts(ingest: &Ingest) -> Verdicts {
-    ingest.verdicts(Arc::default())
+    Verdicts::new(ingest.clone(), Arc::default())
 }
 
 /// Runs `story` with the verdicts of a server that starts over this store.

@@ -9,6 +9,7 @@
 //! | `table` | `SessionTable` | the open attempts, as they are on disk |
 //! | `open_quota` | `OpenQuota` | limits of open attempts |
 //! | `commit` | `CommitPipeline` | the commit being filled, and the one being written |
+//! | `causes` | | the cause that a verdict writes into the attempt's summary |
 //! | `compaction` | `Compactions` | compactions of long attempts, and the answers that wait for them |
 //! | `ci_reports` | `CiReports` | outcomes reported by the CI system |
 //! | `seal_queue` | `SealQueue` | ended attempts that are sealed |
@@ -17,6 +18,7 @@
 
 pub(crate) mod abandoned;
 pub(crate) mod after_commit;
+pub(crate) mod causes;
 pub(crate) mod ci_reports;
 pub(crate) mod commit;
 pub(crate) mod compaction;
@@ -39,7 +41,7 @@ pub(crate) mod worker;
 use std::{sync::Arc, time::Duration};
 
 use plimsoll_core::{
-    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, TicketId, Verdict},
+    domain::{Attempt, AttemptId, FinalTotals, JobPod, RetentionPolicy, Sample, Summary, Verdict},
     mask, predict,
     shared_history::SharedHistory,
 };
@@ -56,14 +58,13 @@ pub(crate) use crate::{
 };
 
 use crate::{
-    access::{identity::Identity, privacy::Private},
+    access::identity::Identity,
     runtime::{
         clock::Clock,
         metrics::{KindLabel, Metrics},
     },
     sealing::start_time::start,
-    state::{pools::PoolRegistry, tickets::TicketRegistry},
-    verdicts::{AttemptWriter, VerdictEngine, VerdictParts, Verdicts, WriterAnswer},
+    state::{pools::PoolRegistry, tickets::TicketRegistry, verdict_engine::VerdictEngine},
 };
 
 /// Capacity of the worker's queue, in requests. While it is full, no more messages are read from
@@ -107,20 +108,6 @@ impl Ingest {
         (Self { requests, parts }, worker)
     }
 
-    /// The verdicts on the attempts that this writer keeps, with a queue of questions of their own.
-    pub(crate) fn verdicts(&self, private: Arc<Private>) -> Verdicts {
-        let parts = VerdictParts {
-            store: self.parts.store.clone(),
-            history: self.parts.history.clone(),
-            metrics: Arc::clone(&self.parts.metrics),
-            clock: self.parts.clock,
-            predict: Arc::clone(&self.parts.predict),
-            engine: self.parts.verdict_engine.clone(),
-            pools: self.parts.pools.clone(),
-        };
-        Verdicts::new(parts, Arc::new(self.clone()), private)
-    }
-
     /// Opens an attempt for a stream, or hands an open attempt over to the stream. If another run
     /// has the id and `takes_new_id` is set, the attempt is opened under another id.
     pub(crate) async fn open(
@@ -133,16 +120,6 @@ impl Ingest {
         let attempt = Box::new(self.with_prediction(attempt, takes_new_id));
         let stream = stream.clone();
         self.ask_worker(|answer| Request::Open { attempt, stream, takes_new_id, answer }).await
-    }
-
-    /// Why the ticket of an open attempt holds no slot for it; `None` if it holds one, or if the
-    /// attempt names no ticket.
-    pub(crate) fn no_slot_reason(
-        &self,
-        attempt: &AttemptId,
-        (ticket, project): (Option<&TicketId>, &str),
-    ) -> Option<String> {
-        self.parts.tickets.no_place(ticket?, attempt, project)
     }
 
     /// Stores samples, in the order of the calls. The answer is the sequence number up to which
@@ -211,12 +188,6 @@ impl Ingest {
         }
     }
 
-    /// A summary, completed with the attempt that it retries and its number within its job
-    /// ([`SharedHistory::related`]).
-    pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
-        self.parts.history.related(summary)
-    }
-
     /// Reads the summary of an ended attempt from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;
@@ -246,6 +217,13 @@ impl Ingest {
         }
     }
 
+    /// Writes a verdict to disk, and its cause into the attempt's summary. If one with this number was written already, returns that
+    /// instead.
+    pub(crate) async fn record(&self, number: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
+        let verdict = Box::new(verdict);
+        self.ask_worker(|answer| Request::Record { fingerprint: number, verdict, answer }).await
+    }
+
     async fn ask_worker<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
         self.queue_request(request).await?.answer().await
     }
@@ -260,25 +238,6 @@ impl Ingest {
             Ok(()) => Ok(pending),
             Err(_stopped) => pending.count_refusal(Err(Refusal::Stopping)),
         }
-    }
-}
-
-impl AttemptWriter for Ingest {
-    fn find<'a>(&'a self, id: &'a AttemptId) -> WriterAnswer<'a, Option<(Arc<Summary>, bool)>> {
-        Box::pin(Self::find(self, id))
-    }
-
-    fn record(&self, number: u64, verdict: Verdict) -> WriterAnswer<'_, Verdict> {
-        let record =
-            move |answer| Request::Record { fingerprint: number, verdict: Box::new(verdict), answer };
-        Box::pin(self.ask_worker(record))
-    }
-
-    fn open_ids(&self, most: usize, caller: Arc<Identity>) -> WriterAnswer<'_, Vec<AttemptId>> {
-        Box::pin(async move {
-            let (running, _) = self.highest(most, caller).await?;
-            Ok(running.into_iter().map(|running| running.attempt.id.clone()).collect())
-        })
     }
 }
 

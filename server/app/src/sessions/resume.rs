@@ -6,12 +6,10 @@ use plimsoll_core::domain::Attempt;
 use plimsoll_store::{self as store, StoreError};
 
 use super::{IngestParts, session::Session, worker::Worker};
-use crate::{
-    startup::{
-        history::{HistoryLoader, LoadedHistory},
-        open_attempts::{StoredProgress, read_open},
-    },
-    verdicts::unmeasured::{MAX_KEPT, UnmeasuredBound},
+use crate::startup::{
+    history::{HistoryLoader, LoadedHistory},
+    open_attempts::{StoredProgress, read_open},
+    unmeasured::{MAX_KEPT, UnmeasuredBound},
 };
 
 impl Worker {

@@ -5,8 +5,7 @@ use plimsoll_core::domain::Summary;
 use plimsoll_store::{self as store, SealError};
 use tokio::task::JoinSet;
 
-use super::{IngestParts, request::Answer, session::Session};
-use crate::verdicts::causes::judged_early;
+use super::{IngestParts, causes::judged_early, request::Answer, session::Session};
 
 /// Attempts sealed at the same time: while one reads and packs, others wait for the disk, and their
 /// commits share a sync.
@@ -63,8 +62,8 @@ impl SealQueue {
 }
 
 async fn seal(parts: IngestParts, mut closed: ClosedAttempt) -> SealedAttempt {
-    let IngestParts { store, verdict_engine, history, .. } = &parts;
-    let was_judged = judged_early(store, (verdict_engine, history), &mut closed.summary).await;
+    let IngestParts { store, verdict_engine, .. } = &parts;
+    let was_judged = judged_early(store, verdict_engine, &mut closed.summary).await;
     let sealed = store::seal(store, &closed.session.attempt, &closed.summary).await;
     SealedAttempt { closed, was_judged, result: sealed.map(drop) }
 }

@@ -8,6 +8,7 @@ use plimsoll_store as store;
 
 use super::{
     Refusal,
+    causes::{self, CauseChange},
     commit::staged::PromisedAnswer,
     request::{Answer, Append, OpenedAttempt},
     session::Session,
@@ -15,10 +16,7 @@ use super::{
     unwritable,
     worker::Worker,
 };
-use crate::{
-    runtime::skipped_facts::SkippedFacts,
-    verdicts::causes::{self, CauseChange},
-};
+use crate::runtime::skipped_facts::SkippedFacts;
 
 impl Worker {
     /// The attempt as it will be when both commits are on disk.

@@ -13,15 +13,12 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, LoadReport, Store, StoreError};
 
-use super::newest::NewestAttempts;
-use crate::{
-    runtime::metrics::Metrics,
-    verdicts::{
-        engine::VerdictEngine,
-        in_force::{LearnableVerdicts, VerdictsInForce, is_learnable},
-        unmeasured::UnmeasuredVerdicts,
-    },
+use super::{
+    in_force::{LearnableVerdicts, VerdictsInForce, is_learnable},
+    newest::NewestAttempts,
+    unmeasured::UnmeasuredVerdicts,
 };
+use crate::{runtime::metrics::Metrics, state::verdict_engine::VerdictEngine};
 
 /// How far in the future an attempt may have ended, milliseconds: correcting a clock moves it by
 /// less, unless it was wrong.

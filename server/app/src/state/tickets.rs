@@ -14,13 +14,11 @@
 //! | `upstream` | machines of servers upstream, for tickets of pools that have one |
 //! | `upstream_queues` | tickets that want such a machine, and those that have ended |
 //! | `numbered` | tickets with numbers as ids, which the server assigns |
-//! | `refusal` | why a request is refused |
 //! | `watching` | a watcher that waits for changes |
 
 mod host_checks;
 mod keeper;
 mod numbered;
-mod refusal;
 #[cfg(test)]
 mod tests;
 mod ticket_state;
@@ -45,7 +43,6 @@ use plimsoll_core::{
     },
 };
 use plimsoll_store::{self as store, Store, StoreError};
-pub(crate) use refusal::Refusal;
 use ticket_state::TicketState;
 pub(crate) use ticket_state::View;
 use tokio::{
@@ -57,7 +54,7 @@ pub(crate) use upstream_queues::UpstreamStatus;
 pub(crate) use watching::Watching;
 
 use crate::{
-    access::identity::Identity,
+    access::{Refusal, identity::Identity},
     runtime::{clock::Clock, metrics::Metrics},
     state::pools::PoolRegistry,
 };
@@ -365,7 +362,7 @@ impl TicketRegistryState {
         loop {
             match durable.borrow_and_update().has(upto) {
                 Some(Ok(())) => return Ok(()),
-                Some(Err(reason)) => return Err(Refusal::Unwritable(reason.to_string())),
+                Some(Err(reason)) => return Err(Refusal::TicketUnwritable(reason.to_string())),
                 None => {}
             }
             durable.changed().await.map_err(|_gone| Refusal::Stopping)?;

@@ -22,21 +22,18 @@ const MAX_NAMED: usize = 10;
 /// reached the server leaves a gap.
 const LARGEST_GAP: u32 = 3;
 
-/// Resolves names of attempts.
-#[derive(Debug)]
-pub(crate) struct AttemptNames<'a> {
-    pub(crate) verdicts: &'a Verdicts,
-    pub(crate) caller: &'a Arc<Identity>,
-}
-
-impl AttemptNames<'_> {
+impl Verdicts {
     /// The full id of the attempt; `asked` unchanged if no attempt is known.
     /// Errors: several hosts have an attempt with this id (the error names them), or the writer has stopped.
-    pub(crate) async fn full_id(&self, asked: &AttemptId) -> Result<AttemptId, Refusal> {
-        if asked.as_str().contains(':') || self.is_visible(asked).await? == Some(true) {
+    pub(crate) async fn full_id(
+        &self,
+        caller: &Arc<Identity>,
+        asked: &AttemptId,
+    ) -> Result<AttemptId, Refusal> {
+        if asked.as_str().contains(':') || self.is_visible(caller, asked).await? == Some(true) {
             return Ok(asked.clone());
         }
-        let of_hosts = self.on_any_host(asked).await?;
+        let of_hosts = self.on_any_host(caller, asked).await?;
         match of_hosts.as_slice() {
             [] => Ok(asked.clone()),
             [only] => Ok(only.clone()),
@@ -50,11 +47,11 @@ impl AttemptNames<'_> {
 
     /// The newest run of a CI job that the caller may see; the job's own id if there is none.
     /// Errors: the writer has stopped.
-    pub(crate) async fn newest_run(&self, of: &AttemptId) -> Result<AttemptId, Refusal> {
+    pub(super) async fn newest_run(&self, caller: &Identity, of: &AttemptId) -> Result<AttemptId, Refusal> {
         let (mut newest, mut missing) = (of.clone(), 0);
         for number in 2..=job::MAX_RUNS {
             let Ok(run) = AttemptId::parse(&job::run_id(of.as_str(), number)) else { break };
-            match self.is_visible(&run).await? {
+            match self.is_visible(caller, &run).await? {
                 Some(true) => (newest, missing) = (run, 0),
                 Some(false) => missing = 0,
                 None => missing += 1,
@@ -68,33 +65,31 @@ impl AttemptNames<'_> {
 
     /// Whether the caller may see the attempt, which is known if it was measured or has a verdict;
     /// `None` if it is not known.
-    async fn is_visible(&self, id: &AttemptId) -> Result<Option<bool>, Refusal> {
-        if let Some((summary, _running)) = self.verdicts.writer.find(id).await? {
-            return Ok(Some(self.caller.sees(&summary.key.project)));
+    async fn is_visible(&self, caller: &Identity, id: &AttemptId) -> Result<Option<bool>, Refusal> {
+        if let Some((summary, _running)) = self.ingest.find(id).await? {
+            return Ok(Some(caller.sees(&summary.key.project)));
         }
-        let projects = self.verdicts.judged_projects(id).await?;
+        let projects = self.judged_projects(id).await?;
         let is_judged = !projects.is_empty();
-        Ok(is_judged.then(|| projects.iter().any(|project| self.caller.sees(project))))
+        Ok(is_judged.then(|| projects.iter().any(|project| caller.sees(project))))
     }
 
     /// Attempts with this id on any host that the caller may see, among running attempts and the
     /// history.
-    async fn on_any_host(&self, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
+    async fn on_any_host(&self, caller: &Arc<Identity>, id: &AttemptId) -> Result<Vec<AttemptId>, Refusal> {
         let is_named = |full: &AttemptId| {
             full.as_str().strip_suffix(id.as_str()).is_some_and(|host| host.ends_with(':'))
         };
-        let is_meant = |brief: &AttemptBrief| {
-            is_named(&brief.attempt) && self.caller.may_see("attempt", &brief.key.project).is_ok()
-        };
-        let mut found: Vec<AttemptId> = self.verdicts.parts.history.read(|history| {
+        let is_meant = |brief: &AttemptBrief| is_named(&brief.attempt) && caller.sees(&brief.key.project);
+        let mut found: Vec<AttemptId> = self.parts().history.read(|history| {
             history
                 .newest_first()
                 .filter(|brief| is_meant(brief))
                 .map(|brief| brief.attempt.clone())
                 .collect()
         });
-        let running = self.verdicts.writer.open_ids(MAX_RUNNING, Arc::clone(self.caller)).await?;
-        found.extend(running.into_iter().filter(is_named));
+        let (running, _) = self.ingest.highest(MAX_RUNNING, Arc::clone(caller)).await?;
+        found.extend(running.iter().map(|running| running.attempt.id.clone()).filter(is_named));
         found.sort_unstable();
         found.dedup();
         Ok(found)

@@ -10,11 +10,10 @@ use plimsoll_core::{
     predict, retry,
 };
 
-use super::{
-    Asker, VerdictParts,
-    answer::{OwnLog, WeighedVerdict},
-    known::KnownVerdicts,
-    numbers::evidence_number,
+use super::{Asker, known::KnownVerdicts, numbers::evidence_number};
+use crate::{
+    access::{own_log::OwnLog, privacy::hide_correction},
+    sessions::IngestParts,
 };
 
 /// A question with everything known about its attempt.
@@ -25,8 +24,9 @@ pub(super) struct VerdictCase {
     pub(super) question: u64,
     pub(super) asker: Asker,
     pub(super) known_verdicts: KnownVerdicts,
-    /// The summary of the attempt, and whether it is still running.
-    pub(super) measured: Option<(Arc<Summary>, bool)>,
+    /// The summary of the attempt.
+    pub(super) measured: Option<Arc<Summary>>,
+    pub(super) is_running: bool,
     pub(super) growth: Option<MemoryGrowth>,
     /// The sizes that the verdict on the previous attempt advised for this attempt.
     pub(super) named_before: Option<NamedSizes>,
@@ -34,11 +34,39 @@ pub(super) struct VerdictCase {
     pub(super) correcting: Option<Box<VerdictCorrection>>,
 }
 
+/// The verdict on a question, before what the caller may not read is removed.
+#[derive(Debug)]
+pub(super) struct WeighedVerdict {
+    pub(super) verdict: Verdict,
+    /// The evidence of a new verdict, with its fingerprint; `None` if the verdict in force is based
+    /// on the same evidence.
+    pub(super) new: Option<(Evidence, u64)>,
+    /// The log lines that the caller itself sent, if it may read only those; `None` if it may read
+    /// all lines.
+    readable: Option<OwnLog>,
+    /// Whether the caller may read the author and explanation of a correction.
+    reads_corrections: bool,
+}
+
+impl WeighedVerdict {
+    /// The verdict without what the caller may not read.
+    pub(super) fn answer(self) -> Verdict {
+        let Self { mut verdict, readable, reads_corrections, .. } = self;
+        if !reads_corrections {
+            hide_correction(&mut verdict);
+        }
+        if let Some(own) = readable {
+            own.hide_others(&mut verdict);
+        }
+        verdict
+    }
+}
+
 impl VerdictCase {
     /// Computes the verdict from all reports and the measurements. The key is taken from the
     /// measurements; how the attempt ended, from the reports. Matches the log, so call it only on a
     /// thread that may be busy for long.
-    pub(super) fn weigh(self, parts: &VerdictParts) -> WeighedVerdict {
+    pub(super) fn weigh(self, parts: &IngestParts) -> WeighedVerdict {
         let before = self.known_verdicts.reported();
         let was_asked = self.correcting.is_none() && self.known_verdicts.was_asked(self.question);
         let own =
@@ -49,7 +77,7 @@ impl VerdictCase {
         let own = own.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         retry::join(&mut reported, &own);
-        let measured = self.measured.as_ref().map(|(one, running)| (&**one, *running));
+        let measured = self.measured.as_deref().map(|summary| (summary, self.is_running));
         let number = evidence_number(&reported, measured, self.has_retry_passed(&reported, parts));
         let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
         if let Some(verdict) =
@@ -76,8 +104,8 @@ impl VerdictCase {
 
     /// Whether a later retry of the attempt succeeded. False if measurements or a person explain
     /// the failure: then that is no sign of a flaky failure.
-    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &VerdictParts) -> bool {
-        let measured = self.measured.as_ref().map(|(summary, _running)| &**summary);
+    fn has_retry_passed(&self, reported: &ReportedEvidence, parts: &IngestParts) -> bool {
+        let measured = self.measured.as_deref();
         let is_measured =
             |source: EvidenceSource| source < EvidenceSource::Exit || source == EvidenceSource::Person;
         if measured.and_then(|summary| summary.cause_source).is_some_and(is_measured) {
@@ -89,13 +117,10 @@ impl VerdictCase {
         })
     }
 
-    fn all_reports(&self, parts: &VerdictParts) -> ReportedEvidence {
-        let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let mut asked = parts.engine.reported(
-            &Evidence { measured: measured.clone(), ..self.asked_evidence.clone() },
-            &parts.history,
-        );
-        if let Some(summary) = measured.filter(|_| asked.project.is_empty()) {
+    fn all_reports(&self, parts: &IngestParts) -> ReportedEvidence {
+        let asked = Evidence { measured: self.measured.clone(), ..self.asked_evidence.clone() };
+        let mut asked = parts.verdict_engine.reported(&asked);
+        if let Some(summary) = self.measured.as_ref().filter(|_| asked.project.is_empty()) {
             asked.project.clone_from(&summary.key.project);
         }
         asked
@@ -103,7 +128,7 @@ impl VerdictCase {
 
     /// All evidence: what was reported, what was measured of the attempt, and earlier verdicts and corrections of it.
     fn evidence(&self, reported: ReportedEvidence) -> Evidence {
-        let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
+        let measured = self.measured.clone();
         let about = Evidence::about(self.asked_evidence.attempt.clone());
         let (key, number, ended) = match measured.as_deref() {
             Some(summary) => (summary.key.clone(), summary.number, summary.exit),
@@ -122,12 +147,12 @@ impl VerdictCase {
 /// Computes the verdict, and chooses a pool for its next size. If no pool offers that size, the
 /// verdict is computed again with the largest pool's memory as the cap: otherwise it would advise a
 /// bigger size although the pool lowers it.
-pub(super) fn with_pool(evidence: &Evidence, parts: &VerdictParts) -> Verdict {
-    let VerdictParts { engine, history, predict, pools, .. } = parts;
+pub(super) fn with_pool(evidence: &Evidence, parts: &IngestParts) -> Verdict {
+    let IngestParts { verdict_engine: engine, predict, pools, .. } = parts;
     let evidence = &*engine.pods().join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {
-        let mut verdict = engine.judge(evidence, history, settings);
+        let mut verdict = engine.judge(evidence, settings);
         let wanted = memory(&verdict);
         verdict.next = verdict.next.map(|next| pools.put(&evidence.key, next));
         (verdict, wanted)

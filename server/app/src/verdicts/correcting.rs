@@ -13,60 +13,57 @@ use plimsoll_core::{
 };
 use plimsoll_store as store;
 
-use super::{Asker, Verdicts, case::VerdictCase, judge::VerdictScope};
+use super::{Asker, FoundAttempt, Verdicts, case::VerdictCase, judge::VerdictScope};
 use crate::{
     access::Refusal,
     runtime::{audit::AUDIT, metrics::KindLabel},
 };
 
-/// A correction that a person makes.
-#[derive(Debug, Clone)]
-pub(crate) struct CorrectionJob {
+/// A person's correction of a failure's cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CorrectionRequest {
     pub(crate) attempt: AttemptId,
-    /// Project of the attempt; empty if it has none.
-    pub(crate) project: String,
     /// The corrected cause; `None` undoes an earlier correction.
     pub(crate) cause: Option<Cause>,
     pub(crate) why: String,
     /// How long the correction applies to other failures with the same signature, milliseconds;
     /// `None`: it applies only to this attempt.
     pub(crate) signature_for_ms: Option<u64>,
-    /// The person who makes the correction.
-    pub(crate) asker: Asker,
 }
 
 impl Verdicts {
     /// Makes or undoes a correction; returns the verdict with it, which is on disk then. Repeating
-    /// a correction changes nothing.
-    pub(super) async fn store_correction(&self, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
-        // a question about the attempt must not be judged at the same time
-        let _turn = self.queue.wait_for_turn(&correcting.attempt).await;
-        let key = Key { project: correcting.project.clone(), ..Key::default() };
-        let asked = Evidence { key, ..Evidence::about(correcting.attempt.clone()) };
-        let mut case = Box::pin(self.case(asked, correcting.asker.clone(), VerdictScope::Kept)).await?;
+    /// a correction changes nothing. `project`: that of the attempt; empty if it has none. `found`: the attempt, read in the turn that the
+    /// caller has for it.
+    pub(super) async fn store_correction(
+        &self,
+        request: CorrectionRequest,
+        project: String,
+        asker: Asker,
+        found: FoundAttempt,
+    ) -> Result<Verdict, Refusal> {
+        let attempt = &request.attempt;
+        let asked = Evidence { key: Key { project, ..Key::default() }, ..Evidence::about(attempt.clone()) };
+        let mut case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         check_failed(&case)?;
-        let now = self.parts.clock.now_unix_ms();
-        let Some(correction) = correcting.correction(&case, now)? else {
-            return case
-                .known_verdicts
-                .in_force()
-                .cloned()
-                .ok_or_else(|| nothing_to_undo(&correcting.attempt).into());
+        let now = self.parts().clock.now_unix_ms();
+        let Some(correction) = request.correction(&case, now)? else {
+            return case.known_verdicts.in_force().cloned().ok_or_else(|| nothing_to_undo(attempt).into());
         };
         case.correcting = Some(Box::new(correction));
         let (earlier, time) = (case.known_verdicts.in_force().cloned(), case.known_verdicts.next_time(now));
         if let Some(given) = case.known_verdicts.gives_way {
-            self.make_room(&correcting.attempt, given).await?;
+            self.make_room(attempt, given).await?;
         }
         let mut weighed = self.weighed(case).await?;
         let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
         weighed.verdict.given_unix_ms = Some(time);
-        correcting.put_signature(&mut weighed.verdict, now)?;
+        request.put_signature(&mut weighed.verdict, now)?;
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts.engine.note_correction(&weighed.verdict);
-        let kind = if correcting.cause.is_some() { "made" } else { "undone" };
-        self.parts.metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
-        self.drop_earlier_words(&correcting.attempt, time).await;
+        self.parts().verdict_engine.note_correction(&weighed.verdict);
+        let kind = if request.cause.is_some() { "made" } else { "undone" };
+        self.parts().metrics.corrections.get_or_create(&KindLabel::of(kind)).inc();
+        self.drop_earlier_words(attempt, time).await;
         log_correction(&weighed.verdict);
         Ok(weighed.answer())
     }
@@ -78,20 +75,20 @@ impl Verdicts {
             let is_word = verdict.basis.correction.is_some() && verdict.basis.question.is_none();
             is_word && verdict.given_unix_ms.unwrap_or(0) < newest
         };
-        if let Err(error) = store::forget_verdicts_if(&self.parts.store, attempt, is_earlier_word).await {
+        if let Err(error) = store::forget_verdicts_if(&self.parts().store, attempt, is_earlier_word).await {
             tracing::warn!(%attempt, %error, "could not drop an earlier correction");
         }
     }
 }
 
-impl CorrectionJob {
+impl CorrectionRequest {
     /// The correction to store; `None` if the same is in force already.
     fn correction(&self, case: &VerdictCase, now: u64) -> Result<Option<VerdictCorrection>, FieldViolation> {
         let last = case.known_verdicts.in_force().and_then(|verdict| verdict.basis.correction.as_deref());
         let in_force = last.filter(|last| !last.undone);
         let Some(cause) = self.cause else {
             return match (in_force, last) {
-                (Some(in_force), _) => Ok(Some(self.undo_correction(in_force, now))),
+                (Some(in_force), _) => Ok(Some(self.undo_correction(case, in_force, now))),
                 (None, Some(_undone)) => Ok(None),
                 (None, None) => Err(nothing_to_undo(&self.attempt)),
             };
@@ -104,8 +101,7 @@ impl CorrectionJob {
         if in_force.is_some_and(is_known) {
             return Ok(None);
         }
-        let measured = case.measured.as_ref().map(|(summary, _running)| summary);
-        let (before, before_source) = match (in_force, measured) {
+        let (before, before_source) = match (in_force, &case.measured) {
             (Some(earlier), _) => (earlier.before, earlier.before_source),
             (None, Some(summary)) => (summary.cause, summary.cause_source),
             (None, None) => (None, None),
@@ -113,9 +109,9 @@ impl CorrectionJob {
         Ok(Some(VerdictCorrection {
             cause,
             why,
-            by: self.asker.by.name().to_owned(),
+            by: case.asker.by.name().to_owned(),
             at_unix_ms: now,
-            project: self.project.clone(),
+            project: case.asked_evidence.key.project.clone(),
             found: Cause::Unknown,
             found_source: None,
             rule: String::new(),
@@ -126,8 +122,13 @@ impl CorrectionJob {
         }))
     }
 
-    fn undo_correction(&self, in_force: &VerdictCorrection, now: u64) -> VerdictCorrection {
-        let by = self.asker.by.name().to_owned();
+    fn undo_correction(
+        &self,
+        case: &VerdictCase,
+        in_force: &VerdictCorrection,
+        now: u64,
+    ) -> VerdictCorrection {
+        let by = case.asker.by.name().to_owned();
         let why = if self.why.is_empty() { in_force.why.clone() } else { mask::text(&self.why).into_owned() };
         VerdictCorrection { undone: true, signature: None, by, why, at_unix_ms: now, ..in_force.clone() }
     }
@@ -155,8 +156,8 @@ fn nothing_to_undo(attempt: &AttemptId) -> FieldViolation {
 
 /// Checks that the attempt has ended and did not succeed.
 fn check_failed(case: &VerdictCase) -> Result<(), Refusal> {
-    let Some((summary, running)) = &case.measured else { return Ok(()) };
-    if *running {
+    let Some(summary) = &case.measured else { return Ok(()) };
+    if case.is_running {
         return Err(Refusal::Running(summary.attempt.clone()));
     }
     if summary.outcome == Outcome::Succeeded {

@@ -17,13 +17,13 @@ use plimsoll_core::{
 use plimsoll_store as store;
 
 use super::{
-    Asker, Verdicts,
-    answer::WeighedVerdict,
-    case::VerdictCase,
+    Asker, FoundAttempt, Verdicts,
+    case::{VerdictCase, WeighedVerdict},
     known::{KnownVerdicts, VERDICTS},
     numbers::{fingerprint, record_number},
+    queue::AttemptTurn,
 };
-use crate::access::Refusal;
+use crate::{access::Refusal, sessions::IngestParts};
 
 /// How the verdict for a caller is made, and whether it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,14 +66,24 @@ impl Verdicts {
     /// The verdict is based on all evidence: measurements, this caller's report, and earlier
     /// reports by others. If the report adds no evidence, the answer is the verdict in force.
     pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
+        let turn = self.queue.wait_for_turn(&asked.attempt).await;
+        let found = self.ingest.find(&asked.attempt).await?;
+        self.judge_in_turn(asked, asker, found, turn).await
+    }
+
+    /// Like [`Self::judge`], for an attempt that was `found` in this turn.
+    pub(super) async fn judge_in_turn(
+        &self,
+        asked: Evidence,
+        asker: Asker,
+        found: FoundAttempt,
+        _turn: AttemptTurn,
+    ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        // only one question about an attempt at a time, so that each is based on the evidence of
-        // the one before
-        let _turn = self.queue.wait_for_turn(&asked.attempt).await;
         // boxed, because the future is large and many callers wait in it
-        let case = Box::pin(self.case(asked, asker, VerdictScope::Kept)).await?;
+        let case = Box::pin(self.case(asked, asker, VerdictScope::Kept, found)).await?;
         let (is_full, gives_way) = (case.known_verdicts.is_full, case.known_verdicts.gives_way);
-        let time = case.known_verdicts.next_time(self.parts.clock.now_unix_ms());
+        let time = case.known_verdicts.next_time(self.parts().clock.now_unix_ms());
         let earlier = case.known_verdicts.in_force().cloned();
         let attempt = case.asked_evidence.attempt.clone();
         let mut weighed = self.weighed(case).await?;
@@ -86,7 +96,7 @@ impl Verdicts {
         }
         weighed.verdict.given_unix_ms = Some(time);
         weighed.verdict = Box::pin(self.keep(weighed.verdict, (&evidence, number), earlier.as_ref())).await?;
-        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        self.parts().metrics.judged(weighed.verdict.cause, weighed.verdict.action);
         Ok(weighed.answer())
     }
 
@@ -102,14 +112,15 @@ impl Verdicts {
         let names_job = verdict.raises_memory() && !evidence.is_untrusted();
         verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         verdict.basis.built = names_job.then(|| Box::new(evidence.key.build_key()));
-        let verdict = self.writer.record(record_number(number, time), verdict).await?;
+        let verdict = self.ingest.record(record_number(number, time), verdict).await?;
+        let IngestParts { verdict_engine, history, .. } = self.parts();
         if !evidence.is_untrusted() {
-            self.parts.engine.learn_new(&evidence.key, &verdict, earlier);
+            verdict_engine.learn_new(&evidence.key, &verdict, earlier);
         }
         if !verdict.basis.by_untrusted {
-            self.parts.history.note_memory_end(&verdict);
+            history.note_memory_end(&verdict);
         }
-        self.parts.history.count_verdict(&verdict, earlier);
+        history.count_verdict(&verdict, earlier);
         Ok(verdict)
     }
 
@@ -121,23 +132,25 @@ impl Verdicts {
         asked: Evidence,
         asker: Asker,
         scope: VerdictScope,
+        found: FoundAttempt,
     ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        let case = self.case(asked, asker, scope).await?;
+        let case = self.case(asked, asker, scope, found).await?;
         let weighed = self.weighed(case).await?;
         if weighed.new.is_none() {
             return Ok(weighed.answer());
         }
-        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
-        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..weighed.answer() })
+        self.parts().metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts().clock.now_unix_ms()), ..weighed.answer() })
     }
 
     /// The verdict on an attempt of this project from what is known already. Nothing is stored.
     pub(crate) async fn weigh(&self, attempt: AttemptId, project: &str) -> Result<Verdict, Refusal> {
         let key = Key { project: project.to_owned(), ..Key::default() };
-        let asked = Evidence { key, ..Evidence::about(attempt) };
-        let case =
-            self.case(asked, Asker { sees_all: false, ..Asker::TRUSTED }, VerdictScope::NotKept).await?;
+        let found = self.ingest.find(&attempt).await?;
+        let (asked, asker) =
+            (Evidence { key, ..Evidence::about(attempt) }, Asker { sees_all: false, ..Asker::TRUSTED });
+        let case = self.case(asked, asker, VerdictScope::NotKept, found).await?;
         Ok(self.weighed(case).await?.verdict)
     }
 
@@ -153,37 +166,37 @@ impl Verdicts {
         masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
     }
 
-    /// Collects everything known about the attempt of a question.
+    /// Collects everything known about the attempt of a question. `found`: the attempt, read in the turn of the question.
     pub(super) async fn case(
         &self,
         asked: Evidence,
         asker: Asker,
         scope: VerdictScope,
+        found: FoundAttempt,
     ) -> Result<VerdictCase, Refusal> {
-        let question = fingerprint(&asked);
-        let (known, measured) = match scope {
-            VerdictScope::Kept | VerdictScope::NotKept => self.known(&asked, &asker).await?,
+        let (known_verdicts, found) = match scope {
+            VerdictScope::Kept | VerdictScope::NotKept => {
+                (self.known(&asked, &asker, found.as_ref()).await?, found)
+            }
             VerdictScope::WithoutAttempt if !shows_end(&asked) => return Err(not_measured(&asked).into()),
             VerdictScope::WithoutAttempt => (KnownVerdicts::default(), None),
         };
-        let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
-        let ended = measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
-        let named_before = self.named_before(&asked, ended).await?;
-        let correcting = None;
+        let (measured, is_running) = found.map_or((None, false), |(found, running)| (Some(found), running));
         Ok(VerdictCase {
+            question: fingerprint(&asked),
+            growth: self.growth(measured.as_deref()).await?,
+            named_before: self.named_before(&asked, measured.clone()).await?,
             asked_evidence: asked,
-            question,
             asker,
-            known_verdicts: known,
+            known_verdicts,
             measured,
-            growth,
-            named_before,
-            correcting,
+            is_running,
+            correcting: None,
         })
     }
 
     pub(super) async fn weighed(&self, case: VerdictCase) -> Result<WeighedVerdict, Refusal> {
-        let parts = self.parts.clone();
+        let parts = self.parts().clone();
         // never fails, because the semaphore is never closed
         let turn = self.queue.core().await;
         let weighed = tokio::task::spawn_blocking(move || {
@@ -209,22 +222,22 @@ impl Verdicts {
                 end.pop_front();
             }
         };
-        let read = store::each_run(&self.parts.store, &summary.attempt, |run| {
+        let read = store::each_run(&self.parts().store, &summary.attempt, |run| {
             run.samples.iter().for_each(&mut take);
         });
         read.await?;
         Ok(end.front().zip(end.back()).map(|(first, last)| MemoryGrowth::between(*first, *last)))
     }
 
-    /// The earlier verdicts on the attempt of a question, and its summary with whether it is
-    /// running.
+    /// The earlier verdicts on the attempt of a question.
+    /// Errors: the attempt is of another project, or has not ended as far as is known.
     async fn known(
         &self,
         asked: &Evidence,
         asker: &Asker,
-    ) -> Result<(KnownVerdicts, Option<(Arc<Summary>, bool)>), Refusal> {
-        let found = self.writer.find(&asked.attempt).await?;
-        let project = found.as_ref().map(|(summary, _running)| summary.key.project.as_str());
+        found: Option<&(Arc<Summary>, bool)>,
+    ) -> Result<KnownVerdicts, Refusal> {
+        let project = found.map(|(summary, _running)| summary.key.project.as_str());
         if project.is_some_and(|measured| is_of_another(&asked.key.project, measured)) {
             let description = format!(
                 "is {:?}, but {} belongs to another project; ask for an attempt of your own",
@@ -233,12 +246,12 @@ impl Verdicts {
             return Err(FieldViolation::new("key.project", description).into());
         }
         let known_project = (project.unwrap_or(&asked.key.project), project.is_some());
-        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, known_project).await?;
+        let known = KnownVerdicts::read(&self.parts().store, &asked.attempt, asker, known_project).await?;
         let is_over = shows_end(asked) || known.in_force().is_some();
         match found {
             Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),
             None if !is_over => Err(not_measured(asked).into()),
-            found => Ok((known, found)),
+            _ => Ok(known),
         }
     }
 }

@@ -14,14 +14,13 @@ use plimsoll_core::{
     domain::{AttemptId, RecordedCause, ReportedEvidence, Reporter, Verdict, VerdictCorrection},
     retry,
 };
-use plimsoll_store::{self as store, Store, StoreError};
+use plimsoll_store::{self as store, Store, StoreError, VERDICTS_ON_ATTEMPT};
+
+use crate::access::privacy::ReadableWords;
 
 /// Most verdicts stored on one attempt for one project: each is based on more evidence than the one before. All of them take 256 KiB to 1
 /// MiB.
 pub(crate) const VERDICTS: usize = 64;
-/// Most verdicts stored on an attempt of unknown project. Beyond it, the oldest verdict of the
-/// reporter with the most verdicts is removed.
-pub(crate) const STORED: usize = 16 * VERDICTS;
 
 /// The caller that asks for a verdict, as far as it affects which earlier reports are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,20 +32,6 @@ pub(crate) struct Asker {
     pub(crate) readable_words: ReadableWords,
     /// The reporter that is stored with the verdict.
     pub(crate) by: Reporter,
-}
-
-/// Which texts by others a caller may read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReadableWords {
-    /// Whether the caller may read log lines that others reported.
-    pub(crate) logs: bool,
-    /// The author and the explanation of a correction.
-    pub(crate) corrections: bool,
-}
-
-impl ReadableWords {
-    pub(crate) const ALL: Self = Self { logs: true, corrections: true };
-    pub(crate) const NONE: Self = Self { logs: false, corrections: false };
 }
 
 impl Asker {
@@ -71,7 +56,7 @@ pub(crate) struct KnownVerdicts {
     /// Whether the project of the caller has [`VERDICTS`] on the attempt already.
     pub(crate) is_full: bool,
     /// Time of the verdict that is removed when another one is stored; `None` while the attempt has
-    /// fewer than [`STORED`].
+    /// fewer than [`VERDICTS_ON_ATTEMPT`].
     pub(crate) gives_way: Option<u64>,
     /// Time of the newest verdict on the attempt, milliseconds since 1970.
     last_unix_ms: u64,
@@ -87,7 +72,7 @@ impl KnownVerdicts {
         asker: &Asker,
         (project, is_measured): (&str, bool),
     ) -> Result<Self, StoreError> {
-        let mut given = in_order(store, attempt).await?;
+        let mut given = store::read_verdicts(store, attempt).await?;
         let last_unix_ms = given.last().and_then(|last| last.given_unix_ms).unwrap_or(0);
         let gives_way = eviction_candidate(&given);
         let is_his = |verdict: &Verdict| {
@@ -97,14 +82,6 @@ impl KnownVerdicts {
         given.retain(is_his);
         let is_full = given.len() >= VERDICTS;
         Ok(Self { given_verdicts: given, is_full, gives_way, last_unix_ms, is_trusted: asker.is_trusted })
-    }
-
-    /// The verdicts of `given` that count for a measured attempt of this project, for a trusted
-    /// caller.
-    pub(crate) fn of(mut given: Vec<Verdict>, project: &str) -> Self {
-        given.retain(|verdict| verdict.counts_for(project));
-        given.sort_by_key(|verdict| verdict.given_unix_ms);
-        Self { given_verdicts: given, is_trusted: true, ..Self::default() }
     }
 
     pub(crate) fn in_force(&self) -> Option<&Verdict> {
@@ -123,27 +100,15 @@ impl KnownVerdicts {
 
     /// Whether the same question was asked before, so that it adds nothing. `question` is its fingerprint.
     pub(crate) fn was_asked(&self, question: u64) -> bool {
-        let before =
-            |verdict: &Verdict| verdict.basis.question == Some(question) && self.counts_whole(verdict);
-        self.given_verdicts.iter().any(before)
+        let counts_whole = |verdict: &Verdict| !(self.is_trusted && verdict.basis.by_untrusted);
+        self.given_verdicts
+            .iter()
+            .any(|verdict| verdict.basis.question == Some(question) && counts_whole(verdict))
     }
 
     /// All earlier reports, joined.
     pub(crate) fn reported(&self) -> ReportedEvidence {
-        let mut all = ReportedEvidence::default();
-        for verdict in &self.given_verdicts {
-            let from_verdict = &verdict.basis.reported;
-            if self.counts_whole(verdict) {
-                retry::join(&mut all, from_verdict);
-            } else {
-                retry::join(&mut all, &from_verdict.reportable_by_job());
-            }
-        }
-        all
-    }
-
-    fn counts_whole(&self, verdict: &Verdict) -> bool {
-        !(self.is_trusted && verdict.basis.by_untrusted)
+        retry::join_reports(&self.given_verdicts, self.is_trusted)
     }
 
     /// The verdict in force, if it was based on the same evidence.
@@ -163,19 +128,12 @@ impl KnownVerdicts {
 fn eviction_candidate(given: &[Verdict]) -> Option<u64> {
     let speaker = |verdict: &Verdict| verdict.basis.reported_by.name().to_owned();
     let mut counts: HashMap<String, usize> = HashMap::new();
-    for verdict in given.iter().filter(|_verdict| given.len() >= STORED) {
+    for verdict in given.iter().filter(|_verdict| given.len() >= VERDICTS_ON_ATTEMPT) {
         *counts.entry(speaker(verdict)).or_default() += 1;
     }
     let most = counts.values().copied().max()?;
     let oldest = given.iter().find(|verdict| counts.get(&speaker(verdict)) == Some(&most));
     Some(oldest?.given_unix_ms.unwrap_or(0))
-}
-
-/// All verdicts on an attempt, the newest last.
-pub(crate) async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
-    let mut given = store::read_verdicts(store, attempt, STORED).await?;
-    given.sort_by_key(|verdict| verdict.given_unix_ms);
-    Ok(given)
 }
 
 #[cfg(test)]
@@ -252,7 +210,7 @@ mod tests {
         };
         // the job's own project spoke first, all others as much as they may
         let mut given = vec![by(99, 1)];
-        given.extend((0..STORED - 1).map(|n| by(n / VERDICTS, n as u64 + 2)));
+        given.extend((0..VERDICTS_ON_ATTEMPT - 1).map(|n| by(n / VERDICTS, n as u64 + 2)));
         let store = stored(&given).await;
         let known = KnownVerdicts::read(&store, &id(), &TRUSTED_OF_ONE, ("p99", false)).await.unwrap();
         assert_eq!((known.is_full, known.gives_way), (false, Some(2)), "the oldest of the first of them");

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use plimsoll_core::domain::{AttemptId, Bytes, Evidence, NamedSizes, Summary};
-use plimsoll_store::{Store, StoreError};
+use plimsoll_store::{self as store, Store, StoreError};
 
-use super::{Verdicts, known::in_order};
+use super::Verdicts;
 use crate::access::Refusal;
 
 impl Verdicts {
@@ -21,12 +21,12 @@ impl Verdicts {
         let project = key.project.clone();
         let about =
             Evidence { key, measured, number: asked.number, ..Evidence::about(asked.attempt.clone()) };
-        let before = self.parts.history.read(|history| {
+        let before = self.parts().history.read(|history| {
             history.attempts_before(&(&about).into()).first().map(|brief| brief.attempt.clone())
         });
         match before {
             Some(before) => {
-                let named = named_for_next(&self.parts.store, &before, &project).await;
+                let named = named_for_next(&self.parts().store, &before, &project).await;
                 Ok(named?)
             }
             None => Ok(None),
@@ -41,7 +41,7 @@ async fn named_for_next(
     attempt: &AttemptId,
     project: &str,
 ) -> Result<Option<NamedSizes>, StoreError> {
-    let mut given = in_order(store, attempt).await?;
+    let mut given = store::read_verdicts(store, attempt).await?;
     given.retain(|verdict| verdict.counts_for(project) && !verdict.basis.by_untrusted);
     let last = given.pop().filter(|verdict| verdict.cause.is_memory());
     Ok(last.and_then(|verdict| verdict.next).map(|next| NamedSizes {

@@ -6,7 +6,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Asker, Verdicts};
-use crate::access::Refusal;
 
 /// Most attempts that wait for a new verdict. An attempt that does not fit is counted, and gets its
 /// new verdict at the next request about it.
@@ -33,19 +32,12 @@ impl Rejudging {
 
     async fn judge_each(&mut self) {
         while let Some(attempt) = self.ended.recv().await {
-            if let Err(error) = self.verdicts.judge_anew(attempt.clone()).await {
+            // from everything that is known now; boxed, because the future is large and exists for long
+            let judged = Box::pin(self.verdicts.judge(Evidence::about(attempt.clone()), Asker::TRUSTED));
+            if let Err(error) = judged.await {
                 tracing::warn!(%attempt, %error, "could not judge an attempt again after its end");
             }
         }
-    }
-}
-
-impl Verdicts {
-    /// Computes the verdict on an attempt again from everything that is known now, and puts it in
-    /// force.
-    async fn judge_anew(&self, attempt: AttemptId) -> Result<(), Refusal> {
-        // boxed, because the future is large and exists for long
-        Box::pin(self.judge(Evidence::about(attempt), Asker::TRUSTED)).await.map(drop)
     }
 }
 

@@ -23,12 +23,26 @@
 //! fault explains the failure, whatever the order of the questions.
 
 use super::{reasons, signature};
-use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence};
+use crate::domain::{Cause, Exit, Key, MatchedLine, ReportedEvidence, Verdict, VerdictBasis};
 
 /// Most reasons kept of each kind (container, pod, CI system).
 const MAX_REASONS: usize = 4;
 /// Most log lines kept, each matched by another rule.
 const MAX_LINES: usize = 16;
+
+/// All reports in these verdicts, oldest first, joined. For a question of a `trusted` caller, what an untrusted job reported about itself
+/// counts only as far as it may report that.
+pub fn join_reports(verdicts: &[Verdict], trusted: bool) -> ReportedEvidence {
+    let mut all = ReportedEvidence::default();
+    for VerdictBasis { reported, by_untrusted, .. } in verdicts.iter().map(|verdict| &verdict.basis) {
+        if trusted && *by_untrusted {
+            join(&mut all, &reported.reportable_by_job());
+        } else {
+            join(&mut all, reported);
+        }
+    }
+    all
+}
 
 /// Adds the evidence of another question to the known evidence.
 pub fn join(known: &mut ReportedEvidence, new: &ReportedEvidence) {

@@ -76,7 +76,7 @@ pub use self::{
     explain::{FiredRule, LogExplanation, explain},
     failure_groups::FailureGroup,
     finding::Finding,
-    join::join,
+    join::{join, join_reports},
     known_failures::{FlakyFailure, KnownFailures, RetrySuccess},
     policy::{Exception, RetryPolicy, Terms},
     reported::reported,

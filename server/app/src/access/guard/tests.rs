@@ -46,7 +46,7 @@ async fn a_call_that_lasts_ends_when_access_changes_for_its_caller_and_not_when_
     fs::write(&path, file("agent") + &other("agent")).unwrap();
     let guard = Guard::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
     let secret = HeaderValue::from_static("Bearer secret");
-    let pass = Pass::new(&guard, Some(&secret), Arc::default(), Role::Agent, "test").unwrap();
+    let pass = Caller::admit(&guard, Some(&secret), Arc::default(), Role::Agent, "test").unwrap();
     let mut over = std::pin::pin!(pass.admission_ended());
     let ended = async |over: std::pin::Pin<&mut _>| {
         tokio::time::timeout(std::time::Duration::from_millis(20), over).await.ok()
@@ -75,7 +75,7 @@ async fn a_call_that_lasts_ends_when_its_token_expires() {
     // 60 s are what clocks may differ by
     let token = signer.token(|claims| claims["exp"] = serde_json::json!(guard.now() - 60 + 2));
     let token = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
-    let pass = Pass::new(&guard, Some(&token), Arc::default(), Role::Agent, "test").unwrap();
+    let pass = Caller::admit(&guard, Some(&token), Arc::default(), Role::Agent, "test").unwrap();
     assert_eq!(pass.check(), Ok(()));
     assert_eq!(pass.admission_ended().await, Denied::NotAccepted("has expired"));
     assert_eq!(pass.check(), Err(Denied::NotAccepted("has expired")));

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, ensure};
+use plimsoll_core::{domain::History, shared_history::SharedHistory};
 use plimsoll_proto::certificate::last_second;
 
 use super::{CheckLine, line_of};
@@ -19,8 +20,10 @@ use crate::{
         net::tls::{Certificate, ClientCertificates, certificates},
         settings::Config,
     },
-    state::pools::PoolRegistry,
-    verdicts::engine::{RuleSources, VerdictEngine},
+    state::{
+        pools::PoolRegistry,
+        verdict_engine::{RuleSources, VerdictEngine},
+    },
 };
 
 /// Days: a certificate that expires sooner should be renewed now.
@@ -111,7 +114,7 @@ pub(super) fn check_rules(config: &Config) -> CheckLine {
         policy_file: config.retry_policy.clone(),
         policy: config.retry.clone(),
     };
-    let read = VerdictEngine::open(sources, Arc::new(Metrics::new()));
+    let read = VerdictEngine::open(sources, SharedHistory::new(History::new(1)), Arc::new(Metrics::new()));
     let files = [&config.rules_dir, &config.retry_policy].into_iter().flatten();
     let names: Vec<String> = files.map(|path| path.display().to_string()).collect();
     let says = if names.is_empty() { "those of the program".to_owned() } else { names.join(", ") };

@@ -225,7 +225,7 @@ impl House {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
-        let (hooks, follower) = Hooks::new((ingest.clone(), fixture::verdicts(&ingest)), Some(client), kept);
+        let (hooks, follower) = Hooks::new(fixture::verdicts(&ingest), Some(client), kept);
         let stop = CancellationToken::new();
         let working = TaskTracker::new().spawn(worker.run(stop.clone()));
         let following = TaskTracker::new().spawn(follower.run(stop.clone()));
@@ -266,7 +266,7 @@ async fn a_failed_unmeasured_job_is_judged_and_its_next_pod_gets_more() {
     }
     house.until("judged", 1).await;
     let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
-    let verdicts = store::read_verdicts(&house.store, &attempt, 10).await.unwrap();
+    let verdicts = store::read_verdicts(&house.store, &attempt).await.unwrap();
     let [verdict] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
     let next = fixture::verdicts(&house.ingest).after_memory_end(&key).await.unwrap().unwrap().next;
@@ -291,7 +291,7 @@ async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense(
     }
     house.until("not_asked", 2).await;
     for id in ["127.0.0.1:1", "127.0.0.1:2"] {
-        let verdicts = store::read_verdicts(&house.store, &AttemptId::parse(id).unwrap(), 10).await.unwrap();
+        let verdicts = store::read_verdicts(&house.store, &AttemptId::parse(id).unwrap()).await.unwrap();
         assert_eq!(verdicts, []);
     }
     assert_eq!(house.hooks.accept(ended(3, "canceled", "x"), None).await, HookResult::Later);
@@ -305,7 +305,7 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_reported
     let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
     let metrics = Arc::new(Metrics::new());
     let (client, _file) = fake.client(&metrics);
-    let (hooks, follower) = Hooks::new((ingest.clone(), fixture::verdicts(&ingest)), Some(client), None);
+    let (hooks, follower) = Hooks::new(fixture::verdicts(&ingest), Some(client), None);
     let hook = |job| ended(job, "canceled", "x");
     let stop = CancellationToken::new();
     stop.cancel();

@@ -49,8 +49,8 @@ impl SizingService {
         let key = &summary.key;
         let mut fields = fields_of_summary(summary);
         fields.push(("ref_class".into(), self.history.stats().ref_class(&key.git_ref).into()));
-        let hides = self.private.hides_from(caller, &key.project);
-        let shown = key.labels.iter().filter(|(name, _)| !(hides && self.private.has_label(name)));
+        let shown =
+            key.labels.iter().filter(|(name, _)| !self.private.hides_label(caller, &key.project, name));
         fields.extend(shown.map(|(name, value)| (label_field(name), value.as_str().into())));
         fields
     }

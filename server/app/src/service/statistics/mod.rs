@@ -16,11 +16,10 @@ use plimsoll_core::{
 use plimsoll_proto::reasons::failure_line;
 pub(crate) use recommendations::{ProposalSlots, RecommendQuestion, RecommendationAnswer};
 
-use super::{Refusal, SizingService, redaction::Redactor};
+use super::{Refusal, SizingService};
 use crate::{
-    access::{identity::Identity, privacy::Private},
+    access::{identity::Identity, redaction::Redactor},
     runtime::answer_memory::AnswerMemory,
-    sessions::Ingest,
     state::pools::PoolRegistry,
     verdicts::Verdicts,
 };
@@ -41,12 +40,10 @@ const MAX_CORRECTED_RULES: usize = 100;
 #[derive(Debug, Clone)]
 pub(crate) struct StatisticsService {
     pub(crate) history: SharedHistory,
-    pub(crate) ingest: Ingest,
     pub(crate) verdicts: Verdicts,
     pub(crate) pools: PoolRegistry,
     pub(crate) question_slots: QuestionSlots,
     pub(crate) proposal_slots: ProposalSlots,
-    pub(crate) private: Arc<Private>,
 }
 
 /// Totals, with the failures that retries often fixed.
@@ -103,27 +100,27 @@ impl StatisticsService {
         let redactor = self.check_allowed(caller, &question.filter, &question.group_by)?;
         let confined = !caller.projects.is_all();
         let question = Question { confined, ..question };
-        let (stats, verdicts) = (self.history.stats().clone(), self.verdicts.clone());
+        let engine = self.verdicts.ingest.parts.verdict_engine.clone();
+        let stats = self.history.stats().clone();
         let prices = prices_by_pool(&self.pools.now());
         let asked = question.filter.project.clone();
-        let mut wrong = self
-            .verdicts
-            .wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
+        let mut wrong =
+            engine.wrong_verdicts(|project| caller.sees(project) && (asked.is_empty() || asked == project));
         wrong.truncate(MAX_CORRECTED_RULES);
         // a million attempts take a while, so the work runs on a blocking thread
         let reader = Arc::clone(caller);
         let counting = move || {
             let filter = &question.filter;
             let takes = |attempt: &AttemptBrief| reader.sees(&attempt.key.project) && filter.takes(attempt);
-            let failures = verdicts.failure_groups(takes, MAX_FAILURES);
-            let mut silenced = verdicts.silenced();
+            let failures = engine.failure_groups(takes, MAX_FAILURES);
+            let mut silenced = engine.silenced();
             silenced.retain(|rule| {
                 let is_everywhere = rule.project.is_empty() && !confined;
                 let is_asked = filter.project.is_empty() || filter.project == rule.project;
                 is_everywhere || (is_asked && reader.sees(&rule.project) && !rule.project.is_empty())
             });
             silenced.truncate(MAX_CORRECTED_RULES);
-            Ok((stats.report(&question, &prices)?, verdicts.flaky(MAX_FLAKY), failures, silenced))
+            Ok((stats.report(&question, &prices)?, engine.flaky(MAX_FLAKY), failures, silenced))
         };
         let (report, mut flaky, mut failures, silenced) = self
             .question_slots
@@ -159,7 +156,7 @@ impl StatisticsService {
             .await?;
         for place in &page.cursors {
             // skip an attempt that was deleted meanwhile
-            let Some(summary) = self.ingest.listed(&place.attempt).await? else { continue };
+            let Some(summary) = self.verdicts.ingest.listed(&place.attempt).await? else { continue };
             let line = self.failure_line(&redactor, &summary).await?;
             let summary = redactor.summary(self.history.related(&summary).into_owned());
             if !take(place, ListedAttempt { summary, line }) {
@@ -190,7 +187,7 @@ impl StatisticsService {
         group_by: &GroupBy,
     ) -> Result<Redactor, Refusal> {
         caller.may_see("filter.project", &filter.project).map_err(Refusal::Forbidden)?;
-        let redactor = Redactor { private: Arc::clone(&self.private), caller: Arc::clone(caller) };
+        let redactor = Redactor { private: Arc::clone(&self.verdicts.private), caller: Arc::clone(caller) };
         redactor.may_ask(filter, group_by)?;
         Ok(redactor)
     }

@@ -9,8 +9,8 @@ use plimsoll_core::{
 
 use super::TicketService;
 use crate::{
-    access::identity::Identity,
-    state::tickets::{Refusal, View},
+    access::{Refusal, identity::Identity},
+    state::tickets::View,
 };
 
 /// Most bytes of the tags that a ticket keeps for an upstream, so that its record has one part.

@@ -4,28 +4,19 @@
 mod claim;
 
 pub(crate) use claim::{TagQuestion, TicketQuestion};
-use plimsoll_core::{domain::TicketId, validated::Validated};
+use plimsoll_core::validated::Validated;
 
 use super::SizingService;
 use crate::{
-    access::identity::Identity,
-    state::tickets::{NumberedTicket, Refusal, TicketRegistry, View, Watching},
+    access::{Refusal, identity::Identity},
+    state::tickets::{NumberedTicket, TicketRegistry, View},
 };
 
-/// Opens, watches and closes tickets for callers. Cheap to clone.
+/// Opens tickets for callers; the registry watches and closes them. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct TicketService {
     pub(crate) sizing: SizingService,
     pub(crate) registry: TicketRegistry,
-}
-
-/// Proof that the caller may close a ticket, in addition to its identity.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum CloseBy<'a> {
-    /// The owner that the server returned when the ticket was opened.
-    Owner(&'a str),
-    /// The session of the last attempt that used the ticket's slot.
-    Session(&'a str),
 }
 
 /// A ticket's state for a client of Resalloc.
@@ -82,32 +73,5 @@ impl TicketService {
         let output = ticket.is_ready().then(|| ticket.host_output().unwrap_or(&ticket.claim.pool).to_owned());
         let failed = ticket.machine.as_ref().is_some_and(|machine| machine.failed);
         Ok(CollectedTicket::Known { output, closed: matches!(known, View::Ended(..)), failed })
-    }
-
-    /// Ends the ticket with this number, if it exists and the caller may close it.
-    /// Errors: the store cannot write.
-    pub(crate) async fn close_numbered(&self, caller: &Identity, number: u64) -> Result<(), Refusal> {
-        self.registry.close_numbered(number, caller).await
-    }
-
-    /// Ends a ticket. A ticket that has ended already keeps its result.
-    /// Errors: it does not exist, or is not visible to this caller.
-    pub(crate) async fn close(
-        &self,
-        caller: &Identity,
-        id: &TicketId,
-        by: CloseBy<'_>,
-    ) -> Result<View, Refusal> {
-        match by {
-            CloseBy::Owner(owner) => self.registry.close(id, owner, caller).await,
-            CloseBy::Session(session) => self.registry.give_back(id, session, caller).await,
-        }
-    }
-
-    /// Watches a ticket. With `holds`, the ticket's slot is held until the returned value is
-    /// dropped.
-    /// Errors: it does not exist, or is not visible to this caller.
-    pub(crate) fn watch(&self, caller: &Identity, id: &TicketId, holds: bool) -> Result<Watching, Refusal> {
-        self.registry.watch(id, holds, caller)
     }
 }

@@ -10,14 +10,12 @@ use std::{
 use plimsoll_core::domain::{Attempt, AttemptId, JobPod, Verdict};
 use plimsoll_store::{self as store, BATCH_BYTES, BATCH_OPERATIONS, Batch};
 
-use crate::{
-    sessions::{
-        Refusal,
-        request::{Answer, OpenedAttempt},
-        session::Session,
-        unwritable,
-    },
-    verdicts::causes::CauseChange,
+use crate::sessions::{
+    Refusal,
+    causes::CauseChange,
+    request::{Answer, OpenedAttempt},
+    session::Session,
+    unwritable,
 };
 
 /// Operations and bytes reserved for one more request: a batch of samples as fragments, or the

@@ -12,8 +12,9 @@ use plimsoll_store::{self as store, Batch, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::privacy::ReadableWords,
     sessions::{Ingest, fixture},
-    verdicts::{Asker, ReadableWords},
+    verdicts::Asker,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -158,7 +159,7 @@ async fn a_rule_that_was_wrong_here_has_no_say_after_a_restart_either() {
     };
     let [before, after] = read_before_and_after(
         &store,
-        |ingest| fixture::verdicts(ingest).silenced(),
+        |ingest| ingest.parts.verdict_engine.silenced(),
         async |ingest| {
             let verdicts = fixture::verdicts(ingest);
             for n in 0..6 {

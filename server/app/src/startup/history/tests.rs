@@ -8,7 +8,7 @@ use plimsoll_store::{Batch, Store};
 
 use super::*;
 use crate::sessions::{Ingest, fixture};
-use crate::verdicts::unmeasured::UnmeasuredBound;
+use crate::startup::unmeasured::UnmeasuredBound;
 
 /// What a server with room for `capacity` attempts knows after its start.
 async fn started(store: &Store, capacity: usize) -> Ingest {
@@ -51,7 +51,7 @@ async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() 
     assert_eq!(newest, [retry.attempt, failed.attempt]);
     assert_eq!(ingest.parts.metrics.history_attempts.get(), 2);
     assert!(!ingest.parts.history.knows(&old.attempt));
-    let flaky = fixture::verdicts(&ingest).flaky(10);
+    let flaky = ingest.parts.verdict_engine.flaky(10);
     assert_eq!(flaky.len(), 1, "{flaky:?}");
     assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
     assert_eq!(ingest.listed(&old.attempt).await.unwrap(), Some(old), "it is still on disk");
@@ -80,7 +80,7 @@ async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries()
     let ingest = started(&store, 2).await;
     assert!(trusted.iter().all(|summary| ingest.parts.history.knows(&summary.attempt)));
     assert_eq!(ingest.parts.history.newest_first().len(), 2 + 1, "one untrusted one beside them");
-    assert_eq!(fixture::verdicts(&ingest).flaky(10), []);
+    assert_eq!(ingest.parts.verdict_engine.flaky(10), []);
 }
 
 #[test]
@@ -116,7 +116,7 @@ async fn of_the_verdicts_on_unmeasured_attempts_the_oldest_go_and_no_others() {
     store::put_verdict(&mut batch, 7, &verdict(&ended("open", 0))).unwrap();
     store.commit(batch).await.unwrap();
     let (_ingest, mut worker) = fixture::ingest(&store, 10);
-    let holds = async |id: &AttemptId| store::count_verdicts(&store, id, 9).await.unwrap() == 1;
+    let holds = async |id: &AttemptId| store::read_verdicts(&store, id).await.unwrap().len() == 1;
     for (most, first_kept) in [(25, 0_u64), (20, 7), (20, 7)] {
         let unmeasured = worker.history_loader().load().await.unwrap().unmeasured;
         let bound = UnmeasuredBound { attempts: most, since_unix_ms: worker.retention.summaries_since() };
@@ -175,7 +175,7 @@ async fn a_damaged_summary_costs_itself_alone() {
     fixture::damage_summary(&store, &failed.attempt).await;
     let ingest = started(&store, 10).await;
     assert_eq!(ingest.parts.history.newest_first().len(), 2);
-    assert_eq!(fixture::verdicts(&ingest).flaky(10), []);
+    assert_eq!(ingest.parts.verdict_engine.flaky(10), []);
     assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
 }
 

@@ -10,8 +10,8 @@ use plimsoll_core::{
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
-use super::{Refusal, TicketRegistry, TicketState, View, may_touch};
-use crate::access::identity::Identity;
+use super::{TicketRegistry, TicketState, View, may_touch};
+use crate::access::{Refusal, identity::Identity};
 
 /// The largest number: clients read it as a signed integer of 32 bits.
 const MAX_TICKET_NUMBER: u64 = i32::MAX as u64;
@@ -131,7 +131,7 @@ impl TicketState {
         while self.view(&id_of(number)?, now).is_ok() {
             number += 1;
         }
-        if number > MAX_TICKET_NUMBER { Err(Refusal::Numbers) } else { Ok(number) }
+        if number > MAX_TICKET_NUMBER { Err(Refusal::TicketNumbers) } else { Ok(number) }
     }
 
     fn open_numbered(&mut self, number: u64, claim: TicketClaim, now: ClockReading) -> Result<(), Refusal> {

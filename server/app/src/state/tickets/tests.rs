@@ -228,8 +228,11 @@ async fn a_place_that_is_not_on_the_disk_is_not_answered() {
         let caller = Identity::anyone();
         memory.refuse_commits("the disk is full");
         let refused = tickets.close(&id("a"), "o", &caller).await;
-        assert!(matches!(refused, Err(Refusal::Unwritable(ref why)) if why.contains("full")), "{refused:?}");
-        assert!(matches!(tickets.open(&id("b"), claim(2)).await, Err(Refusal::Unwritable(_))));
+        assert!(
+            matches!(refused, Err(Refusal::TicketUnwritable(ref why)) if why.contains("full")),
+            "{refused:?}"
+        );
+        assert!(matches!(tickets.open(&id("b"), claim(2)).await, Err(Refusal::TicketUnwritable(_))));
         assert_eq!(state(&site.on_disk().await), [("a", true)]);
     })
     .await;

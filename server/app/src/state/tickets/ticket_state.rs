@@ -15,10 +15,13 @@ use plimsoll_core::{
 };
 use tokio::sync::watch;
 
-use super::{Refusal, upstream_queues::UpstreamQueues};
-use crate::runtime::{
-    audit::AUDIT,
-    metrics::{KindLabel, Metrics},
+use super::upstream_queues::UpstreamQueues;
+use crate::{
+    access::Refusal,
+    runtime::{
+        audit::AUDIT,
+        metrics::{KindLabel, Metrics},
+    },
 };
 
 /// Most ended tickets that are kept, so that a late caller gets the result of its ticket and does not open the ticket again.

@@ -8,7 +8,8 @@ use plimsoll_core::{
 };
 use tokio::sync::watch;
 
-use super::{Refusal, TicketRegistryState, View};
+use super::{TicketRegistryState, View};
+use crate::access::Refusal;
 
 /// A client that watches a ticket.
 #[derive(Debug)]

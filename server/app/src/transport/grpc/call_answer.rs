@@ -69,7 +69,7 @@ impl http_body::Body for CallBody {
         }
         self.has_ended = true;
         let mut trailers = http::HeaderMap::new();
-        status::of_refusal(&Refusal::Stopping).add_header(&mut trailers)?;
+        Status::from(Refusal::Stopping).add_header(&mut trailers)?;
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 

@@ -19,14 +19,16 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    guarded::{CallAdmission, admitted, caller},
+    guarded::{caller, ended},
     outbound::{Answers, Outbound},
     pending_acks::PendingAcks,
-    status,
     streams::{StreamLimit, Streams},
 };
 use crate::{
-    access::identity::{Bound, Identity},
+    access::{
+        guard::Caller,
+        identity::{Bound, ExceededBound, Identity},
+    },
     runtime::{metrics::Metrics, skipped_facts::SkippedFacts},
     sessions::{Ingest, Refusal, StreamHandle},
     state::pools::PoolRegistry,
@@ -63,15 +65,13 @@ impl Collector for CollectorService {
         &self,
         request: Request<Streaming<pb::AgentMessage>>,
     ) -> Result<Response<Self::StreamStream>, Status> {
-        let stream = self.streams.reserve(admitted(&request))?;
-        let (caller, metrics) = (caller(&request), Arc::clone(&self.metrics));
+        let (stream, metrics) = (self.streams.reserve(caller(&request))?, Arc::clone(&self.metrics));
         let (ingest, pools) = (self.ingest.clone(), self.pools.clone());
-        let answers = stream.serve(|outbound, admitted, stopping| async move {
+        let answers = stream.serve(|outbound, caller, stopping| async move {
             let stream = AgentStream {
-                admitted,
                 ingest,
                 pools,
-                handle: StreamHandle::of(Arc::clone(&caller)),
+                handle: StreamHandle::of(Arc::clone(&*caller)),
                 caller,
                 metrics: Arc::clone(&metrics),
                 attempts: HashSet::new(),
@@ -88,8 +88,7 @@ impl Collector for CollectorService {
 
 /// One stream of an agent.
 struct AgentStream {
-    caller: Arc<Identity>,
-    admitted: CallAdmission,
+    caller: Caller,
     ingest: Ingest,
     pools: PoolRegistry,
     metrics: Arc<Metrics>,
@@ -117,7 +116,7 @@ impl AgentStream {
         match end {
             Ok(StreamEnd::Client) => {}
             Ok(StreamEnd::Stopping) => {
-                self.outbound.end(Some(goodbye_message()), status::of_refusal(&Refusal::Stopping));
+                self.outbound.end(Some(goodbye_message()), Refusal::Stopping.into());
             }
             Ok(StreamEnd::Over(status)) | Err(status) => self.outbound.end(None, status),
         }
@@ -128,14 +127,14 @@ impl AgentStream {
         inbound: &mut Streaming<pb::AgentMessage>,
         stopping: &CancellationToken,
     ) -> Result<StreamEnd, Status> {
-        let admitted = self.admitted.clone();
-        let mut over = pin!(admitted.admission_ended());
+        let caller = self.caller.clone();
+        let mut over = pin!(caller.admission_ended());
         loop {
             let message = tokio::select! {
                 biased;
                 () = self.handle.replaced.cancelled() => return Err(self.replaced_status()),
                 () = stopping.cancelled() => return self.await_pending(stopping).await.map(|()| StreamEnd::Stopping),
-                status = &mut over => return self.await_pending(stopping).await.map(|()| StreamEnd::Over(status)),
+                denied = &mut over => return self.await_pending(stopping).await.map(|()| StreamEnd::Over(ended(&denied))),
                 answer = self.pending_acks.next(), if !self.pending_acks.is_empty() => {
                     self.send_answer(answer, stopping).await?;
                     continue;
@@ -173,7 +172,7 @@ impl AgentStream {
                 let takes_new_id = hello.takes_new_id;
                 match self.attempt_of_hello(hello) {
                     Ok(attempt) => {
-                        self.admitted.within(|caller| caller.note(&attempt, Instant::now()))?;
+                        self.within(|caller| caller.note(&attempt, Instant::now()))?;
                         self.open(attempt, takes_new_id).await
                     }
                     Err(refusal) => Err(refusal),
@@ -188,13 +187,17 @@ impl AgentStream {
         self.send_answer(answer, stopping).await
     }
 
+    fn within(&self, asked: impl FnOnce(&Identity) -> Result<(), ExceededBound>) -> Result<(), Status> {
+        Ok(self.caller.within(asked).map_err(Refusal::Exceeded)?)
+    }
+
     /// Takes a message from the caller's rates of samples and bytes.
     fn bounded(&self, message: &pb::AgentMessage) -> Result<(), Status> {
         let samples = match &message.message {
             Some(Sent::Batch(batch)) => batch.samples.len(),
             _ => 0,
         };
-        self.admitted.within(|caller| {
+        self.within(|caller| {
             let now = Instant::now();
             // checked first, because computing the length of a message takes time
             if caller.bounds.is_some() {
@@ -218,7 +221,7 @@ impl AgentStream {
         answer: Result<Answer, Refusal>,
         stopping: &CancellationToken,
     ) -> Result<(), Status> {
-        let answer = answer.map_err(|refusal| status::of_refusal(&refusal))?;
+        let answer = answer?;
         tokio::select! {
             biased;
             sent = self.outbound.send(pb::ServerMessage { message: Some(answer) }) => sent,
@@ -274,7 +277,7 @@ impl AgentStream {
         if let Err(Refusal::Exceeded(exceeded)) = &opened {
             // the sessions found that a bound is exceeded; this call only counts it with all other
             // exceeded bounds
-            let _refused = self.admitted.within(|_caller| Err::<(), _>(exceeded.clone()));
+            let _refused = self.caller.within(|_caller| Err::<(), _>(exceeded.clone()));
         }
         let opened = opened?;
         let id = opened.attempt;
@@ -286,8 +289,9 @@ impl AgentStream {
             runs_as: if id == asked { String::new() } else { id.to_string() },
         };
         if !opened.sealed {
-            welcome.no_place =
-                self.ingest.no_slot_reason(&id, (ticket.as_ref(), &project)).unwrap_or_default();
+            welcome.no_place = ticket
+                .and_then(|ticket| self.ingest.parts.tickets.no_place(&ticket, &id, &project))
+                .unwrap_or_default();
             self.attempts.insert(id);
         }
         Ok(Answer::Welcome(welcome))
@@ -295,12 +299,12 @@ impl AgentStream {
 
     fn replaced_status(&self) -> Status {
         if let Some(id) = self.handle.taken_over() {
-            return status::of_refusal(&Refusal::TakenOver(id.clone()));
+            return Refusal::TakenOver(id.clone()).into();
         }
         let name = self.attempts.iter().next().cloned();
         name.map_or_else(
             || Status::aborted("a newer stream of the same agent took over"),
-            |id| status::of_refusal(&Refusal::Replaced(id)),
+            |id| Refusal::Replaced(id).into(),
         )
     }
 }

@@ -157,6 +157,7 @@ mod tests {
     use crate::{
         access::{
             Refusal,
+            guard::Caller,
             identity::{Identity, Role},
         },
         transport::grpc::guarded::tests::OneStream,
@@ -193,7 +194,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_is_refused_is_counted_by_its_code() {
         let crowd = async |_: http::Request<Body>| {
-            Ok(status::of_refusal(&Refusal::Crowded { what: "watchers", most: 5 }).into_http())
+            Ok(Status::from(Refusal::Crowded { what: "watchers", most: 5 }).into_http())
         };
         let gate = Arc::new(gate(service_fn(crowd)));
         call(&gate, "Predict").await;
@@ -239,8 +240,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_counted_until_its_answer_is_gone_and_carries_who_calls() {
         let gate = Arc::new(gate(service_fn(async |request: http::Request<Body>| {
-            let caller = request.extensions().get::<Arc<Identity>>().cloned();
-            assert_eq!(caller, Some(Identity::anyone()));
+            let caller = request.extensions().get::<Caller>();
+            assert_eq!(caller.map(|caller| &**caller), Some(&Identity::anyone()));
             // an answer without a word would be gone at once
             Ok(http::Response::new(Body::new("a word".to_owned())))
         })));

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tonic::{Code, Request, Status, codegen::http};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::status::of_exceeded;
 use crate::{
     access::{
-        guard::{AdmittedCaller, Guard, Pass},
-        identity::{Denied, ExceededBound, Identity, Role, Roles, UsageSlot},
+        Refusal,
+        guard::{Caller, Guard},
+        identity::{Denied, Identity, Role, Roles, UsageSlot},
     },
     runtime::net::{accept::RunningRequest, serve::Peer},
 };
@@ -82,12 +82,12 @@ pub(super) struct CallSlots {
     pub(super) call: UsageSlot,
 }
 
-/// The identity of the caller that [`admit`] added; unknown if it added none.
-pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
-    request.extensions().get().cloned().unwrap_or_else(Identity::unknown)
+/// The caller that [`admit`] added; unknown if it added none.
+pub(super) fn caller<T>(request: &Request<T>) -> Caller {
+    request.extensions().get().cloned().unwrap_or_else(|| Identity::unknown().into())
 }
 
-/// Adds the caller's identity and proof to the request. Returns the slots that the call must hold.
+/// Adds the caller to the request. Returns the slots that the call must hold.
 ///
 /// # Errors
 /// The caller is not admitted, or exceeds a bound; the status is the answer.
@@ -95,14 +95,12 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
     let roles = roles_for(request.uri().path());
     let mut call = UsageSlot::default();
     if guard.is_open() {
-        request.extensions_mut().insert(Identity::anyone());
+        request.extensions_mut().insert(Caller::from(Identity::anyone()));
     } else if let Some(roles) = roles {
-        let pass = check_caller(guard, request, roles)?;
+        let caller = check_caller(guard, request, roles)?;
         let from = request.extensions().get::<Peer>().map(|peer| peer.address.ip());
-        let place = pass.within(|caller| caller.call_place(from));
-        call = place.map_err(|exceeded| of_exceeded(&exceeded))?;
-        request.extensions_mut().insert(Arc::clone(pass.caller()));
-        request.extensions_mut().insert(Arc::new(pass));
+        call = caller.within(|caller| caller.call_place(from)).map_err(Refusal::Exceeded)?;
+        request.extensions_mut().insert(caller);
     }
     let request = roles.and_then(|_roles| request.extensions().get::<Peer>()).map(count_request);
     Ok(CallSlots { request, call })
@@ -115,69 +113,24 @@ fn count_request(peer: &Peer) -> RunningRequest {
     running
 }
 
-fn check_caller<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pass, Status> {
+fn check_caller<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Caller, Status> {
     let authorization = request.headers().get(http::header::AUTHORIZATION);
     let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
     let path = request.uri().path();
-    let pass = Pass::new(guard, authorization, names, roles, path).map_err(|denied| status(&denied))?;
+    let caller = Caller::admit(guard, authorization, names, roles, path).map_err(|denied| status(&denied))?;
     if is_of_tickets(path) {
-        guard.known(pass.caller(), path).map_err(|denied| status(&denied))?;
+        guard.known(&caller, path).map_err(|denied| status(&denied))?;
     }
     // the messages of agents have rates of their own, which are counted as messages arrive
     if !roles.has(Role::Agent) {
-        guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
+        guard.question(&caller).map_err(Refusal::Exceeded)?;
     }
-    Ok(pass)
+    Ok(caller)
 }
 
-/// The admission of a long call, which may end before the call does.
-#[derive(Debug, Clone)]
-pub(super) struct CallAdmission(Option<Arc<Pass>>);
-
-/// The caller of a request, with its admission.
-pub(super) fn admitted_caller<T>(request: &Request<T>) -> AdmittedCaller {
-    AdmittedCaller::new(caller(request), request.extensions().get().cloned())
-}
-
-/// The admission of a request.
-pub(super) fn admitted<T>(request: &Request<T>) -> CallAdmission {
-    CallAdmission(request.extensions().get().cloned())
-}
-
-impl CallAdmission {
-    /// Waits until the caller is no longer admitted, and returns the status for the call. The
-    /// caller may reconnect at once with another token.
-    pub(super) async fn admission_ended(&self) -> Status {
-        match &self.0 {
-            Some(pass) => ended(&pass.admission_ended().await),
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Runs `asked`, which charges the caller's rate limits. Returns the default if the caller has no limits.
-    ///
-    /// # Errors
-    /// A bound is exceeded; the status is the answer.
-    pub(super) fn within<T: Default>(
-        &self,
-        asked: impl FnOnce(&Identity) -> Result<T, ExceededBound>,
-    ) -> Result<T, Status> {
-        let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
-        asked.map_err(|exceeded| of_exceeded(&exceeded))
-    }
-
-    /// Checks that the caller is still admitted.
-    ///
-    /// # Errors
-    /// The caller is no longer admitted; the status is the answer.
-    pub(super) fn check(&self) -> Result<(), Status> {
-        self.0.as_ref().map_or(Ok(()), |pass| pass.check().map_err(|denied| ended(&denied)))
-    }
-}
-
-/// The status `UNAVAILABLE`, so that a client reconnects soon: then a renewed token is accepted and
+/// The status `UNAVAILABLE` for a call whose caller is no longer admitted, so that a client reconnects soon: then a renewed token is accepted and
 /// an expired one is refused.
-fn ended(denied: &Denied) -> Status {
+pub(super) fn ended(denied: &Denied) -> Status {
     let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
     Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)
 }
@@ -226,10 +179,10 @@ pub(super) mod tests {
         /// The request, admitted.
         pub(in crate::transport::grpc) fn ask<T>(&self, message: T) -> Request<T> {
             let secret = http::HeaderValue::from_static("Bearer secret");
-            let pass = Pass::new(&self.guard, Some(&secret), Arc::default(), self.role, "test").unwrap();
+            let caller =
+                Caller::admit(&self.guard, Some(&secret), Arc::default(), self.role, "test").unwrap();
             let mut request = Request::new(message);
-            request.extensions_mut().insert(Arc::clone(pass.caller()));
-            request.extensions_mut().insert(Arc::new(pass));
+            request.extensions_mut().insert(caller);
             request
         }
 
@@ -246,7 +199,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_call_that_no_guard_has_looked_at_comes_from_an_unknown_caller() {
-        assert_eq!(caller(&Request::new(())), Identity::unknown());
+        assert_eq!(*caller(&Request::new(())), Identity::unknown());
     }
 
     #[test]

@@ -5,15 +5,10 @@ use plimsoll_core::placement::{BuildKind, Pool};
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
-use super::{
-    guarded::{admitted, caller},
-    outbound::Answers,
-    status,
-    streams::Streams,
-    tickets::{follow, of_refusal},
-};
+use super::{guarded::caller, outbound::Answers, streams::Streams, tickets::follow};
 use crate::{
-    service::{Demands, TicketService, tickets::CloseBy},
+    access::Refusal,
+    service::{Demands, TicketService},
     state::pools::PoolRegistry,
     transport::wire::{
         self,
@@ -56,7 +51,7 @@ impl Placement for PlacementService {
     ) -> Result<Response<pb::GetDemandResponse>, Status> {
         let demands = match request.get_ref().pool.as_str() {
             "" => self.demands.all(),
-            name => vec![self.demands.of("pool", name).map_err(|fault| status::of_fault(&fault))?],
+            name => vec![self.demands.of("pool", name).map_err(Refusal::Fault)?],
         };
         Ok(Response::new(pb::GetDemandResponse { pools: demands.into_iter().map(demand).collect() }))
     }
@@ -66,9 +61,8 @@ impl Placement for PlacementService {
         request: Request<pb::OpenTicketRequest>,
     ) -> Result<Response<pb::OpenTicketResponse>, Status> {
         let caller = caller(&request);
-        let (id, asked) =
-            wire::tickets::opening(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let view = self.tickets.open(&caller, &id, asked).await.map_err(|refusal| of_refusal(&refusal))?;
+        let (id, asked) = wire::tickets::opening(request.into_inner()).map_err(Refusal::Fault)?;
+        let view = self.tickets.open(&caller, &id, asked).await?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::OpenTicketResponse { ticket }))
     }
@@ -80,10 +74,9 @@ impl Placement for PlacementService {
         request: Request<pb::WatchTicketRequest>,
     ) -> Result<Response<Self::WatchTicketStream>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
-        let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let stream = self.watchers.reserve(admitted(&request))?;
-        let watching =
-            self.tickets.watch(&caller, &id, asked.hold).map_err(|refusal| of_refusal(&refusal))?;
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
+        let stream = self.watchers.reserve(caller.clone())?;
+        let watching = self.tickets.registry.watch(&id, asked.hold, &caller)?;
         Ok(Response::new(stream.answer(|outbound| Box::pin(follow(watching, outbound)))))
     }
 
@@ -92,12 +85,12 @@ impl Placement for PlacementService {
         request: Request<pb::CloseTicketRequest>,
     ) -> Result<Response<pb::CloseTicketResponse>, Status> {
         let (asked, caller) = (request.get_ref(), caller(&request));
-        let id = wire::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let by = match asked.session.as_str() {
-            "" => CloseBy::Owner(&asked.owner),
-            session => CloseBy::Session(session),
+        let id = wire::ticket_id("ticket", &asked.ticket).map_err(Refusal::Fault)?;
+        let registry = &self.tickets.registry;
+        let view = match asked.session.as_str() {
+            "" => registry.close(&id, &asked.owner, &caller).await?,
+            session => registry.give_back(&id, session, &caller).await?,
         };
-        let view = self.tickets.close(&caller, &id, by).await.map_err(|refusal| of_refusal(&refusal))?;
         let ticket = Some(wire::tickets::ticket(&view));
         Ok(Response::new(pb::CloseTicketResponse { ticket }))
     }

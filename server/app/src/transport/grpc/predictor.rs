@@ -1,20 +1,23 @@
 //! `Predict`, `PredictBatch`, `ShouldRetry`, `CorrectVerdict` and `Explain`. Each handler converts
 //! the request, calls a service, and converts the result.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use plimsoll_proto::v1::{self as pb, predict_batch_response::Result as Answer, predictor_server::Predictor};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    guarded::{CallAdmission, admitted, admitted_caller, caller},
+    guarded::{caller, ended},
     outbound::{self, Outbound},
-    status,
     streams::{StreamLimit, Streams},
 };
 use crate::{
-    access::identity::{Bound, Identity},
+    access::{
+        Refusal,
+        guard::Caller,
+        identity::{Bound, Identity},
+    },
     service::SizingService,
     transport::wire,
     verdicts::Verdicts,
@@ -46,25 +49,24 @@ impl PredictorService {
     fn batch(
         &self,
         questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,
-        caller: Arc<Identity>,
-        admitted: CallAdmission,
+        caller: Caller,
     ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
-        let (stream, service) = (self.batches.reserve(admitted.clone())?, self.clone());
+        let (stream, service) = (self.batches.reserve(caller.clone())?, self.clone());
         Ok(stream.answer(move |outbound| {
-            Box::pin(async move { service.answer_all(questions, &caller, &admitted, outbound).await })
+            Box::pin(async move { service.answer_all(questions, &caller, outbound).await })
         }))
     }
 
     async fn answer_all(
         &self,
         mut questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Unpin,
-        caller: &Identity,
-        admitted: &CallAdmission,
+        caller: &Caller,
         outbound: &Outbound<pb::PredictBatchResponse>,
     ) -> Result<(), Status> {
         while let Some(request) = questions.next().await {
-            admitted.check()?;
-            admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
+            caller.check().map_err(|denied| ended(&denied))?;
+            let asked = caller.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()));
+            asked.map_err(Refusal::Exceeded)?;
             outbound.send(self.answer_one(request?, caller)).await?;
         }
         Ok(())
@@ -80,9 +82,8 @@ impl Predictor for PredictorService {
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request);
-        let (key, _limit) =
-            wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let answer = self.sizing.predict(&caller, key).map_err(|fault| status::forbidden(&fault))?;
+        let (key, _limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
+        let answer = self.sizing.predict(&caller, key).map_err(Refusal::Forbidden)?;
         Ok(Response::new(pb::PredictResponse { prediction: Some(wire::sizing::answer(&answer)) }))
     }
 
@@ -90,20 +91,19 @@ impl Predictor for PredictorService {
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
-        let (caller, admitted) = (caller(&request), admitted(&request));
-        self.batch(request.into_inner(), caller, admitted).map(Response::new)
+        let caller = caller(&request);
+        self.batch(request.into_inner(), caller).map(Response::new)
     }
 
     async fn should_retry(
         &self,
         request: Request<pb::ShouldRetryRequest>,
     ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
-        let caller = admitted_caller(&request);
+        let caller = caller(&request);
         let asked = request.into_inner();
         let newest_run = asked.newest_run;
-        let question = wire::verdicts::question(asked).map_err(|fault| status::of_fault(&fault))?;
-        let verdict = Box::pin(self.verdicts.should_retry(&caller, (question, newest_run))).await;
-        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
+        let question = wire::verdicts::question(asked).map_err(Refusal::Fault)?;
+        let verdict = Box::pin(self.verdicts.should_retry(&caller, (question, newest_run))).await?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
@@ -111,11 +111,9 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::CorrectVerdictRequest>,
     ) -> Result<Response<pb::CorrectVerdictResponse>, Status> {
-        let caller = admitted_caller(&request);
-        let correction = wire::verdicts::correction_request(request.into_inner())
-            .map_err(|fault| status::of_fault(&fault))?;
-        let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await;
-        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
+        let caller = caller(&request);
+        let correction = wire::verdicts::correction_request(request.into_inner()).map_err(Refusal::Fault)?;
+        let verdict = Box::pin(self.verdicts.correct(&caller, correction)).await?;
         Ok(Response::new(pb::CorrectVerdictResponse { verdict: Some(wire::verdicts::verdict(verdict)) }))
     }
 
@@ -124,10 +122,8 @@ impl Predictor for PredictorService {
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
         let caller = caller(&request);
-        let (key, limit) =
-            wire::sizing::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let explained = self.sizing.explain(&caller, key, limit).await;
-        let explained = explained.map_err(|refusal| status::of_refusal(&refusal))?;
+        let (key, limit) = wire::sizing::ask(request.into_inner()).map_err(Refusal::Fault)?;
+        let explained = self.sizing.explain(&caller, key, limit).await?;
         Ok(Response::new(wire::sizing::explanation(explained)))
     }
 }

@@ -13,12 +13,12 @@ use plimsoll_proto::externalscaler::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    guarded::admitted,
+    guarded::caller,
     outbound::{Answers, Outbound},
-    status,
     streams::{StreamLimit, Streams},
 };
 use crate::{
+    access::Refusal,
     integrations::keda::{self, Trigger},
     service::demand::{Demands, PoolDemand},
 };
@@ -43,8 +43,8 @@ impl ScalerService {
 
     /// Parses the trigger of a request, and gets the demand of its pool.
     fn asked(&self, scaled: &ScaledObjectRef) -> Result<(Trigger, PoolDemand), Status> {
-        let trigger = Trigger::read(&scaled.scaler_metadata).map_err(|fault| status::of_fault(&fault))?;
-        let demand = trigger.demand(&self.demands).map_err(|fault| status::of_fault(&fault))?;
+        let trigger = Trigger::read(&scaled.scaler_metadata).map_err(Refusal::Fault)?;
+        let demand = trigger.demand(&self.demands).map_err(Refusal::Fault)?;
         Ok((trigger, demand))
     }
 }
@@ -66,7 +66,7 @@ impl ExternalScaler for ScalerService {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
         let (trigger, _) = self.asked(request.get_ref())?;
-        let (stream, demands) = (self.streams.reserve(admitted(&request))?, self.demands.clone());
+        let (stream, demands) = (self.streams.reserve(caller(&request))?, self.demands.clone());
         let answers = stream
             .answer(move |outbound| Box::pin(async move { follow(&demands, &trigger, outbound).await }));
         Ok(Response::new(answers))
@@ -92,7 +92,7 @@ impl ExternalScaler for ScalerService {
         let request = request.into_inner();
         let scaled = request.scaled_object_ref.unwrap_or_default();
         let (trigger, demand) = self.asked(&scaled)?;
-        let measure = trigger.measured(&request.metric_name).map_err(|fault| status::of_fault(&fault))?;
+        let measure = trigger.measured(&request.metric_name).map_err(Refusal::Fault)?;
         let value = measure.of(&demand);
         let value = MetricValue {
             metric_name: measure.as_str().to_owned(),
@@ -115,7 +115,7 @@ async fn follow(
     loop {
         tick.tick().await;
         // fails if the operator has removed the pool from the pools file
-        let demand = trigger.demand(demands).map_err(|fault| status::of_fault(&fault))?;
+        let demand = trigger.demand(demands).map_err(Refusal::Fault)?;
         let active = keda::is_active(&demand);
         if sent.replace(active) != Some(active) {
             outbound.send(IsActiveResponse { result: active }).await?;

@@ -7,12 +7,7 @@ use plimsoll_proto::v1::{self as pb, stats_server::Stats};
 use tonic::{Request, Response, Status};
 pub(super) use watch::WATCHERS;
 
-use super::{
-    guarded::{admitted, caller},
-    outbound::Answers,
-    status,
-    streams::Streams,
-};
+use super::{guarded::caller, outbound::Answers, status, streams::Streams};
 use crate::transport::read_api::ReadApi;
 
 /// The service `plimsoll.v1.Stats`.
@@ -59,9 +54,8 @@ impl Stats for StatsService {
     }
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let watch = self.api.attempts.watch(&caller(&request));
-        let watch = watch.map_err(|refusal| status::of_refusal(&refusal))?;
-        let stream = self.watchers.reserve(admitted(&request))?;
+        let caller = caller(&request);
+        let (watch, stream) = (self.api.attempts.watch(&caller)?, self.watchers.reserve(caller)?);
         Ok(Response::new(stream.answer(|outbound| Box::pin(watch::send_to_watcher(watch, outbound)))))
     }
 }

@@ -1,13 +1,13 @@
 //! Maps errors to gRPC statuses, with the details of `google.rpc`.
 
-use plimsoll_core::domain::FieldViolation;
+use plimsoll_core::{domain::FieldViolation, placement::tickets::TicketRefusal};
 use tonic::{
     Code, Response, Status,
     codegen::http::{HeaderMap, HeaderValue},
 };
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::access::{Refusal, identity::ExceededBound};
+use crate::access::Refusal;
 
 /// The name of a code in metrics: as gRPC names it, in lower case.
 pub(super) fn name(code: Code) -> &'static str {
@@ -32,53 +32,53 @@ pub(super) fn name(code: Code) -> &'static str {
     }
 }
 
-/// The status `INVALID_ARGUMENT`, with the field.
-pub(super) fn of_fault(fault: &FieldViolation) -> Status {
-    let details = ErrorDetails::with_bad_request_violation(fault.field.clone(), fault.description.clone());
-    Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
-}
-
-/// The status `PERMISSION_DENIED`. The text names the field whose value is not for this caller.
-pub(super) fn forbidden(fault: &FieldViolation) -> Status {
-    Status::permission_denied(fault.to_string())
-}
-
-/// The status for a refusal, with `RetryInfo` if a retry may succeed.
-pub(super) fn of_refusal(refusal: &Refusal) -> Status {
-    let code = match refusal {
-        Refusal::Fault(fault) => return of_fault(fault),
-        Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Code::PermissionDenied,
-        Refusal::NotFound(_) => Code::NotFound,
-        Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
-        Refusal::Held(_) | Refusal::TakenOver(_) => Code::AlreadyExists,
-        Refusal::Replaced(_) => Code::Aborted,
-        Refusal::Full(_)
-        | Refusal::FullOfUntrusted(_)
-        | Refusal::TooManyVerdicts(_)
-        | Refusal::Crowded { .. }
-        | Refusal::TooLittleMemory(_)
-        | Refusal::Judged { .. } => Code::ResourceExhausted,
-        Refusal::Exceeded(exceeded) => return of_exceeded(exceeded),
-        Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
-        Refusal::Panicked(_) => Code::Internal,
-    };
-    match refusal.retry_after() {
-        Some(after) => {
-            Status::with_error_details(code, refusal.to_string(), ErrorDetails::with_retry_info(Some(after)))
+impl From<Refusal> for Status {
+    /// The status for a refusal, with the field that is wrong, or with `RetryInfo` if a retry may succeed.
+    fn from(refusal: Refusal) -> Self {
+        let code = match &refusal {
+            Refusal::Fault(FieldViolation { field, description }) => {
+                let details = ErrorDetails::with_bad_request_violation(field.clone(), description.clone());
+                return Self::with_error_details(Code::InvalidArgument, refusal.to_string(), details);
+            }
+            Refusal::Forbidden(_) | Refusal::NotAllowed(_) => Code::PermissionDenied,
+            Refusal::NotFound(_) | Refusal::Ticket(TicketRefusal::Unknown(_)) => Code::NotFound,
+            Refusal::NotOpen(_)
+            | Refusal::Gap { .. }
+            | Refusal::Running(_)
+            | Refusal::Ticket(TicketRefusal::Never(_)) => Code::FailedPrecondition,
+            Refusal::Held(_) | Refusal::TakenOver(_) | Refusal::Ticket(TicketRefusal::Taken(_)) => {
+                Code::AlreadyExists
+            }
+            Refusal::Replaced(_) => Code::Aborted,
+            Refusal::Full(_)
+            | Refusal::FullOfUntrusted(_)
+            | Refusal::TooManyVerdicts(_)
+            | Refusal::Crowded { .. }
+            | Refusal::TooLittleMemory(_)
+            | Refusal::Judged { .. }
+            | Refusal::Exceeded(_)
+            | Refusal::Ticket(_)
+            | Refusal::TicketNumbers => Code::ResourceExhausted,
+            Refusal::Unwritable(_)
+            | Refusal::Unreadable(_)
+            | Refusal::TicketUnwritable(_)
+            | Refusal::Stopping => Code::Unavailable,
+            Refusal::Panicked(_) => Code::Internal,
+        };
+        match refusal.retry_after() {
+            Some(after) => Status::with_error_details(
+                code,
+                refusal.to_string(),
+                ErrorDetails::with_retry_info(Some(after)),
+            ),
+            None => Status::new(code, refusal.to_string()),
         }
-        None => Status::new(code, refusal.to_string()),
     }
 }
 
 /// The answer of a service as a response, or the status for its refusal.
 pub(super) fn answered<T>(answer: Result<T, Refusal>) -> Result<Response<T>, Status> {
-    answer.map(Response::new).map_err(|refusal| of_refusal(&refusal))
-}
-
-/// The status `RESOURCE_EXHAUSTED` for a caller that exceeds one of its bounds.
-pub(super) fn of_exceeded(exceeded: &ExceededBound) -> Status {
-    let details = ErrorDetails::with_retry_info(Some(exceeded.retry_after));
-    Status::with_error_details(Code::ResourceExhausted, exceeded.to_string(), details)
+    Ok(Response::new(answer?))
 }
 
 /// Replaces tonic's status INTERNAL for a message that cannot be parsed by INVALID_ARGUMENT with
@@ -93,7 +93,7 @@ pub(super) fn blame_sender(headers: &mut HeaderMap) {
         return;
     };
     let mut blamed = HeaderMap::new();
-    if of_fault(&fault).add_header(&mut blamed).is_ok() {
+    if Status::from(Refusal::Fault(fault)).add_header(&mut blamed).is_ok() {
         headers.extend(blamed);
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_fault_names_its_field_in_the_details() {
-        let status = of_refusal(&Refusal::Fault(FieldViolation::new("key.package", "is empty")));
+        let status = Status::from(Refusal::Fault(FieldViolation::new("key.package", "is empty")));
         assert_eq!(status.code(), Code::InvalidArgument);
         let details = status.get_error_details();
         assert_eq!(details.bad_request().unwrap().field_violations[0].field, "key.package");
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_overloaded_server_says_when_to_come_back() {
-        let status = of_refusal(&Refusal::Full(5));
+        let status = Status::from(Refusal::Full(5));
         assert_eq!(status.code(), Code::ResourceExhausted);
         let after = status.get_error_details().retry_info().unwrap().retry_delay;
         assert_eq!(after, Some(Duration::from_secs(30)));

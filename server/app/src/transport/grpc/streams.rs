@@ -9,12 +9,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Status;
 
 use super::{
-    guarded::CallAdmission,
+    guarded::ended,
     outbound::{Answers, Outbound, outbound},
-    status,
 };
 use crate::{
-    access::identity::{Bound, UsageSlot},
+    access::{
+        guard::Caller,
+        identity::{Bound, UsageSlot},
+    },
     sessions::Refusal,
 };
 
@@ -38,7 +40,7 @@ pub(super) struct Streams {
 /// The slots of a stream that has not started.
 pub(super) struct ReservedStream<'s> {
     streams: &'s Streams,
-    admitted: CallAdmission,
+    caller: Caller,
     places: (OwnedSemaphorePermit, UsageSlot),
 }
 
@@ -55,12 +57,12 @@ impl Streams {
     ///
     /// # Errors
     /// All slots of the kind or of the caller are taken; the status is the answer.
-    pub(super) fn reserve(&self, admitted: CallAdmission) -> Result<ReservedStream<'_>, Status> {
+    pub(super) fn reserve(&self, caller: Caller) -> Result<ReservedStream<'_>, Status> {
         let StreamLimit { what, most } = self.at_once;
         let place = Arc::clone(&self.slots).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_refusal(&Refusal::Crowded { what, most }))?;
-        let own = admitted.within(|caller| caller.place(Bound::Streams))?;
-        Ok(ReservedStream { streams: self, admitted, places: (place, own) })
+        let place = place.map_err(|_full| Refusal::Crowded { what, most })?;
+        let own = caller.within(|caller| caller.place(Bound::Streams)).map_err(Refusal::Exceeded)?;
+        Ok(ReservedStream { streams: self, caller, places: (place, own) })
     }
 
     /// Number of free slots.
@@ -75,14 +77,14 @@ impl ReservedStream<'_> {
     /// admitted, and when the server stops.
     pub(super) fn serve<T, F>(
         self,
-        serve: impl FnOnce(Outbound<T>, CallAdmission, CancellationToken) -> F,
+        serve: impl FnOnce(Outbound<T>, Caller, CancellationToken) -> F,
     ) -> Answers<T>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { streams: of, admitted, places } = self;
+        let Self { streams: of, caller, places } = self;
         let (outbound, answers) = outbound();
-        let serving = serve(outbound, admitted, of.stopping.clone());
+        let serving = serve(outbound, caller, of.stopping.clone());
         of.tasks.spawn(async move {
             serving.await;
             drop(places);
@@ -96,14 +98,14 @@ impl ReservedStream<'_> {
         self,
         answer: impl for<'a> FnOnce(&'a Outbound<T>) -> ServingFuture<'a> + Send + 'static,
     ) -> Answers<T> {
-        self.serve(|outbound, admitted, stopping| async move {
-            let ended = tokio::select! {
-                () = stopping.cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
+        self.serve(|outbound, caller, stopping| async move {
+            let end = tokio::select! {
+                () = stopping.cancelled() => Err(Refusal::Stopping.into()),
                 () = outbound.client_left() => Ok(()),
-                status = admitted.admission_ended() => Err(status),
-                ended = answer(&outbound) => ended,
+                denied = caller.admission_ended() => Err(ended(&denied)),
+                end = answer(&outbound) => end,
             };
-            if let Err(status) = ended {
+            if let Err(status) = end {
                 outbound.end(None, status);
             }
         })

@@ -1,15 +1,14 @@
-//! Tickets: the stream to a watcher, and the status codes of refusals.
+//! The stream to a watcher of a ticket.
 
 use std::time::Duration;
 
-use plimsoll_core::placement::tickets::TicketRefusal;
 use plimsoll_proto::v1 as pb;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tonic::Status;
 
-use super::{outbound::Outbound, status, streams::StreamLimit};
+use super::{outbound::Outbound, streams::StreamLimit};
 use crate::{
-    state::tickets::{Refusal, View, Watching},
+    access::Refusal,
+    state::tickets::{View, Watching},
     transport::wire,
 };
 
@@ -40,33 +39,10 @@ pub(super) async fn follow(
                 }
             }
             // a change that is not on disk is not sent: it may be on disk when the next one is sent
-            Err(Refusal::Unwritable(_)) => {}
-            Err(refusal) => return Err(of_refusal(&refusal)),
+            Err(Refusal::TicketUnwritable(_)) => {}
+            Err(refusal) => return Err(refusal.into()),
         }
         let _elapsed = tokio::time::timeout(POSITION_INTERVAL, watching.changed()).await;
-    }
-}
-
-/// The status for a refusal by the ticket registry, with the field, or with `RetryInfo` if a retry
-/// may succeed.
-pub(super) fn of_refusal(refusal: &Refusal) -> Status {
-    let code = match refusal {
-        Refusal::Fault(fault) => return status::of_fault(fault),
-        Refusal::Forbidden(fault) => return status::forbidden(fault),
-        Refusal::Numbers
-        | Refusal::Refused(
-            TicketRefusal::Full(_) | TicketRefusal::Crowded { .. } | TicketRefusal::Mixed(_),
-        ) => Code::ResourceExhausted,
-        Refusal::Refused(TicketRefusal::Taken(_)) => Code::AlreadyExists,
-        Refusal::Refused(TicketRefusal::Unknown(_)) => Code::NotFound,
-        Refusal::Refused(TicketRefusal::Never(_)) => Code::FailedPrecondition,
-        Refusal::Unwritable(_) | Refusal::Stopping => Code::Unavailable,
-    };
-    match refusal.retry_after() {
-        Some(after) => {
-            Status::with_error_details(code, refusal.to_string(), ErrorDetails::with_retry_info(Some(after)))
-        }
-        None => Status::new(code, refusal.to_string()),
     }
 }
 
@@ -78,6 +54,7 @@ mod tests {
     use plimsoll_store::Store;
     use tokio_stream::StreamExt as _;
     use tokio_util::{sync::CancellationToken, task::TaskTracker};
+    use tonic::Code;
 
     use super::*;
     use crate::{

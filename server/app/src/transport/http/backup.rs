@@ -23,7 +23,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::hosts::{Host, requested_hosts};
 use crate::transport::state::HttpState;
 use crate::{
-    access::identity::Identity,
+    access::guard::Caller,
     runtime::{
         answer_memory::{AnswerMemory, AnswerShare, TooLittleMemory},
         audit::AUDIT,
@@ -63,7 +63,7 @@ pub(super) async fn backup(
 ) -> Response {
     let extensions = request.extensions();
     let caller =
-        extensions.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
+        extensions.get::<Caller>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
     if !may_take_backup(&request, (peer.ip(), local), parts.backup_remote) {
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
         return (StatusCode::FORBIDDEN, NOT_LOCAL_ANSWER).into_response();

@@ -11,7 +11,7 @@
 //! | a `Content-Type` other than `application/json`, or none | 415 | refused |
 //! | from a page of another origin ([`super::origin`]) | 403 | |
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes},
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::transport::state::HttpState;
 use crate::{
-    access::identity::Identity,
+    access::guard::Caller,
     integrations::gitlab::{
         DELIVERY_HEADER, EVENT_HEADER, EndedJob, HookEvent, HookFault, INSTANCE_HEADER, ParsedHook,
         SECRET_HEADER,
@@ -144,7 +144,7 @@ async fn accept_end(
     Head { headers, extensions, .. }: &Head,
     mut ended: Box<EndedJob>,
 ) -> HookCount {
-    let caller = extensions.get::<Arc<Identity>>().map(|caller| &**caller);
+    let caller = extensions.get::<Caller>().map(|caller| &***caller);
     match reports::reporter(&parts.guard, caller, &ended.job.key.project, "/v1/collect") {
         Ok(by) => ended.reported.by = by,
         // answered without an error: after four errors GitLab would disable a group's hook, and

@@ -14,7 +14,7 @@ use plimsoll_core::domain::FieldViolation;
 use super::{refusal::refuse, shown_path, xml_rpc};
 use crate::{
     access::{
-        guard::Guard,
+        guard::{Caller, Guard},
         identity::{Denied, ExceededBound, Identity, Role, UsageSlot},
     },
     commands::admin::backup::BACKUP_PATH,
@@ -96,7 +96,7 @@ pub(super) fn admit(
     let place = take_call_slot(guard, &identity, from)
         .map_err(|exceeded| Box::new(exceeded_response(path, &exceeded)))?;
     let_in(request.extensions());
-    request.extensions_mut().insert(identity);
+    request.extensions_mut().insert(Caller::from(identity));
     Ok(Some(place))
 }
 

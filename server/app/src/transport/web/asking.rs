@@ -12,7 +12,7 @@ use plimsoll_proto::v1 as pb;
 use super::trouble::PageError;
 use crate::{
     access::{
-        guard::AdmittedCaller,
+        guard::Caller,
         identity::{Identity, Role},
     },
     runtime::settings::InForce,
@@ -30,7 +30,7 @@ impl FromRequestParts<HttpState> for RequestReader {
     type Rejection = Infallible;
 
     async fn from_request_parts(request: &mut request::Parts, parts: &HttpState) -> Result<Self, Infallible> {
-        let caller = request.extensions.get::<Arc<Identity>>().map_or_else(Identity::anyone, Arc::clone);
+        let caller = request.extensions.get().cloned().unwrap_or_else(|| Identity::anyone().into());
         let (api, shown) = (ReadApi::over(&parts.services), Arc::clone(&parts.settings));
         Ok(Self(Reader { api, caller, settings_in_force: shown }))
     }
@@ -40,7 +40,7 @@ impl FromRequestParts<HttpState> for RequestReader {
 #[derive(Debug)]
 pub(super) struct Reader {
     api: ReadApi,
-    caller: Arc<Identity>,
+    caller: Caller,
     pub(super) settings_in_force: Arc<Vec<InForce>>,
 }
 
@@ -62,8 +62,7 @@ impl Reader {
         verdicts: &Verdicts,
         asked: CorrectionRequest,
     ) -> Result<(), PageError> {
-        let caller = AdmittedCaller::new(Arc::clone(&self.caller), None);
-        self.naming_projects(verdicts.correct(&caller, asked).await.map(drop))
+        self.naming_projects(verdicts.correct(&self.caller, asked).await.map(drop))
     }
 
     /// Adds the projects that the reader may ask for to a refusal.

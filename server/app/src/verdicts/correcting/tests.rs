@@ -5,9 +5,9 @@ use plimsoll_store::Store;
 
 use super::*;
 use crate::{
+    access::privacy::ReadableWords,
     sessions::{Ingest, fixture},
     startup::history::HistoryLoader,
-    verdicts::ReadableWords,
 };
 
 const BROKEN: &str = "a.c:1:1: error: no such thing\n";
@@ -39,9 +39,8 @@ async fn stored(summaries: &[Summary]) -> Store {
     store
 }
 
-fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> CorrectionJob {
-    let (attempt, project, why) = (id(attempt), String::new(), why.to_owned());
-    CorrectionJob { attempt, project, cause, why, signature_for_ms: None, asker: Asker::TRUSTED }
+fn correcting(attempt: &str, cause: Option<Cause>, why: &str) -> CorrectionRequest {
+    CorrectionRequest { attempt: id(attempt), cause, why: why.to_owned(), signature_for_ms: None }
 }
 
 fn asked(attempt: &str, log: &str) -> Evidence {
@@ -57,8 +56,9 @@ async fn judge(ingest: &Ingest, asked: Evidence) -> Result<Verdict, Refusal> {
     fixture::verdicts(ingest).judge(asked, Asker::TRUSTED).await
 }
 
-async fn correct(ingest: &Ingest, correcting: CorrectionJob) -> Result<Verdict, Refusal> {
-    fixture::verdicts(ingest).store_correction(correcting).await
+async fn correct(ingest: &Ingest, request: CorrectionRequest) -> Result<Verdict, Refusal> {
+    let found = ingest.find(&request.attempt).await.unwrap();
+    fixture::verdicts(ingest).store_correction(request, String::new(), Asker::TRUSTED, found).await
 }
 
 /// Runs `test` beside the writer over these attempts.
@@ -83,13 +83,13 @@ async fn a_corrected_cause_is_that_of_the_attempt_until_it_is_taken_back() {
         let more = judge(&ingest, more).await.unwrap();
         assert_eq!(more.cause, Cause::Infra, "a question with more evidence carries it on");
         assert_eq!(more.correction().unwrap().found, Cause::Deterministic);
-        let wrong = fixture::verdicts(&ingest).wrong_verdicts(|_| true);
+        let wrong = ingest.parts.verdict_engine.wrong_verdicts(|_| true);
         assert_eq!((wrong.len(), wrong[0].found, wrong[0].count), (1, Cause::Deterministic, 1));
         let undone = correct(&ingest, correcting("a", None, "")).await.unwrap();
         assert_eq!((undone.cause, undone.correction()), (Cause::Deterministic, None));
         let by_log = (Some(Cause::Deterministic), Some(EvidenceSource::Log), false);
         assert_eq!(cause_of(&ingest, "a").await, by_log);
-        assert_eq!(fixture::verdicts(&ingest).wrong_verdicts(|_| true), []);
+        assert_eq!(ingest.parts.verdict_engine.wrong_verdicts(|_| true), []);
         assert_eq!(correct(&ingest, correcting("a", None, "")).await.unwrap(), undone, "twice is once");
     })
     .await;
@@ -124,8 +124,10 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         correct(&ingest, correcting("a", Some(Cause::Infra), "mirror")).await.unwrap();
         let other = judge(&ingest, asked("b", BROKEN)).await.unwrap();
         assert_eq!(other.cause, Cause::Deterministic, "it was about the attempt alone");
-        let both =
-            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
+        let both = CorrectionRequest {
+            signature_for_ms: Some(HOUR),
+            ..correcting("a", Some(Cause::Infra), "mirror")
+        };
         let verdict = correct(&ingest, both).await.unwrap();
         let rule = verdict.correction().unwrap().signature.clone().unwrap();
         assert_eq!(Some(rule.id), verdict.outlook.signature.map(|known| known.id));
@@ -134,12 +136,13 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
         assert!(other.reason.contains("attempt a, which failed the same way"), "{}", other.reason);
         assert_eq!(cause_of(&ingest, "c").await, (Some(Cause::Infra), PERSON, false));
         let unnamed =
-            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
+            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("b", Some(Cause::Infra), "x") };
         assert!(correct(&ingest, unnamed).await.is_ok(), "its log is known");
     })
     .await;
     with(&[failed("a", false)], async |ingest| {
-        let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
+        let both =
+            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         let refused = correct(&ingest, both).await.unwrap_err().to_string();
         assert!(refused.contains("signature_for_ms") && refused.contains("no signature"), "{refused}");
         assert_eq!(cause_of(&ingest, "a").await, (Some(Cause::Unknown), None, false), "nothing changed");
@@ -151,8 +154,10 @@ async fn the_word_about_a_signature_is_a_word_of_its_own() {
 async fn a_job_that_may_not_read_a_correction_sees_its_own_failure_and_that_a_person_corrected_the_cause() {
     with(&[failed("a", false), failed("b", false), failed("c", false)], async |ingest| {
         judge(&ingest, asked("a", BROKEN)).await.unwrap();
-        let both =
-            CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "mirror") };
+        let both = CorrectionRequest {
+            signature_for_ms: Some(HOUR),
+            ..correcting("a", Some(Cause::Infra), "mirror")
+        };
         correct(&ingest, both).await.unwrap();
         for (attempt, logs) in [("b", true), ("c", false)] {
             let asker =
@@ -222,7 +227,8 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
     let store = stored(&[]).await;
     fixture::with_server(&store, 10, async |ingest| {
         judge(ingest, asked("a", BROKEN)).await.unwrap();
-        let both = CorrectionJob { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
+        let both =
+            CorrectionRequest { signature_for_ms: Some(HOUR), ..correcting("a", Some(Cause::Infra), "x") };
         assert_eq!(correct(ingest, both).await.unwrap().cause, Cause::Infra);
     })
     .await;
@@ -235,11 +241,8 @@ async fn an_attempt_without_measurements_is_corrected_by_its_verdict_and_a_start
         now_unix_ms: 0,
     };
     loader.load().await.unwrap();
-    assert_eq!(fixture::verdicts(&later).wrong_verdicts(|_| true).len(), 1);
-    assert_eq!(
-        later.parts.verdict_engine.classify(&asked("b", BROKEN), &later.parts.history).cause,
-        Some(Cause::Infra)
-    );
+    assert_eq!(later.parts.verdict_engine.wrong_verdicts(|_| true).len(), 1);
+    assert_eq!(later.parts.verdict_engine.classify(&asked("b", BROKEN)).cause, Some(Cause::Infra));
     assert!(fixture::metrics(&later).encode().unwrap().contains("plimsoll_verdicts_wrong{rule="));
 }
 

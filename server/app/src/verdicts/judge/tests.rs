@@ -5,15 +5,12 @@ use plimsoll_core::domain::{
 };
 use plimsoll_store::{self as store, Store};
 
-use super::{
-    super::{answer::OwnLog, case::with_pool},
-    *,
-};
+use super::{super::case::with_pool, *};
 use crate::{
+    access::own_log::OwnLog,
     runtime::metrics::KindLabel,
-    sessions::fixture,
+    sessions::{causes::judged_early, fixture},
     state::pools::PoolRegistry,
-    verdicts::{VerdictParts, causes::judged_early},
 };
 
 fn question() -> Evidence {
@@ -41,7 +38,7 @@ fn a_retry_in_the_largest_pool_is_not_called_bigger() {
     let with = |file: Option<&std::path::Path>, jobs: u32| {
         let pools =
             PoolRegistry::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
-        let parts = VerdictParts { pools, ..fixture::verdicts(&ingest).parts };
+        let parts = IngestParts { pools, ..ingest.parts.clone() };
         let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
         let killed = test_summary("7", "zlib", "1", 270);
         let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
@@ -108,7 +105,7 @@ async fn ask_all_and_one_more(verdicts: &Verdicts) {
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
     let judged = verdicts.judge(other.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(judged.attempt, other.attempt);
-    assert_eq!(verdicts.parts.metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
+    assert_eq!(verdicts.parts().metrics.refusals.get_or_create(&KindLabel::of("judged")).get(), 1);
 }
 
 #[tokio::test]
@@ -121,16 +118,16 @@ async fn ask_aside(verdicts: &Verdicts, store: &Store) {
     for code in 1..=65 {
         assert!(
             verdicts
-                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept)
+                .judge_without_storing(asked(code), Asker::TRUSTED, VerdictScope::NotKept, None)
                 .await
                 .unwrap()
                 .given_unix_ms
                 .is_some()
         );
     }
-    assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
+    assert_eq!(store::read_verdicts(store, &question().attempt).await, Ok(Vec::new()));
     let kept = verdicts.judge(asked(1), Asker::TRUSTED).await.unwrap();
-    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept).await;
+    let aside = verdicts.judge_without_storing(asked(1), Asker::TRUSTED, VerdictScope::NotKept, None).await;
     assert_eq!(aside, Ok(kept), "the same question, the same verdict");
 }
 
@@ -141,8 +138,10 @@ async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
 }
 
 async fn last_of_three(verdicts: &Verdicts, store: &Store) {
-    let weighed =
-        verdicts.judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept).await.unwrap();
+    let weighed = verdicts
+        .judge_without_storing(question(), Asker::TRUSTED, VerdictScope::NotKept, None)
+        .await
+        .unwrap();
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
@@ -171,10 +170,10 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
     let verdict = verdicts.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
     let aside = verdicts
-        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept)
+        .judge_without_storing(Evidence { number: 2, ..asked }, Asker::TRUSTED, VerdictScope::NotKept, None)
         .await
         .unwrap();
-    let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
+    let kept = store::read_verdicts(store, &question().attempt).await.unwrap();
     let shown = format!("{verdict:?} {aside:?} {kept:?}");
     assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");
 }
@@ -182,7 +181,8 @@ async fn ask_with_a_secret(verdicts: &Verdicts, store: &Store) {
 #[tokio::test]
 async fn no_secret_of_a_log_is_kept_or_answered() {
     let store = Store::memory();
-    fixture::with_verdicts(&store, async |verdicts| ask_with_a_secret(verdicts, &store).await).await;
+    fixture::with_verdicts(&store, async |verdicts| Box::pin(ask_with_a_secret(verdicts, &store)).await)
+        .await;
 }
 
 async fn ask_with_other_words(verdicts: &Verdicts, store: &Store) {
@@ -190,7 +190,7 @@ async fn ask_with_other_words(verdicts: &Verdicts, store: &Store) {
     let words = ["error: frobnicate", "error: the moon is full", "error: frobnicate"];
     for (number, words) in words.into_iter().enumerate() {
         let answer = verdicts.judge(with(words), Asker::TRUSTED).await.unwrap();
-        let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
+        let kept = store::read_verdicts(store, &question().attempt).await.unwrap();
         assert!(kept.contains(&answer) && kept.len() <= number + 1, "what was answered is kept: {kept:?}");
         assert_eq!(verdicts.given(&question().attempt, "").await.unwrap().first(), Some(&answer));
     }
@@ -209,7 +209,7 @@ async fn ask_again_after_the_retry(verdicts: &Verdicts) {
         cause: Some(Cause::Unknown),
         ..test_summary("a", "zlib", "1", 100)
     };
-    verdicts.parts.history.learn(&failed);
+    verdicts.parts().history.learn(&failed);
     let asked =
         || Evidence { key: failed.key.clone(), log_tail: "error: the moon is full".into(), ..question() };
     let first = verdicts.judge(asked(), Asker::TRUSTED).await.unwrap();
@@ -217,7 +217,7 @@ async fn ask_again_after_the_retry(verdicts: &Verdicts) {
     assert_eq!(verdicts.judge(asked(), Asker::TRUSTED).await, Ok(first), "nothing is new");
     let retry =
         Summary { number: 2, retries: Some(failed.attempt.clone()), ..test_summary("b", "zlib", "1", 100) };
-    verdicts.parts.history.learn(&retry);
+    verdicts.parts().history.learn(&retry);
     let again = verdicts.judge(asked(), Asker::TRUSTED).await.unwrap();
     assert_eq!((again.cause, again.action), (Cause::Flaky, Action::AsIs), "{again:?}");
     assert_eq!(verdicts.judge(asked(), Asker::TRUSTED).await, Ok(again), "and it stays so");
@@ -236,7 +236,7 @@ async fn ask_for_another_project(verdicts: &Verdicts) {
     let id = &question().attempt;
     assert_eq!(verdicts.given(id, "a/one").await.unwrap().len(), 1);
     assert_eq!(verdicts.given(id, "b/two").await, Ok(Vec::new()));
-    let (store, engine) = (&verdicts.parts.store, (&verdicts.parts.engine, &verdicts.parts.history));
+    let IngestParts { store, verdict_engine: engine, .. } = verdicts.parts();
     let of = |project: &str| {
         let failed = test_summary(id.as_str(), "zlib", "1", 100);
         let key = Key { project: project.into(), ..failed.key.clone() };

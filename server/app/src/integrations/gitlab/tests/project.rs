@@ -21,7 +21,7 @@ async fn a_job_of_another_project_is_not_read_whatever_number_the_hook_names() {
     failed.reported.end = plimsoll_core::domain::JobStatus::Succeeded;
     assert_eq!(house.hooks.accept(failed, None).await, HookResult::Later);
     let attempt = AttemptId::parse("127.0.0.1:9").unwrap();
-    assert_eq!(store::read_verdicts(&house.store, &attempt, 10).await.unwrap(), []);
+    assert_eq!(store::read_verdicts(&house.store, &attempt).await.unwrap(), []);
     house.end().await;
     assert_eq!(fake.asked().len(), 1, "{:?}", fake.asked());
 }

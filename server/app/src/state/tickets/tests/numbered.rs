@@ -52,8 +52,8 @@ async fn a_number_is_given_out_once_and_what_had_it_is_known_to_be_gone_after_a_
         );
         assert_eq!(tickets.open_numbered(Err(never())).await.unwrap(), 5);
         // nothing is given out for a question that may be answered later
-        let later = tickets.open_numbered(Err(Refusal::Unwritable("full".into()))).await;
-        assert_eq!(later, Err(Refusal::Unwritable("full".into())));
+        let later = tickets.open_numbered(Err(Refusal::TicketUnwritable("full".into()))).await;
+        assert_eq!(later, Err(Refusal::TicketUnwritable("full".into())));
         assert_eq!(status(tickets, 6, &anyone).await, "unknown");
     })
     .await;

@@ -1,5 +1,7 @@
 //! Batches, the line of questions for verdicts, and explanations as they are sent.
 
+use std::sync::Arc;
+
 use plimsoll_core::{
     domain::{History, test_summary},
     shared_history::SharedHistory,
@@ -28,9 +30,8 @@ async fn service(store: &Store) -> PredictorService {
 #[tokio::test(start_paused = true)]
 async fn a_batch_with_unread_answers_gives_its_place_back_and_ends_with_the_reason() {
     let service = service(&Store::memory()).await;
-    let admitted = || admitted(&Request::new(()));
     let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
-    let answers = service.batch(endless, Identity::anyone(), admitted()).unwrap();
+    let answers = service.batch(endless, Identity::anyone().into()).unwrap();
     assert_eq!(service.batches.free_slots(), BATCHES.most - 1);
     // nothing moves meanwhile, so that this takes no time
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
@@ -38,7 +39,7 @@ async fn a_batch_with_unread_answers_gives_its_place_back_and_ends_with_the_reas
     let last = answers.collect::<Vec<_>>().await.pop().unwrap();
     assert_eq!(last.unwrap_err().code(), tonic::Code::ResourceExhausted);
     let some = tokio_stream::iter((0..1000).map(|_| Ok(pb::PredictRequest::default())));
-    let answers = service.batch(some, Identity::anyone(), admitted()).unwrap();
+    let answers = service.batch(some, Identity::anyone().into()).unwrap();
     let read = answers.collect::<Vec<_>>().await;
     assert_eq!((read.len(), read.iter().filter(|answer| answer.is_ok()).count()), (1000, 1000));
 }
@@ -83,7 +84,7 @@ async fn an_explanation_names_the_label_that_tells_groups_of_need_apart_unless_i
     let request = |caller: &Identity| {
         let key = pb::Key { package: "zlib".into(), version: "1".into(), ..pb::Key::default() };
         let mut request = Request::new(pb::PredictRequest { key: Some(key), memory_limit_bytes: None });
-        request.extensions_mut().insert(Arc::new(caller.clone()));
+        request.extensions_mut().insert(Caller::from(Arc::new(caller.clone())));
         request
     };
     let explained = async |service: &PredictorService, caller: &Identity| {

@@ -8,10 +8,7 @@ use plimsoll_core::domain::AttemptId;
 use plimsoll_proto::v1 as pb;
 use tonic::Status;
 
-use super::{
-    super::{outbound::Outbound, streams::StreamLimit},
-    status,
-};
+use super::super::{outbound::Outbound, streams::StreamLimit};
 use crate::{service::attempts::AttemptWatch, sessions::AttemptChange, transport::wire::attempts::changed};
 
 /// Most watchers: each change is serialized once for each watcher.
@@ -31,7 +28,7 @@ pub(super) async fn send_to_watcher(
 ) -> Result<(), Status> {
     let mut watcher = Watcher { outbound, shown_attempts: ShownAttempts::default(), watch: &watch };
     loop {
-        let (running, changes) = watch.begin().await.map_err(|refusal| status::of_refusal(&refusal))?;
+        let (running, changes) = watch.begin().await?;
         watcher.send_changes(&running, changes).await?;
     }
 }

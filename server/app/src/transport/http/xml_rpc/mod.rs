@@ -39,7 +39,8 @@ use plimsoll_proto::limits;
 use super::refusal::refuse;
 use crate::{
     access::{
-        guard::Pass,
+        Refusal,
+        guard::Caller,
         identity::{Identity, Role},
     },
     runtime::net::serve::{LongAnswer, Peer},
@@ -47,7 +48,6 @@ use crate::{
         TicketService,
         tickets::{CollectedTicket, TagQuestion},
     },
-    state::tickets::Refusal,
     transport::state::HttpState,
 };
 use waiting::PendingAnswer;
@@ -101,7 +101,7 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
         Ok(call) => call,
         Err(fault) => return complete(&encode(Err(fault))),
     };
-    let caller = head.extensions.get::<Arc<Identity>>().cloned().unwrap_or_else(Identity::anyone);
+    let caller: Caller = head.extensions.get().cloned().unwrap_or_else(|| Identity::anyone().into());
     let tickets = parts.services.tickets.clone();
     if call.name != WAIT {
         return complete(&encode(answer(&tickets, &caller, &call).await));
@@ -110,19 +110,13 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
         Ok(number) => number,
         Err(fault) => return complete(&encode(Err(fault))),
     };
-    let (pass, calls) = (pass(&parts, &head), parts.calls.clone());
+    let (admitted, calls) = (admitted(&parts, &head).unwrap_or_else(|| caller.clone()), parts.calls.clone());
     // ten thousand of them may be there: each holds what it needs and no more
     let waited = async move {
-        let revoked = async {
-            match &pass {
-                Some(pass) => pass.admission_ended().await.to_string(),
-                None => std::future::pending().await,
-            }
-        };
         encode(tokio::select! {
             waited = wait(&tickets, &caller, number) => waited,
             () = calls.is_cut() => Err(later(&Refusal::Stopping)),
-            denied = revoked => Err(Fault::new(NOT_NOW, denied)),
+            denied = admitted.admission_ended() => Err(Fault::new(NOT_NOW, denied.to_string())),
         })
     };
     let mut waiting = xml(Body::new(PendingAnswer::new(waited)));
@@ -130,14 +124,14 @@ pub(super) async fn call(State(parts): State<HttpState>, request: Request) -> Re
     waiting
 }
 
-/// What lets the caller in, where callers need that: a call that waits ends with it.
-fn pass(parts: &HttpState, head: &Head) -> Option<Pass> {
+/// The caller with its admission, where callers need one: a call that waits ends with it.
+fn admitted(parts: &HttpState, head: &Head) -> Option<Caller> {
     let guard = Some(&parts.guard).filter(|guard| !guard.is_open())?;
     let names = head.extensions.get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
     // a copy: the header holds the buffer that the request was read into
     let authorization = head.headers.get(header::AUTHORIZATION);
     let authorization = authorization.and_then(|header| HeaderValue::from_bytes(header.as_bytes()).ok());
-    Pass::new(guard, authorization.as_ref(), names, Role::Caller, WAIT).ok()
+    Caller::admit(guard, authorization.as_ref(), names, Role::Caller, WAIT).ok()
 }
 
 /// What a method answers.
@@ -158,7 +152,7 @@ async fn answer(tickets: &TicketService, caller: &Identity, call: &MethodCall<'_
         }
         "closeTicket" => {
             let number = number(name, arguments)?;
-            tickets.close_numbered(caller, number).await.map_err(|refusal| later(&refusal))?;
+            tickets.registry.close_numbered(number, caller).await.map_err(|refusal| later(&refusal))?;
             Ok(Value::Nil)
         }
         "system.listMethods" => Ok(texts(METHODS.iter().map(|(name, ..)| *name))),

@@ -4,6 +4,8 @@
 //! Rules and terms are reloaded after a change of a file, and at SIGHUP. All files are read and checked before any is used: an invalid one
 //! is logged, and everything in force stays in force.
 
+mod job_pods;
+mod jobs_short_of_memory;
 mod read;
 
 use std::{
@@ -13,7 +15,7 @@ use std::{
 };
 
 use plimsoll_core::{
-    domain::{AttemptBrief, AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
+    domain::{AttemptBrief, AttemptId, Evidence, Key, ReportedEvidence, Verdict},
     predict,
     retry::{
         self, Corrections, FailureGroup, Finding, FlakyFailure, KnownFailures, LogRules, RetryPolicy,
@@ -23,13 +25,14 @@ use plimsoll_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{job_pods::JobPods, jobs_short_of_memory::JobsShortOfMemory};
 use crate::runtime::{
     clock::Clock,
     metrics::{Metrics, RuleLabel},
     reload,
     reload::{FileStamp, Kept},
 };
+use job_pods::JobPods;
+use jobs_short_of_memory::JobsShortOfMemory;
 use read::file_stamps;
 pub(crate) use read::{read_rules, rule_files};
 
@@ -70,6 +73,7 @@ pub(crate) struct VerdictEngine(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     sources: RuleSources,
+    history: SharedHistory,
     /// What is in force, with the states of the files; `None` if one of them could not be read.
     kept: Kept<RulesInForce, Option<Vec<FileStamp>>>,
     known_failures: Mutex<KnownFailures>,
@@ -82,13 +86,18 @@ struct Shared {
 impl VerdictEngine {
     /// Reads the files, in addition to the built-in rules.
     /// Errors: A directory or a file cannot be read, or is invalid; the text names all mistakes.
-    pub(crate) fn open(sources: RuleSources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        sources: RuleSources,
+        history: SharedHistory,
+        metrics: Arc<Metrics>,
+    ) -> anyhow::Result<Self> {
         let stamps = file_stamps(&sources)?;
         let kept = Kept::new(WHAT, RulesInForce::read(&sources)?, Some(stamps));
         let seen = Mutex::new(KnownFailures::new(MAX_FAILURES));
         let corrections = Mutex::new(Corrections::new(MAX_CORRECTIONS));
         let shared = Shared {
             sources,
+            history,
             kept,
             known_failures: seen,
             corrections,
@@ -101,17 +110,12 @@ impl VerdictEngine {
 
     /// The verdict on an ended attempt. Matches every log line, so call it only on a thread that
     /// may be busy for long.
-    pub(crate) fn judge(
-        &self,
-        evidence: &Evidence,
-        history: &SharedHistory,
-        settings: &predict::Settings,
-    ) -> Verdict {
+    pub(crate) fn judge(&self, evidence: &Evidence, settings: &predict::Settings) -> Verdict {
         let in_force = self.0.kept.in_force_now();
         let RulesInForce { rules, policy } = &*in_force;
         // classified before the locks are taken: it is slow, and predictions would wait
-        let finding = self.classify_by(evidence, rules, history);
-        history.read(|history| {
+        let finding = self.classify_by(evidence, rules);
+        self.0.history.read(|history| {
             let seen = self.known_failures();
             retry::judge(evidence, finding, &VerdictInputs { history, seen: &seen, settings, policy })
         })
@@ -119,37 +123,37 @@ impl VerdictEngine {
 
     /// A caller's report, with its log matched by the rules in force. Takes as long as
     /// [`Self::judge`].
-    pub(crate) fn reported(&self, asked: &Evidence, history: &SharedHistory) -> ReportedEvidence {
-        let here = |rule: &str| self.rule_record(rule, project_of(asked), history);
+    pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
+        let here = |rule: &str| self.rule_record(rule, project_of(asked));
         retry::reported(asked, &self.0.kept.in_force_now().rules, &here)
     }
 
     /// Classifies a failure. Fast if the evidence has no log.
-    pub(crate) fn classify(&self, evidence: &Evidence, history: &SharedHistory) -> Finding {
-        self.classify_by(evidence, &self.0.kept.in_force_now().rules, history)
+    pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
+        self.classify_by(evidence, &self.0.kept.in_force_now().rules)
     }
 
-    fn classify_by(&self, evidence: &Evidence, rules: &LogRules, history: &SharedHistory) -> Finding {
-        let here = |rule: &str| self.rule_record(rule, project_of(evidence), history);
+    fn classify_by(&self, evidence: &Evidence, rules: &LogRules) -> Finding {
+        let here = |rule: &str| self.rule_record(rule, project_of(evidence));
         self.corrected(evidence, retry::classify_here(evidence, rules, &here))
     }
 
     /// How often a rule was right in a project. Takes the locks for microseconds.
-    fn rule_record(&self, rule: &str, project: &str, history: &SharedHistory) -> RuleRecord {
-        self.with_experience(history, |experience| experience.record(rule, project))
+    fn rule_record(&self, rule: &str, project: &str) -> RuleRecord {
+        self.with_experience(|experience| experience.record(rule, project))
     }
 
     /// Rules that have lost their say, by name, with the projects in which they have. Each rule takes the locks anew, because
     /// predictions wait for them.
-    pub(crate) fn silenced(&self, history: &SharedHistory) -> Vec<SilencedRule> {
+    pub(crate) fn silenced(&self) -> Vec<SilencedRule> {
         let rules = self.known_failures().rules_with_cases();
-        let of_rule = |rule: &String| self.with_experience(history, |experience| experience.silenced(rule));
+        let of_rule = |rule: &String| self.with_experience(|experience| experience.silenced(rule));
         rules.iter().flat_map(of_rule).collect()
     }
 
     /// Reads what records of rules follow from. The order of the locks is that of [`Self::judge`].
-    fn with_experience<T>(&self, history: &SharedHistory, read: impl FnOnce(RuleExperience<'_>) -> T) -> T {
-        history.read(|history| {
+    fn with_experience<T>(&self, read: impl FnOnce(RuleExperience<'_>) -> T) -> T {
+        self.0.history.read(|history| {
             let seen = self.known_failures();
             read(RuleExperience { seen: &seen, history, corrections: &self.corrections() })
         })
@@ -185,7 +189,7 @@ impl VerdictEngine {
     }
 
     /// The last attempt of the job, if it ran out of memory according to the verdict on it.
-    pub(super) fn short_of_memory_attempt(&self, key: &Key) -> Option<AttemptId> {
+    pub(crate) fn short_of_memory_attempt(&self, key: &Key) -> Option<AttemptId> {
         self.short_of_memory().find(key)
     }
 
@@ -198,16 +202,12 @@ impl VerdictEngine {
     }
 
     /// Updates the metrics of rules that have lost their say every minute, until `end`.
-    pub(crate) async fn report_silenced(
-        self,
-        history: SharedHistory,
-        end: CancellationToken,
-    ) -> anyhow::Result<()> {
+    pub(crate) async fn report_silenced(self, end: CancellationToken) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(SILENCED_INTERVAL);
         while end.run_until_cancelled(tick.tick()).await.is_some() {
-            let (engine, history) = (self.clone(), history.clone());
+            let engine = self.clone();
             // all failures are examined, which takes a while
-            let silenced = tokio::task::spawn_blocking(move || engine.silenced(&history)).await?;
+            let silenced = tokio::task::spawn_blocking(move || engine.silenced()).await?;
             let metric = &self.0.metrics.rules_silenced;
             metric.clear();
             for SilencedRule { rule, .. } in silenced {
@@ -249,23 +249,22 @@ impl VerdictEngine {
     }
 
     /// Failures with ended retries, most retries first.
-    pub(crate) fn flaky(&self, history: &History, most: usize) -> Vec<FlakyFailure> {
-        self.known_failures().flaky(history, most)
+    pub(crate) fn flaky(&self, most: usize) -> Vec<FlakyFailure> {
+        self.0.history.read(|history| self.known_failures().flaky(history, most))
     }
 
     /// Groups of equal failures for which `takes` returns true, most attempts first.
     pub(crate) fn failure_groups(
         &self,
-        history: &History,
         takes: impl Fn(&AttemptBrief) -> bool,
         most: usize,
     ) -> Vec<FailureGroup> {
-        self.known_failures().failure_groups(history, takes, most)
+        self.0.history.read(|history| self.known_failures().failure_groups(history, takes, most))
     }
 
     /// Takes a new verdict that is on disk, in place of the verdict that was in force before: its failure, and whether its job ran
     /// out of memory.
-    pub(super) fn learn_new(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
+    pub(crate) fn learn_new(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
         let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
         let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
         if earlier.is_some_and(differs) {

@@ -66,12 +66,8 @@ fn group() -> FailureGroup {
 /// All that is shown, in one text.
 fn shown(redactor: &Redactor) -> String {
     let summary = redactor.summary(Summary { key: key(), ..test_summary("1", "zlib", "1", 10) });
-    let attempt = plimsoll_core::domain::Attempt { key: key(), ..fixture::attempt("1") };
-    let running = RunningAttempt {
-        attempt: Arc::new(attempt),
-        progress: plimsoll_core::domain::SampleAccumulator::default(),
-    };
-    let running = redactor.redact_running(running);
+    let mut running = Arc::new(Attempt { key: key(), ..fixture::attempt("1") });
+    redactor.attempt(&mut running);
     let mut flaky =
         [FlakyFailure { key: String::new(), signature: signature(), helped: RetrySuccess::default() }];
     redactor.redact_flaky(&mut flaky);

@@ -3,18 +3,15 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    domain::{EvidenceLine, EvidenceSource, Key, Signature, Summary, Verdict},
+    domain::{Attempt, EvidenceLine, EvidenceSource, Key, Signature, Summary, Verdict},
     retry::{FailureGroup, FlakyFailure},
     stats::{Filter, GroupBy},
 };
 
-use super::Refusal;
-use crate::{
-    access::{
-        identity::Identity,
-        privacy::{HIDDEN, Private, hide_correction},
-    },
-    sessions::RunningAttempt,
+use super::{
+    Refusal,
+    identity::Identity,
+    privacy::{HIDDEN, Private, hide_correction},
 };
 
 /// Redacts answers for one caller.
@@ -27,7 +24,7 @@ pub(crate) struct Redactor {
 impl Redactor {
     /// Checks that the caller may filter and group by these labels.
     /// Errors: the values of a label are hidden from this caller.
-    pub(super) fn may_ask(&self, filter: &Filter, group_by: &GroupBy) -> Result<(), Refusal> {
+    pub(crate) fn may_ask(&self, filter: &Filter, group_by: &GroupBy) -> Result<(), Refusal> {
         let group_label = if let GroupBy::Label(label) = group_by { label.as_str() } else { "" };
         let may = |field, label: &str| {
             let allowed = self.private.may_ask(&self.caller, &filter.project, field, label);
@@ -38,23 +35,22 @@ impl Redactor {
     }
 
     /// The summary with hidden values replaced.
-    pub(super) fn summary(&self, mut summary: Summary) -> Summary {
+    pub(crate) fn summary(&self, mut summary: Summary) -> Summary {
         self.key(&mut summary.key);
         summary
     }
 
-    /// The running attempt with hidden values replaced.
-    pub(crate) fn redact_running(&self, mut running: RunningAttempt) -> RunningAttempt {
-        if self.hides_a_label_of(&running.attempt.key) {
-            self.key(&mut Arc::make_mut(&mut running.attempt).key);
+    /// Replaces the hidden values of an attempt.
+    pub(crate) fn attempt(&self, attempt: &mut Arc<Attempt>) {
+        if attempt.key.labels.keys().any(|name| self.hides_label(&attempt.key.project, name)) {
+            self.key(&mut Arc::make_mut(attempt).key);
         }
-        running
     }
 
     /// A verdict on an attempt of `project`, with the log lines replaced if they are hidden from
     /// the caller. A CI job sees the lines of its own log.
-    pub(super) fn verdict(&self, mut verdict: Verdict, project: &str) -> Verdict {
-        if !self.private.logs || !self.private.hides_from(&self.caller, project) {
+    pub(crate) fn verdict(&self, mut verdict: Verdict, project: &str) -> Verdict {
+        if !self.private.hides_logs(&self.caller, project) {
             return verdict;
         }
         // the explanation of a correction may quote the log, too
@@ -76,8 +72,8 @@ impl Redactor {
     }
 
     /// Replaces the log lines in failures over all projects, if they are hidden from the caller.
-    pub(super) fn redact_flaky(&self, flaky: &mut [FlakyFailure]) {
-        if self.private.logs && self.private.hides_from(&self.caller, "") {
+    pub(crate) fn redact_flaky(&self, flaky: &mut [FlakyFailure]) {
+        if self.private.hides_logs(&self.caller, "") {
             for failure in flaky {
                 hide_lines(&mut failure.signature);
             }
@@ -85,25 +81,19 @@ impl Redactor {
     }
 
     /// Replaces the log lines in failures of a project, if they are hidden from the caller.
-    pub(super) fn redact_failures(&self, group: &mut FailureGroup) {
-        if self.private.logs && self.private.hides_from(&self.caller, &group.project) {
+    pub(crate) fn redact_failures(&self, group: &mut FailureGroup) {
+        if self.private.hides_logs(&self.caller, &group.project) {
             hide_lines(&mut group.signature);
         }
     }
 
-    fn hides_a_label_of(&self, key: &Key) -> bool {
-        self.private.hides_from(&self.caller, &key.project)
-            && key.labels.keys().any(|name| self.private.has_label(name))
+    fn hides_label(&self, project: &str, name: &str) -> bool {
+        self.private.hides_label(&self.caller, project, name)
     }
 
-    fn key(&self, key: &mut Key) {
-        if !self.private.hides_from(&self.caller, &key.project) {
-            return;
-        }
-        for (name, value) in &mut key.labels {
-            if self.private.has_label(name) {
-                HIDDEN.clone_into(value);
-            }
+    fn key(&self, Key { project, labels, .. }: &mut Key) {
+        for (_, value) in labels.iter_mut().filter(|(name, _)| self.hides_label(project, name)) {
+            HIDDEN.clone_into(value);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Checks the caller of a long call while the call lasts: the call ends when the token expires, or
-//! when the caller's access changes.
+//! Who calls. While a long call lasts, its caller is checked again: the call ends when the token
+//! expires, or when the caller's access changes.
 
 use std::{
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -19,120 +20,111 @@ use crate::access::identity::{Denied, ExceededBound, Identity, Roles};
 /// most this long.
 const CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-/// An admitted caller, with what is needed to check it again.
+/// Who calls: the identity, which says what the caller may do and see, and the admission that it rests on. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    identity: Arc<Identity>,
+    /// `None` if nothing is known that could end: then the caller stays admitted, and its bounds are not checked.
+    admission: Option<Arc<Admission>>,
+}
+
+/// What is needed to check an admitted caller again.
 #[derive(Debug)]
-pub(crate) struct Pass {
+struct Admission {
     guard: Guard,
     authorization: Option<HeaderValue>,
     /// DNS names in the caller's client certificate.
     names: Arc<[String]>,
     roles: Roles,
-    identity: Arc<Identity>,
     /// Version of the access rules at the last check of this caller.
     rules_version: AtomicU64,
 }
 
-impl Pass {
+impl Deref for Caller {
+    type Target = Arc<Identity>;
+
+    fn deref(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+}
+
+impl From<Arc<Identity>> for Caller {
+    /// A caller that stays admitted, and whose bounds are not checked.
+    fn from(identity: Arc<Identity>) -> Self {
+        Self { identity, admission: None }
+    }
+}
+
+impl Caller {
     /// Admits a caller: see [`Guard::check`].
     /// Errors: the caller is unknown, or lacks the role.
-    pub(crate) fn new(
+    pub(crate) fn admit(
         guard: &Guard,
         authorization: Option<&HeaderValue>,
         names: Arc<[String]>,
         roles: impl Into<Roles>,
         what: &str,
     ) -> Result<Self, Denied> {
-        let seen = AtomicU64::new(guard.generation());
+        let rules_version = AtomicU64::new(guard.generation());
         let roles = roles.into();
         let identity = guard.check(as_text(authorization), &names, roles, what)?;
-        Ok(Self {
-            guard: guard.clone(),
-            authorization: authorization.cloned(),
-            names,
-            roles,
-            identity,
-            rules_version: seen,
-        })
-    }
-
-    pub(crate) fn caller(&self) -> &Arc<Identity> {
-        &self.identity
+        let (guard, authorization) = (guard.clone(), authorization.cloned());
+        let admission = Admission { guard, authorization, names, roles, rules_version };
+        Ok(Self { identity, admission: Some(Arc::new(admission)) })
     }
 
     /// Whether the caller is still admitted; cheap while nothing has changed.
     /// Errors: the token has expired, or the caller's access has changed.
     pub(crate) fn check(&self) -> Result<(), Denied> {
-        let generation = self.guard.generation();
-        let is_due = self.identity.expires.is_some_and(|expires| self.guard.now() >= expires);
-        if is_due || self.rules_version.swap(generation, Relaxed) != generation {
-            self.check_identity_again()
+        let Some(admission) = &self.admission else { return Ok(()) };
+        let generation = admission.guard.generation();
+        let is_due = self.identity.expires.is_some_and(|expires| admission.guard.now() >= expires);
+        if is_due || admission.rules_version.swap(generation, Relaxed) != generation {
+            admission.check_again(&self.identity)
         } else {
             Ok(())
         }
     }
 
     /// Runs `asked`, which charges the caller's rate limits. If a limit is exceeded, that is counted
-    /// and logged.
-    pub(crate) fn within<T>(
+    /// and logged. Returns the default if bounds are not checked.
+    pub(crate) fn within<T: Default>(
         &self,
         asked: impl FnOnce(&Identity) -> Result<T, ExceededBound>,
     ) -> Result<T, ExceededBound> {
-        asked(&self.identity).inspect_err(|exceeded| self.guard.exceeded(&self.identity, exceeded))
+        let Some(admission) = &self.admission else { return Ok(T::default()) };
+        asked(&self.identity).inspect_err(|exceeded| admission.guard.exceeded(&self.identity, exceeded))
     }
 
     /// Waits until the caller is no longer admitted; returns the reason.
     pub(crate) async fn admission_ended(&self) -> Denied {
-        let mut changes = self.guard.0.changes.subscribe();
+        let Some(admission) = &self.admission else { return std::future::pending().await };
+        let guard = &admission.guard;
+        let mut changes = guard.0.changes.subscribe();
         loop {
-            if let Err(denied) = self.check_identity_again() {
-                self.guard.refused(&denied, self.guard.now(), "a call that lasted");
+            if let Err(denied) = admission.check_again(&self.identity) {
+                guard.refused(&denied, guard.now(), "a call that lasted");
                 return denied;
             }
-            let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));
+            let left = self.identity.expires.map(|expires| expires.saturating_sub(guard.now()));
             // the token library may accept the token a moment longer than `expires`; wait at
             // least a second, so that this loop does not spin
             let left =
                 left.map_or(CHECK_INTERVAL, |left| Duration::from_secs(left.max(1)).min(CHECK_INTERVAL));
             select! {
                 () = sleep(left) => {}
-                // never closed: `self.guard` holds the sender
+                // never closed: `guard` holds the sender
                 _ = changes.changed() => {}
             }
         }
     }
+}
 
+impl Admission {
     /// Identifies the caller again; fails if its identity has changed.
-    fn check_identity_again(&self) -> Result<(), Denied> {
+    fn check_again(&self, before: &Identity) -> Result<(), Denied> {
         let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.roles)?;
-        if *now == *self.identity { Ok(()) } else { Err(Denied::Changed) }
-    }
-}
-
-/// An admitted caller; its bounds are checked through this type.
-#[derive(Debug, Clone)]
-pub(crate) struct AdmittedCaller {
-    identity: Arc<Identity>,
-    /// The proof that admitted the caller; `None` if callers need no identity: then they have no
-    /// bounds either.
-    pass: Option<Arc<Pass>>,
-}
-
-impl AdmittedCaller {
-    pub(crate) fn new(identity: Arc<Identity>, pass: Option<Arc<Pass>>) -> Self {
-        Self { identity, pass }
-    }
-
-    pub(crate) fn identity(&self) -> &Arc<Identity> {
-        &self.identity
-    }
-
-    /// Runs `asked`, which charges the caller's rate limits. Returns the default if the caller has
-    /// no limits.
-    pub(crate) fn within<T: Default>(
-        &self,
-        asked: impl FnOnce(&Identity) -> Result<T, ExceededBound>,
-    ) -> Result<T, ExceededBound> {
-        self.pass.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked))
+        if *now == *before { Ok(()) } else { Err(Denied::Changed) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use plimsoll_core::domain::{Action, AttemptId, Exit};
+use plimsoll_core::domain::{Action, AttemptId, Exit, History};
 
 use super::*;
 use crate::{patience::eventually, runtime::metrics::KindLabel};
@@ -17,7 +17,7 @@ fn open(dir: &Path) -> anyhow::Result<VerdictEngine> {
         policy_file: Some(dir.join("terms.toml")),
         policy: RetryPolicy::default(),
     };
-    VerdictEngine::open(sources, Arc::new(Metrics::new()))
+    VerdictEngine::open(sources, SharedHistory::new(History::new(1)), Arc::new(Metrics::new()))
 }
 
 fn write(dir: &Path, rules: &str, terms: &str) {
@@ -30,8 +30,7 @@ fn write(dir: &Path, rules: &str, terms: &str) {
 fn judged(verdict_engine: &VerdictEngine) -> (&'static str, Action) {
     let about = Evidence::about(AttemptId::parse("a").unwrap());
     let evidence = Evidence { exit: Some(Exit::Code(1)), log_tail: "the moon is full".into(), ..about };
-    let verdict =
-        verdict_engine.judge(&evidence, &SharedHistory::new(History::new(1)), &predict::Settings::default());
+    let verdict = verdict_engine.judge(&evidence, &predict::Settings::default());
     (verdict.cause.as_str(), verdict.action)
 }
 
@@ -82,7 +81,7 @@ fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
             policy_file: policy_file.map(Into::into),
             policy: RetryPolicy::default(),
         };
-        VerdictEngine::open(sources, Arc::new(Metrics::new()))
+        VerdictEngine::open(sources, SharedHistory::new(History::new(1)), Arc::new(Metrics::new()))
     };
     let error = format!("{:#}", of(None, Some("/dev/null")).unwrap_err());
     assert!(error.contains("retry_policy: /dev/null is not a regular file"), "{error}");

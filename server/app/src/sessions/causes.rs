@@ -17,12 +17,10 @@ use std::sync::Arc;
 use plimsoll_core::{
     domain::{AttemptId, Cause, Evidence, EvidenceSource, Outcome, Summary, Verdict, VerdictCorrection},
     retry,
-    shared_history::SharedHistory,
 };
 use plimsoll_store::{self as store, Store, StoreError};
 
-use super::known::{KnownVerdicts, STORED};
-use crate::{runtime::audit::AUDIT, verdicts::engine::VerdictEngine};
+use crate::{runtime::audit::AUDIT, state::verdict_engine::VerdictEngine};
 
 /// A summary with a changed cause.
 #[derive(Debug)]
@@ -75,38 +73,33 @@ fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
 /// Returns whether there were verdicts.
 pub(crate) async fn judged_early(
     store: &Store,
-    (verdict_engine, history): (&VerdictEngine, &SharedHistory),
+    verdict_engine: &VerdictEngine,
     summary: &mut Summary,
 ) -> bool {
-    let project = summary.key.project.clone();
-    let known = match store::read_verdicts(store, &summary.attempt, STORED).await {
-        Ok(given) => {
-            // only if the attempt proved its job: otherwise the job's own agent may still replace
-            // it
-            let is_settled = summary.opening.proven;
-            if is_settled && given.iter().any(|verdict| !verdict.counts_for(&project)) {
-                drop_of_others(store, &summary.attempt, &project).await;
-            }
-            KnownVerdicts::of(given, &project)
-        }
+    let project = &summary.key.project;
+    let mut given = match store::read_verdicts(store, &summary.attempt).await {
+        Ok(given) => given,
         Err(error) => {
             tracing::warn!(attempt = %summary.attempt, %error, "sealed an attempt without the cause from its verdicts");
             return false;
         }
     };
-    if known.in_force().is_none() {
-        return false;
+    // only if the attempt proved its job: otherwise the job's own agent may still replace it
+    if summary.opening.proven && given.iter().any(|verdict| !verdict.counts_for(project)) {
+        drop_of_others(store, &summary.attempt, project).await;
     }
+    given.retain(|verdict| verdict.counts_for(project));
+    let Some(in_force) = given.last() else { return false };
     let evidence = Evidence {
         key: summary.key.clone(),
         number: summary.number,
         measured: Some(Arc::new(summary.clone())),
         failure_reason: summary.ci_reason.clone(),
-        reported: known.reported(),
-        correction: known.correction(),
+        reported: retry::join_reports(&given, true),
+        correction: in_force.correction().cloned().map(Box::new),
         ..Evidence::about(summary.attempt.clone())
     };
-    let finding = verdict_engine.classify(&evidence, history);
+    let finding = verdict_engine.classify(&evidence);
     if let Some(changed) = finding.by_rules.and_then(|by_rules| with_cause(summary, by_rules, true)) {
         *summary = changed;
     }
