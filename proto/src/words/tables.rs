@@ -3,9 +3,9 @@
 
 use crate::{
     evidence::cause_words,
-    figures::{self, amount, bytes, count, percent, share_of},
+    figures::{self, amount, bytes, count, part_of, percent, share_of},
     reasons,
-    sums::moved_over_words,
+    sums::{moved_over_words, moved_since_words},
     v1::{ChangeKind, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
 };
 
@@ -33,8 +33,8 @@ pub enum FactCell {
     Package(String),
     /// The key of a build, and the name of its package.
     Build(String, String),
-    /// The id of an attempt, which has a page, and a note.
-    Attempt(String, String),
+    /// The id of an attempt, which has a page, with words before it and a note behind it.
+    Attempt(&'static str, String, String),
     /// A line of a log.
     LogLine(String),
     /// A bar that is this share of the column long. It shows the number before it again, so a terminal leaves it out.
@@ -52,7 +52,7 @@ impl FactCell {
             | Self::Package(text)
             | Self::Build(text, _)
             | Self::LogLine(text) => text.clone(),
-            Self::Attempt(id, note) => format!("attempt {id} ({note})"),
+            Self::Attempt(words, id, note) => format!("{words} {id} ({note})"),
             Self::Bar(_) => String::new(),
         }
     }
@@ -76,27 +76,25 @@ pub fn table_of<T, const COLUMNS: usize>(
 
 /// Builds with a changed need.
 pub fn regressions(moved: &[Regression]) -> FactTable {
-    let columns = ["build", "since", "factor", "before", "now", "what changed with it", "extra GiB·h"];
+    let columns = ["build", "since", "factor", "before", "now", "with it changed", "extra GiB·h"];
     table_of(columns, moved, |one| {
-        let change = match one.kind() {
-            ChangeKind::Unspecified => "changed",
-            ChangeKind::Step => "step",
-            ChangeKind::Back => "back again",
-            ChangeKind::Drift => "drift",
-        };
         let factor = if one.factor > 1.0 { Worse } else { Better };
         [
             Text(one.key.clone()),
-            Attempt(one.attempt.clone(), moved_over_words(one)),
+            Attempt(
+                moved_since_words(one).trim_start_matches("since "),
+                one.attempt.clone(),
+                moved_over_words(one),
+            ),
             factor(figures::times(one.factor)),
             Number(bytes(one.before_bytes)),
             Number(bytes(one.now_bytes)),
             Text(match (one.changed.as_str(), one.kind()) {
-                ("", _) => format!("{change}, nothing in its key"),
-                (changed, ChangeKind::Back) => format!("{change}; {changed}"),
+                ("", ChangeKind::Drift) => String::new(),
+                ("", _) => "nothing in the key".to_owned(),
                 (changed, _) => changed.to_owned(),
             }),
-            Number(amount(one.extra_gib_hours)),
+            Number(figures::signed(one.extra_gib_hours)),
         ]
     })
 }
@@ -124,11 +122,11 @@ pub fn variable_packages(packages: &[Variable]) -> FactTable {
 
 /// Failures that were retried as they were.
 pub fn flaky_failures(failures: &[Flaky]) -> FactTable {
-    table_of(["build", "retried", "passed", "failure"], failures, |one| {
+    table_of(["what", "passed on retry", "failure"], failures, |one| {
+        let (passed, retried) = (one.passed.into(), one.retried.into());
         [
             Text(one.key.clone()),
-            Number(count(one.retried.into())),
-            Number(share_of(one.passed.into(), one.retried.into())),
+            Number(format!("{} ({})", part_of(passed, retried), share_of(passed, retried))),
             LogLine(reasons::failure_line(&one.failure_line, &one.signature_line).to_owned()),
         ]
     })
@@ -144,9 +142,8 @@ pub fn wrong_rules(wrong: &[WrongVerdicts]) -> FactTable {
 
 /// Rules and the projects in which they have lost their say.
 pub fn silenced_rules(silenced: &[SilencedRule]) -> FactTable {
-    table_of(["rule", "wrong", "of cases", "project"], silenced, |one| {
+    table_of(["rule", "wrong", "project"], silenced, |one| {
         let project = if one.project.is_empty() { "all without cases of their own" } else { &one.project };
-        let [wrong, cases] = [one.wrong, one.cases].map(|number| Number(count(number)));
-        [Text(one.rule.clone()), wrong, cases, Text(project.to_owned())]
+        [Text(one.rule.clone()), Number(part_of(one.wrong, one.cases)), Text(project.to_owned())]
     })
 }

@@ -57,8 +57,8 @@ fn fact_cell(cell: &FactCell, is_name: bool, view: &ReaderChoice) -> Markup {
     let content = match cell {
         FactCell::Package(name) => html! { a href=(view.package(name)) { (name) } },
         FactCell::Build(key, package) => html! { a href=(view.package(package)) { (key) } },
-        FactCell::Attempt(id, note) => {
-            html! { "attempt " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
+        FactCell::Attempt(words, id, note) => {
+            html! { (words) " " a.id href=(view.attempt(id)) { (id) } " " span.quiet { (note) } }
         }
         FactCell::LogLine(line) => html! { code { (line) } },
         other => words::marked_up(&other.text()),

@@ -12,11 +12,7 @@ use plimsoll_proto::{
     v1::FailureGroup,
 };
 
-use super::{
-    MAX_NAMED_PACKAGES, ReportData,
-    figures::{self, Figure},
-    next,
-};
+use super::{MAX_NAMED_PACKAGES, ReportData, figures, next};
 use crate::ask::{
     filter_words,
     numbers::{self, amount, count},
@@ -34,8 +30,10 @@ pub(super) fn render(digest: &ReportData) -> String {
     );
     let mut sections = Vec::new();
     if digest.now.attempts > 0 || digest.before.attempts > 0 {
-        sections.push(comparison_table("Figures", "figure", figures::figures(digest)));
-        sections.push(comparison_table("Failures by cause", "cause", figures::cause_figures(digest)));
+        sections.extend([
+            ReportSection::Table { heading: "Figures", table: figures::figures(digest) },
+            ReportSection::Table { heading: "Failures by cause", table: figures::cause_figures(digest) },
+        ]);
     }
     let stats = &digest.stats;
     let named = |heading, mut table: FactTable| {
@@ -52,19 +50,6 @@ pub(super) fn render(digest: &ReportData) -> String {
     ]);
     ReportPage { title, about, advice: next::next(digest), sections, notes: digest.stats.notes.clone() }
         .draw()
-}
-
-/// A section with a table of figures. The first column has the names of the figures, or the causes of failures.
-fn comparison_table(heading: &'static str, of: &'static str, figures: Vec<Figure>) -> ReportSection {
-    let table = table_of([of, "now", "before", "change"], figures, |figure| {
-        let change = match figure.better {
-            Some(true) => FactCell::Better,
-            Some(false) => FactCell::Worse,
-            None => Number,
-        };
-        [Text(figure.name), Number(figure.now), Number(figure.before), change(figure.change)]
-    });
-    ReportSection::Table { heading, table }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "drawn as bars of some hundred dots")]

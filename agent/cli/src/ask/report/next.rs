@@ -77,7 +77,7 @@ fn builds_words(number: u64) -> String {
 
 /// The cause, other than memory, with the largest increase of failures.
 fn rising_cause_advice(digest: &ReportData) -> Option<String> {
-    let before = || sums::failures_by_cause(&digest.before.causes);
+    let before = || sums::failures_by_cause(&digest.before);
     let earlier = |cause: Cause| before().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| failures);
     let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified];
     #[expect(clippy::cast_precision_loss, reason = "compared with half as much again")]
@@ -86,7 +86,7 @@ fn rising_cause_advice(digest: &ReportData) -> Option<String> {
             && *now >= FAILURE_RISE.0
             && *now as f64 >= earlier(*cause) as f64 * FAILURE_RISE.1
     };
-    let now = sums::failures_by_cause(&digest.now.causes);
+    let now = sums::failures_by_cause(&digest.now);
     let (cause, now) = now.filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
     let name = cause_name(cause);
     let earlier = count(earlier(cause));

@@ -11,7 +11,7 @@ use plimsoll_proto::{
     v1::{ChangeKind, FailureGroup, GetStatsResponse, MixedNeed, Regression},
 };
 
-use super::table::render_facts;
+use super::table::{NameAt, render_facts};
 use crate::ask::{
     numbers,
     terminal_style::{Paint, TerminalStyle},
@@ -24,7 +24,11 @@ const SHOWN_ROWS: usize = 10;
 pub(in crate::ask) fn finding_sections(stats: &GetStatsResponse, look: TerminalStyle) -> String {
     let table = |head: &str, facts: &FactTable, rest: &str| match facts.rows.len() {
         0 => String::new(),
-        all => section_head(head, look) + &render_facts(facts, SHOWN_ROWS, look) + &more_line(all, rest),
+        all => {
+            section_head(head, look)
+                + &render_facts(facts, NameAt::End, SHOWN_ROWS, look)
+                + &more_line(all, rest)
+        }
     };
     regressions_section(&stats.regressions, look)
         + &mixed_section(&stats.mixed, look)
@@ -61,17 +65,13 @@ fn regressions_section(regressions: &[Regression], look: TerminalStyle) -> Strin
     }
     let mut text = section_head("needs that have moved (the most expensive first)", look);
     for moved in regressions.iter().take(SHOWN_ROWS) {
-        let how = match moved.kind() {
-            ChangeKind::Drift => "little by little since",
-            ChangeKind::Back => "back since",
-            ChangeKind::Step | ChangeKind::Unspecified => "since",
-        };
         let (before, now) = (numbers::bytes(moved.before_bytes), numbers::bytes(moved.now_bytes));
         let paint = if moved.factor > 1.0 { Paint::Bad } else { Paint::Good };
         let _written = writeln!(
             text,
-            "{}  {before} -> {now}, {how} attempt {} ({}, {} GiB·h)",
+            "{}  {before} -> {now}, {} {} ({}, {} GiB·h)",
             look.paint(paint, &format!("{:>8}", figures::times(moved.factor))),
+            sums::moved_since_words(moved),
             clean(&moved.attempt),
             sums::moved_over_words(moved),
             figures::signed(moved.extra_gib_hours)
@@ -199,7 +199,7 @@ mod tests {
         let stats = GetStatsResponse { variable: vec![variable], flaky: vec![flaky], ..Default::default() };
         let text = finding_sections(&stats, TerminalStyle::default());
         assert!(text.contains("     42 %   1.00 GiB  3.00 GiB         9  llvm\n"), "{text}");
-        assert!(text.contains("      4    75 %  connection \\u{9b}reset  zlib@1.3\n"), "{text}");
+        assert!(text.contains("3 of 4 (75 %)  zlib@1.3  connection \\u{9b}reset\n"), "{text}");
         assert_eq!(finding_sections(&GetStatsResponse::default(), TerminalStyle::default()), "");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_proto::{
     evidence::cause_name,
     figures, sums,
-    v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen},
+    v1::{Calibration, Cause, StatsTotals, WouldHaveBeen},
 };
 
 use super::titled_line;
@@ -32,7 +32,7 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
             figures::counted_as(*retries, "was a retry", "were retries")
         ),
     );
-    let failures = by_cause(&sums.causes);
+    let failures = by_cause(sums::failures_by_cause(sums));
     if !failures.is_empty() {
         text.push_str(&titled_line("failures", &look.paint(Paint::Bad, &failures)));
     }
@@ -70,9 +70,9 @@ pub(super) fn totals_lines(sums: &StatsTotals, currency: &str, look: TerminalSty
     text
 }
 
-/// Failures by cause, the most frequent cause first.
-fn by_cause(counts: &[CauseCount]) -> String {
-    let mut counts: Vec<_> = sums::failures_by_cause(counts).collect();
+/// Counts by cause, the most frequent cause first.
+fn by_cause(counts: impl Iterator<Item = (Cause, u64)>) -> String {
+    let mut counts: Vec<_> = counts.collect();
     counts.sort_by_key(|(_, failures)| std::cmp::Reverse(*failures));
     let parts =
         counts.into_iter().map(|(cause, failures)| format!("{} {}", cause_name(cause), count(failures)));
@@ -80,7 +80,7 @@ fn by_cause(counts: &[CauseCount]) -> String {
 }
 
 fn retries_line(sums: &StatsTotals) -> Option<String> {
-    let of = by_cause(&sums.retries_by_cause);
+    let of = by_cause(sums::counts_by_cause(&sums.retries_by_cause));
     let mut parts = Vec::new();
     if !of.is_empty() {
         parts.push(format!("after: {of}"));
@@ -164,7 +164,7 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Cause;
+    use plimsoll_proto::v1::CauseCount;
 
     use super::*;
 
