@@ -285,10 +285,15 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 /// Names of the packages in a group of failures, those with most failures first: `zlib, hdf5 and 3 more`.
 #[must_use]
 pub fn packages_words(group: &FailureGroup) -> String {
-    let named = group.packages.join(", ");
+    group.packages.join(", ") + &more_packages(group)
+}
+
+/// The end of [`packages_words`]: ` and 3 more`, or nothing.
+#[must_use]
+pub fn more_packages(group: &FailureGroup) -> String {
     match group.packages_total.saturating_sub(group.packages.len() as u64) {
-        0 => named,
-        more => format!("{named} and {} more", figures::count(more)),
+        0 => String::new(),
+        more => format!(" and {} more", figures::count(more)),
     }
 }
 

@@ -3,10 +3,11 @@
 
 use crate::{
     evidence::cause_words,
-    figures::{self, amount, bytes, count, part_of, percent, share_of},
-    reasons,
-    sums::{moved_over_words, moved_since_words},
-    v1::{ChangeKind, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
+    figures::{self, NOT_KNOWN, amount, bytes, count, part_of, percent, share_of},
+    reasons::failure_line,
+    sums::{more_packages, moved_over_words, moved_since_words},
+    times,
+    v1::{ChangeKind, FailureGroup, Flaky, MixedNeed, Regression, SilencedRule, Variable, WrongVerdicts},
 };
 
 /// A table of facts.
@@ -21,8 +22,10 @@ pub struct FactTable {
 /// A cell of a [`FactTable`]. All cells of a column are of one kind, but a change may be good or bad.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FactCell {
-    /// Text; names between backquotes are marked, where that is possible.
+    /// Text.
     Text(String),
+    /// A sentence; names between backquotes are marked, where that is possible.
+    Marked(String),
     /// A number with its unit.
     Number(String),
     /// A change for the better, as a number.
@@ -35,8 +38,14 @@ pub enum FactCell {
     Build(String, String),
     /// The id of an attempt, which has a page, with words before it and a note behind it.
     Attempt(&'static str, String, String),
-    /// A line of a log.
-    LogLine(String),
+    /// Names of packages, and how many more there are: ` and 3 more`.
+    Packages(Vec<String>, String),
+    /// The id of an attempt, which has a page, and when it ended, milliseconds since 1970.
+    Ended(String, u64),
+    /// A line of a log, and the project that it is of, if that is shown.
+    LogLine(String, String),
+    /// A text that is not known.
+    Unknown,
     /// A bar that is this share of the column long. It shows the number before it again, so a terminal leaves it out.
     Bar(f64),
 }
@@ -46,12 +55,16 @@ impl FactCell {
     pub fn text(&self) -> String {
         match self {
             Self::Text(text)
+            | Self::Marked(text)
             | Self::Number(text)
             | Self::Better(text)
             | Self::Worse(text)
             | Self::Package(text)
             | Self::Build(text, _)
-            | Self::LogLine(text) => text.clone(),
+            | Self::LogLine(text, _) => text.clone(),
+            Self::Packages(names, more) => names.join(", ") + more,
+            Self::Ended(_, unix_ms) => times::date_time(*unix_ms),
+            Self::Unknown => NOT_KNOWN.to_owned(),
             Self::Attempt(words, id, note) => format!("{words} {id} ({note})"),
             Self::Bar(_) => String::new(),
         }
@@ -63,7 +76,7 @@ impl FactCell {
     }
 }
 
-use FactCell::{Attempt, Better, Build, LogLine, Number, Package, Text, Worse};
+use FactCell::{Attempt, Better, Build, Ended, LogLine, Marked, Number, Package, Packages, Text, Worse};
 
 /// A table with a row for each of `items`.
 pub fn table_of<T, const COLUMNS: usize>(
@@ -103,7 +116,7 @@ pub fn regressions(moved: &[Regression]) -> FactTable {
 pub fn mixed_needs(builds: &[MixedNeed]) -> FactTable {
     table_of(["build", "extra GiB·h", "groups"], builds, |one| {
         let reason = one.groups.as_ref().map(|groups| groups.reason.clone()).unwrap_or_default();
-        [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Text(reason)]
+        [Build(one.key.clone(), one.package.clone()), Number(amount(one.extra_gib_hours)), Marked(reason)]
     })
 }
 
@@ -127,7 +140,26 @@ pub fn flaky_failures(failures: &[Flaky]) -> FactTable {
         [
             Text(one.key.clone()),
             Number(format!("{} ({})", part_of(passed, retried), share_of(passed, retried))),
-            LogLine(reasons::failure_line(&one.failure_line, &one.signature_line).to_owned()),
+            LogLine(failure_line(&one.failure_line, &one.signature_line).to_owned(), String::new()),
+        ]
+    })
+}
+
+/// Groups of failures that are known by the same line of their log.
+pub fn failing_lines(groups: &[FailureGroup]) -> FactTable {
+    let columns =
+        ["failing line", "cause", "failures", "packages", "retried", "passed", "retries, GiB·h", "last"];
+    table_of(columns, groups, |group| {
+        let line = failure_line(&group.failure_line, &group.signature_line).to_owned();
+        [
+            LogLine(line, group.project.clone()),
+            Text(cause_words(group.cause()).to_owned()),
+            Number(count(group.attempts)),
+            Packages(group.packages.clone(), more_packages(group)),
+            Number(count(group.retried)),
+            Number(share_of(group.passed, group.retried)),
+            Number(amount(group.retries_gib_hours)),
+            Ended(group.newest_attempt.clone(), group.ended_unix_ms),
         ]
     })
 }

@@ -54,16 +54,3 @@ fn advice_sentences(digest: &ReportData, look: TerminalStyle) -> String {
     let width = look.columns.unwrap_or(LINE_CELLS).clamp(20, LINE_CELLS);
     next::next(digest).iter().map(|sentence| wrapped(&format!("- {sentence}\n"), width)).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{super::tests::full, *};
-
-    #[test]
-    fn sentences_are_broken_between_words() {
-        let look = TerminalStyle { columns: Some(40), colour: false };
-        let text = render(&full(), look);
-        let next = text.split("what to do next\n").nth(1).unwrap();
-        assert!(next.lines().all(|line| line.chars().count() <= 40), "{next}");
-    }
-}

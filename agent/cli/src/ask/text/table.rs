@@ -199,8 +199,12 @@ pub(in crate::ask) fn render_facts(
     }
     let column = |(nth, is_number): &(usize, bool)| {
         let (head, rank) = (facts.columns.get(*nth)?, u8::try_from(nth.saturating_sub(1)).unwrap_or(u8::MAX));
-        let head = if *nth == 0 && name == NameAt::Start { "" } else { head };
-        Some(if *is_number { Column::number_column(head, rank) } else { Column::text_column(head, rank, 8) })
+        let (head, least) = if *nth == 0 && name == NameAt::Start { ("", 12) } else { (*head, 8) };
+        Some(if *is_number {
+            Column::number_column(head, rank)
+        } else {
+            Column::text_column(head, rank, least)
+        })
     };
     let mut table = Table::new(order.iter().filter_map(column).collect());
     for row in facts.rows.iter().take(most) {
