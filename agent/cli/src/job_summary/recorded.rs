@@ -1,4 +1,4 @@
-//! The report at the end of a build, recorded: `recorded.txt` has each report below the sentence that it keeps true.
+//! The report at the end of a build, recorded: `golden/reports.txt` has each report below the sentence that it keeps true.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -217,7 +217,7 @@ fn a_job_reads_the_same_report_as_ever() {
         }
     }
     assert!(!all.contains('\u{1b}'), "no name moves the cursor");
-    assert_pinned(&all, include_str!("recorded.txt"), "agent_job_summary");
+    assert_pinned(&all, include_str!("golden/reports.txt"), "agent_job_summary");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What people read, recorded: `recorded.txt` has every answer below the sentence that it keeps true. A line that changes there changed for
-//! people, so read it. The golden transcripts of the whole program show the usual answers; here are the others.
+//! What people read, recorded: `golden/answers.txt` has every answer below the sentence that it keeps true. A line that changes there changed
+//! for people, so read it. The golden transcripts of the whole program show the usual answers; here are the others.
 
 mod attempts;
 mod judged;
@@ -28,5 +28,5 @@ fn people_read_the_same_lines_as_ever() {
     }
     assert!(!all.contains('\u{9b}') && !all.contains("\u{1b}[2J"), "no name moves the cursor");
     // a colour is written as people do not see it
-    assert_pinned(&all.replace('\u{1b}', "ESC"), include_str!("recorded.txt"), "agent_recorded");
+    assert_pinned(&all.replace('\u{1b}', "ESC"), include_str!("golden/answers.txt"), "agent_recorded");
 }
